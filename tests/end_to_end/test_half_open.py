@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 from running import FAST, running_scheduler
+from tests.support.invariants import check_invariants
 from workloads import NAME, pod, pods
 
 from bayplan.client.http import KEEP_ALIVE, HttpTransport
 from bayplan.client.list_watch import IDLE_SECONDS
 from bayplan.service.scheduler import Settings
-from bayplan.testing.invariants import check_invariants
 
 LIMIT = 30.0
 """Seconds after which pods are bound again, with the default limits."""
@@ -31,13 +31,13 @@ async def test_pods_are_bound_again_after_connections_froze(cluster, proxy, sett
     await cluster.add_nodes(2)
     async with running_scheduler(proxy.access, settings=settings, **options):
         await cluster.create(*pods("before", 5))
-        await cluster.witness.until(lambda: all(map(cluster.witness.node_of, cluster.witness.pods)))
+        await cluster.observer.until(lambda: all(map(cluster.observer.node_of, cluster.observer.pods)))
         assert proxy.freeze() > 5
         began = time.monotonic()
         await cluster.create(pod("after"))
-        await cluster.witness.until(lambda: cluster.witness.node_of("default/after"), within=within)
+        await cluster.observer.until(lambda: cluster.observer.node_of("default/after"), within=within)
         assert time.monotonic() - began < within
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_binding_on_a_frozen_connection_is_looked_up_on_a_new_one(cluster, proxy):
@@ -46,10 +46,10 @@ async def test_binding_on_a_frozen_connection_is_looked_up_on_a_new_one(cluster,
     async with running_scheduler(proxy.access, settings=settings, idle_timeout=0.5):
         slow = proxy.inject("POST", "/binding$", delay=0.2)
         await cluster.create(pod("in-flight"))
-        await cluster.witness.until(lambda: slow.hits)
+        await cluster.observer.until(lambda: slow.hits)
         proxy.freeze()
-        await cluster.witness.until(lambda: cluster.witness.node_of("default/in-flight"), within=5)
-    check_invariants(cluster.witness, NAME)
+        await cluster.observer.until(lambda: cluster.observer.node_of("default/in-flight"), within=5)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_silent_watch_of_an_unchanged_kind_is_ended_by_the_server(cluster, proxy):

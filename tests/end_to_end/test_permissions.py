@@ -223,8 +223,8 @@ async def test_bayplan_run_works_with_the_arguments_in_the_manifests(tmp_path):
         at = (f"--secure-port={port}", "--bind-address=127.0.0.1", "--kubeconfig", cluster.scheduler_kubeconfig)
         async with bayplan_run(*arguments, *at) as running:
             await cluster.create(*pods("web", 4))
-            await cluster.witness.until(
-                lambda: all(cluster.witness.node_of(f"default/web-{number:04d}") for number in range(4))
+            await cluster.observer.until(
+                lambda: all(cluster.observer.node_of(f"default/web-{number:04d}") for number in range(4))
             )
             lease = await cluster.client.get(LEASE, NAME, NAMESPACE)
             probed = {
@@ -235,4 +235,4 @@ async def test_bayplan_run_works_with_the_arguments_in_the_manifests(tmp_path):
             assert await running.ended() == 0, running.lines
     assert lease.spec.holderIdentity
     assert probed == {"startup": 200, "liveness": 200, "readiness": 200}
-    assert {cluster.witness.node_of(f"default/web-{number:04d}") for number in range(4)} == {"node-1"}
+    assert {cluster.observer.node_of(f"default/web-{number:04d}") for number in range(4)} == {"node-1"}

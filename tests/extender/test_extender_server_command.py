@@ -13,9 +13,9 @@ import pytest
 import yaml
 from asking import node, pod
 from extender_process import bayplan_extender
+from tests.support.certificates import Authority
 
 from bayplan.devcluster.apiserver import ApiServer, Fault
-from bayplan.testing.certificates import Authority
 
 pytestmark = pytest.mark.feature("Serving as an extender: the command")
 

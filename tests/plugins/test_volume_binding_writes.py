@@ -7,21 +7,21 @@ import random
 
 import msgspec
 import pytest
+from tests.support.in_memory import load, make_client
+from tests.support.virtual_time import VirtualTime
 from volumes import BOUND, claim, plugin_of, storage_class, using, volume
 
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD
 from bayplan.client import ApiError
 from bayplan.config import KubeSchedulerConfiguration, build_profile
 from bayplan.devcluster.apiserver import Fault
-from bayplan.framework.runner import run_pre_bind, run_pre_bind_pre_flight, run_reserve, run_unreserve
+from bayplan.framework.binding_runner import run_pre_bind, run_pre_bind_pre_flight, run_reserve, run_unreserve
 from bayplan.framework.status import Code
 from bayplan.scheduling import Outcome, decide
 from bayplan.service.handle import SchedulerHandle
 from bayplan.service.runtime import Runtime
 from bayplan.testing.builders import Cluster, make_cluster, make_node
 from bayplan.testing.documents import known, put
-from bayplan.testing.in_memory import load, make_client
-from bayplan.testing.virtual_time import VirtualTime
 
 SELECTED = "volume.kubernetes.io/selected-node"
 CONTROLLED = "pv.kubernetes.io/bound-by-controller"

@@ -17,7 +17,6 @@ from bayplan.scheduling import Decision, Outcome, Plan, Unit
 from bayplan.service import binding as binding_module
 from bayplan.service.binding import BINDING, BindingCycles
 from bayplan.service.carry_out import PlanCarrier
-from bayplan.service.extenders import FencedExtenders
 
 LOST = TransportError("the connection broke", sent=True)
 SERVER_ERROR = ApiError(500, "InternalError", "etcd is away")
@@ -240,7 +239,9 @@ async def test_a_binding_that_an_extender_fails_is_undone(client, clock) -> None
 async def test_an_extender_binds_only_for_the_leader(client, clock, leads) -> None:
     client.will("get", seen(None))
     extenders = Extending(True)
-    setting = await Setting(client, clock, extenders=FencedExtenders(extenders, lambda: leads)).bind()
+    setting = Setting(client, clock, extenders=extenders)
+    setting.runtime.leads = lambda: leads
+    await setting.bind()
     if leads:
         setting.assert_bound()
     else:

@@ -6,6 +6,8 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
+from tests.support.in_memory import load, make_client
+from tests.support.virtual_time import VirtualTime
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.config import default_profile
@@ -15,8 +17,6 @@ from bayplan.framework.status import Status
 from bayplan.plugins.coscheduling.groups import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL
 from bayplan.plugins.coscheduling.plugin import Coscheduling
 from bayplan.service.scheduler import Scheduler, Settings
-from bayplan.testing.in_memory import load, make_client
-from bayplan.testing.virtual_time import VirtualTime
 
 SETTLED = 25.0
 AT_ONCE = {"terminationGracePeriodSeconds": 0}
@@ -401,4 +401,4 @@ def test_failed_background_work_is_restarted(caplog):
             assert wistful.began == 2
 
     tell(story())
-    assert "the background work of plugin Wistful failed" in caplog.text
+    assert "plugin Wistful failed in Background: ZeroDivisionError: oh" in caplog.text

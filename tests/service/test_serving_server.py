@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
+from tests.support.certificates import Authority
 
 from bayplan.client import ApiError, Page, TransportError
 from bayplan.service.serving.health import HealthChecks
 from bayplan.service.serving.options import ServingError, ServingOptions
 from bayplan.service.serving.responses import respond
 from bayplan.service.serving.server import EndpointServer
-from bayplan.testing.certificates import Authority
 
 OPTIONS = {"port": 0, "bind_address": "127.0.0.1"}
 TOKEN = {"Authorization": "Bearer good"}

@@ -4,8 +4,7 @@ import asyncio
 import time
 
 import pytest
-
-from bayplan.testing.virtual_time import BEGINNING, VirtualTime
+from tests.support.virtual_time import BEGINNING, VirtualTime
 
 
 def run(story):

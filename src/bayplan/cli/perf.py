@@ -13,8 +13,8 @@ import click
 from rich.console import Console
 from rich.table import Column, Table
 
+from bayplan.cli.heap import keep_heap
 from bayplan.config import ConfigurationError
-from bayplan.service.heap import keep_heap
 from bayplan.testing.scheduler_perf.core import Measurement, run_workload
 from bayplan.testing.scheduler_perf.templates import BenchmarkError, Unsupported
 from bayplan.testing.scheduler_perf.workloads import find_config, read_workloads, select

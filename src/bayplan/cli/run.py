@@ -102,10 +102,10 @@ def _extenders(configuration: KubeSchedulerConfiguration, path: str) -> HttpExte
 
 def _run_until_done(scheduling: Coroutine[Any, Any, None]) -> None:
     """Run the scheduler. Exits with status 2 if it can't start, and 1 if it lost its lease."""
+    from bayplan.cli.heap import keep_heap
     from bayplan.cli.serving import RefusedError
     from bayplan.client import ConfigError
     from bayplan.config import ConfigurationError, PluginLoadError
-    from bayplan.service.heap import keep_heap
     from bayplan.service.leader_election import LeaseLostError
     from bayplan.service.scheduler import SchedulingEndedError
     from bayplan.service.serving.options import ServingError

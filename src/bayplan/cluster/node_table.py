@@ -25,6 +25,8 @@ from bayplan.cluster.volumes_in_use import VolumesInUse
 
 NO_PRIORITY = 2**31
 """Higher than every pod priority."""
+INITIAL_CAPACITY = 64
+"""The number of rows of a new table."""
 _LARGE_AMOUNT = 2**53
 """Sums of amounts above it may exceed 64 bits."""
 _PERMANENT_RESOURCES = 3
@@ -52,8 +54,8 @@ class NodeTable:
     shrinks only when a node changes, so that it stays the same during an attempt.
     """
 
-    def __init__(self, capacity: int = 64) -> None:
-        self.capacity = capacity
+    def __init__(self) -> None:
+        self.capacity = capacity = INITIAL_CAPACITY
         self.size = 0
         self.live_count = 0
         self.version = 0

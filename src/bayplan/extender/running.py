@@ -23,6 +23,7 @@ from bayplan.extender.sent_nodes import SentNodes
 from bayplan.extender.server import ExtenderServer
 from bayplan.extender.verbs import Verbs
 from bayplan.extender.watched_cluster import WatchedCluster
+from bayplan.failures import Failures
 from bayplan.framework.handle import Handle
 from bayplan.service.handle import SchedulerHandle
 from bayplan.service.runtime import Runtime
@@ -75,24 +76,25 @@ async def running_extender(
     It serves health checks from the start, and other requests once it has synced. Raises the errors of `build`, and
     OSError if it can't listen on the address.
     """
-    state = ClusterState()
+    state, failures = ClusterState(), Failures()
     watched = binding = recorder = started = None
     if client is None:
         profiles = build(UnconnectedHandle(state))
     else:
         clock = SystemClock()
         runtime = Runtime(client, clock, state=state)
-        recorder = runtime.recorder
+        recorder, failures = runtime.recorder, runtime.failures
         handle = SchedulerHandle(runtime, _activate)
         profiles, started = build(handle), handle.started
         handle.freeze()
         watched = WatchedCluster(client, state, handle.watched)
-        binding = Binding(profiles, client, state.objects[POD])
+        binding = Binding(profiles, client, state.objects[POD], failures)
     known = watched or SentNodes(state)
     server = ExtenderServer(
         Verbs(profiles, state, known),
         known,
         binding,
+        failures,
         host=settings.host,
         port=settings.port,
         paths=settings.paths,

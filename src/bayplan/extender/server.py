@@ -22,6 +22,7 @@ from bayplan.extender.binding import Binding
 from bayplan.extender.paths import ALIASES, BIND, DEFAULT_PATHS, FILTER, PREEMPT, PRIORITIZE
 from bayplan.extender.problems import NotYet, Unanswerable
 from bayplan.extender.verbs import NodeSource, Verbs
+from bayplan.failures import Failures
 from bayplan.framework.status import PluginError
 
 log = logging.getLogger(__name__)
@@ -46,6 +47,7 @@ class ExtenderServer:
         verbs: Verbs,
         known: NodeSource,
         binding: Binding | None = None,
+        failures: Failures | None = None,
         *,
         host: str = "127.0.0.1",
         port: int = 0,
@@ -56,6 +58,7 @@ class ExtenderServer:
         self._known = known
         self._verbs = verbs
         self._binding = binding
+        self._failures = failures or Failures()
         self._host = host
         self._port = port
         self._tls = tls
@@ -133,7 +136,7 @@ class ExtenderServer:
         except Unanswerable as error:
             return _failure(verb, error.status, str(error))
         except PluginError as error:
-            log.warning("%s: %s", verb, error, exc_info=error.__cause__ if log.isEnabledFor(logging.INFO) else None)
+            error.record(self._failures, verb)
             return _failure(verb, 500, str(error))
         except Exception as error:  # a bug must not end the connection without a response
             log.exception("%s failed", verb)

@@ -18,7 +18,7 @@ import numpy as np
 from bayplan.cluster.columns import Int64, Rows
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.calling import Caller, call
+from bayplan.framework.calling import Caller
 from bayplan.framework.interface import CycleState, Filter, NormalizeScores, Score
 from bayplan.framework.profile import Point, Profile, Signature, implements
 from bayplan.framework.runner import (
@@ -35,6 +35,9 @@ from bayplan.framework.runner import (
 )
 from bayplan.framework.status import Code, PluginError
 from bayplan.framework.verdicts import Verdicts
+
+Record = Callable[[PluginError, PodInfo], None]
+"""Records the failure of a plugin in the attempt of a pod."""
 
 CAPACITY = 32
 """Templates kept per profile; with 5,000 nodes, one takes about 250 kB."""
@@ -57,17 +60,17 @@ class RawScores:
     @classmethod
     def of(cls, profile: Profile, cycle: CycleState, pod: PodInfo, verdicts: Verdicts) -> RawScores:
         """Score the nodes of `verdicts` with every scoring plugin."""
-        nodes, standing = verdicts.nodes, verdicts.standing
-        feasible = int(np.count_nonzero(standing))
+        nodes, mask = verdicts.nodes, verdicts.feasible_mask
+        feasible = int(np.count_nonzero(mask))
         scores = cls(np.zeros(len(nodes), dtype=np.int64), np.zeros(len(nodes), dtype=np.int64))
         for plugin in profile.at(Point.SCORE):
             if plugin.name in cycle.skip_score:
                 continue
-            raw, weight = raw_scores(plugin, cycle, pod, nodes, standing), profile.weights.get(plugin.name, 1)
+            raw, weight = raw_scores(plugin, cycle, pod, nodes, mask), profile.weights.get(plugin.name, 1)
             if implements(plugin, NormalizeScores):
                 scores.to_normalize.append((plugin, weight, raw.copy()))  # `replace` writes to it
             else:
-                checked(raw if feasible == len(nodes) else raw[standing], plugin, feasible)
+                checked(raw if feasible == len(nodes) else raw[mask], plugin, feasible)
                 weighted = raw if weight == 1 else raw * weight
                 scores.fixed += weighted
                 if not plugin.reads_pods:
@@ -127,7 +130,7 @@ class Filtered(NamedTuple):
     def changed_to(self, verdicts: Verdicts) -> Filtered:
         """The same with other verdicts of all rows. Raises PluginError where a filter failed on a node."""
         verdicts.raise_error()
-        if np.array_equal(verdicts.standing, self.verdicts.standing):
+        if np.array_equal(verdicts.feasible_mask, self.verdicts.feasible_mask):
             return Filtered(verdicts, self.feasible, self.common)
         return Filtered(verdicts, verdicts.feasible(), common=False)
 
@@ -228,9 +231,9 @@ class Template:
         rescaled = False
         if self.scores is not None:
             rescaled = self.scores.replace(changed, RawScores.of(self.shared, self.cycle, pod, verdicts))
-        elif verdicts.standing.any():
+        elif verdicts.feasible_mask.any():
             return False
-        if rescaled or (self.verdicts.standing[changed] != verdicts.standing).any():
+        if rescaled or (self.verdicts.feasible_mask[changed] != verdicts.feasible_mask).any():
             self._feasible = self._normalized = None
         self.verdicts.replace(changed, verdicts)
         self.version = table.version
@@ -268,7 +271,7 @@ class Template:
         nodes = self.verdicts.nodes
         every = len(self._feasible) == len(nodes)
         verdicts = run_filter(self.each, cycle, pod, nodes if every else nodes.at(self._feasible))
-        if verdicts.standing.all():
+        if verdicts.feasible_mask.all():
             return common
         if not every:
             part, verdicts = verdicts, self.verdicts.copy()
@@ -304,33 +307,36 @@ class Templates:
         self.unused = 0
         """Decisions that could have used one, and did not."""
 
-    def reuse(self, pod: PodInfo, nodes: Nodes, call: Caller = call) -> Reuse | None:
+    def reuse(self, pod: PodInfo, nodes: Nodes, call: Caller, record: Record) -> Reuse | None:
         """Return an up-to-date template applied to a pod; None where the pod must be decided without one.
 
         That is so for the first pod of a signature, because many signatures occur once, and for a pod with a plugin
-        that fails, which then fails as it would without templates.
+        that fails, which then fails as it would without templates. `record`: called where only reuse needs what fails.
         """
-        reuse = self._reuse(pod, nodes, call)
+        reuse = self._reuse(pod, nodes, call, record)
         if reuse is None:
             self.unused += 1
         else:
             self.used += 1
         return reuse
 
-    def _reuse(self, pod: PodInfo, nodes: Nodes, call: Caller) -> Reuse | None:
-        key: Hashable = None
+    def _reuse(self, pod: PodInfo, nodes: Nodes, call: Caller, record: Record) -> Reuse | None:
         try:
             signature = self._signature(pod)
             if signature is None:
                 return None
             rests_on = self._profile.rests_on(pod, nodes)
-            unsigned = frozenset([name for name, value in signature if value is None])
-            apart = unsigned.union([name for name, value in rests_on if value is None])
-            if apart:
-                rests_on = tuple([each for each in rests_on if each[0] not in apart])
-            if apart != unsigned:
-                signature = tuple([each for each in signature if each[0] not in apart])
-            key = apart, signature
+        except PluginError as error:
+            record(error, pod)
+            return None
+        unsigned = frozenset([name for name, value in signature if value is None])
+        apart = unsigned.union([name for name, value in rests_on if value is None])
+        if apart:
+            rests_on = tuple([each for each in rests_on if each[0] not in apart])
+        if apart != unsigned:
+            signature = tuple([each for each in signature if each[0] not in apart])
+        key = apart, signature
+        try:
             template = self._get(key, apart, pod, nodes, rests_on, call)
             cycle = None if template is None else template.begin(pod, nodes)
         except PluginError:

@@ -14,11 +14,11 @@ from typing import Any
 
 from bayplan.api.kinds import POD
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.binding_runner import run_permit, run_post_bind, run_reserve, run_unreserve
 from bayplan.framework.calling import call
 from bayplan.framework.changes import ASSIGNED_POD_DELETE
 from bayplan.framework.interface import GangDecided, GangOutcome
 from bayplan.framework.profile import Profile, implements
-from bayplan.framework.runner import run_permit, run_post_bind, run_reserve, run_unreserve
 from bayplan.framework.status import Code, PluginError, Status
 from bayplan.log_fields import about_node, about_pod
 from bayplan.queue import QueuedPod
@@ -125,7 +125,7 @@ class PlanCarrier:
         self._state.nominations.remove(assumed.uid)
         profile = self._profiles[assumed.scheduler_name]
         binding = Binding(queued, assumed, node, profile, decision.cycle, times)
-        status, waits = _reserve_and_permit(binding)
+        status, waits = self._reserve_and_permit(binding)
         if status.code is Code.SUCCESS:
             self._bindings.start(binding, None, self._binding_ended)
         elif status.code is Code.WAIT:
@@ -134,6 +134,17 @@ class PlanCarrier:
             self._binding_ended(binding, status)
             return False
         return True
+
+    def _reserve_and_permit(self, binding: Binding) -> tuple[Status, dict[str, float]]:
+        """Run Reserve and Permit. Returns their status, and the seconds that plugins let the pod wait."""
+        try:
+            status = run_reserve(binding.profile, binding.cycle, binding.pod, binding.node_name)
+            if status.code is not Code.SUCCESS:
+                return status, {}
+            return run_permit(binding.profile, binding.cycle, binding.pod, binding.node_name)
+        except PluginError as error:
+            error.record(self._runtime.failures, f"pod {about_pod(binding.pod)}")
+            return Status(Code.ERROR, (str(error),), error.plugin), {}
 
     def _place_all(self, plan: Plan, taken: dict[str, QueuedPod]) -> Plan:
         """Assume all pods of the plan. Where a plugin rejects one of them, return a plan that requeues the others."""
@@ -177,13 +188,13 @@ class PlanCarrier:
         note = f"Successfully assigned {pod.key} to {binding.node_name}"
         self._record(binding.queued.pod, "Normal", "Scheduled", "Binding", note)
         for error in run_post_bind(binding.profile, binding.cycle, pod, binding.node_name):
-            log.error("pod %s is bound, but %s", about_pod(pod), error)
+            error.record(runtime.failures, f"pod {about_pod(pod)}, which is bound")
 
     def _undo(self, binding: Binding, status: Status) -> None:
         """Unreserve and forget a pod that could not be bound, and requeue it and the pods that its room may help."""
         pod = binding.pod
         for error in run_unreserve(binding.profile, binding.cycle, pod, binding.node_name):
-            log.error("pod %s: %s", about_pod(pod), error)
+            error.record(self._runtime.failures, f"pod {about_pod(pod)}")
         self._state.forget(pod.uid)
         refusal = Refusal.failed(pod, status.message)
         if status.rejected:
@@ -261,15 +272,4 @@ class PlanCarrier:
             try:
                 call(plugin, "GangDecided", plugin.gang_decided, gang, plan.outcome, message)
             except PluginError as error:
-                log.error("gang %s: %s", gang and gang.name, error)  # noqa: TRY400 - the message names the plugin
-
-
-def _reserve_and_permit(binding: Binding) -> tuple[Status, dict[str, float]]:
-    """Run Reserve and Permit. Returns their status, and the seconds that plugins let the pod wait."""
-    try:
-        status = run_reserve(binding.profile, binding.cycle, binding.pod, binding.node_name)
-        if status.code is not Code.SUCCESS:
-            return status, {}
-        return run_permit(binding.profile, binding.cycle, binding.pod, binding.node_name)
-    except PluginError as error:
-        return Status(Code.ERROR, (str(error),), error.plugin), {}
+                error.record(self._runtime.failures, f"pod {about_pod(plan.unit.pod)}")

@@ -17,7 +17,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 import msgspec
 from lightkube.models.coordination_v1 import Lease, LeaseSpec
@@ -29,6 +29,7 @@ from bayplan.api.times import micro_time
 from bayplan.client import ApiError, Client, ConfigError, TransportError
 from bayplan.client.events import new_event, reference
 from bayplan.clock import Clock, SystemClock
+from bayplan.service.tasks import first
 
 log = logging.getLogger(__name__)
 
@@ -309,11 +310,12 @@ class LeaderElection:
         async with self._open_client() as client:
             self._elector = elector = LeaderElector(client, self.identity, self._settings)
             self._ready.set()
-            if not await _unless(self._stop, elector.acquire()):
-                return
-            self._signal(self.acquired)
-            if not await _unless(self._stop, elector.hold()):
-                await elector.release()
+            await first(elector.acquire(), self._stop.wait())
+            if elector.leads():
+                self._signal(self.acquired)
+                await first(elector.hold(), self._stop.wait())
+                if elector.leads():
+                    await elector.release()
 
     def _signal(self, event: asyncio.Event) -> None:
         """Set an event in the scheduler's loop."""
@@ -327,17 +329,3 @@ class LeaderElection:
 def boot_time() -> float:
     """Seconds since boot, including suspend if the platform supports it."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
-
-
-async def _unless(stop: asyncio.Event, work: Any) -> bool:
-    """Run `work` unless `stop` is set before it ends. Returns whether it ended by itself."""
-    task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
-    try:
-        await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            task.result()
-        return bool(task.done())
-    finally:
-        for each in (task, stopped):
-            each.cancel()
-        await asyncio.gather(task, stopped, return_exceptions=True)

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import logging
 import random
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
@@ -27,7 +27,7 @@ from bayplan.service.carry_out import PlanCarrier
 from bayplan.service.debugging.debugger import CacheDebugger
 from bayplan.service.driver import AttemptDriver
 from bayplan.service.evictions import Evictions
-from bayplan.service.extenders import Extenders, FencedExtenders
+from bayplan.service.extenders import Extenders
 from bayplan.service.fenced_client import FencedClient
 from bayplan.service.handle import SchedulerHandle
 from bayplan.service.informers import LIVE_PODS, NodeHandler, ObjectHandler, PodHandler, SentNode
@@ -38,6 +38,7 @@ from bayplan.service.metrics.measuring import Metrics
 from bayplan.service.metrics.snapshot import Snapshot
 from bayplan.service.runtime import Runtime
 from bayplan.service.supervisor import Supervisor, outcome
+from bayplan.service.tasks import first
 from bayplan.service.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
@@ -95,13 +96,14 @@ class Scheduler:
     ) -> None:
         if leadership is not None:
             client = FencedClient(client, leadership.leads)
-            extenders = FencedExtenders(extenders, leadership.leads) if extenders is not None else None
         self._settings = settings
         self._extenders = extenders
         self._leadership = leadership
         self._dump_asked = dump_asked or asyncio.Event()
         clock = clock or SystemClock()
         self._runtime = runtime = Runtime(client, clock, metrics or Metrics(clock))
+        if leadership is not None:
+            runtime.leads = leadership.leads
         self._handle = SchedulerHandle(runtime, runtime.activate)
         self.profiles = build_profiles(self._handle)
         self._handle.freeze()
@@ -138,6 +140,7 @@ class Scheduler:
             unschedulable_timeout=settings.unschedulable_timeout,
             caller=runtime.metrics.pre_enqueue_caller,
             ask_hint=runtime.metrics.ask_hint,
+            failures=runtime.failures,
         )
 
     @property
@@ -212,7 +215,7 @@ class Scheduler:
             for list_watch in self._list_watches():
                 self._listing = list_watch
                 services.start(f"the watch of {list_watch.kind.plural}", list_watch.run)
-                await _first(list_watch.synced.wait(), stop.wait())
+                await first(list_watch.synced.wait(), stop.wait())
             if not stop.is_set():
                 self._synchronized()
                 start_background(services, self.profiles.values())
@@ -261,7 +264,7 @@ class Scheduler:
         if not stop.is_set():
             scheduling = asyncio.create_task(outcome(self._loop.run), name="scheduling-loop")
             try:
-                await _first(stop.wait(), lost.wait(), asyncio.wait({scheduling}))
+                await first(stop.wait(), lost.wait(), asyncio.wait({scheduling}))
                 if scheduling.done():
                     self._scheduling_ended(scheduling.result())
             finally:
@@ -280,7 +283,7 @@ class Scheduler:
     async def _lead(self, stop: asyncio.Event) -> None:
         """Wait until this instance leads, or `stop` is set."""
         if self._leadership is not None:
-            await _first(self._leadership.acquired.wait(), self._leadership.lost.wait(), stop.wait())
+            await first(self._leadership.acquired.wait(), self._leadership.lost.wait(), stop.wait())
 
     def _synchronized(self) -> None:
         table = self.state.table
@@ -290,13 +293,3 @@ class Scheduler:
             gc.freeze()
             gc.enable()
         self.synced.set()
-
-
-async def _first(*awaitables: Coroutine[Any, Any, object]) -> None:
-    """Wait for the first of several awaitables, and cancel the others."""
-    tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from bayplan.failures import Failures
 from bayplan.framework.status import PluginError
+from bayplan.service.tasks import cancel
 
 Work = Callable[[], Awaitable[object]]
 
@@ -28,14 +29,14 @@ class Supervisor:
 
     async def stop(self) -> None:
         """Cancel all tasks, and wait until they have ended."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel(self._tasks)
 
     async def _keep_running(self, name: str, work: Work, restart_seconds: float) -> None:
         while (error := await outcome(work)) is not None:
-            self._failures.record(name, error, expected=isinstance(error, PluginError))  # its plugin was logged
+            if isinstance(error, PluginError):
+                error.record(self._failures)
+            else:
+                self._failures.record(name, error)
             await asyncio.sleep(restart_seconds)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from bayplan.cluster.pod_info import PodInfo
@@ -12,6 +12,25 @@ from bayplan.failures import Failures
 from bayplan.log_fields import about_pod
 
 log = logging.getLogger(__name__)
+
+
+async def first(*awaitables: Coroutine[Any, Any, object]) -> None:
+    """Wait for the first of several awaitables, and cancel the others. Raises what the first one raised."""
+    tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        await cancel(tasks)
+
+
+async def cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel tasks, and wait until they have ended."""
+    tasks = list(tasks)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class PodTasks:
@@ -44,10 +63,7 @@ class PodTasks:
     async def cancel(self) -> None:
         """Cancel all tasks, and wait until they have ended."""
         self._cancelling = True
-        running = list(self._running)
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await cancel(self._running)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         what, pod = self._running.pop(task)

@@ -62,7 +62,7 @@ class OfflineHandle:
 
     def preempting(self, uid: str) -> bool:
         """Whether the victims of a pod are still being evicted: never, where nothing is written."""
-        return self._state.preemptions.going_on(uid)
+        return self._state.preemptions.in_progress(uid)
 
     async def until(self, done: Callable[[], bool], stores: Iterable[ObjectStore], seconds: float) -> bool:
         """What `done` says now: nothing changes while a plugin waits."""

@@ -104,14 +104,9 @@ class EndpointServer:
             ]
             if authenticating is not None and self._needs_lookup:
                 await stack.enter_async_context(self._follow_cluster(authenticating))
-            certificates = self._certificates
-            authentication = Authentication(
-                self._reviews(authenticating),
-                clients=lambda: certificates.clients,
-                proxies=lambda: certificates.proxies,
-                headers=lambda: certificates.headers,
-            )
-            handler = _Handler(self._open_paths, self._pages, self._health, authentication, self._reviews(authorizing))
+            authentication = Authentication(Reviews(authenticating, self._options), self._certificates)
+            authorization = Reviews(authorizing, self._options)
+            handler = _Handler(self._open_paths, self._pages, self._health, authentication, authorization)
             server = web.Server(handler.handle, access_log=None)
             runner = web.ServerRunner(server, shutdown_timeout=_GRACE_SECONDS)
             await runner.setup()
@@ -126,15 +121,6 @@ class EndpointServer:
                         await self._stop.wait()
                 except TimeoutError:
                     continue
-
-    def _reviews(self, client: Client | None) -> Reviews:
-        options = self._options
-        return Reviews(
-            client,
-            token_ttl=options.token_cache_ttl,
-            allowed_ttl=options.authorized_cache_ttl,
-            denied_ttl=options.unauthorized_cache_ttl,
-        )
 
     @property
     def _needs_lookup(self) -> bool:

@@ -25,9 +25,9 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.config import KubeSchedulerProfile, build_profile, load_configuration
 from bayplan.devices.claims import allocation_of
+from bayplan.framework.binding_runner import run_pre_bind, run_pre_bind_pre_flight, run_reserve
 from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Profile
-from bayplan.framework.runner import run_pre_bind, run_pre_bind_pre_flight, run_reserve
 from bayplan.framework.status import Code
 from bayplan.scheduling import Templates, decide
 from bayplan.testing.offline import OfflineHandle
