@@ -90,7 +90,7 @@ class RunReports:
     async def _until_ready(self) -> None:
         """Wait until the scheduler schedules. Report the leader that it waits for, or what delays it."""
         now = asyncio.get_running_loop().time
-        leader, due = "", now() + self.silence
+        leader, problem, due = "", "", now() + self.silence
         while not self._is_ready() and not self.scheduler.stopping:
             other = self._other_leader()
             if other and (other != leader or now() >= due):
@@ -99,8 +99,9 @@ class RunReports:
                 log.info("standby: %s leads; this instance schedules once it holds the lease %s", other, where)
                 leader, due = other, now() + self.every
             elif now() >= due:
-                problem = self.scheduler.not_synced_because
-                log.info("not ready yet: %s", problem or "still waiting for replies of the API server")
+                last, problem = problem, self.scheduler.not_synced_because
+                if problem != last or not problem:
+                    log.info("not ready yet: %s", problem or "still waiting for replies of the API server")
                 due = now() + self.silence
             await asyncio.sleep(_POLL)
 

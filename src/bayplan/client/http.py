@@ -255,7 +255,7 @@ def _transport_error(error: Exception, method: str, url: str, access: ClusterAcc
             why = _connection_problem(error)
         case _:
             why = str(error) or type(error).__name__
-    return TransportError(f"{method} {url}: {why}", sent=sent)
+    return TransportError(f"{method} {url}: {why}", sent=sent, cause=why)
 
 
 def _connection_problem(error: OSError) -> str:
