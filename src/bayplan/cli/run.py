@@ -169,7 +169,7 @@ async def _run(
             )
             if election is not None and leadership is not None:
                 metrics.leading[election.name] = leadership.leads
-            reports = RunReports(scheduler, leadership, election)
+            reports = RunReports(scheduler, leadership, election, client.longest_wait)
             with _endpoints(prepared, scheduler, open_client, leadership):
                 async with reports.reporting():
                     await scheduler.run(stop)
