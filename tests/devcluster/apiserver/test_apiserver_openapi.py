@@ -51,6 +51,16 @@ async def test_openapi_v3_lists_the_possible_values_of_a_field(in_memory):
     policy = schemas["io.k8s.api.core.v1.Container"]["properties"]["imagePullPolicy"]
     modes = schemas["io.k8s.api.core.v1.PersistentVolumeClaimSpec"]["properties"]["accessModes"]
     assert policy["enum"] == ["Always", "IfNotPresent", "Never"]
+    assert policy["description"].splitlines()[-4:] == [
+        "Possible enum values:",
+        ' - `"Always"` means that kubelet always attempts to pull the latest image. Container will fail If the pull '
+        "fails.",
+        ' - `"IfNotPresent"` means that kubelet pulls if the image isn\'t present on disk. Container will fail if the '
+        "image isn't present and the pull fails.",
+        ' - `"Never"` means that kubelet never pulls an image, but only uses a local image. Container will fail if the '
+        "image isn't present",
+    ]
+    assert "Possible enum values" not in modes["description"]
     assert modes["items"]["enum"] == ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"]
 
 
@@ -66,8 +76,12 @@ class TestKubectl:
 
     async def test_explain_shows_possible_values_and_int_or_string(self, kubectl):
         container = await kubectl("explain", "pod.spec.containers.imagePullPolicy")
+        restart = await kubectl("explain", "pod.spec.restartPolicy")
         ports = await kubectl("explain", "service.spec.ports")
         limits = await kubectl("explain", "pod.spec.containers.resources.limits")
+
+        values = '    Possible enum values:\n     - `"Always"`\n     - `"Never"`\n     - `"OnFailure"`\n'
+        assert values in restart
 
         assert "ENUM:\n    Always\n    IfNotPresent\n    Never" in container
         assert "enum: SCTP, TCP, UDP" in ports
