@@ -80,6 +80,17 @@ async def test_binding_without_a_reply_is_reported_and_delays_the_exit_by_the_dr
         proxy.faults.clear()
 
 
+async def test_one_warning_names_all_kinds_when_the_server_is_gone(cluster, proxy, caplog):
+    async with running_scheduler(proxy.access):
+        await proxy.down()
+        async with asyncio.timeout(20):
+            while "connection refused; retrying" not in caplog.text:  # noqa: ASYNC110 - the log has no event
+                await asyncio.sleep(0.05)
+        await proxy.up()
+    (line,) = (record.getMessage() for record in caplog.records if "retrying" in record.getMessage())
+    assert line.startswith("18 kinds (csidrivers.storage.k8s.io, csinodes.storage.k8s.io, ")
+
+
 async def test_leader_exits_although_the_server_does_not_reply_any_more(cluster, proxy, tmp_path):
     """SIGTERM ends the process long before a request times out (15 s)."""
     document = json.loads(cluster.scheduler_kubeconfig.read_text())
