@@ -67,17 +67,17 @@ def test_new_project_passes_ruff(project, command):
         ({"url": "file:///src/bay%20plan", "dir_info": {}}, ["/src/bay plan"]),
         ({"url": "file:///src/bayplan", "dir_info": {"editable": True}}, ["--editable", "/src/bayplan"]),
         ({"url": "file:///dist/bayplan-1.whl", "archive_info": {"hash": "sha256=0"}}, ["/dist/bayplan-1.whl"]),
-        ({"url": "https://example.com/b.whl", "archive_info": {}}, ["bayplan @ https://example.com/b.whl"]),
+        ({"url": "https://example.com/b.whl", "archive_info": {}}, ["https://example.com/b.whl"]),
         (
             {
                 "url": "https://example.com/b.git",
                 "vcs_info": {"vcs": "git", "commit_id": "1a", "requested_revision": "v1"},
             },
-            ["bayplan @ git+https://example.com/b.git@1a"],
+            ["git+https://example.com/b.git@1a"],
         ),
         (
             {"url": "ssh://git@example.com/b", "vcs_info": {"vcs": "git", "commit_id": "1a"}, "subdirectory": "py"},
-            ["bayplan @ git+ssh://git@example.com/b@1a#subdirectory=py"],
+            ["git+ssh://git@example.com/b@1a#subdirectory=py"],
         ),
     ],
 )

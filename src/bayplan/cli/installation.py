@@ -22,9 +22,9 @@ def arguments_of(origin: Mapping[str, Any]) -> list[str]:
     fragment = f"#subdirectory={origin['subdirectory']}" if "subdirectory" in origin else ""
     if "vcs_info" in origin:
         repository = origin["vcs_info"]
-        return [f"bayplan @ {repository['vcs']}+{url}@{repository['commit_id']}{fragment}"]
+        return [f"{repository['vcs']}+{url}@{repository['commit_id']}{fragment}"]
     if urlsplit(url).scheme != "file":
-        return [f"bayplan @ {url}{fragment}"]
+        return [f"{url}{fragment}"]
     path = url2pathname(urlsplit(url).path)
     editable = origin.get("dir_info", {}).get("editable", False)
     return ["--editable", path] if editable else [path]
