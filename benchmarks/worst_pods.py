@@ -16,11 +16,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from bayplan.service.heap import keep_heap
+
 from bayplan import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.config import build_profile, parse_configuration
 from bayplan.scheduling import decide
-from bayplan.service.heap import keep_heap
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.offline import OfflineHandle
 

@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
-from tests.support.in_memory import make_client
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.api.objects import decode
 from bayplan.client import ApiError, Backoff, Client, ConfigError, Reflector, TransportError
 from bayplan.client.list_watch import QUIET_PAUSE
 from bayplan.testing.builders import make_node
+from bayplan.testing.in_memory import make_client
 from bayplan.turns import LONGEST_TURN
 
 BACKOFF = Backoff(initial=1.0, longest=8.0, jitter=0.0)

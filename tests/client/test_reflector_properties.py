@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.in_memory import make_client
 
 from bayplan.api.kinds import POD
 from bayplan.client import ApiError, Backoff, Reflector
@@ -16,6 +15,7 @@ from bayplan.devcluster.apiserver import Fault
 from bayplan.devcluster.in_memory import InMemoryClient
 from bayplan.testing.builders import make_pod
 from bayplan.testing.documents import as_sent
+from bayplan.testing.in_memory import make_client
 
 NAMES = [f"p{number}" for number in range(4)]
 

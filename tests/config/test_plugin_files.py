@@ -210,7 +210,7 @@ def site(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["tier", "Namespaces"])
 def test_an_installed_plugin_is_loaded_by_name(site, name):
     install(site, f"{name} = some_policies:{name}", POLICY)
-    assert list(installed_plugins()) == [name]
+    assert name in installed_plugins()
     assert "some_policies" not in sys.modules
     assert load_plugins([name])[0].name == name
 
@@ -237,7 +237,7 @@ def test_invalid_installed_plugins_are_rejected(site, entry_point, message):
 
 def test_the_error_lists_installed_plugins(site):
     install(site, "tier = some_policies:tier", POLICY)
-    with pytest.raises(PluginLoadError, match=r"no such module; .*; installed plugins are tier$"):
+    with pytest.raises(PluginLoadError, match=r"no such module; .*; installed plugins are .*\btier\b"):
         load_plugins(["teir"])
 
 

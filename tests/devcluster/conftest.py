@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from tests.support.virtual_time import VirtualTime
 
 from bayplan.api.kinds import (
     CONTROLLER_REVISION,
@@ -32,6 +31,7 @@ from bayplan.client import ApiError, PatchType
 from bayplan.clock import ManualClock
 from bayplan.devcluster.cluster import DevCluster
 from bayplan.devcluster.controllers.daemon_pods import target_node
+from bayplan.testing.virtual_time import VirtualTime
 
 PATIENCE = 15.0
 """Seconds of the event loop's time after which a wait fails."""

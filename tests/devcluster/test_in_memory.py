@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.support.in_memory import load, make_client, stored
-from tests.support.virtual_time import VirtualTime
 
 from bayplan.api.kinds import LEASE, NODE, POD
 from bayplan.client import ApiError, Client, PatchType, TransportError
@@ -14,6 +12,8 @@ from bayplan.devcluster.apiserver import ApiServer, Fault
 from bayplan.devcluster.in_memory import InMemoryClient, InMemoryTransport
 from bayplan.testing.builders import make_node, make_pod
 from bayplan.testing.documents import as_sent
+from bayplan.testing.in_memory import load, make_client, stored
+from bayplan.testing.virtual_time import VirtualTime
 
 
 def pod(name, **fields):

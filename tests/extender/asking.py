@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import aiohttp
-from tests.support.in_memory import make_client
 
 from bayplan.client import Client
 from bayplan.config import parse_configuration
@@ -18,6 +17,7 @@ from bayplan.devcluster.in_memory import InMemoryClient
 from bayplan.extender.plugins import profile_of_plugins, profiles_of
 from bayplan.extender.running import RunningExtender, ServerSettings, running_extender
 from bayplan.framework.functions import filter_plugin
+from bayplan.testing.in_memory import make_client
 
 TIME = "2026-01-01T00:00:00Z"
 

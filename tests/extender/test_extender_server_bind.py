@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 from asking import cluster, no_c, pod, serving
-from tests.support.in_memory import load, stored
 
 from bayplan import SKIP, Plugin
 from bayplan.api.kinds import CORE_EVENT, POD
 from bayplan.devcluster.apiserver import Fault
+from bayplan.testing.in_memory import load, stored
 
 pytestmark = pytest.mark.feature("Serving as an extender: bind")
 

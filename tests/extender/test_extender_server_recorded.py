@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 import pytest
 from asking import TIME, serving
-from tests.support.in_memory import make_client
 
 from bayplan import Plugin, Rejections, Status, filter_plugin
 from bayplan.extender import wire
+from bayplan.testing.in_memory import make_client
 
 pytestmark = pytest.mark.feature("Serving as an extender: recorded of kube-scheduler")
 

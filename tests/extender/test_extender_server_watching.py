@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 from asking import cluster, node, pod, serving
-from tests.support.in_memory import load
 
 from bayplan import Plugin
 from bayplan.api.kinds import NODE, POD, SERVICE
@@ -15,6 +14,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.devcluster.apiserver import Fault
 from bayplan.extender.watched_cluster import WatchedCluster
 from bayplan.testing.builders import make_service
+from bayplan.testing.in_memory import load
 
 pytestmark = pytest.mark.feature("Serving as an extender: watching")
 

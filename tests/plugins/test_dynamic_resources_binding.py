@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.support.in_memory import make_client, stored
 
 from bayplan.api.kinds import POD, RESOURCE_CLAIM
 from bayplan.devcluster.apiserver import Fault
@@ -14,6 +13,7 @@ from bayplan.framework.status import SKIP, Code
 from bayplan.plugins.arguments import DynamicResourcesArgs
 from bayplan.testing.builders import make_node, make_pod
 from bayplan.testing.documents import document_of, known
+from bayplan.testing.in_memory import make_client, stored
 from devices import DRIVER, Clock, Devices, allocated, claim, device, device_class, pod_with, request, resource_slice
 
 PROTECTED = {"finalizers": ["resource.kubernetes.io/delete-protection"]}

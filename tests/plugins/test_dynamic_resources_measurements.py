@@ -1,7 +1,6 @@
 """DynamicResources: metrics of created claims and of waiting for binding conditions."""
 
 import pytest
-from tests.support.in_memory import make_client, stored
 
 from bayplan.api.kinds import RESOURCE_CLAIM
 from bayplan.devcluster.apiserver import Fault
@@ -9,6 +8,7 @@ from bayplan.plugins.arguments import DynamicResourcesArgs
 from bayplan.service.metrics.plugin_measurements import PluginMeasurements
 from bayplan.testing.builders import make_pod
 from bayplan.testing.documents import document_of, known
+from bayplan.testing.in_memory import make_client, stored
 from devices import DRIVER, Clock, Devices, claim, device, device_class, pod_with, request, resource_slice
 
 

@@ -7,8 +7,6 @@ import random
 
 import msgspec
 import pytest
-from tests.support.in_memory import load, make_client
-from tests.support.virtual_time import VirtualTime
 from volumes import BOUND, claim, plugin_of, storage_class, using, volume
 
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD
@@ -22,6 +20,8 @@ from bayplan.service.handle import SchedulerHandle
 from bayplan.service.runtime import Runtime
 from bayplan.testing.builders import Cluster, make_cluster, make_node
 from bayplan.testing.documents import known, put
+from bayplan.testing.in_memory import load, make_client
+from bayplan.testing.virtual_time import VirtualTime
 
 SELECTED = "volume.kubernetes.io/selected-node"
 CONTROLLED = "pv.kubernetes.io/bound-by-controller"

@@ -7,8 +7,6 @@ from collections import Counter
 from contextlib import asynccontextmanager, suppress
 from itertools import cycle
 
-from tests.support.in_memory import load, make_client, stored
-
 from bayplan.api.custom_objects import CustomObject
 from bayplan.api.kinds import NODE, POD, POD_GROUP, custom_kind
 from bayplan.client import ApiError
@@ -21,6 +19,7 @@ from bayplan.plugins.coscheduling.groups import (
     POD_GROUPS,
 )
 from bayplan.service.scheduler import Scheduler, Settings
+from bayplan.testing.in_memory import load, make_client, stored
 
 _MOMENT = 0.01
 SETTLED = 30.0

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.support.in_memory import make_client
-from tests.support.virtual_time import VirtualTime
 
 from bayplan.api.kinds import POD
 from bayplan.config import default_profile
@@ -17,6 +15,8 @@ from bayplan.framework.interface import Plugin, Wait
 from bayplan.framework.status import Status
 from bayplan.service.scheduler import Scheduler, Settings
 from bayplan.testing.builders import make_node
+from bayplan.testing.in_memory import make_client
+from bayplan.testing.virtual_time import VirtualTime
 
 SECONDS = 60.0
 MOST_ATTEMPTS = 20

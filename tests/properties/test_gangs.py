@@ -9,7 +9,8 @@ import asyncio
 from gang_world import PLUGINS, gang_world
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.virtual_time import VirtualTime
+
+from bayplan.testing.virtual_time import VirtualTime
 
 NODES = ("a", "b", "c", "d")
 

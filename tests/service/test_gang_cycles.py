@@ -6,8 +6,6 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.support.in_memory import load, make_client
-from tests.support.virtual_time import VirtualTime
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.config import default_profile
@@ -17,6 +15,8 @@ from bayplan.framework.status import Status
 from bayplan.plugins.coscheduling.groups import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL
 from bayplan.plugins.coscheduling.plugin import Coscheduling
 from bayplan.service.scheduler import Scheduler, Settings
+from bayplan.testing.in_memory import load, make_client
+from bayplan.testing.virtual_time import VirtualTime
 
 SETTLED = 25.0
 AT_ONCE = {"terminationGracePeriodSeconds": 0}

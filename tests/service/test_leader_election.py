@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.in_memory import make_client
 
 from bayplan.api.kinds import EVENT, LEASE
 from bayplan.client import TransportError
@@ -19,6 +18,7 @@ from bayplan.devcluster.apiserver import Fault
 from bayplan.devcluster.in_memory import InMemoryClient
 from bayplan.service.fenced_client import FencedClient
 from bayplan.service.leader_election import LeaderElection, LeaderElectionSettings, LeaderElector
+from bayplan.testing.in_memory import make_client
 
 
 class Time:

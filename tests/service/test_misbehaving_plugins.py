@@ -6,8 +6,6 @@ import asyncio
 import logging
 
 import pytest
-from tests.support.in_memory import make_client
-from tests.support.virtual_time import VirtualTime
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.config import default_profile
@@ -16,6 +14,8 @@ from bayplan.framework.interface import Plugin, Wait
 from bayplan.framework.status import SKIP
 from bayplan.service.scheduler import Scheduler, Settings
 from bayplan.testing.builders import make_node
+from bayplan.testing.in_memory import make_client
+from bayplan.testing.virtual_time import VirtualTime
 
 NO_EXCEPTIONS = (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit, SystemExit)
 """What plugins can raise that is no `Exception`."""

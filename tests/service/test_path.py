@@ -9,8 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.support.in_memory import make_client
-from tests.support.virtual_time import VirtualTime
 
 from bayplan.api.kinds import POD
 from bayplan.config import default_profile
@@ -18,6 +16,8 @@ from bayplan.plugins.coscheduling.groups import LIGHTWEIGHT_LABEL, MIN_AVAILABLE
 from bayplan.plugins.coscheduling.plugin import Coscheduling
 from bayplan.service.scheduler import Scheduler, Settings
 from bayplan.testing.builders import make_node
+from bayplan.testing.in_memory import make_client
+from bayplan.testing.virtual_time import VirtualTime
 
 ROOT = Path(__file__).parents[2]
 _STAGE = re.compile(r"^([\w.]+) +(\w+/\w+)\.py\b", re.MULTILINE)

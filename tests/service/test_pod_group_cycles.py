@@ -6,14 +6,14 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.support.in_memory import load, make_client
-from tests.support.virtual_time import VirtualTime
 
 from bayplan.api.kinds import NODE, POD, POD_GROUP
 from bayplan.config import default_profile
 from bayplan.devcluster.apiserver import Fault
 from bayplan.framework.interface import GangVictims, Plugin
 from bayplan.service.scheduler import Scheduler, Settings
+from bayplan.testing.in_memory import load, make_client
+from bayplan.testing.virtual_time import VirtualTime
 
 SETTLED = 25.0
 AT_ONCE = {"terminationGracePeriodSeconds": 0}

@@ -6,14 +6,14 @@ import asyncio
 
 import msgspec
 import pytest
-from tests.support.in_memory import make_client
-from tests.support.virtual_time import VirtualTime
 
 from bayplan.api.kinds import POD
 from bayplan.config.profiles import build_profiles
 from bayplan.config.types import KubeSchedulerConfiguration
 from bayplan.service.scheduler import Scheduler, Settings
 from bayplan.testing.builders import make_node
+from bayplan.testing.in_memory import make_client
+from bayplan.testing.virtual_time import VirtualTime
 
 ALL = {"disabled": [{"name": "*"}]}
 

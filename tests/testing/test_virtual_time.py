@@ -4,7 +4,8 @@ import asyncio
 import time
 
 import pytest
-from tests.support.virtual_time import BEGINNING, VirtualTime
+
+from bayplan.testing.virtual_time import BEGINNING, VirtualTime
 
 
 def run(story):

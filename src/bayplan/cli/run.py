@@ -134,7 +134,7 @@ async def _run(
     dump_signal: DumpSignal,
 ) -> None:
     from bayplan.cli.run_reports import RunReports, report_start
-    from bayplan.cli.serving import check_access, stop_on_signals, unless
+    from bayplan.cli.serving import DeniedError, RefusedError, check_access, stop_on_signals, unless
     from bayplan.service.leader_election import LeaderElection
     from bayplan.service.metrics.measuring import Metrics
     from bayplan.service.scheduler import Scheduler
@@ -150,8 +150,12 @@ async def _run(
             [plugin.name for plugin in prepared.plugins],
             prepared.serving.options if prepared.serving is not None else None,
         )
-        if not await unless(stop, check_access(client)):
-            return
+        try:
+            if not await unless(stop, check_access(client)):
+                return
+        except DeniedError as error:
+            report = await Scheduler(client, prepared.build_profiles).report_permissions(error.response)
+            raise RefusedError(report or str(error)) from None
         election = prepared.election
         async with nullcontext() if election is None else LeaderElection(open_client, election) as leadership:
             scheduler = Scheduler(
@@ -165,7 +169,7 @@ async def _run(
             )
             if election is not None and leadership is not None:
                 metrics.leading[election.name] = leadership.leads
-            reports = RunReports(scheduler, leadership, election)
+            reports = RunReports(scheduler, leadership, election, client.longest_wait)
             with _endpoints(prepared, scheduler, open_client, leadership):
                 async with reports.reporting():
                     await scheduler.run(stop)

@@ -19,6 +19,14 @@ class RefusedError(Exception):
     """The cluster denies access. The message has the request and the response."""
 
 
+class DeniedError(RefusedError):
+    """The client may not read nodes or pods. `response` is what the API server answered."""
+
+    def __init__(self, message: str, response: ApiError) -> None:
+        super().__init__(message)
+        self.response = response
+
+
 SILENCE = 5.0
 """Seconds after which a wait is reported."""
 LIMIT = 30.0
@@ -63,7 +71,8 @@ async def _check_access(client: Client) -> None:
         try:
             await client.request("GET", kind.path(), params={"limit": 1})
         except ApiError as error:
-            raise RefusedError(f"cannot list {kind.plural}: {error}") from error
+            problem = f"cannot list {kind.plural}: {error}"
+            raise (DeniedError(problem, error) if error.status == 403 else RefusedError(problem)) from error
         except TransportError as error:
             raise RefusedError(f"cannot reach the API server: {error}") from error
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import socket
 import threading
@@ -35,6 +36,8 @@ log = logging.getLogger(__name__)
 
 JITTER = 1.2
 """Candidates wait for the retry period plus a random part of up to this many retry periods."""
+RELEASE_SECONDS = 2.0
+"""How long to try to release the lease on exit. After that, it expires by itself."""
 _ERRORS = (ApiError, TransportError, UndecodableObject, ConfigError, TimeoutError)
 
 
@@ -141,9 +144,9 @@ class LeaderElector:
     async def release(self) -> None:
         """Release the lease so that another process can acquire it. The scheduler must have stopped."""
         self.leads_until = float("-inf")
-        now = micro_time(self._clock.now())
+        now, within = micro_time(self._clock.now()), min(RELEASE_SECONDS, self._settings.renew_deadline / 2)
         try:
-            async with asyncio.timeout(self._settings.renew_deadline / 2):
+            async with asyncio.timeout(within) as limit:
                 lease: Lease = await self._client.get(LEASE, self._settings.name, self._settings.namespace)
                 spec = lease.spec or LeaseSpec()
                 if spec.holderIdentity != self.identity:
@@ -157,9 +160,10 @@ class LeaderElector:
                 )
                 self._remember(await self._client.update(LEASE, msgspec.structs.replace(lease, spec=released)))
         except _ERRORS as error:
-            log.warning("cannot release the lease %s: %s", self._key, error or "timeout")
+            problem = f"no reply within {within:g} s" if limit.expired() else error
+            log.warning("cannot release the lease %s: %s; it expires by itself", self._key, problem)
         else:
-            await self._write_event("stopped leading")
+            await self._write_event("stopped leading", within=within)
 
     @property
     def _key(self) -> str:
@@ -229,7 +233,7 @@ class LeaderElector:
         spec = self._seen.spec if self._seen else None
         return self._seen_at + ((spec.leaseDurationSeconds if spec else None) or 0) > self._elapsed()
 
-    async def _write_event(self, what: str) -> None:
+    async def _write_event(self, what: str, *, within: float = math.inf) -> None:
         """Write an event about the lease. Failures are logged, and not retried."""
         namespace, name = self._settings.namespace, self._settings.name
         uid = self._seen.metadata.uid if self._seen and self._seen.metadata else None
@@ -244,7 +248,7 @@ class LeaderElector:
             instance=self.identity,
         )
         try:
-            async with asyncio.timeout(self._settings.renew_deadline / 2):
+            async with asyncio.timeout(min(within, self._settings.renew_deadline / 2)):
                 await self._client.request("POST", EVENT.path(namespace), body=encode(event))
         except _ERRORS as error:
             log.debug("cannot write an event about the lease %s: %s", self._key, error)

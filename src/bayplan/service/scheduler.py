@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from bayplan.api.kinds import NODE, POD, Kind, kind_of
-from bayplan.client import Client, ListWatch
+from bayplan.client import ApiError, Client, ListWatch
 from bayplan.client.list_watch import IDLE_SECONDS
 from bayplan.clock import Clock, SystemClock
 from bayplan.cluster.pod_info import PodInfo
@@ -36,9 +36,11 @@ from bayplan.service.loop import SchedulingLoop
 from bayplan.service.loop_reader import LoopReader
 from bayplan.service.metrics.measuring import Metrics
 from bayplan.service.metrics.snapshot import Snapshot
+from bayplan.service.missing_permissions import missing_permissions, report
 from bayplan.service.runtime import Runtime
 from bayplan.service.supervisor import Supervisor, outcome
 from bayplan.service.tasks import first
+from bayplan.service.watch_failures import WatchFailures
 from bayplan.service.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
@@ -94,6 +96,7 @@ class Scheduler:
         metrics: Metrics | None = None,
         dump_asked: asyncio.Event | None = None,
     ) -> None:
+        unfenced = client
         if leadership is not None:
             client = FencedClient(client, leadership.leads)
         self._settings = settings
@@ -125,6 +128,8 @@ class Scheduler:
         )
         self.ended_because = ""
         """Why the scheduling loop has ended by itself; "" while it has not."""
+        self._readers = self._plugins_by_kind()
+        self._watch_failures = WatchFailures(unfenced, self._readers, self.synced.is_set)
         self._listing: ListWatch[Any] | None = None
         """The kind that is being listed for the first time."""
         self._stop: asyncio.Event | None = None
@@ -185,6 +190,14 @@ class Scheduler:
         """All pods that have not terminated. Call it in the scheduler's thread."""
         return list(self.state.objects[POD].values())
 
+    async def report_permissions(self, denied: ApiError) -> str:
+        """Return the message about all kinds that may not be listed or watched, for one denied request.
+
+        "" if the API server doesn't say what is missing.
+        """
+        missing = await missing_permissions(self._runtime.client, self._readers)
+        return report(missing, self._readers, denied, synced=False) if missing else ""
+
     async def run(self, stop: asyncio.Event) -> None:
         """Schedule until `stop` is set; then finish in-flight bindings and pending writes, and return.
 
@@ -209,6 +222,7 @@ class Scheduler:
         services.start("the runner of plugins' work", self._handle.started.run)
         services.start("the event recorder", runtime.recorder.run)
         services.start("the writer of pod statuses", runtime.status.run)
+        services.start("the reports of failing watches", self._watch_failures.run)
         try:
             if self._settings.delay_cache_until_active:
                 await self._lead(stop)
@@ -240,23 +254,29 @@ class Scheduler:
         whole = self._extenders is not None and self._extenders.want_nodes
         decode = SentNode.keep if whole else SentNode.read
         follow = partial(
-            ListWatch[Any], runtime.client, idle_seconds=self._settings.watch_idle, failures=runtime.failures
+            ListWatch[Any],
+            runtime.client,
+            idle_seconds=self._settings.watch_idle,
+            failures=runtime.failures,
+            report_failure=self._watch_failures.add,
         )
         list_watches = [follow(NODE, NodeHandler(runtime), decode=decode)]
-        for kind in sorted(self._kinds() - {POD, NODE}, key=lambda kind: kind.resource):
+        for kind in sorted(self._readers.keys() - {POD, NODE}, key=lambda kind: kind.resource):
             handler, again = ObjectHandler(kind, runtime), self._settings.look_for_kind
             list_watches.append(follow(kind, handler, look_for_kind=again))
         pods = PodHandler(runtime, self.profiles.keys())
         list_watches.append(follow(POD, pods, field_selector=LIVE_PODS, decode=PodInfo.from_raw))
         return list_watches
 
-    def _kinds(self) -> set[Kind]:
-        """The kinds that plugins read, and those whose events they register."""
-        kinds = set(self._handle.watched)
+    def _plugins_by_kind(self) -> dict[Kind, set[str]]:
+        """The kinds that plugins read or register events of, with the names of the plugins that register them."""
+        plugins: dict[Kind, set[str]] = {kind: set() for kind in self._handle.watched}
         for profile in self.profiles.values():
-            for hints in profile.events().values():
-                kinds |= {kind_of(hint.event.resource) for hint in hints if hint.event.resource != events.ANY}
-        return kinds
+            for name, hints in profile.events().items():
+                for hint in hints:
+                    if hint.event.resource != events.ANY:
+                        plugins.setdefault(kind_of(hint.event.resource), set()).add(name)
+        return plugins
 
     async def _schedule_until(self, stop: asyncio.Event) -> None:
         await self._lead(stop)

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import pytest
 from lightkube.models.core_v1 import Pod
-from tests.support.in_memory import make_client
 
 from bayplan.api.kinds import CORE_EVENT, POD, RESOURCE_CLAIM
 from bayplan.client import ApiError
@@ -15,6 +14,7 @@ from bayplan.devcluster.apiserver import Fault
 from bayplan.devcluster.kubelet_admission import Accounting, requests_of
 from bayplan.devcluster.kubelet_devices import unprepared
 from bayplan.devcluster.kubelet_pods import PREPARE_AGAIN
+from bayplan.testing.in_memory import make_client
 
 ALLOCATION: dict[str, Any] = {"devices": {"results": []}}
 OURS = {"resource": "pods", "name": "p", "uid": "u"}

@@ -4,7 +4,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.support.virtual_time import VirtualTime
 
 from bayplan.api.kinds import LEASE, NODE, POD
 from bayplan.client import PatchType
@@ -12,6 +11,7 @@ from bayplan.clock import ManualClock
 from bayplan.devcluster.cluster import DevCluster
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.kubelet import EXIT_CODE, RUN_SECONDS, STOP_SECONDS, Kubelets, NodeShape, make_node, make_nodes
+from bayplan.testing.virtual_time import VirtualTime
 
 
 def pod(

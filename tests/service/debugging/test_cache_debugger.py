@@ -10,13 +10,13 @@ from dataclasses import replace
 
 import pytest
 from tests.service.conftest import make_runtime
-from tests.support.in_memory import make_client
 
 from bayplan import turns
 from bayplan.cli.run_logging import REQUESTED, JsonLines
 from bayplan.devcluster.apiserver import Fault
 from bayplan.service.debugging.debugger import SETTLE_SECONDS, CacheDebugger
 from bayplan.testing.builders import make_cluster, make_node, make_pod
+from bayplan.testing.in_memory import make_client
 
 
 class World:
