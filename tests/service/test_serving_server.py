@@ -163,7 +163,7 @@ async def test_failed_access_review_gives_status_500(caplog) -> None:
         status, text = await get(server, "/metrics?a=1")
     assert status == 500
     assert text.startswith('Internal Server Error: "/metrics?a=1": the API server did not answer a SubjectAccessReview')
-    assert "GET /metrics could not be authorized" in caplog.text
+    assert "could not authorize a request: GET /metrics" in caplog.text
 
 
 async def test_client_certificates_are_authorized(tmp_path) -> None:
