@@ -10,11 +10,10 @@ import logging
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
 
 from aiohttp import web
 
-from bayplan.http_server.connections import Connection, Connections
+from bayplan.http_server.connections import Connections
 from bayplan.http_server.hosts import HostNames
 from bayplan.http_server.limits import Limits
 from bayplan.http_server.refusals import Refusals
@@ -101,7 +100,7 @@ class HttpServer:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                accepted, _ = await loop.sock_accept(listener)
+                accepted, peer = await loop.sock_accept(listener)
             except ConnectionAbortedError:
                 continue
             except OSError as error:
@@ -109,7 +108,7 @@ class HttpServer:
                 await asyncio.sleep(self.limits.pause)
                 continue
             if self._has_room(connections):
-                task = asyncio.create_task(self._establish(connections.add(accepted), accepted, connections))
+                task = asyncio.create_task(self._establish(connections, accepted, peer[0]))
                 self._establishing.add(task)
                 task.add_done_callback(self._establishing.discard)
             else:
@@ -128,16 +127,23 @@ class HttpServer:
         longest.drop()
         return True
 
-    async def _establish(self, connection: Connection, accepted: socket.socket, connections: Connections) -> None:
-        """Make the connection, with its TLS handshake."""
-        timeouts = {} if self._tls is None else {"ssl_handshake_timeout": self.limits.handshake}
-        timeouts |= {} if self._tls is None else {"ssl_shutdown_timeout": _GOODBYE}
+    async def _establish(self, connections: Connections, accepted: socket.socket, peer: str) -> None:
+        """Make a connection, with its TLS handshake."""
+        connection = connections.add(accepted)
         loop = asyncio.get_running_loop()
         try:
-            await loop.connect_accepted_socket(lambda: connection, accepted, ssl=self._tls, **timeouts)
+            if self._tls is None:
+                await loop.connect_accepted_socket(lambda: connection, accepted)
+            else:
+                await loop.connect_accepted_socket(
+                    lambda: connection,
+                    accepted,
+                    ssl=self._tls,
+                    ssl_handshake_timeout=self.limits.handshake,
+                    ssl_shutdown_timeout=_GOODBYE,
+                )
         except OSError as error:
-            with suppress(OSError):
-                self.refusals.record("TLS handshake failed", f"{error} (from {accepted.getpeername()[0]})")
+            self.refusals.record("TLS handshake failed", f"{error} (from {peer})")
         finally:
             if connection.wire is None:
                 connections.forget(connection)
