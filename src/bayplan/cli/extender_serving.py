@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import logging
 import ssl
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from bayplan.cli.serving import RefusedError, check_access, stop_on_signals, unless
+from bayplan.cli.serving import RefusedError, check_access, run_until_done, stop_on_signals, unless
 from bayplan.client import Client, ConfigError, connect
 from bayplan.config import (
     ConfigurationError,
@@ -93,7 +92,7 @@ def serve(
         build = _builder(reading, loaded)
         connected = connection.watch or kubeconfig is not None or connection.context is not None
         where = (kubeconfig, connection.context) if connected else None
-        asyncio.run(_run(build, where, settings, _tls_config(files)))
+        run_until_done(_run(build, where, settings, _tls_config(files)))
     except ConfigurationError as error:
         click.echo(str(error), err=True)
         raise SystemExit(2) from None
