@@ -318,7 +318,15 @@ async def _run_cluster(stack: AsyncExitStack, client: HttpClient) -> Watcher:
 
 
 async def _start_scheduler(stack: AsyncExitStack, kubeconfig: Path, log: Path) -> Scheduler:
-    arguments = ["run", "--kubeconfig", str(kubeconfig), "--scheduler-name", SCHEDULER, "--secure-port=0"]
+    arguments = [
+        "run",
+        "--kubeconfig",
+        str(kubeconfig),
+        "--scheduler-name",
+        SCHEDULER,
+        "--secure-port=0",
+        "--leader-elect",
+    ]
     with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(str(BAYPLAN), *arguments, stdout=output, stderr=output)
 
