@@ -47,6 +47,7 @@ def test_servers_on_loopback_accept_only_their_own_names(address, header, accept
         (r"^localhost$,^127\.0\.0\.1$,^\[::1\]$", "evil.example", False),
         (r"\.svc$", "extender.kube-system.svc:8888", True),
         (r"\.svc$", "localhost", False),
+        (r"\.svc$", "[::1]:8001", False),
         (".*", "", True),
         ("", "localhost", False),
     ],

@@ -112,7 +112,12 @@ async def test_servers_on_loopback_answer_only_to_their_own_names(name, caplog):
 async def test_accepted_host_names_are_configurable(name):
     server = SERVERS[name]
     async with server(accept_hosts=r"\.svc$,^localhost$") as port:
-        for host, status in (("bayplan.kube-system.svc:80", 200), ("localhost", 200), ("127.0.0.1", 403)):
+        for host, status in (
+            ("bayplan.kube-system.svc:80", 200),
+            ("localhost", 200),
+            ("127.0.0.1", 200),
+            ("[::1]", 403),
+        ):
             assert status_of(await talk(server, port, f"GET /livez HTTP/1.1\nHost: {host}")) == status
 
 

@@ -94,8 +94,8 @@ class _HostPatterns(click.ParamType[str]):
 accept_hosts_option = click.option(
     "--accept-hosts",
     type=_HostPatterns(),
-    help="Regular expressions for the names in Host headers to accept, separated by commas, as in kubectl proxy. "
-    "Default: on a loopback address only localhost and loopback addresses, otherwise all.",
+    help="Regular expressions for the names in Host headers to accept besides the address, separated by commas, as in "
+    "kubectl proxy. Default: on a loopback address only localhost and loopback addresses, otherwise all.",
 )
 
 _TYPES: dict[Kind, click.ParamType[Any]] = {

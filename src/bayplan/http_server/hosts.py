@@ -13,9 +13,10 @@ import re
 class HostNames:
     """Decides whether a server answers to the Host header of a request.
 
-    On a loopback `address`, these are `localhost`, all loopback addresses and `address` itself, each with any port. On
-    other addresses, all names are accepted. `patterns` are regular expressions, separated by commas, that replace this
-    default: a host is accepted if one of them matches a part of it, without the port. Raises ValueError for others.
+    `address` itself is always accepted, with any port. If it is a loopback address, so are `localhost` and the other
+    loopback addresses; otherwise all names are. `patterns` are regular expressions, separated by commas, that replace
+    this default: a host is accepted if one of them matches a part of it, without the port. Raises ValueError for
+    invalid patterns.
     """
 
     def __init__(self, address: str, patterns: str | None = None) -> None:
@@ -33,9 +34,11 @@ class HostNames:
         if self._all:
             return True
         host = _without_port(header)
-        if self._patterns is not None:
-            return any(pattern.search(host) or pattern.search(f"[{host}]") for pattern in self._patterns)
-        return host == self._address or _is_loopback(host)
+        if host == self._address:
+            return True
+        if self._patterns is None:
+            return _is_loopback(host)
+        return any(pattern.search(host) or pattern.search(f"[{host}]") for pattern in self._patterns)
 
 
 def _without_port(header: str) -> str:
