@@ -73,10 +73,11 @@ class Connection(web.RequestHandler):
         self._accepted = accepted
         self._timer: asyncio.TimerHandle | None = None
         self.wire: asyncio.Transport | None = None
-        """The transport, once the connection is made. aiohttp's own attribute is None while it closes."""
+        """The transport, from when the connection is made to when it is lost. aiohttp's own is None while it closes."""
 
     def drop(self) -> None:
         """Close the connection, without waiting for the client."""
+        self._stop_timer()
         if self.wire is not None:
             self.wire.abort()
         else:
@@ -100,6 +101,7 @@ class Connection(web.RequestHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         """Forget the connection."""
         self._stop_timer()
+        self.wire = None  # before Python 3.11.3, `abort` fails on a closed TLS transport
         self._server.forget(self)
         super().connection_lost(exc)
 

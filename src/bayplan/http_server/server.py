@@ -87,12 +87,11 @@ class HttpServer:
         await asyncio.gather(*self._accepting, *self._establishing, return_exceptions=True)
         for listener in self._listeners:
             listener.close()
-        transports = [connection.wire for connection in (*connections.waiting, *connections.serving)]
+        still_open = [*connections.waiting, *connections.serving]
         connections.pre_shutdown()
         await connections.shutdown(seconds)
-        for transport in transports:
-            if transport is not None:
-                transport.abort()  # a TLS client that sends no close_notify would keep it open
+        for connection in still_open:
+            connection.drop()  # a TLS client that sends no close_notify would keep it open
         await asyncio.sleep(0)  # let the transports close before the loop does
         self.refusals.close()
 
