@@ -187,6 +187,46 @@ def test_cancelling_a_binding_is_not_an_error_of_the_plugin(caplog):
     assert "plugin Slow failed" not in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ("pre_bind", "a PreBind plugin cancelled its own task"),
+        ("bind", "a plugin cancelled the task of the binding"),
+    ],
+)
+def test_binding_whose_task_a_plugin_cancels_is_undone(method, message):
+    async def cancel(self, cycle, pod, node_name):
+        if pod.name == "bad":
+            asyncio.current_task().cancel()
+            await asyncio.sleep(0)
+        return SKIP if method == "bind" else None
+
+    nodes, messages = run(schedule(type("Odd", (Plugin,), {"name": "Odd", method: cancel})))
+    assert nodes["good"]
+    assert nodes["bad"] is None
+    assert messages["bad"] == message
+
+
+def test_background_work_that_cancels_its_own_task_is_restarted(caplog):
+    calls = []
+
+    class Odd(Plugin):
+        name = "Odd"
+
+        def filter(self, cycle, pod, node):
+            return None
+
+        async def background(self):
+            calls.append(1)
+            asyncio.current_task().cancel()
+            await asyncio.sleep(0)
+
+    nodes, _ = run(schedule(Odd, seconds=25.0))
+    assert all(nodes.values())
+    assert len(calls) == 3
+    assert "the background work of plugin Odd failed: CancelledError" in caplog.text
+
+
 def test_waiting_on_a_task_that_was_cancelled_is_an_error_of_the_plugin():
     class Odd(Plugin):
         name = "Odd"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext
@@ -103,7 +102,7 @@ def _extenders(configuration: KubeSchedulerConfiguration, path: str) -> HttpExte
 def _run_until_done(scheduling: Coroutine[Any, Any, None]) -> None:
     """Run the scheduler. Exits with status 2 if it can't start, and 1 if it lost its lease."""
     from bayplan.cli.heap import keep_heap
-    from bayplan.cli.serving import RefusedError
+    from bayplan.cli.serving import RefusedError, run_until_done
     from bayplan.client import ConfigError
     from bayplan.config import ConfigurationError, PluginLoadError
     from bayplan.service.leader_election import LeaseLostError
@@ -112,7 +111,7 @@ def _run_until_done(scheduling: Coroutine[Any, Any, None]) -> None:
 
     keep_heap()
     try:
-        asyncio.run(scheduling)
+        run_until_done(scheduling)
     except ConfigurationError as error:
         _refuse(*str(error).splitlines())
     except (ConfigError, PluginLoadError, RefusedError, ServingError) as error:

@@ -40,8 +40,8 @@ class ServerSettings:
     """The settings of an extender except its plugins.
 
     `paths` are the paths by verb. The log names a plugin that blocks for `blocked_after` seconds. Open requests and
-    recorded events may take `drain` seconds at the end. `freeze` excludes the synced cluster from garbage collection,
-    for the whole process.
+    recorded events may take `drain` seconds at the end. `accept_hosts` are the patterns of `HostNames`. `freeze`
+    excludes the synced cluster from garbage collection, for the whole process.
     """
 
     host: str = "127.0.0.1"
@@ -50,6 +50,7 @@ class ServerSettings:
     tls: ssl.SSLContext | None = None
     blocked_after: float = 2.0
     drain: float = 10.0
+    accept_hosts: str | None = None
     freeze: bool = False
 
 
@@ -100,6 +101,7 @@ async def running_extender(
         paths=settings.paths,
         tls=settings.tls,
         drain=settings.drain,
+        accept_hosts=settings.accept_hosts,
     )
     watchdog = Watchdog(settings.blocked_after)
     async with AsyncExitStack() as stack:

@@ -83,6 +83,12 @@ class BindingCycles:
     async def _run(self, binding: Binding, waiting: WaitingPod | None, ended: Ended) -> None:
         try:
             status = await self._bind(binding, waiting)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._runtime.tasks.cancelling or task is None:
+                raise
+            task.uncancel()
+            status = Status(Code.ERROR, ("a plugin cancelled the task of the binding",))
         except Exception as error:  # whatever fails, the pod must return to the queue
             if isinstance(error, PluginError):
                 error.record(self._runtime.failures, f"pod {about_pod(binding.pod)}")

@@ -84,7 +84,7 @@ class PlanCarrier:
         gone = {uid: queued for uid, queued in taken.items() if self._is_gone(queued)}
         missing = [pod.key for decision in plan.placed if (pod := decision.pod).uid in gone]
         for queued in gone.values():
-            self._queue.done(taken.pop(queued.uid).uid)
+            self._end(taken.pop(queued.uid))
         plan.placed = [decision for decision in plan.placed if decision.pod.uid not in gone]
         plan.refused = [refusal for refusal in plan.refused if refusal.pod.uid not in gone]
         plan.preemptions = [preemption for preemption in plan.preemptions if preemption.pod.uid not in gone]
@@ -181,7 +181,7 @@ class PlanCarrier:
         pod, runtime = binding.pod, self._runtime
         self.bound += 1
         runtime.metrics.bound(binding.queued)
-        self._queue.done(pod.uid)
+        self._end(binding.queued)
         runtime.status.forget(pod.uid)
         if log.isEnabledFor(logging.INFO):
             log.info("pod %s bound to node %s", about_pod(pod), about_node(binding.node_name))
@@ -234,7 +234,7 @@ class PlanCarrier:
             queued.pending_plugins |= refusal.pending
         pod = self._known(queued)
         if pod is None:
-            self._queue.done(queued.uid)
+            self._end(queued)
             return
         queued.pod, queued.message = pod, refusal.message
         self._queue.add_unschedulable(queued, runtime.now())
@@ -250,6 +250,13 @@ class PlanCarrier:
         self._record(pod, "Warning", "FailedScheduling", "Scheduling", refusal.message)
         reason = SCHEDULER_ERROR if refusal.error else UNSCHEDULABLE
         runtime.status.not_scheduled(pod, reason, refusal.message, node)
+
+    def _end(self, queued: QueuedPod) -> None:
+        """End the attempt of a pod that is bound or gone. Queue the pod that was created with its uid since, if any."""
+        key = queued.pod.key
+        self._queue.done(queued.uid)  # stores the latest version in `queued`
+        if queued.pod.key != key and (successor := self._known(queued)) is not None:
+            self._queue.add(successor, self._runtime.now())
 
     def _known(self, queued: QueuedPod) -> PodInfo | None:
         """The latest version of a pod; None if it was deleted, replaced by another of its name, or bound."""

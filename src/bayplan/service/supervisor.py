@@ -41,17 +41,24 @@ class Supervisor:
 
 
 async def outcome(work: Work) -> BaseException | None:
-    """Await work, and return what it raised. Only a cancellation of the calling task is raised.
+    """Await work in a task of its own, and return what it raised. Only a cancellation of the calling task is raised.
 
-    Work that raises KeyboardInterrupt, SystemExit or CancelledError by itself must not end the event loop or the task.
+    Work that raises KeyboardInterrupt, SystemExit or CancelledError, or cancels its own task, must not end the event
+    loop or the calling task.
     """
+    task = asyncio.create_task(_caught(work), name=getattr(asyncio.current_task(), "get_name", str)())
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        task.cancel()
+        await asyncio.wait([task])
+        raise
+    return task.result()
+
+
+async def _caught(work: Work) -> BaseException | None:
     try:
         await work()
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise
-        return error
     except BaseException as error:  # noqa: BLE001 - the caller records it
         return error
     return None

@@ -39,7 +39,8 @@ class PodTasks:
     def __init__(self, failures: Failures) -> None:
         self._failures = failures
         self._running: dict[asyncio.Task[None], tuple[str, PodInfo]] = {}
-        self._cancelling = False
+        self.cancelling = False
+        """Whether `cancel` was called. Any other cancellation of a task is the work's own."""
 
     def start(self, what: str, pod: PodInfo, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` for a pod; `what` names the work in logs."""
@@ -62,11 +63,11 @@ class PodTasks:
 
     async def cancel(self) -> None:
         """Cancel all tasks, and wait until they have ended."""
-        self._cancelling = True
+        self.cancelling = True
         await cancel(self._running)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         what, pod = self._running.pop(task)
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
-        if error is not None and not (task.cancelled() and self._cancelling):
+        if error is not None and not (task.cancelled() and self.cancelling):
             self._failures.record(what, error, f"pod {about_pod(pod)}")
