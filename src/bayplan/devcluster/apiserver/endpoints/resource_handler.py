@@ -30,6 +30,7 @@ from bayplan.devcluster.apiserver.status import (
     future_version,
     invalid,
     method_not_allowed,
+    name_undeterminable,
     not_found,
     resource_not_found,
     unreadable_patch,
@@ -153,6 +154,8 @@ class ResourceHandler:
         renderer = self._renderer(request, resource)
         validation = request.validation()
         new = read_object(resource.schema, request.body, request.content_type, validation)
+        if not new["metadata"].get("name"):
+            raise name_undeterminable(info.name)
         if resource.allow_create_on_update and not info.subresource and self._is_missing(request, resource):
             ensure_matches_url(resource, info.namespace, new["metadata"], info.name)
             self._check_creation(request, resource, new)
