@@ -126,6 +126,7 @@ class Request:
         patch = read_document(schema, self.body, self.content_type)
         if self.media == APPLY_PATCH and isinstance(patch, dict):
             _check_applied(patch)
+            schema.check_configuration(patch)
         return patch
 
     def patched(self, schema: ObjectSchema, old: Object) -> Object:

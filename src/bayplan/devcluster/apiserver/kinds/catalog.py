@@ -127,6 +127,7 @@ RESOURCES: tuple[Resource, ...] = (
     Resource(
         kinds.POD_DISRUPTION_BUDGET,
         strategies.POD_DISRUPTION_BUDGET,
+        name_rule="path",
         generation=True,
         allow_unconditional_update=False,
     ),

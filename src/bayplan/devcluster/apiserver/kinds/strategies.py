@@ -200,7 +200,7 @@ CSI_DRIVER = Strategy(
     validate_update=storage.validate_csi_driver_update,
 )
 CSI_STORAGE_CAPACITY = Strategy(
-    validate_create=storage.validate_storage_capacity, validate_update=storage.validate_storage_capacity_update
+    validate=storage.validate_storage_capacity, validate_update=storage.validate_storage_capacity_update
 )
 VOLUME_ATTACHMENT = Strategy(
     validate=storage.validate_volume_attachment, validate_update=storage.validate_volume_attachment_update
