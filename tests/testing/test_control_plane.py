@@ -102,7 +102,7 @@ def alive(pid):
 
 
 @pytest.mark.apiserver
-@pytest.mark.skipif(ASSETS not in os.environ, reason=f"{ASSETS} is not set")
+@pytest.mark.skipif(not os.environ.get(ASSETS), reason=f"{ASSETS} is not set")
 async def test_users_have_the_rights_they_were_given_and_data_outlives_a_restart():
     async with ControlPlane() as plane:
         rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "get"]}]
