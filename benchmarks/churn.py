@@ -35,8 +35,6 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
-from bayplan.testing.control_plane import ControlPlane
-
 from bayplan.api.kinds import NODE, POD
 from bayplan.client import ApiError, HttpClient, TransportError, connect
 from bayplan.clock import RunningClock
@@ -81,7 +79,7 @@ class EmbeddedServer(Server):
 class RealServer(Server):
     """kube-apiserver."""
 
-    def __init__(self, plane: ControlPlane) -> None:
+    def __init__(self, plane: Any) -> None:
         self.kubeconfig = plane.admin
         self._plane = plane
 
@@ -291,6 +289,9 @@ async def main() -> None:
 
 async def _start_server(stack: AsyncExitStack, folder: Path, *, real: bool) -> Server:
     if real:
+        sys.path.insert(0, str(Path(__file__).parents[1]))
+        from tests.support.control_plane import ControlPlane
+
         return RealServer(await stack.enter_async_context(ControlPlane()))
     kubeconfig = folder / "kubeconfig"
     process = multiprocessing.get_context("spawn").Process(target=serve, args=(kubeconfig,), daemon=True)

@@ -28,8 +28,8 @@ from bayplan.framework.events import ALL_EVENTS
 from bayplan.framework.functions import InvalidPlugin
 from bayplan.framework.profile import Point
 from bayplan.scheduling import Templates, decide
+from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_cluster, make_node, make_pod
-from bayplan.testing.offline import OfflineHandle
 
 POLICY = '''
 from bayplan import filter_plugin, score_plugin, Plugin

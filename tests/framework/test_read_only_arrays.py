@@ -12,8 +12,8 @@ from bayplan.framework.interface import Plugin, PostFilterResult
 from bayplan.framework.status import Status
 from bayplan.scheduling import Templates, decide
 from bayplan.scheduling.decision import Outcome
+from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_cluster, make_node, make_pod
-from bayplan.testing.offline import OfflineHandle
 
 COLUMNS = {
     "live": lambda nodes: nodes.live,

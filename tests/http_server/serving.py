@@ -8,7 +8,7 @@ import ssl
 from contextlib import asynccontextmanager
 
 from aiohttp import web
-from bayplan.testing.certificates import Authority
+from tests.support.certificates import Authority
 
 from bayplan.http_server import HostNames, HttpServer, Limits, bind
 

@@ -13,8 +13,8 @@ from bayplan.plugins.default_preemption.plugin import DefaultPreemption, after_p
 from bayplan.plugins.dynamic_resources.deallocation import NO_CLAIMS
 from bayplan.scheduling import decide
 from bayplan.scheduling.decision import Outcome
+from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_node, make_pod
-from bayplan.testing.offline import OfflineHandle
 
 
 class Picky(Plugin):

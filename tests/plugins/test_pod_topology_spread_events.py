@@ -7,8 +7,8 @@ import pytest
 from bayplan.api.kinds import SERVICE
 from bayplan.framework.events import NODE, POD, Action, Hint
 from bayplan.plugins.pod_topology_spread.plugin import PodTopologySpread
+from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_cluster, make_node, make_pod, make_service, spread_over
-from bayplan.testing.offline import OfflineHandle
 
 WEB, DB = {"app": "web"}, {"app": "db"}
 ZONES, HOSTS = spread_over("zone", WEB), spread_over("node", {"tier": "front"})

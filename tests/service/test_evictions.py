@@ -21,7 +21,7 @@ from bayplan.scheduling import Plan, Preemption, Refusal, Unit
 from bayplan.service import evictions as evictions_module
 from bayplan.service.carry_out import PlanCarrier
 from bayplan.service.evictions import Evictions
-from bayplan.testing.offline import OfflineHandle
+from bayplan.simulation.handle import OfflineHandle
 
 pytestmark = pytest.mark.feature("DefaultPreemption: asynchronous eviction")
 

@@ -23,7 +23,8 @@ from bayplan.clock import RunningClock
 from bayplan.devcluster import manifests
 from bayplan.devcluster.cluster import CONTEXT, DevCluster
 from bayplan.devcluster.kubelet import KubeletDelays, NodeShape, make_nodes
-from bayplan.devcluster.manifests import Manifest, ManifestError
+from bayplan.devcluster.manifests import Manifest
+from bayplan.manifest_files import ManifestError
 
 DEFAULT_SCHEDULER = "default-scheduler"
 """The scheduler of pods that name none."""

@@ -84,12 +84,8 @@ def _identity(field: Field, element: str, item: Any) -> str:
     """The name of an element of an associative list in messages, or the error of one that has none."""
     if field.merge == "set":
         if item is None or isinstance(item, (list, dict)):
-            what = {list: "list", dict: "map"}.get(type(item))
-            return (
-                f"associative list without keys has an element that's a {what} type"
-                if what
-                else ("associative list without keys has an element that's an explicit null")
-            )
+            what = "an explicit null" if item is None else f"a {'list' if isinstance(item, list) else 'map'} type"
+            return f"associative list without keys has an element that's {what}"
         return f"[={quoted(item)}]"
     if not isinstance(item, dict):
         return (

@@ -30,12 +30,12 @@ from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Profile
 from bayplan.framework.status import Code
 from bayplan.scheduling import Templates, decide
-from bayplan.testing.offline import OfflineHandle
+from bayplan.simulation.handle import OfflineHandle
+from bayplan.simulation.writes import StoreClient, WouldWaitError, finished
 from bayplan.testing.scheduler_perf import devices, stored
 from bayplan.testing.scheduler_perf.templates import BenchmarkError, Template, Unsupported
 from bayplan.testing.scheduler_perf.volumes import with_volume
 from bayplan.testing.scheduler_perf.workloads import Operation, Workload
-from bayplan.testing.scheduler_perf.writes import StoreClient, finished
 
 
 @dataclass(slots=True)
@@ -258,7 +258,10 @@ class _Run:
         assumed = state.assume(pod, decision.node)
         status = run_reserve(profile, decision.cycle, assumed, decision.node)
         if not status.rejected and run_pre_bind_pre_flight(profile, decision.cycle, assumed, decision.node):
-            status = finished(run_pre_bind(profile, decision.cycle, assumed, decision.node))
+            try:
+                status = finished(run_pre_bind(profile, decision.cycle, assumed, decision.node))
+            except WouldWaitError as error:
+                raise Unsupported(str(error)) from None
         if status.code is not Code.SUCCESS:
             raise BenchmarkError(f"{self._workload.name}: pod {pod.key} on node {decision.node}: {status.message}")
         return True
