@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class SeenPod:
-    """A version of a pod. `attempted`: whether the scheduler has tried it."""
+class SeenPod(msgspec.Struct, frozen=True, gc=False):
+    """A version of a pod. `attempted`: whether the scheduler has tried it.
+
+    The garbage collector doesn't track them, because its work would be measured on the core.
+    """
 
     namespace: str
     name: str
@@ -84,7 +88,7 @@ class SeenPods:
         """Note that the scheduler has tried a pod and left it pending."""
         pod = self._pods.get(key)
         if pod is not None and not pod.attempted:
-            self.put(replace(pod, attempted=True))
+            self.put(msgspec.structs.replace(pod, attempted=True))
 
     def remove(self, key: str) -> None:
         """Note that a pod is gone."""
