@@ -49,7 +49,7 @@ def _print_table(outcome: Outcome) -> None:
     table.add_column("workload", no_wrap=True)
     if compared:
         table.add_column("scheduler")
-    for name in ("pods", "pods/s", *(f"p{percent}" for percent in PERCENTILES), "attempt p50", "p99"):
+    for name in ("seconds", "pods", "pods/s", *(f"p{percent}" for percent in PERCENTILES), "attempt p50", "p99"):
         table.add_column(name, justify="right")
     for scheduler, measured in outcome.measured:
         table.add_row(measured.name, *([scheduler] if compared else []), *_cells(measured))
@@ -64,7 +64,8 @@ def _cells(measured: Measurement) -> list[str]:
     rates = [f"{_percentile(throughputs, percent):,.0f}" if throughputs else "-" for percent in PERCENTILES]
     attempts = measured.attempts.get(RESULTS[0])
     durations = [_microseconds(attempts.quantile(each)) for each in (0.5, 0.99)] if attempts and attempts.count else []
-    return [str(measured.scheduled), f"{measured.average:,.0f}", *rates, *(durations or ["-", "-"])]
+    first = [f"{measured.seconds:.1f}", str(measured.scheduled), f"{measured.average:,.0f}"]
+    return [*first, *rates, *(durations or ["-", "-"])]
 
 
 def _percentile(values: list[float], percent: int) -> float:

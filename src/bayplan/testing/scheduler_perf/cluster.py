@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from bayplan.api import kinds
-from bayplan.api.kinds import NAMESPACE, NODE, POD, PRIORITY_CLASS, Kind
+from bayplan.api.kinds import LEASE, NAMESPACE, NODE, POD, PRIORITY_CLASS, Kind
 from bayplan.api.objects import encode
 from bayplan.client import ApiError, HttpClient, ListWatch, PatchType, TransportError
 from bayplan.clock import RunningClock
@@ -75,11 +75,15 @@ class Cluster:
 
     @asynccontextmanager
     async def watching(self, *, clean_up: bool) -> AsyncIterator[None]:
-        """Watch the pods, and create the claims that they need, while the context is open. Then possibly clean up."""
+        """Watch the pods while the context is open, and then possibly clean up.
+
+        The claims that pods need are created here, unless the cluster has a kube-controller-manager.
+        """
         pods = ListWatch(self._client, POD, _PodSink(self.pods), decode=_decode)
-        controllers = ControllerManager(self._client, RunningClock(), [ResourceClaimController])
-        work = (pods.run(), controllers.run(), controllers.informers.run())
-        running = [asyncio.create_task(each) for each in work]
+        running = [asyncio.create_task(pods.run())]
+        if not await self._has_controllers():
+            controllers = ControllerManager(self._client, RunningClock(), [ResourceClaimController])
+            running += [asyncio.create_task(each) for each in (controllers.run(), controllers.informers.run())]
         try:
             await pods.synced.wait()
             yield
@@ -151,6 +155,15 @@ class Cluster:
     async def attempts(self) -> Attempts | None:
         """See Place."""
         return await self._scrape()
+
+    async def _has_controllers(self) -> bool:
+        try:
+            await self._client.get(LEASE, "kube-controller-manager", "kube-system")
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return False
+        return True
 
     async def _create(self, kind: Kind, document: Document, namespace: str | None) -> str:
         document = await self._prepared(kind, document)

@@ -62,6 +62,7 @@ class CoreScheduler:
     ) -> None:
         self._runtime = runtime = _Runtime(cast("Client", client), clock)
         self._spend, self._bound, self._rejected = spend, bound, rejected
+        self._attempting = False
         self._uncounted = 0.0
         """Seconds of the current attempt that don't count."""
         self._newly_bound: list[PodInfo] = []
@@ -93,7 +94,7 @@ class CoreScheduler:
         known = pod.key in self.state.objects[POD]
         decoded = time.perf_counter()
         self._pods.put(pod.key, pod)
-        self._spend((time.perf_counter() if known else decoded) - began)
+        self._handled((time.perf_counter() if known else decoded) - began)
         return pod
 
     def put(self, kind: Kind, key: str, obj: Any) -> None:
@@ -103,7 +104,7 @@ class CoreScheduler:
             self._nodes.put(key, SentNode(obj))
         else:
             self._handler(kind).put(key, obj)
-        self._spend(time.perf_counter() - began)
+        self._handled(time.perf_counter() - began)
 
     def removed(self, kind: Kind, key: str) -> None:
         """Handle the deletion of an object."""
@@ -114,7 +115,7 @@ class CoreScheduler:
             self._nodes.removed(key)
         else:
             self._handler(kind).removed(key)
-        self._spend(time.perf_counter() - began)
+        self._handled(time.perf_counter() - began)
 
     def work(self) -> bool:
         """Attempt pods for a few milliseconds. Returns whether the queue may have another one now."""
@@ -124,10 +125,11 @@ class CoreScheduler:
             queued = self.queue.pop(self._runtime.now())
             if queued is None:
                 return False
-            self._uncounted = 0.0
+            self._uncounted, self._attempting = 0.0, True
             began = clock()
             result = self._schedule(queued)
             seconds = clock() - began - self._uncounted
+            self._attempting = False
             self.attempts[result].append(seconds)
             self._spend(seconds)
             self._report()
@@ -164,6 +166,11 @@ class CoreScheduler:
         ended(binding, Status(Code.SUCCESS))
         self._newly_bound.append(binding.pod)
         self._uncounted += time.perf_counter() - began - (self._runtime.moving - moving)
+
+    def _handled(self, seconds: float) -> None:
+        """Count the handling of an event, unless the attempt that caused it counts it."""
+        if not self._attempting:
+            self._spend(seconds)
 
     def _report(self) -> None:
         for pod in self._newly_bound:

@@ -26,7 +26,7 @@ ATTEMPTED = "Attempted"
 
 @dataclass(slots=True)
 class Collecting:
-    """A measurement that is going on."""
+    """A measurement in progress."""
 
     name: str
     count: PodCount
@@ -39,8 +39,9 @@ class Collecting:
 class Run:
     """A workload that is running on a place.
 
-    `awaited`: how many pods of each namespace a barrier waits for; has all namespaces that were created. `number`: of
-    the current operation, which names namespaces. `background`: what continues while later operations run.
+    `awaited`: how many pods of each namespace no operation has waited for. `namespaces`: those that were created.
+    `number`: the index of the current operation, which names namespaces. `background`: what continues while later
+    operations run.
     """
 
     workload: Workload
@@ -49,7 +50,6 @@ class Run:
     measurements: list[Measurement] = field(default_factory=list)
     awaited: Counter[str] = field(default_factory=Counter)
     namespaces: set[str] = field(default_factory=set)
-    nodes: int = 0
     number: int = 0
     background: list[asyncio.Task[None]] = field(default_factory=list)
     collection: Collecting | None = None
@@ -69,8 +69,8 @@ class Run:
         stack, place = ExitStack(), self.place
         stack.enter_context(place.collecting())
         count = stack.enter_context(place.pods.counting(namespaces, labels))
-        full = f"{self.workload.name}/{name}"
-        self.collection = Collecting(full, count, place.clock(), await place.attempts(), stack)
+        full_name = f"{self.workload.name}/{name}" if name else self.workload.name
+        self.collection = Collecting(full_name, count, place.clock(), await place.attempts(), stack)
 
     async def stop_collecting(self) -> None:
         """End the measurement. Raises BenchmarkError if none is going on."""
@@ -123,7 +123,6 @@ async def create_nodes(run: Run, operation: Operation) -> None:
         objects.node(template.document(index, count) if template else base, next(labels), more)
         for index in range(count)
     ]
-    run.nodes += count
     names = await run.place.create(kinds.NODE, nodes)
     if limits:
         migrated = strategy.get("migratedPlugins") or []

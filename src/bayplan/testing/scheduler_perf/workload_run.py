@@ -88,19 +88,44 @@ async def run_operations(
     """
     steps = list(_unrolled(workload))
     run = Run(workload, place, scheduler_name)
-    try:
-        for run.number, operation in enumerate(steps):
-            report(f"{workload.name}: {operation.code} ({run.number + 1} of {len(steps)})")
-            try:
-                await _CODES[operation.code].step(run, operation)
-            except (InvalidQuantity, UndecodableObject, BenchmarkError) as error:
-                raise BenchmarkError(f"{workload.name}: {operation.code}: {error}") from None
-            _check(run.background, workload)
-    finally:
-        for task in run.background:
-            task.cancel()
-        await asyncio.gather(*run.background, return_exceptions=True)
+    with place.pods.counting() as count:
+
+        def describe() -> None:
+            step = f"{steps[run.number].code} ({run.number + 1} of {len(steps)})"
+            report(f"{workload.name}: {step}, {count.scheduled} of {len(place.pods)} pods bound")
+
+        reporting = asyncio.create_task(_each_second(describe))
+        try:
+            for run.number, operation in enumerate(steps):
+                describe()
+                await _carry_out(run, operation)
+        finally:
+            running = [reporting, *run.background]
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+            if run.collection is not None:
+                run.collection.stack.close()
     return run.measurements
+
+
+async def _carry_out(run: Run, operation: Operation) -> None:
+    """Carry an operation out. Raises BenchmarkError also where an earlier operation has failed in the background."""
+    name = run.workload.name
+    try:
+        await _CODES[operation.code].step(run, operation)
+    except (InvalidQuantity, UndecodableObject, BenchmarkError) as error:
+        raise BenchmarkError(f"{name}: {operation.code}: {error}") from None
+    for task in run.background:
+        failure = task.exception() if task.done() and not task.cancelled() else None
+        if failure is not None:
+            raise BenchmarkError(f"{name}: in the background: {failure}") from failure
+
+
+async def _each_second(call: Callable[[], None]) -> None:
+    while True:
+        await asyncio.sleep(1)
+        call()
 
 
 def check(workload: Workload) -> None:
@@ -124,11 +149,3 @@ def _known(operation: Operation) -> Operation:
         raise Unsupported(f"the operation {operation.code}")
     operation.require_only(*code.fields)
     return operation
-
-
-def _check(background: list[asyncio.Task[None]], workload: Workload) -> None:
-    """Raise the error of a background operation that has failed."""
-    for task in background:
-        error = task.exception() if task.done() and not task.cancelled() else None
-        if error is not None:
-            raise BenchmarkError(f"{workload.name}: {error}") from error
