@@ -16,7 +16,6 @@ from bayplan.testing.scheduler_perf.workloads import find_configs, read_workload
 VARIABLE = "BAYPLAN_SCHEDULER_PERF"
 FOLDER = os.environ.get(VARIABLE)
 ON_DEVCLUSTER = (
-    "SchedulingBasic/5Nodes",
     "SchedulingWithMixedChurn/10Nodes",
     "EventHandlingPodUpdate/1Node_10Pods",
     "SchedulingWithResourceClaimTemplate/fast",
