@@ -27,6 +27,16 @@ NO_PRIORITY = 2**31
 """Higher than every pod priority."""
 INITIAL_CAPACITY = 64
 """The number of rows of a new table."""
+_ARRAYS = (
+    "live",
+    "row_version",
+    "allocatable",
+    "requested",
+    "nonzero_requested",
+    "pod_count",
+    "allowed_pods",
+    "unschedulable",
+)
 _LARGE_AMOUNT = 2**53
 """Sums of amounts above it may exceed 64 bits."""
 _PERMANENT_RESOURCES = 3
@@ -420,17 +430,11 @@ class NodeTable:
 
     def _grow(self) -> None:
         self.capacity *= 2
-        self.live = grown(self.live, self.capacity)
-        self.row_version = grown(self.row_version, self.capacity)
-        self.allocatable = grown(self.allocatable, self.capacity)
-        self.requested = grown(self.requested, self.capacity)
-        self.nonzero_requested = grown(self.nonzero_requested, self.capacity)
-        self.pod_count = grown(self.pod_count, self.capacity)
-        self.allowed_pods = grown(self.allowed_pods, self.capacity)
+        for name in _ARRAYS:
+            setattr(self, name, grown(getattr(self, name), self.capacity))
         lowest_priority = np.full(self.capacity, NO_PRIORITY, dtype=np.int64)
         lowest_priority[: len(self.lowest_priority)] = self.lowest_priority
         self.lowest_priority = lowest_priority
-        self.unschedulable = grown(self.unschedulable, self.capacity)
         self.taints.grow(self.capacity)
         self.terms.grow(self.capacity)
         self._groups.grow(self.capacity)
