@@ -27,16 +27,7 @@ NO_PRIORITY = 2**31
 """Higher than every pod priority."""
 INITIAL_CAPACITY = 64
 """The number of rows of a new table."""
-_ARRAYS = (
-    "live",
-    "row_version",
-    "allocatable",
-    "requested",
-    "nonzero_requested",
-    "pod_count",
-    "allowed_pods",
-    "unschedulable",
-)
+_AMOUNTS = ("allocatable", "requested", "nonzero_requested", "pod_count", "allowed_pods")
 _LARGE_AMOUNT = 2**53
 """Sums of amounts above it may exceed 64 bits."""
 _PERMANENT_RESOURCES = 3
@@ -430,7 +421,7 @@ class NodeTable:
 
     def _grow(self) -> None:
         self.capacity *= 2
-        for name in _ARRAYS:
+        for name in ("live", "row_version", "unschedulable", *_AMOUNTS):
             setattr(self, name, grown(getattr(self, name), self.capacity))
         lowest_priority = np.full(self.capacity, NO_PRIORITY, dtype=np.int64)
         lowest_priority[: len(self.lowest_priority)] = self.lowest_priority
