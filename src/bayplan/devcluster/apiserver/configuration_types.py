@@ -97,12 +97,14 @@ def _identity(field: Field, element: str, item: Any) -> str:
             if item is not None
             else ("associative list with keys has an element that's an explicit null")
         )
-    defaults = {key: (member(element, key) or Field("any")).default for key in field.keys}
-    given = {key: item.get(key, default) for key, default in defaults.items() if key in item or default}
+    keys = {key: member(element, key) or Field("any") for key in field.keys}
+    given = {
+        key: item.get(key, of.default) for key, of in keys.items() if key in item or of.default or of.empty == "zero"
+    }
     if not given:
-        keys = " ".join(quoted(key) for key in field.keys)
+        names = " ".join(quoted(key) for key in field.keys)
         return (
-            f"associative list with keys has an element that omits all key fields [{keys}] "
+            f"associative list with keys has an element that omits all key fields [{names}] "
             "(and doesn't have default values for any key fields)"
         )
     return f"[{','.join(f'{key}={quoted(value)}' for key, value in sorted(given.items()))}]"

@@ -47,11 +47,14 @@ BODY_TYPES = frozenset({JSON_TYPE, YAML_TYPE, PROTOBUF, ""})
 
 
 def _check_applied(configuration: Any) -> None:
-    """Raises 400 for an applied configuration without a kind and a version."""
+    """Raises 400 for an applied configuration without a kind and a version, or with managed fields."""
     kind, version = configuration.get("kind", ""), configuration.get("apiVersion", "")
     if not kind or not version:
         group, _, plain = str(version).rpartition("/")
         raise bad_request(f"invalid object type: {group}/{plain}, Kind={kind}")
+    metadata = configuration.get("metadata")
+    if isinstance(metadata, dict) and metadata.get("managedFields"):
+        raise bad_request("metadata.managedFields must be nil")
 
 
 @dataclass(slots=True)

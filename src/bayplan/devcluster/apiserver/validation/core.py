@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from bayplan.api import quantity
@@ -16,6 +17,8 @@ from bayplan.devcluster.apiserver.validation.selectors import validate_node_sele
 
 HIGHEST_USER_PRIORITY = 1_000_000_000
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+LONGEST_CONFIG_KEY = 253
+CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 
 
@@ -169,9 +172,13 @@ def validate_volume(volume: Object) -> Iterator[FieldError]:
         yield required("spec.capacity")
     if "storage" not in spec.get("capacity", {}) or len(spec["capacity"]) > 1:
         yield not_supported("spec.capacity", spec.get("capacity"), ("storage",))
+    elif quantity.parse(spec["capacity"]["storage"]) <= 0:
+        yield invalid("spec.capacity[storage]", spec["capacity"]["storage"], "must be greater than zero")
     sources = [key for key in spec if key in fields_of("core_v1.PersistentVolumeSource")]
     if not sources:
         yield required("spec", "must specify a volume type")
+    if "hostPath" in spec and not spec["hostPath"].get("path"):
+        yield required("spec.hostPath.path")
     affinity = spec.get("nodeAffinity")
     if affinity is not None and "required" not in affinity:
         yield required("spec.nodeAffinity.required", "must specify required node constraints")
@@ -199,6 +206,31 @@ def _access_modes(spec: Object, where: str, detail: str) -> Iterator[FieldError]
     for mode in spec.get("accessModes", ()):
         if mode not in ACCESS_MODES:
             yield not_supported(f"{where}.accessModes", mode, ACCESS_MODES)
+
+
+def validate_config_map(config_map: Object) -> Iterator[FieldError]:
+    """Rules for the keys of a config map or a secret."""
+    for field in ("data", "binaryData"):
+        for key in config_map.get(field, ()):
+            for error in _config_key_errors(key):
+                yield invalid(f"{field}[{key}]", key, error)
+    for key in config_map.get("binaryData", ()):
+        if key in config_map.get("data", ()):
+            yield invalid(f"binaryData[{key}]", key, "duplicate of key present in data")
+
+
+def _config_key_errors(key: str) -> Iterator[str]:
+    if len(key) > LONGEST_CONFIG_KEY:
+        yield f"must be no more than {LONGEST_CONFIG_KEY} bytes"
+    if not CONFIG_KEY.fullmatch(key):
+        yield (
+            "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
+            "'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+        )
+    if key.startswith(".."):
+        yield "must not be '..'" if key == ".." else "must not start with '..'"
+    elif key == ".":
+        yield "must not be '.'"
 
 
 def validate_config_map_update(config_map: Object, old: Object) -> Iterator[FieldError]:

@@ -77,9 +77,12 @@ def validate_pod_spec(spec: Object, where: str) -> Iterator[FieldError]:
             yield invalid(f"{where}.nodeSelector", key, error)
         for error in label_value_errors(value):
             yield invalid(f"{where}.nodeSelector", value, error)
-    for field in ("nodeName", "schedulerName", "priorityClassName", "serviceAccountName"):
+    for field in ("nodeName", "schedulerName", "priorityClassName", "serviceAccountName", "hostnameOverride"):
         if spec.get(field):
             yield from _named(spec[field], f"{where}.{field}")
+    for field in ("hostname", "subdomain"):
+        for error in name_errors(spec[field], "label") if spec.get(field) else ():
+            yield invalid(f"{where}.{field}", spec[field], error)
     if spec.get("activeDeadlineSeconds") is not None and not 1 <= spec["activeDeadlineSeconds"] < 2**31:
         detail = "must be between 1 and 2147483647, inclusive"
         yield invalid(f"{where}.activeDeadlineSeconds", spec["activeDeadlineSeconds"], detail)
