@@ -47,14 +47,11 @@ BODY_TYPES = frozenset({JSON_TYPE, YAML_TYPE, PROTOBUF, ""})
 
 
 def _check_applied(configuration: Any) -> None:
-    """Raises 400 for an applied configuration without a kind and a version, or with managed fields."""
+    """Raises 400 for an applied configuration without a kind and a version."""
     kind, version = configuration.get("kind", ""), configuration.get("apiVersion", "")
     if not kind or not version:
         group, _, plain = str(version).rpartition("/")
         raise bad_request(f"invalid object type: {group}/{plain}, Kind={kind}")
-    metadata = configuration.get("metadata")
-    if isinstance(metadata, dict) and metadata.get("managedFields"):
-        raise bad_request("metadata.managedFields must be nil")
 
 
 @dataclass(slots=True)
@@ -130,6 +127,8 @@ class Request:
         if self.media == APPLY_PATCH and isinstance(patch, dict):
             _check_applied(patch)
             schema.check_configuration(patch)
+            if (patch.get("metadata") or {}).get("managedFields"):
+                raise bad_request("metadata.managedFields must be nil")
         return patch
 
     def patched(self, schema: ObjectSchema, old: Object) -> Object:
