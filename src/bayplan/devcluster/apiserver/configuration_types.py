@@ -82,21 +82,18 @@ def _list_errors(field: Field, value: Any, path: str) -> Iterator[str]:
 
 def _identity(field: Field, element: str, item: Any) -> str:
     """The name of an element of an associative list in messages, or the error of one that has none."""
+    null = "has an element that's an explicit null"
     if field.merge == "set":
-        if item is None or isinstance(item, (list, dict)):
-            what = {list: "list", dict: "map"}.get(type(item))
-            return (
-                f"associative list without keys has an element that's a {what} type"
-                if what
-                else ("associative list without keys has an element that's an explicit null")
-            )
+        if item is None:
+            return f"associative list without keys {null}"
+        if isinstance(item, (list, dict)):
+            what = "list" if isinstance(item, list) else "map"
+            return f"associative list without keys has an element that's a {what} type"
         return f"[={quoted(item)}]"
+    if item is None:
+        return f"associative list with keys {null}"
     if not isinstance(item, dict):
-        return (
-            "associative list with keys may not have non-map elements"
-            if item is not None
-            else ("associative list with keys has an element that's an explicit null")
-        )
+        return "associative list with keys may not have non-map elements"
     keys = {key: member(element, key) or Field("any") for key in field.keys}
     given = {
         key: item.get(key, of.default) for key, of in keys.items() if key in item or of.default or of.empty == "zero"

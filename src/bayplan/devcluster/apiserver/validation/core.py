@@ -11,7 +11,7 @@ from bayplan.api.labels import label_key_errors, label_value_errors
 from bayplan.devcluster.apiserver.api_types import fields_of
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.validation.meta import name_errors, validate_labels
-from bayplan.devcluster.apiserver.validation.pods import EFFECTS, validate_tolerations
+from bayplan.devcluster.apiserver.validation.pods import EFFECTS, validate_host_path, validate_tolerations
 from bayplan.devcluster.apiserver.validation.resources import validate_amount
 from bayplan.devcluster.apiserver.validation.selectors import validate_node_selector
 
@@ -177,8 +177,9 @@ def validate_volume(volume: Object) -> Iterator[FieldError]:
     sources = [key for key in spec if key in fields_of("core_v1.PersistentVolumeSource")]
     if not sources:
         yield required("spec", "must specify a volume type")
-    if "hostPath" in spec and not spec["hostPath"].get("path"):
-        yield required("spec.hostPath.path")
+    for extra in sorted(sources)[1:]:
+        yield forbidden(f"spec.{extra}", "may not specify more than 1 volume type")
+    yield from validate_host_path(spec.get("hostPath"), "spec.hostPath")
     affinity = spec.get("nodeAffinity")
     if affinity is not None and "required" not in affinity:
         yield required("spec.nodeAffinity.required", "must specify required node constraints")

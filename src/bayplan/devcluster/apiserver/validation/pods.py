@@ -26,6 +26,7 @@ from bayplan.devcluster.apiserver.validation.selectors import (
 
 SHORTEST_TOKEN, LONGEST_TOKEN = 600, 2**32
 """Seconds."""
+HOST_PATHS = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
@@ -122,8 +123,15 @@ def _volume(volume: Object, seen: list[str], where: str) -> Iterator[FieldError]
         yield required(f"{where}.persistentVolumeClaim.claimName")
     for index, source in enumerate(volume.get("projected", {}).get("sources") or ()):
         yield from _projection(source, f"{where}.projected", f"{where}.projected.sources[{index}]")
-    if "hostPath" in volume and not volume["hostPath"].get("path"):
-        yield required(f"{where}.hostPath.path")
+    yield from validate_host_path(volume.get("hostPath"), f"{where}.hostPath")
+
+
+def validate_host_path(source: Object | None, where: str) -> Iterator[FieldError]:
+    """Rules for a volume on the node's file system, if it is one."""
+    if source is not None and not source.get("path"):
+        yield required(f"{where}.path")
+    if source is not None and source.get("type", "") not in HOST_PATHS:
+        yield not_supported(f"{where}.type", source["type"], HOST_PATHS)
 
 
 def _projection(source: Object, volume: str, where: str) -> Iterator[FieldError]:

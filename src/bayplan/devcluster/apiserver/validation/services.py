@@ -14,6 +14,7 @@ from bayplan.devcluster.apiserver.validation.containers import PROTOCOLS
 from bayplan.devcluster.apiserver.validation.meta import name_errors, validate_labels
 
 TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
 AFFINITIES = ("ClientIP", "None")
 LONGEST_AFFINITY = 86400
 """Seconds."""
@@ -38,6 +39,9 @@ def validate_service(service: Object) -> Iterator[FieldError]:
         yield from _port(port, f"spec.ports[{index}]", names, named=len(ports) > 1)
     yield from validate_labels(spec.get("selector"), "spec.selector")
     yield from _affinity(spec)
+    distribution = spec.get("trafficDistribution", DISTRIBUTIONS[0])
+    if distribution not in DISTRIBUTIONS:
+        yield not_supported("spec.trafficDistribution", distribution, DISTRIBUTIONS)
     if kind not in TYPES:
         yield not_supported("spec.type", kind, TYPES)
     yield from _collisions(spec)
