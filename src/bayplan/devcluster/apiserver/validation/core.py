@@ -127,14 +127,19 @@ def validate_claim(claim: Object) -> Iterator[FieldError]:
 
 def validate_claim_spec(spec: Object, where: str) -> Iterator[FieldError]:
     """Rules for the spec of a claim, or of a claim template, at the path `where`."""
-    for error in name_errors(spec["storageClassName"], "subdomain") if spec.get("storageClassName") else ():
-        yield invalid(f"{where}.storageClassName", spec["storageClassName"], error)
+    yield from _class_name(spec, where)
     yield from _access_modes(spec, where, "at least 1 access mode is required")
     storage = spec["resources"].get("requests", {}).get("storage")
     if storage is None:
         yield required(f"{where}.resources[storage]")
     elif quantity.parse(storage) <= 0:
         yield invalid(f"{where}.resources[storage]", storage, "must be greater than zero")
+
+
+def _class_name(spec: Object, where: str) -> Iterator[FieldError]:
+    name = spec.get("storageClassName", "")
+    for error in name_errors(name, "subdomain") if name else ():
+        yield invalid(f"{where}.storageClassName", name, error)
 
 
 def validate_claim_update(claim: Object, old: Object) -> Iterator[FieldError]:
@@ -174,6 +179,7 @@ def validate_volume(volume: Object) -> Iterator[FieldError]:
         yield not_supported("spec.capacity", spec.get("capacity"), ("storage",))
     elif quantity.parse(spec["capacity"]["storage"]) <= 0:
         yield invalid("spec.capacity[storage]", spec["capacity"]["storage"], "must be greater than zero")
+    yield from _class_name(spec, "spec")
     sources = [key for key in spec if key in fields_of("core_v1.PersistentVolumeSource")]
     if not sources:
         yield required("spec", "must specify a volume type")
