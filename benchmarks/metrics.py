@@ -28,8 +28,8 @@ from bayplan.framework.calling import call
 from bayplan.queue import QueuedPod, QueueProfile, SchedulingQueue
 from bayplan.scheduling import Rotation, Templates, decide
 from bayplan.service.metrics.measuring import Metrics
+from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing import make_node, make_pod
-from bayplan.testing.offline import OfflineHandle
 
 BATCH = 1000
 

@@ -23,8 +23,8 @@ from bayplan.cluster.state import ClusterState
 from bayplan.config import build_profile, parse_configuration
 from bayplan.framework.profile import Profile
 from bayplan.scheduling import decide
+from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing import make_node, make_pod
-from bayplan.testing.offline import OfflineHandle
 
 APPS, ZONES = 500, 10
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"

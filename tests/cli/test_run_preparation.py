@@ -21,8 +21,8 @@ from bayplan.config.writing import to_yaml
 from bayplan.framework.profile import Point
 from bayplan.log_fields import about_node, about_pod
 from bayplan.service.leader_election import LeaderElectionSettings
+from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_pod
-from bayplan.testing.offline import OfflineHandle
 
 HEAD = (
     "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

@@ -22,7 +22,7 @@ from bayplan.config.documents import parse_yaml
 from bayplan.config.writing import to_yaml
 from bayplan.framework.profile import Point
 from bayplan.plugins.registry import DEFAULT_PLUGINS, OTHER_PLUGINS, PLUGINS
-from bayplan.testing.offline import OfflineHandle
+from bayplan.simulation.handle import OfflineHandle
 
 DATA = Path(__file__).parents[1] / "data" / "kube-scheduler"
 RECORDED = [json.loads(line) for line in (DATA / "configurations.jsonl").read_text().splitlines()]

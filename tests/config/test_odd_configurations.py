@@ -15,7 +15,7 @@ from bayplan.config import Catalog, ConfigurationError, build_profiles
 from bayplan.config.documents import Document, read_document
 from bayplan.config.loading import read_document_of
 from bayplan.config.writing import to_yaml
-from bayplan.testing.offline import OfflineHandle
+from bayplan.simulation.handle import OfflineHandle
 
 HERE = Path(__file__).parent
 RECORDED = (HERE.parent / "data" / "kube-scheduler" / "configurations.jsonl").read_text().splitlines()

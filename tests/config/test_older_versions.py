@@ -12,7 +12,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.config import Catalog, ConfigurationError, build_profiles, read_configuration
 from bayplan.config.writing import to_yaml
 from bayplan.framework.profile import Point
-from bayplan.testing.offline import OfflineHandle
+from bayplan.simulation.handle import OfflineHandle
 
 
 class Sample(Plugin):

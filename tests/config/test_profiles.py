@@ -21,8 +21,8 @@ from bayplan.config import (
 from bayplan.config.documents import parse_yaml
 from bayplan.framework.profile import Point
 from bayplan.scheduling import decide
+from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_cluster, make_node, make_pod
-from bayplan.testing.offline import OfflineHandle
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 

@@ -8,7 +8,7 @@ from bayplan.api.kinds import CONFIG_MAP, NODE, POD, PRIORITY_CLASS, custom_kind
 from bayplan.clock import ManualClock
 from bayplan.devcluster import manifests
 from bayplan.devcluster.cluster import DevCluster
-from bayplan.devcluster.manifests import ManifestError
+from bayplan.manifest_files import ManifestError
 
 POD_YAML = """\
 apiVersion: v1

@@ -11,7 +11,7 @@ from bayplan.config import ConfigurationError, PluginLoadError
 from bayplan.extender.plugins import profile_of_plugins
 from bayplan.extender.snippet import extenders_snippet
 from bayplan.framework.profile import Point
-from bayplan.testing.offline import OfflineHandle
+from bayplan.simulation.handle import OfflineHandle
 
 pytestmark = pytest.mark.feature("Serving as an extender: which plugins are asked")
 

@@ -12,8 +12,8 @@ from bayplan.framework.interface import Plugin, PostFilterResult
 from bayplan.framework.status import Status
 from bayplan.scheduling import Templates, decide
 from bayplan.scheduling.decision import Outcome
+from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_cluster, make_node, make_pod
-from bayplan.testing.offline import OfflineHandle
 
 COLUMNS = {
     "live": lambda nodes: nodes.live,
@@ -68,7 +68,7 @@ def test_verdicts_and_rows_are_read_only():
         name = "Writer"
 
         def post_filter(self, cycle, pod, diagnosis, what_if):
-            for array in (diagnosis.verdicts.codes, diagnosis.verdicts.standing):
+            for array in (diagnosis.verdicts.codes, diagnosis.verdicts.feasible_mask):
                 with pytest.raises(ValueError, match="read-only"):
                     array[0] = 1
             return PostFilterResult(Status.unschedulable("nothing to do"))

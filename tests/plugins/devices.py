@@ -12,9 +12,9 @@ from bayplan.framework.interface import CycleState
 from bayplan.framework.status import Status
 from bayplan.plugins.arguments import DynamicResourcesArgs
 from bayplan.plugins.dynamic_resources.plugin import DynamicResources
+from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_node, make_pod
 from bayplan.testing.documents import known, put
-from bayplan.testing.offline import OfflineHandle
 
 DRIVER = "gpu.example.com"
 API = "resource.k8s.io/v1"

@@ -23,8 +23,8 @@ from bayplan.plugins.coscheduling.plugin import (
     after_pod_group_changed,
     after_pod_label_changed,
 )
+from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import CREATED, make_cluster, make_node, make_pod
-from bayplan.testing.offline import OfflineHandle
 
 KIND = custom_kind(POD_GROUPS)
 

@@ -9,8 +9,8 @@ from bayplan.api.kinds import POD, custom_kind
 from bayplan.client import ApiError, TransportError
 from bayplan.plugins.coscheduling.groups import POD_GROUP_LABEL, POD_GROUPS
 from bayplan.plugins.coscheduling.status import PodGroupStatuses, next_status
+from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_cluster, make_pod
-from bayplan.testing.offline import OfflineHandle
 
 NOW = datetime(2026, 2, 3, 4, 5, 6, 700, tzinfo=UTC)
 STARTED = {"scheduleStartTime": "2026-02-03T04:05:06Z"}

@@ -13,8 +13,8 @@ from bayplan.plugins.default_preemption.plugin import DefaultPreemption, after_p
 from bayplan.plugins.dynamic_resources.deallocation import NO_CLAIMS
 from bayplan.scheduling import decide
 from bayplan.scheduling.decision import Outcome
+from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_node, make_pod
-from bayplan.testing.offline import OfflineHandle
 
 
 class Picky(Plugin):
@@ -222,7 +222,7 @@ def test_preemptor_is_released_when_its_last_victim_terminates():
     cluster = cluster_of(victim := terminating(), nodes="a")
     cluster.state.preemptions.begin("vip")
     cluster.state.preemptions.only_left("vip", victim.uid)
-    assert not cluster.state.preemptions.going_on("vip")
+    assert not cluster.state.preemptions.in_progress("vip")
     cluster.state.preemptions.end("vip")
     assert len(cluster.state.preemptions) == 0
 

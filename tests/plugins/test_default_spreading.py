@@ -9,9 +9,9 @@ from bayplan.api import kinds
 from bayplan.api.objects import convert
 from bayplan.plugins.arguments import PodTopologySpreadArgs
 from bayplan.plugins.pod_topology_spread.plugin import PodTopologySpread
+from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.asking import ask_filter, ask_scores
 from bayplan.testing.builders import make_cluster, make_node, make_pod, make_service, spread_over
-from bayplan.testing.offline import OfflineHandle
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 UNEVEN = "node(s) didn't match pod topology spread constraints"

@@ -9,8 +9,8 @@ from bayplan.framework.events import Hint
 from bayplan.framework.interface import PLACED_WITH, CycleState, Wait
 from bayplan.framework.status import Code
 from bayplan.plugins.gang_scheduling.plugin import GangScheduling, after_pod_added, after_pod_group_added
+from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_cluster, make_node, make_pod
-from bayplan.testing.offline import OfflineHandle
 
 KIND = custom_kind(POD_GROUPS)
 

@@ -7,6 +7,7 @@ import pytest
 from bayplan.api.kinds import NAMESPACE
 from bayplan.cluster.nodes import PodChanges
 from bayplan.plugins.inter_pod_affinity.plugin import InterPodAffinity
+from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.asking import ask_filter
 from bayplan.testing.builders import (
     make_cluster,
@@ -16,7 +17,6 @@ from bayplan.testing.builders import (
     pod_affinity,
     pod_term,
 )
-from bayplan.testing.offline import OfflineHandle
 
 FAR = "node(s) didn't match pod affinity rules"
 NEAR = "node(s) didn't match pod anti-affinity rules"

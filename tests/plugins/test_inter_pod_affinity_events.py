@@ -7,8 +7,8 @@ import pytest
 from bayplan.api.kinds import NAMESPACE
 from bayplan.framework.events import NODE, POD, Action, Hint
 from bayplan.plugins.inter_pod_affinity.plugin import InterPodAffinity, after_node_change, after_pod_change
+from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_cluster, make_namespace, make_node, make_pod, pod_affinity, pod_term
-from bayplan.testing.offline import OfflineHandle
 
 WEB, DB = {"app": "web"}, {"app": "db"}
 NEAR_WEB, AWAY_FROM_WEB = pod_affinity(pod_term("zone", WEB)), pod_affinity(pod_term("zone", WEB), anti=True)

@@ -6,9 +6,9 @@ import pytest
 
 from bayplan.plugins.arguments import InterPodAffinityArgs
 from bayplan.plugins.inter_pod_affinity.plugin import InterPodAffinity
+from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.asking import ask_scores
 from bayplan.testing.builders import make_cluster, make_namespace, make_node, make_pod, pod_affinity, pod_term
-from bayplan.testing.offline import OfflineHandle
 
 NODES = (
     make_node("a1", labels={"zone": "a", "region": "north"}),

@@ -13,7 +13,7 @@ from bayplan.client import ApiError
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.interface import GangOutcome
 from bayplan.plugins.gang_scheduling.conditions import PodGroupConditions, Report, changed_condition
-from bayplan.testing.offline import OfflineHandle
+from bayplan.simulation.handle import OfflineHandle
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 EARLIER = "2025-12-31T00:00:00Z"

@@ -7,9 +7,9 @@ import pytest
 from bayplan.cluster.nodes import PodChanges
 from bayplan.framework.status import PluginError
 from bayplan.plugins.pod_topology_spread.plugin import PodTopologySpread
+from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.asking import ask_filter
 from bayplan.testing.builders import make_cluster, make_node, make_pod, spread_over
-from bayplan.testing.offline import OfflineHandle
 
 UNEVEN = "node(s) didn't match pod topology spread constraints"
 NO_LABEL = "node(s) didn't match pod topology spread constraints (missing required label)"

@@ -7,8 +7,8 @@ import pytest
 from bayplan.api.kinds import SERVICE
 from bayplan.framework.events import NODE, POD, Action, Hint
 from bayplan.plugins.pod_topology_spread.plugin import PodTopologySpread
+from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_cluster, make_node, make_pod, make_service, spread_over
-from bayplan.testing.offline import OfflineHandle
 
 WEB, DB = {"app": "web"}, {"app": "db"}
 ZONES, HOSTS = spread_over("zone", WEB), spread_over("node", {"tier": "front"})
@@ -151,5 +151,7 @@ def test_rests_on_the_sources_of_defaults():
     state.objects[SERVICE].set("default/s", make_service("s", DB))
     other = plugin.rests_on(pod, state.nodes)
     assert other not in {before, None}
+    state.objects[SERVICE].set("default/s", make_service("s", DB))  # a new version, such as one with another status
+    assert plugin.rests_on(pod, state.nodes) == other
     state.objects[SERVICE].set("default/t", make_service("t", WEB))
     assert plugin.rests_on(pod, state.nodes) is None

@@ -6,9 +6,9 @@ import pytest
 
 from bayplan.framework.status import PluginError
 from bayplan.plugins.pod_topology_spread.plugin import PodTopologySpread
+from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.asking import ask_scores
 from bayplan.testing.builders import make_cluster, make_node, make_pod, spread_over
-from bayplan.testing.offline import OfflineHandle
 
 HOST = "kubernetes.io/hostname"
 WEB, DB = {"app": "web"}, {"app": "db"}

@@ -11,8 +11,8 @@ from bayplan.framework.events import Hint
 from bayplan.framework.interface import Gang
 from bayplan.framework.status import Code
 from bayplan.plugins.topology_placement import TopologyPlacementGenerator, after_pod_deletion
+from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_cluster, make_node, make_pod
-from bayplan.testing.offline import OfflineHandle
 
 
 def labelled(name, key="rack", value=None):

@@ -24,9 +24,9 @@ from bayplan.plugins.volume_binding.hints import (
     volume_events,
 )
 from bayplan.plugins.volume_binding.plugin import VolumeBinding
+from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing import ask_scores
 from bayplan.testing.builders import make_cluster, make_node
-from bayplan.testing.offline import OfflineHandle
 
 TERMS = [{"matchLabelExpressions": [{"key": "k", "values": ["1"]}]}]
 

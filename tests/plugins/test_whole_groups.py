@@ -11,8 +11,8 @@ from bayplan.api.pod_groups import POD_GROUPS
 from bayplan.framework.interface import Gang, GangVictims
 from bayplan.framework.status import Code
 from bayplan.plugins.default_preemption.whole_groups import WorkloadAwarePreemption
+from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_cluster, make_node, make_pod
-from bayplan.testing.offline import OfflineHandle
 
 WHOLE, EACH = "PodGroup", "Pod"
 

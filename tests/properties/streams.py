@@ -14,7 +14,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.config import default_profile
 from bayplan.scheduling import Templates, decide
-from bayplan.testing.offline import OfflineHandle
+from bayplan.simulation.handle import OfflineHandle
 
 PLAIN = {"containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}]}
 SHAPES = [

@@ -15,8 +15,8 @@ from bayplan.cluster.state import ClusterState
 from bayplan.config import build_profile, parse_configuration
 from bayplan.scheduling import decide
 from bayplan.scheduling.reuse import Templates
+from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_node, make_pod
-from bayplan.testing.offline import OfflineHandle
 
 CONFIGURATION = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 

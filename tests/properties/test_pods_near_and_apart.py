@@ -24,8 +24,8 @@ from bayplan.cluster.state import ClusterState
 from bayplan.plugins.arguments import InterPodAffinityArgs, PodTopologySpreadArgs
 from bayplan.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from bayplan.plugins.pod_topology_spread.plugin import PodTopologySpread
+from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.asking import ask_filter, ask_scores
-from bayplan.testing.offline import OfflineHandle
 
 anything = st.randoms(use_true_random=True).map(Maker)
 """Seeds, not choices: what a failing example prints is enough to repeat it, and small enough to read."""

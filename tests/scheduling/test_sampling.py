@@ -14,8 +14,8 @@ from bayplan.config.types import PluginReference, Plugins, PluginSet
 from bayplan.framework.profile import Profile
 from bayplan.scheduling import Rotation, decide
 from bayplan.scheduling.sampling import enough_nodes
+from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_cluster, make_node, make_pod
-from bayplan.testing.offline import OfflineHandle
 
 pytestmark = pytest.mark.feature("Whole decision: percentageOfNodesToScore")
 

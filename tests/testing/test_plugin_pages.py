@@ -18,8 +18,8 @@ from bayplan.framework import interface
 from bayplan.framework.functions import FunctionPlugin
 from bayplan.framework.interface import Plugin
 from bayplan.framework.profile import Point
+from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing import CHECKS, check_contract, make_namespace, make_pod
-from bayplan.testing.offline import OfflineHandle
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "plugins.md"

@@ -15,7 +15,11 @@ COMMANDS = {
     "demo": ("demo:demo", "Run the scheduler on an embedded cluster and show what it does."),
     "cluster": ("cluster:cluster", "Serve an embedded Kubernetes cluster for kubectl and other clients."),
     "run": ("run:run", "Schedule the pods of a cluster."),
+    "explain": ("insight.explain:explain", "Explain why pods are pending, or why a pod is on its node."),
+    "why-not": ("insight.why_not:why_not", "Show everything that keeps a pod from a node."),
+    "fit": ("insight.fit:fit", "Show whether all pods of manifests would be placed now."),
     "manifests": ("manifests:manifests", "Print the Kubernetes objects that run the scheduler in a cluster."),
+    "snapshot": ("insight.snapshot:snapshot", "Save what a scheduler knows of a cluster to a file."),
     "extender": ("extender:extender", "Serve plugins to the stock kube-scheduler as an HTTP extender."),
     "new": ("new:new", "Create a project for a scheduler with your own plugins."),
     "conformance": ("conformance:conformance", "Compare decisions with recorded decisions of kube-scheduler."),
@@ -55,3 +59,8 @@ class LazyGroup(click.Group):
 @click.version_option(version("bayplan"), prog_name="bayplan")
 def main() -> None:
     """Bayplan: a Kubernetes scheduler, and a framework for writing schedulers."""
+
+
+def kubectl_plugin() -> None:
+    """The program `kubectl-bayplan`, which kubectl runs as `kubectl bayplan`."""
+    main(prog_name="kubectl bayplan")

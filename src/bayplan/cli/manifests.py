@@ -38,7 +38,30 @@ class _Image(click.ParamType[str]):
         return value
 
 
+def _print_insight(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    """Print the role for reading a cluster instead of the objects of a scheduler."""
+    if not wanted:
+        return
+    from bayplan.cli.manifests_text import stream
+    from bayplan.insight.sources.rights import ROLE, cluster_role
+
+    header = f"Grant it with: kubectl create clusterrolebinding {ROLE} --clusterrole {ROLE} --user NAME"
+    click.echo(
+        stream([("The rights to read a cluster, for `bayplan explain` and the like.", cluster_role())], header),
+        nl=False,
+    )
+    ctx.exit()
+
+
 @click.command()
+@click.option(
+    "--insight",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_insight,
+    help="Print instead the read-only ClusterRole that `bayplan explain` and the like need.",
+)
 @click.option("--image", required=True, type=_Image(), help="The image, such as registry.example/bayplan:0.1.0.")
 @click.option("--name", default="bayplan-scheduler", show_default=True, type=_Name(), help="Name of the objects.")
 @click.option("--namespace", default="kube-system", show_default=True, type=_Name(), help="Namespace of the objects.")

@@ -8,21 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from bayplan.api.kinds import ALPHA_KINDS, CUSTOM_RESOURCE_DEFINITION, KINDS, Kind
 from bayplan.api.objects import UndecodableObject, convert
 from bayplan.client import ApiError, Client, PatchType
-
-SUFFIXES = (".yaml", ".yml", ".json")
-"""The suffixes of the files that are read from a directory."""
+from bayplan.manifest_files import ManifestError, files_in, read_documents
 
 _ESTABLISHED_SECONDS, _POLL_SECONDS = 10.0, 0.05
 _KIND_OF = {(kind.api_version, kind.kind): kind for kind in (*KINDS, *ALPHA_KINDS)}
-
-
-class ManifestError(Exception):
-    """A manifest can't be used. The message is one line with the file, the document, the line and the error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +40,7 @@ def read(paths: Iterable[Path]) -> list[Manifest]:
 
     Raises ManifestError. The kinds are those that Bayplan knows, and those that the files define.
     """
-    found = [one for path in paths for file in _files(path) for one in _read_file(file)]
+    found = [one for path in paths for file in files_in(path) for one in read_documents(file)]
     kinds = _KIND_OF | dict(_defined(document for document, _ in found))
     manifests = [_manifest(document, where, kinds) for document, where in found]
     return sorted(manifests, key=lambda one: (one.kind is not CUSTOM_RESOURCE_DEFINITION, one.kind.namespaced))
@@ -100,62 +92,6 @@ async def _established(client: Client, manifest: Manifest) -> None:
         await asyncio.sleep(_POLL_SECONDS)
 
 
-def _files(path: Path) -> Sequence[Path]:
-    if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
-        if not files:
-            raise ManifestError(f"{path}: no file in this directory ends in {', '.join(SUFFIXES)}")
-        return files
-    return [path]
-
-
-def _read_file(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ManifestError(f"{path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        byte = error.object[error.start]
-        raise ManifestError(f"{path}: not a text file in UTF-8: byte {error.start} is {byte:#x}") from error
-    for number, (line, document) in enumerate(_documents(path, text), start=1):
-        where = f"{path}, document {number} (line {line})"
-        if document is not None:
-            yield from _objects(document, where)
-
-
-def _documents(path: Path, text: str) -> Iterator[tuple[int, Any]]:
-    """Each document with the number of its first line."""
-    number = 1
-    try:
-        loader = _Loader(text)
-        while loader.check_node():
-            node = loader.get_node()
-            if node is not None:
-                yield node.start_mark.line + 1, loader.construct_document(node)
-            number += 1
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else "?"
-        raise ManifestError(f"{path}, document {number} (line {line}): not valid YAML: {error.problem}") from error
-    except RecursionError as error:
-        raise ManifestError(f"{path}, document {number}: nested too deeply") from error
-    except yaml.YAMLError as error:
-        raise ManifestError(f"{path}, document {number}: not valid YAML: {' '.join(str(error).split())}") from error
-
-
-def _objects(document: Any, where: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """Every object of a document, with its location."""
-    if not isinstance(document, dict):
-        raise ManifestError(f"{where}: expected an object with apiVersion and kind, not {_describe(document)}")
-    for key in ("apiVersion", "kind"):
-        if not isinstance(document.get(key), str):
-            raise ManifestError(f"{where}: {key} is missing")
-    if document["kind"].endswith("List") and isinstance(document.get("items"), list):
-        for item in document["items"]:
-            yield from _objects(item, where)
-        return
-    yield document, where
-
-
 def _manifest(document: dict[str, Any], where: str, kinds: Mapping[tuple[str, str], Kind]) -> Manifest:
     api_version, name = document["apiVersion"], document["kind"]
     kind = kinds.get((api_version, name))
@@ -190,17 +126,3 @@ def _defined(documents: Iterable[Mapping[str, Any]]) -> Iterator[tuple[tuple[str
                 status=version.subresources is not None and version.subresources.status is not None,
             )
             yield (kind.api_version, kind.kind), kind
-
-
-def _describe(value: Any) -> str:
-    return "a list" if isinstance(value, list) else f"{value!r:.40}"
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML as Kubernetes reads it: dates are strings."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, expression) for tag, expression in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}

@@ -23,9 +23,9 @@ from bayplan.config import ExtraPlugin
 from bayplan.framework.profile import Profile
 from bayplan.scheduling import decide
 from bayplan.scheduling.decision import Decision
+from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.configured import configured_profiles
 from bayplan.testing.documents import known, put
-from bayplan.testing.offline import OfflineHandle
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 """When everything made here was created, unless said otherwise."""

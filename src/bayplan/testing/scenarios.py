@@ -29,7 +29,7 @@ from bayplan.config import (
 )
 from bayplan.config.types import PluginConfig
 from bayplan.framework.profile import Profile
-from bayplan.testing.offline import OfflineHandle
+from bayplan.simulation.handle import OfflineHandle
 
 RECORDED_AT = datetime(2026, 7, 1, tzinfo=UTC)
 """What the clock says in a replay: kube-scheduler 1.36.2 was out, and whatever happened in a scenario is long ago."""

@@ -18,8 +18,8 @@ from bayplan.api.kinds import NODE, POD, Kind, kind_of
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
+from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.documents import Document, key_of, put, typed
-from bayplan.testing.offline import OfflineHandle
 from bayplan.testing.strategies import (
     NODE_BASE,
     POD_BASE,

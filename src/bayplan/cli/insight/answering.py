@@ -1,0 +1,49 @@
+"""Asks a question for a command, and prints the answer in the format that the user chose."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from bayplan.cli.insight.cluster_options import Asked, fail
+
+if TYPE_CHECKING:
+    from bayplan.insight import Insight
+    from bayplan.insight.answers import Answer
+
+A = TypeVar("A", bound="Answer")
+
+
+def answer(asked: Asked, ask: Callable[[Insight], A]) -> A:
+    """Ask, print the answer to stdout, and return it. A question that can't be answered ends the process with 2."""
+    from bayplan.insight import Insight, QuestionError
+
+    try:
+        insight = Insight(asked.snapshot, asked.configuration, asked.plugins, seed=asked.seed)
+        found = ask(insight)
+    except QuestionError as error:
+        fail(str(error))
+    for problem in insight.world.problems:
+        click.echo(f"warning: {problem}", err=True)
+    show(found, asked.output)
+    return found
+
+
+def show(found: Answer, output: str) -> None:
+    """Print an answer to stdout. `output`: one of `cluster_options.OUTPUTS`."""
+    if output == "json":
+        click.echo(json.dumps(found.to_dict(), indent=2))
+    elif output == "html":
+        click.echo(found.html(wide=True))
+    else:
+        from rich.console import Console
+
+        wide = output == "wide"
+        if sys.stdout.isatty():
+            Console(highlight=False).print(found.render(wide=wide))
+        else:
+            click.echo(found.text(width=10_000 if wide else 160, wide=wide), nl=False)

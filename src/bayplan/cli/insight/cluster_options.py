@@ -1,0 +1,247 @@
+"""The options that the commands about a cluster share: where it is read, how its scheduler is configured, what to show.
+
+@click.command()
+@click.argument("pod")
+@cluster_options
+def explain(asked: Asked, pod: str) -> None: ...
+
+Imports no slow modules, so that help and completion are fast.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from bayplan.cli.insight.progress import reporting
+from bayplan.cli.run_options import YAML_FILE, FilesOfKind, plugin_option
+
+if TYPE_CHECKING:
+    from bayplan.api.kinds import Kind
+    from bayplan.api.labels import LabelSelector
+    from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
+    from bayplan.insight import Snapshot
+
+OUTPUTS = ("table", "wide", "json", "html")
+DEFAULT_LIMIT = 20
+EXIT_BAD_INPUT = 2
+
+Command = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a cluster is read."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    path: str | None = None
+    """A file, a folder or `-`, in place of a cluster."""
+
+    def read(self, kinds: Iterable[Kind] = ()) -> Snapshot:
+        """The snapshot, with progress and its gaps on stderr. `kinds` are those of plugins. Raises SnapshotError."""
+        from bayplan.insight import Snapshot
+
+        what = "the cluster" if self.path is None else _label(self.path)
+        with reporting(f"Reading {what}") as progress:
+            if self.path is not None:
+                snapshot = Snapshot.open(self.path, progress=progress)
+            else:
+                snapshot = Snapshot.from_cluster(self.kubeconfig, self.context, kinds=kinds, progress=progress)
+        for gap in snapshot.gaps:
+            click.echo(f"warning: {gap}", err=True)
+        return snapshot
+
+    def namespace(self) -> str:
+        """The namespace in which kubectl looks: that of the context; `default` for files. Raises ConfigError."""
+        if self.path is not None:
+            return "default"
+        from bayplan.client import load_kubeconfig
+
+        return load_kubeconfig(self.kubeconfig, self.context).namespace
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The shared options of one call of a command, after reading the cluster and the configuration."""
+
+    snapshot: Snapshot
+    configuration: KubeSchedulerConfiguration | None
+    """The scheduler's; None for one profile with the default plugins and `plugins`."""
+    plugins: Sequence[ExtraPlugin]
+    source: Source
+    namespace: str | None
+    """The namespace to look in; None if it isn't given (see `in_namespace`)."""
+    selector: LabelSelector | None
+    limit: int
+    """The most rows to show; 0 for all."""
+    output: str
+    """One of OUTPUTS."""
+    seed: int
+
+    @property
+    def in_namespace(self) -> str:
+        """The namespace of names without one."""
+        return self.namespace or self.source.namespace()
+
+
+_SOURCE = (
+    click.option(
+        "--kubeconfig",
+        type=FilesOfKind("file", ""),
+        metavar="FILE",
+        help="The kubeconfig. Default: KUBECONFIG, or ~/.kube/config.",
+    ),
+    click.option("--context", metavar="NAME", help="The context of the kubeconfig. Default: the current one."),
+    click.option(
+        "--from",
+        "path",
+        type=FilesOfKind("path", ""),
+        metavar="PATH",
+        help="Read a saved snapshot, YAML or JSON such as `kubectl get -o json` prints, or a folder of these, "
+        "instead of a cluster. - is standard input.",
+    ),
+)
+_SCHEDULER = (
+    click.option(
+        "--config",
+        type=YAML_FILE,
+        metavar="FILE",
+        help="The KubeSchedulerConfiguration of the scheduler. Default: the default plugins.",
+    ),
+    plugin_option("Your own plugins: a file, or a module. May be repeated."),
+    click.option("--seed", type=int, default=0, show_default=True, help="Chooses among nodes with equal scores."),
+)
+_SHOWN = (
+    click.option("-n", "--namespace", metavar="NAME", help="The namespace. Default: that of the context, or all."),
+    click.option("-l", "--selector", metavar="LABELS", help="A label selector, as in app=web,tier!=test."),
+    click.option(
+        "--limit", type=click.IntRange(0), default=DEFAULT_LIMIT, show_default=True, help="Rows to show; 0: all."
+    ),
+    click.option(
+        "-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True, help="Format of the answer."
+    ),
+)
+
+
+def source_options(command: Command) -> Command:
+    """Add the options of the source. The command's first argument is the `Source`."""
+
+    @functools.wraps(command)
+    def call(kubeconfig: str | None, context: str | None, path: str | None, **others: Any) -> Any:
+        with errors_reported():
+            return command(_source(kubeconfig, context, path), **others)
+
+    return _with(call, _SOURCE)
+
+
+def cluster_options(command: Command) -> Command:
+    """Add all shared options. The command's first argument is the `Asked`, and bad input ends it with one message."""
+
+    @functools.wraps(command)
+    def call(
+        kubeconfig: str | None,
+        context: str | None,
+        path: str | None,
+        config: str | None,
+        plugins: tuple[str, ...],
+        seed: int,
+        namespace: str | None,
+        selector: str | None,
+        limit: int,
+        output: str,
+        **others: Any,
+    ) -> Any:
+        with errors_reported():
+            source = _source(kubeconfig, context, path)
+            configuration, loaded = _scheduler(config, plugins)
+            labels = _selector(selector)
+            snapshot = source.read(_kinds(configuration, loaded))
+            return command(
+                Asked(snapshot, configuration, loaded, source, namespace, labels, limit, output, seed), **others
+            )
+
+    return _with(call, (*_SOURCE, *_SCHEDULER, *_SHOWN))
+
+
+def _with(command: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@contextmanager
+def errors_reported() -> Iterator[None]:
+    """End the process with status 2 and one message for input that can't be used."""
+    from bayplan.client import ConfigError
+    from bayplan.config import ConfigurationError, PluginLoadError
+    from bayplan.insight import SnapshotError
+
+    try:
+        yield
+    except (SnapshotError, ConfigError, PluginLoadError) as error:
+        fail(str(error))
+    except ConfigurationError as error:
+        click.echo(str(error), err=True)  # one line per error, each with the file and the line
+        raise SystemExit(EXIT_BAD_INPUT) from None
+
+
+def fail(message: str) -> NoReturn:
+    """End the process with status 2 and a message."""
+    context = click.get_current_context(silent=True)
+    command = context.command_path if context is not None else "bayplan"
+    click.echo(f"{command}: {message}", err=True)
+    raise SystemExit(EXIT_BAD_INPUT) from None
+
+
+def _source(kubeconfig: str | None, context: str | None, path: str | None) -> Source:
+    if path is not None and (kubeconfig is not None or context is not None):
+        raise click.UsageError("--from replaces the cluster: use it without --kubeconfig and --context")
+    return Source(kubeconfig, context, path)
+
+
+def _scheduler(
+    config: str | None, references: Sequence[str]
+) -> tuple[KubeSchedulerConfiguration | None, Sequence[ExtraPlugin]]:
+    if config is None and not references:
+        return None, ()
+    from bayplan.config import load_plugins, read_configuration
+
+    plugins = load_plugins(references)
+    if config is None:
+        return None, plugins
+    reading = read_configuration(Path(config), plugins)
+    for line in reading.warning_lines():
+        click.echo(line, err=True)
+    return reading.configuration, reading.plugins
+
+
+def _kinds(configuration: KubeSchedulerConfiguration | None, plugins: Sequence[ExtraPlugin]) -> Iterable[Kind]:
+    """The kinds that the user's plugins read, which may be custom ones."""
+    if configuration is None and not plugins:
+        return ()
+    from bayplan.simulation.world import World
+
+    return sorted(World(configuration, plugins).handle.watched, key=lambda kind: kind.resource)
+
+
+def _selector(text: str | None) -> LabelSelector | None:
+    if text is None:
+        return None
+    from bayplan.api.labels import InvalidSelector, parse_label_selector
+
+    try:
+        return parse_label_selector(text)
+    except InvalidSelector as error:
+        fail(f"--selector {text!r}: {error}")
+
+
+def _label(path: str) -> str:
+    return "standard input" if path == "-" else os.fspath(path)

@@ -1,0 +1,55 @@
+"""`bayplan explain`: why pods are pending, or why a pod is on its node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from bayplan.cli.insight.answering import answer
+from bayplan.cli.insight.cluster_options import Asked, cluster_options
+
+if TYPE_CHECKING:
+    from bayplan.insight import Insight
+    from bayplan.insight.answers import Answer
+
+
+@click.command()
+@click.argument("what", required=False, metavar="[POD | TYPE/NAME]")
+@click.option("--all-pending", is_flag=True, help="Explain all pending pods, summed up by cause.")
+@cluster_options
+def explain(asked: Asked, what: str | None, all_pending: bool) -> None:
+    """Explain why a pod is pending and what would help, or why it is on its node.
+
+    TYPE/NAME is pod/NAME, or a workload such as deployment/NAME, whose pending pods are summed up by cause.
+    """
+    if (what is None) is not all_pending:
+        raise click.UsageError("expected a pod, a workload such as deployment/web, or --all-pending")
+
+    def ask(insight: Insight) -> Answer:
+        if what is None:
+            selector = asked.selector
+            return insight.explain_all(asked.namespace, lambda pod: selector is None or selector.matches(pod.labels))
+        kind, name = split(what)
+        if kind in _POD:
+            return insight.explain(f"{asked.in_namespace}/{name}")
+        return insight.explain_owner(kind, name, asked.in_namespace)
+
+    answer(asked, ask)
+
+
+_POD = frozenset({"pod", "pods", "po"})
+
+
+def split(reference: str) -> tuple[str, str]:
+    """Return the type and the name in `NAME` or `TYPE/NAME`; the type is `pod` by default."""
+    kind, slash, name = reference.partition("/")
+    return (kind.lower(), name) if slash else ("pod", reference)
+
+
+def pod_key(asked: Asked, reference: str) -> str:
+    """Return `namespace/name` of a pod that is given as `NAME` or `pod/NAME`."""
+    kind, name = split(reference)
+    if kind not in _POD:
+        raise click.UsageError(f"{reference}: expected a pod, as in web-0 or pod/web-0")
+    return f"{asked.in_namespace}/{name}"

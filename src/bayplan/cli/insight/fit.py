@@ -1,0 +1,75 @@
+"""`bayplan fit`: whether the pods of manifests would all be placed now. For CI, too."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bayplan.cli.insight.answering import answer
+from bayplan.cli.insight.cluster_options import Asked, cluster_options, fail
+from bayplan.cli.run_options import FilesOfKind
+
+EXIT_SOME_DO_NOT_FIT = 1
+
+
+@click.command()
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    required=True,
+    type=FilesOfKind("path", ""),
+    metavar="PATH",
+    help="A manifest in YAML or JSON, a folder of these, or - for standard input. May be repeated.",
+)
+@cluster_options
+def fit(asked: Asked, files: tuple[str, ...]) -> None:
+    """Show whether all pods of manifests would be placed now, where, and which pods they would preempt.
+
+    The manifests may have pods, workloads, jobs, PodGroups, and claims of volumes and devices. Pods are decided in
+    their order. Exits with 0 if all pods would be placed, with 1 if some would not, and with 2 for bad input.
+    """
+    documents = list(_documents(asked, files))
+    found = answer(asked, lambda insight: insight.fit(documents))
+    if not found.fits:
+        raise SystemExit(EXIT_SOME_DO_NOT_FIT)
+
+
+def _documents(asked: Asked, files: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """Read the manifests; objects without a namespace are in that of `--namespace` or the context."""
+    from bayplan.manifest_files import ManifestError
+
+    if "-" in files and asked.source.path == "-":
+        fail("--from - and --filename -: only one of them can read standard input")
+    namespace = asked.in_namespace
+    try:
+        for name in files:
+            for document in _read(name):
+                metadata = {"namespace": namespace, **(document.get("metadata") or {})}
+                yield {**document, "metadata": metadata} if _is_namespaced(document) else document
+    except ManifestError as error:
+        fail(str(error))
+
+
+def _read(name: str) -> Iterator[dict[str, Any]]:
+    from bayplan.manifest_files import files_in, objects_in, read_documents, yaml_documents
+
+    if name == "-":
+        for line, document in yaml_documents("standard input", sys.stdin.read()):
+            if document is not None:
+                yield from (found for found, _ in objects_in(document, f"standard input (line {line})"))
+        return
+    for path in files_in(Path(name)):
+        yield from (found for found, _ in read_documents(path))
+
+
+def _is_namespaced(document: dict[str, Any]) -> bool:
+    from bayplan.api.kinds import ALPHA_KINDS, KINDS
+
+    header = (document["apiVersion"], document["kind"])
+    return any(kind.namespaced and (kind.api_version, kind.kind) == header for kind in (*KINDS, *ALPHA_KINDS))

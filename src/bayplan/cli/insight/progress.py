@@ -1,0 +1,36 @@
+"""Progress on one line of the terminal, which disappears at the end. Nothing is printed if stderr is no terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+_PAUSE = 0.1
+"""Seconds between two updates."""
+_CLEAR = "\r\x1b[K"
+
+
+@contextmanager
+def reporting(title: str) -> Iterator[Callable[[str, int], None] | None]:
+    """A callback for the number of things done of each sort. None if nobody would see it."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    counts: dict[str, int] = {}
+    shown = 0.0
+
+    def progress(what: str, count: int) -> None:
+        nonlocal shown
+        counts[what] = count
+        if time.monotonic() - shown >= _PAUSE:
+            shown = time.monotonic()
+            sys.stderr.write(f"{_CLEAR}{title}: {sum(counts.values()):,} objects ({what})")
+            sys.stderr.flush()
+
+    try:
+        yield progress
+    finally:
+        sys.stderr.write(_CLEAR)
+        sys.stderr.flush()

@@ -1,0 +1,29 @@
+"""`bayplan snapshot`: saves what a scheduler knows of a cluster to a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from bayplan.cli.insight.cluster_options import Source, source_options
+
+
+@click.command()
+@click.argument("file", metavar="PATH", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--redact",
+    is_flag=True,
+    help="Leave out environment variables, annotations, arguments, commands and all that scheduling does not depend "
+    "on, and replace names, label keys and label values. Decisions stay the same.",
+)
+@source_options
+def snapshot(source: Source, file: Path, redact: bool) -> None:
+    """Save what a scheduler knows of a cluster to PATH, for `--from PATH`.
+
+    The file never has Secrets or ConfigMaps. The cluster is only read.
+    """
+    found = source.read()
+    found.save(file, redact=redact)
+    size = file.stat().st_size / 1e6
+    click.echo(f"Saved {len(found):,} objects of {found.source} to {file} ({size:.1f} MB)")

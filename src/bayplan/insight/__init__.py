@@ -1,0 +1,47 @@
+"""Answers to questions about scheduling on any cluster, which is only read. Public; see docs/insight.md."""
+
+from typing import TYPE_CHECKING
+
+from bayplan.lazy import lazily
+
+if TYPE_CHECKING:
+    from bayplan.insight.answers import Answer, QuestionError
+    from bayplan.insight.insight import Insight
+    from bayplan.insight.questions.explain import Explanation
+    from bayplan.insight.questions.fit import Fit
+    from bayplan.insight.questions.pending import PendingPods
+    from bayplan.insight.questions.why_not import WhyNot
+    from bayplan.insight.snapshot import Snapshot
+    from bayplan.insight.sources.reading import Gap, SnapshotError
+
+__all__ = [
+    "Answer",
+    "Explanation",
+    "Fit",
+    "Gap",
+    "Insight",
+    "PendingPods",
+    "QuestionError",
+    "Snapshot",
+    "SnapshotError",
+    "WhyNot",
+]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "bayplan.insight.answers": ("Answer", "QuestionError"),
+        "bayplan.insight.insight": ("Insight",),
+        "bayplan.insight.questions.explain": ("Explanation",),
+        "bayplan.insight.questions.fit": ("Fit",),
+        "bayplan.insight.questions.pending": ("PendingPods",),
+        "bayplan.insight.questions.why_not": ("WhyNot",),
+        "bayplan.insight.snapshot": ("Snapshot",),
+        "bayplan.insight.sources.reading": ("Gap", "SnapshotError"),
+    },
+)
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

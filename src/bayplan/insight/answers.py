@@ -1,0 +1,68 @@
+"""What all answers have in common: JSON, a data frame, a table for terminals, and HTML for notebooks."""
+
+from __future__ import annotations
+
+import io
+from abc import ABC, abstractmethod
+from typing import Any
+
+from rich.console import Console, RenderableType
+
+
+class QuestionError(Exception):
+    """A question that can't be answered, such as one about a pod that doesn't exist. The message is for the user."""
+
+
+class Answer(ABC):
+    """An immutable answer to a question."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as JSON-compatible values. The keys are stable; new ones may be added."""
+
+    @abstractmethod
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the main table of the answer, one dict per row."""
+
+    @abstractmethod
+    def render(self, *, wide: bool = False) -> RenderableType:
+        """Return what a terminal shows. `wide` shows all nodes, pods and reasons."""
+
+    def to_frame(self) -> Any:
+        """Return `rows` as a pandas DataFrame. Raises ImportError without pandas."""
+        try:
+            import pandas as pd  # type: ignore[import-untyped,import-not-found,unused-ignore]
+        except ImportError:
+            raise ImportError("to_frame needs pandas: pip install pandas") from None
+        return pd.DataFrame(self.rows())
+
+    def text(self, *, width: int = 120, wide: bool = False) -> str:
+        """Return what a terminal of `width` columns shows, without colors."""
+        console = Console(file=io.StringIO(), width=width, no_color=True, highlight=False)
+        console.print(self.render(wide=wide), end="")
+        assert isinstance(console.file, io.StringIO)
+        lines = console.file.getvalue().splitlines()
+        return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
+
+    def html(self, *, wide: bool = False) -> str:
+        """Return the answer as an HTML fragment."""
+        console = Console(file=io.StringIO(), width=140, record=True, force_jupyter=False)
+        console.print(self.render(wide=wide))
+        return console.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def listed(names: list[str], limit: int = 5) -> str:
+    """Join names for people: the first few, and how many more there are."""
+    shown = ", ".join(names[:limit])
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
+
+
+def plural(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 node`, `2 nodes`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

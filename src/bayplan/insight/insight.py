@@ -1,0 +1,97 @@
+"""Insight: asks questions about a snapshot. It keeps the world, so that only the first question waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from bayplan.api.kinds import POD
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
+from bayplan.insight.answers import QuestionError
+from bayplan.insight.manifests import Manifests
+from bayplan.insight.owners import WORKLOADS, kind_called, owned_by
+from bayplan.insight.questions.explain import Explanation, explain
+from bayplan.insight.questions.fit import Fit, fit
+from bayplan.insight.questions.pending import PendingPods, explain_all
+from bayplan.insight.questions.why_not import WhyNot, why_not
+from bayplan.insight.snapshot import Snapshot
+from bayplan.simulation.world import World
+
+
+class Insight:
+    """Answers questions about the cluster of a snapshot, as a scheduler with this configuration would decide.
+
+    Without a configuration, that is kube-scheduler's default profile, with `plugins` after the default ones. `seed`
+    chooses among nodes with equal scores. Answers depend on nothing else. Raises ConfigurationError or PluginLoadError.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        configuration: KubeSchedulerConfiguration | None = None,
+        plugins: Sequence[ExtraPlugin] = (),
+        *,
+        seed: int = 0,
+    ) -> None:
+        self.snapshot = snapshot
+        self.seed = seed
+        self.world = World(configuration, plugins, seed=seed)
+        self.world.move(snapshot.documents, snapshot.taken or datetime.now(UTC))
+
+    def explain(self, pod: str) -> Explanation:
+        """Explain why a pod is pending or on its node. `pod`: `namespace/name`. Raises QuestionError."""
+        self.world.reset()
+        return explain(self.world, self.pod(pod))
+
+    def explain_all(
+        self, namespace: str | None = None, matches: Callable[[PodInfo], bool] = lambda _: True
+    ) -> PendingPods:
+        """Explain all pending pods, or those of a namespace and with `matches`, summed up by cause."""
+        self.world.reset()
+        pods = [pod for pod in self._pods.values() if not pod.node_name and namespace in {None, pod.namespace}]
+        what = "the cluster" if namespace is None else f"namespace {namespace}"
+        return explain_all(self.world, what, sorted(filter(matches, pods), key=lambda pod: pod.key))
+
+    def explain_owner(self, kind: str, name: str, namespace: str = "default") -> PendingPods:
+        """Explain the pods of a workload, such as `("deployment", "web")`, by cause. Raises QuestionError."""
+        self.world.reset()
+        known = kind_called(kind)
+        if known not in WORKLOADS:
+            kinds = ", ".join(each.singular for each in WORKLOADS)
+            raise QuestionError(f"{kind}/{name}: expected a pod, or one of {kinds}")
+        pods = owned_by(self._pods, known, namespace, name)
+        if not pods and f"{namespace}/{name}" not in self.snapshot.of_kind(known):
+            raise QuestionError(f"there is no {known.singular} {namespace}/{name} with pods in {self._where}")
+        return explain_all(self.world, f"{known.singular} {namespace}/{name}", pods)
+
+    def why_not(self, pod: str, node: str) -> WhyNot:
+        """Return everything between a pod (`namespace/name`) and a node. Raises QuestionError."""
+        self.world.reset()
+        return why_not(self.world, self.pod(pod), node)
+
+    def fit(self, objects: Iterable[Mapping[str, Any]]) -> Fit:
+        """Return whether the pods of these objects (documents) would all be placed now. Raises QuestionError."""
+        self.world.reset()
+        return fit(self.world, Manifests(self.snapshot, self.seed).expand(objects))
+
+    def pod(self, key: str) -> PodInfo:
+        """Return a pod of the snapshot. Raises QuestionError if there is no such pod, or it has terminated."""
+        pod = self.world.pod(key)
+        if pod is not None:
+            return pod
+        if key in self.snapshot.of_kind(POD):
+            raise QuestionError(f"pod {key} has terminated or cannot be read")
+        name = key.rpartition("/")[2]
+        others = [other for other in self.snapshot.of_kind(POD) if other.rpartition("/")[2] == name]
+        hint = f"; there is {', '.join(others)}" if others else ""
+        raise QuestionError(f"there is no pod {key} in {self._where}{hint}")
+
+    @property
+    def _pods(self) -> Mapping[str, PodInfo]:
+        return self.world.state.objects[POD]
+
+    @property
+    def _where(self) -> str:
+        return self.snapshot.source or "the snapshot"

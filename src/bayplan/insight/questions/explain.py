@@ -1,0 +1,383 @@
+"""explain: why a pod is pending, or why it is on its node, and what would help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM, POD, POD_DISRUPTION_BUDGET, RESOURCE_CLAIM
+from bayplan.api.volumes import claim_name, class_of_claim, is_fully_bound
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.devices.claims import allocation_of, claim_names
+from bayplan.framework.status import Code
+from bayplan.framework.verdicts import Diagnosis
+from bayplan.framework.what_if import ProfileWhatIf
+from bayplan.insight.answers import Answer, listed, plural
+from bayplan.insight.questions.blockers import Blockers
+from bayplan.insight.questions.changes import Help, what_would_help
+from bayplan.insight.questions.documents import pending_copy
+from bayplan.insight.questions.scores import ScoreTable, score_table
+from bayplan.plugins.default_preemption.budgets import Budgets
+from bayplan.plugins.default_preemption.dry_run import DryRun
+from bayplan.scheduling import Decision, Unit
+from bayplan.simulation.carry_out import Fate, Simulation
+from bayplan.simulation.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """The nodes that a plugin rejected for the same reasons."""
+
+    plugin: str
+    reasons: tuple[str, ...]
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """A node and all that keeps the pod from it."""
+
+    node: str
+    blockers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionTrial:
+    """Nodes on which preemption was tried: how many pods of lower priority they have, and what blocks without these."""
+
+    nodes: tuple[str, ...]
+    victims: int
+    remains: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The trial in one sentence."""
+        if not self.victims:
+            return "no pod of lower priority"
+        return f"without {plural(self.victims, 'pod')} of lower priority: {', '.join(self.remains)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation(Answer):
+    """The answer about one pod.
+
+    `outcome`: `placed` if the pod has a node or would get one now, `preempts` if it would evict `victims` first, else
+    `pending`. `bound`: whether the pod has a node in the snapshot. `node`: that node, or the one that it would get.
+    `message`: the event's text. `now`: for a bound pod, the node that it would get if it were scheduled again.
+    """
+
+    pod: str
+    outcome: str
+    message: str
+    node: str | None = None
+    bound: bool = False
+    now: str | None = None
+    victims: tuple[str, ...] = ()
+    groups: tuple[NodeGroup, ...] = ()
+    nearest: tuple[Miss, ...] = ()
+    help: tuple[Help, ...] = ()
+    preemption: tuple[PreemptionTrial, ...] = ()
+    scores: ScoreTable | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as in docs/insight.md."""
+        return {
+            "pod": self.pod,
+            "outcome": self.outcome,
+            "bound": self.bound,
+            "node": self.node,
+            "now": self.now,
+            "victims": list(self.victims),
+            "message": self.message,
+            "groups": [
+                {"plugin": each.plugin, "reasons": list(each.reasons), "nodes": list(each.nodes)}
+                for each in self.groups
+            ],
+            "nearest": [{"node": each.node, "blockers": list(each.blockers)} for each in self.nearest],
+            "preemption": [
+                {"nodes": list(each.nodes), "victims": each.victims, "remains": list(each.remains)}
+                for each in self.preemption
+            ],
+            "help": [
+                {
+                    "change": each.change.text,
+                    "node": each.node,
+                    "apply": list(each.change.apply),
+                    "delete": list(each.change.delete),
+                }
+                for each in self.help
+            ],
+            "scores": None if self.scores is None else self.scores.to_dict(),
+            "notes": list(self.notes),
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per node: its score, or the plugin and the reasons that rejected it."""
+        if self.scores is not None:
+            return [{"node": each.node, "total": each.total, **each.plugins} for each in self.scores.nodes]
+        return [
+            {"node": node, "plugin": group.plugin, "reasons": ", ".join(group.reasons)}
+            for group in self.groups
+            for node in group.nodes
+        ]
+
+    def render(self, *, wide: bool = False) -> RenderableType:
+        """Return the answer as text and tables."""
+        parts: list[RenderableType] = [Text(f"pod {self.pod}: {self._headline()}", style="bold")]
+        if self.message and not self.bound:
+            parts.append(Text(self.message))
+        parts += [Text(f"note: {note}", style="yellow") for note in self.notes]
+        if self.groups:
+            parts += [Text(), _groups_table(self.groups, wide=wide)]
+        if self.nearest:
+            parts += [Text(), Text("nearest misses", style="bold"), _misses(self.nearest)]
+        if self.preemption:
+            parts += [Text(), Text("preemption", style="bold"), _preemption(self.preemption)]
+        if self.help:
+            parts += [Text(), Text("what would help (each was tried)", style="bold")]
+            parts += [Padding(Text(f"{each.change.text} -> {each.node}"), (0, 0, 0, 2)) for each in self.help]
+        elif self.nearest:
+            parts += [Text(), Text("none of the changes that were tried helps", style="bold")]
+        if self.scores is not None:
+            parts += [Text(), self.scores.render(wide=wide)]
+        return Lines(*parts)
+
+    def _headline(self) -> str:
+        if self.bound:
+            if self.now == self.node:
+                return f"on node {self.node}; it would go there again"
+            return f"on node {self.node}; it would go to {self.now or 'no node'} now"
+        if self.outcome == Fate.PLACED.value:
+            return f"pending, and would be placed on node {self.node} now"
+        if self.outcome == Fate.PREEMPTS.value:
+            return f"pending, and would preempt {listed(list(self.victims))} on node {self.node} now"
+        return "pending"
+
+
+def explain(world: World, pod: PodInfo, *, helps: int = 5, nearest: int = 10) -> Explanation:
+    """Explain one pod of a world. `helps` and `nearest`: how many changes and nodes to list."""
+    if pod.scheduler_name not in world.profiles:
+        return _without_scheduler(world, pod)
+    with world.what_if():
+        return _explain_bound(world, pod) if pod.node_name else _explain_pending(world, pod, helps, nearest)
+
+
+def _without_scheduler(world: World, pod: PodInfo) -> Explanation:
+    names = ", ".join(world.profiles)
+    note = f"no scheduler here has the pod's schedulerName {pod.scheduler_name!r}; there are profiles for {names}"
+    return Explanation(
+        pod.key,
+        "placed" if pod.node_name else "pending",
+        "",
+        pod.node_name or None,
+        bound=bool(pod.node_name),
+        notes=(note,),
+    )
+
+
+def _explain_bound(world: World, pod: PodInfo) -> Explanation:
+    world.change(POD, pod.key, pending_copy(pod))
+    again = world.pending[pod.key]
+    decision = decision_of(world, again)
+    now = decision.node if decision is not None else None
+    scores = None
+    if decision is not None and decision.scores is not None:
+        scores = score_table(world, decision, pod.node_name)
+    notes: list[str] = []
+    groups: tuple[NodeGroup, ...] = ()
+    if decision is not None:
+        groups = groups_of(world, decision.diagnosis)
+        if now is None:
+            notes.append(f"without the pod, no node would accept it now: {decision.message}")
+    blocked = Blockers(world, again)
+    position = blocked.nodes.position(pod.node_name)
+    if position is not None:
+        notes += [f"its node would reject it now: {each.text}" for each in blocked.of(position)]
+    return Explanation(
+        pod.key,
+        Fate.PLACED.value,
+        f"Successfully assigned {pod.key} to {pod.node_name}",
+        pod.node_name,
+        bound=True,
+        now=now,
+        groups=groups,
+        scores=scores,
+        notes=tuple(notes),
+    )
+
+
+def _explain_pending(world: World, pod: PodInfo, helps: int, nearest: int) -> Explanation:
+    notes = _notes(world, pod)
+    with world.what_if():
+        result = Simulation(world).decide(pod)[pod.key]
+    decision = result.decision if result.fate is Fate.PENDING else None
+    if result.gated or (decision is None and result.fate is Fate.PENDING):
+        # What comes after the gate, or the gang, is of interest too.
+        decision = _alone(world, pod)
+    if result.fate is not Fate.PENDING:
+        first = decision_of(world, pod)
+        return Explanation(
+            pod.key,
+            result.fate.value,
+            result.message,
+            result.node,
+            victims=tuple(victim.key for victim in result.victims),
+            groups=groups_of(world, first.diagnosis) if first is not None and result.victims else (),
+            scores=score_table(world, first, result.node) if first is not None and first.scores else None,
+            notes=tuple(notes),
+        )
+    blockers = Blockers(world, pod)
+    misses = tuple(
+        Miss(blockers.nodes.name(position), tuple(each.text for each in blockers.of(position)))
+        for position in blockers.nearest(nearest)
+    )
+    return Explanation(
+        pod.key,
+        result.fate.value,
+        result.message,
+        groups=groups_of(world, decision.diagnosis) if decision is not None else (),
+        nearest=misses,
+        help=tuple(what_would_help(world, pod, blockers, helps)),
+        preemption=preemption_trials(world, pod, decision) if decision is not None else (),
+        notes=tuple(notes),
+    )
+
+
+def decision_of(world: World, pod: PodInfo) -> Decision | None:
+    """Return the decision about a pod in its unit, with scores; None if the pod itself was not attempted."""
+    plan = world.attempt(world.unit_of(pod), explain=True)
+    return next((decision for decision in plan.decisions if decision.pod.uid == pod.uid), None)
+
+
+def _alone(world: World, pod: PodInfo) -> Decision:
+    """Return the decision about a pod as if it were in no gang and had passed its gates."""
+    return world.attempt(Unit(pod), explain=True).decisions[0]
+
+
+def groups_of(world: World, diagnosis: Diagnosis) -> tuple[NodeGroup, ...]:
+    """Return the rejected nodes by plugin and reasons, the largest group first."""
+    found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    nodes = world.state.nodes
+    covered = np.zeros(len(nodes), dtype=np.bool_)
+    if diagnosis.verdicts is not None:
+        covered[diagnosis.verdicts.nodes.rows] = True
+        for position, status in diagnosis.verdicts.rejected():
+            key = (status.plugin, status.reasons)
+            found.setdefault(key, []).append(diagnosis.verdicts.nodes.name(position))
+    if diagnosis.absent is not None:
+        others = [nodes.name(position) for position in np.flatnonzero(nodes.live & ~covered).tolist()]
+        if others:
+            plugin = diagnosis.absent.plugin or " ".join(sorted(diagnosis.unschedulable_plugins))
+            found.setdefault((plugin, diagnosis.absent.reasons), []).extend(others)
+    groups = [NodeGroup(plugin, reasons, tuple(sorted(names))) for (plugin, reasons), names in found.items()]
+    return tuple(sorted(groups, key=lambda group: (-len(group.nodes), group.plugin, group.reasons)))
+
+
+def preemption_trials(world: World, pod: PodInfo, decision: Decision) -> tuple[PreemptionTrial, ...]:
+    """Dry-run preemption on each node where it may help, and return what still blocks the pod there."""
+    verdicts = decision.diagnosis.verdicts
+    if verdicts is None or pod.spec.preemptionPolicy == "Never":
+        return ()
+    resolvable = np.array([status.code is Code.UNSCHEDULABLE for status in verdicts.table])
+    positions = np.flatnonzero(resolvable[verdicts.codes])
+    nodes = verdicts.nodes.at(positions)
+    profile = world.profiles[pod.scheduler_name]
+    what_if = ProfileWhatIf(profile, world.state.nominations, world.rng)
+    budgets = Budgets(world.state.objects[POD_DISRUPTION_BUDGET].values())
+    dry_run = DryRun(what_if, decision.cycle, pod, nodes, budgets)
+    candidates = {candidate.node_name for candidate in dry_run.candidates(len(nodes))}
+    found: dict[tuple[int, tuple[str, ...]], list[str]] = {}
+    for position in range(len(nodes)):
+        if nodes.name(position) not in candidates:
+            victims = sum(other.priority < pod.priority for other in nodes.pods(position))
+            found.setdefault((victims, dry_run.verdicts.of(position).reasons), []).append(nodes.name(position))
+    trials = [PreemptionTrial(tuple(sorted(names)), victims, remains) for (victims, remains), names in found.items()]
+    return tuple(sorted(trials, key=lambda trial: (-len(trial.nodes), trial.victims, trial.remains)))
+
+
+def _notes(world: World, pod: PodInfo) -> list[str]:
+    """What else there is to know of a pending pod."""
+    notes = []
+    gate = world.gate_of(pod)
+    if gate is not None:
+        notes.append(f"gated by {gate[0]}: {gate[1]}; the scheduler does not attempt the pod")
+    if pod.terminating:
+        notes.append("the pod is being deleted, so the scheduler skips it")
+    nominated = pod.nominated_node_name
+    if nominated:
+        leaving = [other.key for other in _on(world, nominated) if other.terminating]
+        waits = f"; it waits for {listed(leaving)} to terminate" if leaving else ""
+        notes.append(f"nominated to node {nominated}{waits}")
+    notes += _gang_notes(world, pod)
+    notes += _claim_notes(world, pod)
+    condition = next((each for each in pod.status.conditions or () if each.type == "PodScheduled"), None)
+    if condition is not None and condition.reason == "Unschedulable" and gate is None:
+        notes.append("whether the scheduler's backoff for the pod has ended can't be seen from outside")
+    return notes
+
+
+def _gang_notes(world: World, pod: PodInfo) -> Iterator[str]:
+    unit = world.unit_of(pod)
+    if unit.gang is None:
+        return
+    missing = max(unit.gang.needed - len(unit.pending), 0)
+    short = f"; {missing} more must be created" if missing else ""
+    placed = plural(unit.gang.placed, "pod")
+    yield f"gang {unit.gang.name}: {placed} placed, {unit.gang.needed} more needed, {len(unit.pending)} pending{short}"
+
+
+def _claim_notes(world: World, pod: PodInfo) -> Iterator[str]:
+    """The claims of the pod that do not exist, or are not bound or allocated yet."""
+    claims = world.state.objects[PERSISTENT_VOLUME_CLAIM]
+    for volume in pod.volumes:
+        name = claim_name(pod.name, volume)
+        claim = claims.get(f"{pod.namespace}/{name}")
+        if name is not None and claim is None:
+            yield f"persistentvolumeclaim {name} does not exist"
+        elif claim is not None and not is_fully_bound(claim):
+            yield f"persistentvolumeclaim {name} is not bound; its storage class is {class_of_claim(claim) or 'unset'}"
+    for name, _ in claim_names(pod.object) if pod.spec.resourceClaims else ():
+        device_claim = world.state.objects[RESOURCE_CLAIM].get(f"{pod.namespace}/{name}")
+        if device_claim is None:
+            yield f"resourceclaim {name} does not exist"
+        elif allocation_of(device_claim) is None:
+            yield f"resourceclaim {name} is not allocated"
+
+
+def _on(world: World, node_name: str) -> Sequence[PodInfo]:
+    nodes = world.state.nodes
+    position = nodes.position(node_name)
+    return () if position is None else nodes.pods(position)
+
+
+def _groups_table(groups: Sequence[NodeGroup], *, wide: bool) -> Table:
+    table = Table("NODES", "PLUGIN", "REASONS", "NAMES", box=None, pad_edge=False, header_style="bold")
+    for group in groups:
+        names = listed(list(group.nodes), len(group.nodes) if wide else 5)
+        table.add_row(f"{len(group.nodes):,}", group.plugin, ", ".join(group.reasons), names)
+    return table
+
+
+def _misses(misses: Sequence[Miss]) -> RenderableType:
+    by_blockers: dict[tuple[str, ...], list[str]] = {}
+    for miss in misses:
+        by_blockers.setdefault(miss.blockers, []).append(miss.node)
+    return Lines(
+        *(
+            Padding(Text(f"{listed(names)}: {'; '.join(blockers)}"), (0, 0, 0, 2))
+            for blockers, names in by_blockers.items()
+        )
+    )
+
+
+def _preemption(trials: Sequence[PreemptionTrial]) -> RenderableType:
+    return Lines(*(Padding(Text(f"{listed(list(trial.nodes))}: {trial.text}"), (0, 0, 0, 2)) for trial in trials))

@@ -1,0 +1,153 @@
+"""explain for many pods: the pending pods of a cluster or of an owner, summed up by cause."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.status import PluginError
+from bayplan.insight.answers import Answer, listed, plural
+from bayplan.insight.questions.explain import Explanation, explain
+from bayplan.scheduling import Plan
+from bayplan.simulation.world import World
+
+NOT_TRIED = (
+    "it would be placed now: the scheduler has not tried it since something changed, or its backoff has not ended"
+)
+PREEMPTING = "would preempt pods now"
+_EXAMPLES = 5
+"""The largest causes are explained by an example."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Pods that are pending for the same reason.
+
+    `message`: the event's text, the message of the plugin that gates the pods, or why they would be placed now.
+    `example`: the explanation of the first pod, for the largest causes.
+    """
+
+    message: str
+    pods: tuple[str, ...]
+    plugins: tuple[str, ...] = ()
+    example: Explanation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PendingPods(Answer):
+    """The pending pods of `what`, by cause, the largest cause first. `placed`: how many of its pods have a node."""
+
+    what: str
+    causes: tuple[Cause, ...]
+    placed: int = 0
+
+    @property
+    def count(self) -> int:
+        """The number of pending pods."""
+        return sum(len(cause.pods) for cause in self.causes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as in docs/insight.md."""
+        return {
+            "what": self.what,
+            "pending": self.count,
+            "placed": self.placed,
+            "causes": [
+                {
+                    "message": cause.message,
+                    "count": len(cause.pods),
+                    "plugins": list(cause.plugins),
+                    "pods": list(cause.pods),
+                    "example": None if cause.example is None else cause.example.to_dict(),
+                }
+                for cause in self.causes
+            ],
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per cause."""
+        return [
+            {"count": len(cause.pods), "message": cause.message, "plugins": ", ".join(cause.plugins)}
+            for cause in self.causes
+        ]
+
+    def render(self, *, wide: bool = False) -> RenderableType:
+        """Return the causes with their pods, and what would help the first pod of each."""
+        headline = f"{self.what}: {plural(self.count, 'pod')} pending"
+        headline += f", {self.placed:,} placed" if self.placed else ""
+        parts: list[RenderableType] = [Text(headline, style="bold")]
+        for cause in self.causes:
+            names = listed(list(cause.pods), len(cause.pods) if wide else 5)
+            parts += [Text(), Text(f"{plural(len(cause.pods), 'pod')}: {cause.message}"), _indented(names)]
+            example = cause.example
+            if example is not None and example.nearest:
+                nearest = example.nearest[0]
+                parts.append(_indented(f"nearest: {nearest.node}: {'; '.join(nearest.blockers)}"))
+            if example is not None and example.help:
+                first = example.help[0]
+                parts.append(_indented(f"for {example.pod} would help: {first.change.text} -> {first.node}"))
+        return Lines(*parts)
+
+
+def explain_all(world: World, what: str, pods: Iterable[PodInfo]) -> PendingPods:
+    """Explain the pending ones among pods. Each is decided as if it were the next; equal pods are decided once."""
+    causes: dict[tuple[str, frozenset[str]], list[PodInfo]] = {}
+    known: dict[Hashable, tuple[str, frozenset[str]]] = {}
+    plans: dict[str, Plan] = {}
+    placed = 0
+    for pod in pods:
+        if pod.node_name:
+            placed += 1
+            continue
+        key = world.equivalence_key(pod) if pod.scheduler_name in world.profiles else None
+        cause = known.get(key) if key is not None else None
+        if cause is None:
+            cause = _cause(world, pod, plans)
+            if key is not None:
+                known[key] = cause
+        causes.setdefault(cause, []).append(pod)
+    largest_first = sorted(causes.items(), key=lambda item: (-len(item[1]), item[0][0]))
+    return PendingPods(
+        what,
+        tuple(
+            Cause(
+                message,
+                tuple(pod.key for pod in members),
+                tuple(sorted(plugins)),
+                explain(world, members[0], helps=1, nearest=1) if number < _EXAMPLES else None,
+            )
+            for number, ((message, plugins), members) in enumerate(largest_first)
+        ),
+        placed,
+    )
+
+
+def _cause(world: World, pod: PodInfo, plans: dict[str, Plan]) -> tuple[str, frozenset[str]]:
+    """The message and the plugins that keep a pod pending. `plans`: those of gangs, by the uids of their members."""
+    if pod.scheduler_name not in world.profiles:
+        return f"no scheduler here has the name {pod.scheduler_name!r}", frozenset()
+    gate = world.gate_of(pod)
+    if gate is not None:
+        return gate[1], frozenset({gate[0]})
+    plan = plans.get(pod.uid)
+    if plan is None:
+        try:
+            plan = world.attempt(world.unit_of(pod))
+        except PluginError as error:
+            return str(error), frozenset({error.plugin})
+        plans |= {refusal.pod.uid: plan for refusal in plan.refused if plan.unit.gang is not None}
+    if any(preemption.pod.uid == pod.uid for preemption in plan.preemptions):
+        return PREEMPTING, frozenset()
+    refusal = next((refusal for refusal in plan.refused if refusal.pod.uid == pod.uid), None)
+    return (NOT_TRIED, frozenset()) if refusal is None else (refusal.message, refusal.plugins)
+
+
+def _indented(text: str) -> Padding:
+    return Padding(Text(text), (0, 0, 0, 2))

@@ -1,0 +1,124 @@
+"""why-not: everything between a pod and a node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from bayplan.api.kinds import POD
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.insight.answers import Answer, QuestionError, listed, plural
+from bayplan.insight.questions.blockers import Blocker, Blockers
+from bayplan.insight.questions.changes import Help, what_would_help
+from bayplan.insight.questions.documents import pending_copy
+from bayplan.insight.questions.explain import decision_of, preemption_trials
+from bayplan.insight.questions.scores import ScoreTable, score_table
+from bayplan.simulation.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class WhyNot(Answer):
+    """What keeps a pod from a node.
+
+    `feasible`: whether the node accepts the pod. If so, `chosen` is the node that the pod would get, and `scores` has
+    both. `preemption`: what preemption on the node would lead to, if it may help. `gate`: why the pod isn't attempted.
+    """
+
+    pod: str
+    node: str
+    feasible: bool
+    blockers: tuple[Blocker, ...] = ()
+    chosen: str | None = None
+    scores: ScoreTable | None = None
+    preemption: str = ""
+    gate: str = ""
+    help: tuple[Help, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as in docs/insight.md."""
+        return {
+            "pod": self.pod,
+            "node": self.node,
+            "feasible": self.feasible,
+            "blockers": self.rows(),
+            "chosen": self.chosen,
+            "scores": None if self.scores is None else self.scores.to_dict(),
+            "preemption": self.preemption,
+            "gate": self.gate,
+            "help": [{"change": each.change.text, "node": each.node} for each in self.help],
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per blocker."""
+        return [{"plugin": each.plugin, "reasons": list(each.reasons), "text": each.text} for each in self.blockers]
+
+    def render(self, *, wide: bool = False) -> RenderableType:
+        """Return a sentence, and the blockers or the scores."""
+        parts: list[RenderableType] = [Text(f"pod {self.pod}, node {self.node}: {self._headline()}", style="bold")]
+        if self.gate:
+            parts.append(Text(f"note: {self.gate}", style="yellow"))
+        if self.blockers:
+            table = Table("PLUGIN", "WHY", box=None, pad_edge=False, header_style="bold")
+            for each in self.blockers:
+                table.add_row(each.plugin, each.text)
+            parts.append(table)
+        if self.preemption:
+            parts.append(Text(f"preemption: {self.preemption}"))
+        if self.help:
+            parts += [Text(), Text("what would help (each was tried)", style="bold")]
+            parts += [Padding(Text(f"{each.change.text} -> {each.node}"), (0, 0, 0, 2)) for each in self.help]
+        if self.scores is not None:
+            parts.append(self.scores.render(wide=wide))
+        return Lines(*parts)
+
+    def _headline(self) -> str:
+        if not self.feasible:
+            return f"blocked by {plural(len(self.blockers), 'plugin')}"
+        if self.chosen == self.node:
+            return "the pod would be placed there"
+        return (
+            f"the node accepts the pod, but {self.chosen} scores higher" if self.chosen else "the node accepts the pod"
+        )
+
+
+def why_not(world: World, pod: PodInfo, node_name: str) -> WhyNot:
+    """Return everything between a pod and a node. A pod with a node is asked about as if it were pending.
+
+    Raises QuestionError if there is no such node, or no profile schedules the pod.
+    """
+    position = world.state.nodes.position(node_name)
+    if position is None:
+        names = sorted(name for name in world.state.table.row_of if node_name in name)
+        hint = f"; there is {listed(names)}" if names else ""
+        raise QuestionError(f"there is no node {node_name}{hint}")
+    if pod.scheduler_name not in world.profiles:
+        raise QuestionError(f"pod {pod.key}: no scheduler here has the name {pod.scheduler_name!r}")
+    with world.what_if():
+        if pod.node_name:
+            world.change(POD, pod.key, pending_copy(pod))
+            pod = world.pending[pod.key]
+        gate = world.gate_of(pod)
+        blockers = Blockers(world, pod)
+        found = tuple(blockers.of(position))
+        decision = decision_of(world, pod)
+        if not found:
+            scores = score_table(world, decision, node_name) if decision is not None else None
+            chosen = decision.node if decision is not None else None
+            return WhyNot(pod.key, node_name, feasible=True, chosen=chosen, scores=scores, gate=_gated(gate))
+        trials = [] if decision is None else preemption_trials(world, pod, decision)
+        remains = next((trial.text for trial in trials if node_name in trial.nodes), "")
+        helps = [each for each in what_would_help(world, pod, blockers, 3, (position,)) if each.node == node_name]
+        return WhyNot(
+            pod.key, node_name, feasible=False, blockers=found, preemption=remains, gate=_gated(gate), help=tuple(helps)
+        )
+
+
+def _gated(gate: Sequence[str] | None) -> str:
+    return "" if gate is None else f"the scheduler does not attempt the pod: gated by {gate[0]}: {gate[1]}"

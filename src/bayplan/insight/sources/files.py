@@ -1,0 +1,176 @@
+"""Reads a snapshot from files: manifests, and the output of `kubectl get -o json` or `-o yaml`.
+
+JSON is decoded object by object, so that a dump of a large cluster is read quickly and never whole as Python objects.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from bayplan.api.kinds import Kind
+from bayplan.insight.sources.documents import collect, identify, identify_raw
+from bayplan.insight.sources.reading import Progress, Reading, SnapshotError
+from bayplan.manifest_files import ManifestError, files_in, objects_in, yaml_documents
+
+STANDARD_INPUT = "-"
+_PROGRESS_STEP = 1000
+_TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
+_BYTE = re.compile(r" \(byte (\d+)\)")
+_JSON_OBJECT = re.compile(rb'\s*\{\s*(["}]|$)')
+"""The beginning of a JSON object. A YAML mapping in braces has no quotes, or is small."""
+_SEPARATOR = re.compile(rb"\s*(---[ \t]*(\n|$)\s*)?")
+
+Found = tuple[Kind, str, bytes]
+
+
+def read_files(paths: Iterable[str | Path], progress: Progress | None = None) -> Reading:
+    """The objects in files, folders and standard input (`-`). Raises SnapshotError."""
+    names = [str(path) for path in paths]
+    documents = collect(_counted((found for name in names for found in _read(name)), progress))
+    taken = datetime.now(UTC) if STANDARD_INPUT in names else _modified(names)
+    return Reading(documents, ", ".join(map(_label, names)), taken)
+
+
+def _counted(found: Iterable[Found], progress: Progress | None) -> Iterator[Found]:
+    number = 0
+    for number, each in enumerate(found, start=1):
+        yield each
+        if progress is not None and number % _PROGRESS_STEP == 0:
+            progress("objects", number)
+    if progress is not None:
+        progress("objects", number)
+
+
+def _label(name: str) -> str:
+    return "standard input" if name == STANDARD_INPUT else name
+
+
+def _modified(names: Iterable[str]) -> datetime | None:
+    """When the newest of the files was written."""
+    try:
+        return datetime.fromtimestamp(max(Path(name).stat().st_mtime for name in names), UTC)
+    except (OSError, ValueError):
+        return None
+
+
+def _read(name: str) -> Iterator[Found]:
+    try:
+        if name == STANDARD_INPUT:
+            yield from objects_of(_label(name), sys.stdin.buffer.read())
+            return
+        for path in files_in(Path(name)):
+            yield from objects_of(str(path), path.read_bytes())
+    except OSError as error:
+        raise SnapshotError(f"{error.filename or name}: {error.strerror or error}") from error
+    except ManifestError as error:
+        raise SnapshotError(str(error)) from error
+
+
+def objects_of(name: str, content: bytes) -> Iterator[Found]:
+    """The objects in the content of a file. `name` is for messages. Raises SnapshotError or ManifestError."""
+    if _JSON_OBJECT.match(content):
+        yield from _json(name, content)
+        return
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise SnapshotError(
+            f"{name}: not a text file in UTF-8: line {line} has byte {content[error.start]:#x}"
+        ) from error
+    for number, (line, document) in enumerate(yaml_documents(name, text), start=1):
+        if document is None:
+            continue
+        where = f"{name}, document {number} (line {line})"
+        for obj, _ in objects_in(document, where):
+            try:
+                yield identify(obj)
+            except SnapshotError as error:
+                raise SnapshotError(f"{where}: {error}") from None
+
+
+class _Item(msgspec.Struct):
+    """An object, or a list of objects."""
+
+    apiVersion: str = ""
+    kind: str = ""
+    items: list[msgspec.Raw] | msgspec.UnsetType | None = msgspec.UNSET
+
+
+_item = msgspec.json.Decoder(_Item)
+
+
+def _json(name: str, content: bytes) -> Iterator[Found]:
+    """The objects in JSON: one document, or several in a row, with or without `---` between them."""
+    view, start, number = memoryview(content), 0, 1
+    while start < len(content):
+        line = content.count(b"\n", 0, start) + 1
+        where = f"{name}, document {number} (line {line})"
+        try:
+            end = start + _length(view[start:])
+            yield from _objects(view[start:end], where, "", "")
+        except msgspec.ValidationError as error:
+            raise SnapshotError(f"{where}: {error}") from None
+        except msgspec.DecodeError as error:
+            raise SnapshotError(f"{name}, document {number} {_problem(content, start, error)}") from None
+        except RecursionError:
+            raise SnapshotError(f"{where}: nested too deeply") from None
+        separator = _SEPARATOR.match(content, end)
+        start, number = separator.end() if separator else end, number + 1
+
+
+def _length(document: memoryview) -> int:
+    """The length of the first JSON value. Raises msgspec.DecodeError if it is malformed."""
+    try:
+        _item.decode(document)
+    except msgspec.ValidationError:
+        pass  # reported when its objects are read
+    except msgspec.DecodeError as error:
+        trailing = _TRAILING.search(str(error))
+        if trailing is None:
+            raise
+        return int(trailing[1]) - 1
+    return len(document)
+
+
+def _problem(content: bytes, start: int, error: msgspec.DecodeError) -> str:
+    """The line and the description of malformed JSON."""
+    text, byte = str(error), _BYTE.search(str(error))
+    position = start + int(byte[1]) if byte else len(content)
+    end = len(content.rstrip())
+    line = content.count(b"\n", 0, min(position, end)) + 1
+    if position >= end:
+        return f"(line {line}): the file ends in the middle of an object; it may be cut off"
+    return f"(line {line}): not valid JSON: {_BYTE.sub('', text).removeprefix('JSON is malformed: ')}"
+
+
+def _objects(document: memoryview | msgspec.Raw, where: str, api_version: str, kind: str) -> Iterator[Found]:
+    """The object, or those in the list. `api_version` and `kind` are for an object without its own."""
+    item = _item.decode(document)
+    if item.items is msgspec.UNSET or not item.kind.endswith("List"):
+        yield _identified(item.apiVersion or api_version, item.kind or kind, bytes(document), where)
+        return
+    # The items of a typed list, such as a PodList, need no apiVersion and kind of their own.
+    inherited = item.kind.removesuffix("List")
+    for number, raw in enumerate(item.items or (), start=1):
+        place = f"{where}, item {number}"
+        try:
+            yield from _objects(raw, place, item.apiVersion if inherited else "", inherited)
+        except msgspec.ValidationError as error:
+            raise SnapshotError(f"{place}: {error}") from None
+
+
+def _identified(api_version: str, kind: str, raw: bytes, where: str) -> Found:
+    for field, value in (("apiVersion", api_version), ("kind", kind)):
+        if not value:
+            raise SnapshotError(f"{where}: {field} is missing")
+    try:
+        return identify_raw(api_version, kind, raw)
+    except SnapshotError as error:
+        raise SnapshotError(f"{where}: {error}") from None

@@ -1,0 +1,104 @@
+"""The names of a redacted snapshot."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+Rule = Callable[[Any, "Names"], Any]
+"""Returns what replaces a value; None leaves the field out."""
+
+_PUBLIC = (
+    "kubernetes.io",
+    "k8s.io",
+    "karpenter.sh",
+    "cloud.google.com",
+    "gke.io",
+    "amazonaws.com",
+    "aws.com",
+    "azure.com",
+    "openstack.org",
+)
+"""Domains whose label and taint keys are no secret, with their subdomains."""
+_PUBLIC_VALUES = re.compile(
+    r"(beta\.)?(kubernetes\.io/(os|arch)|node(\.beta)?\.kubernetes\.io/instance-type)|.*/instance-type"
+)
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?|true|false")
+_THREE_PARTS = re.compile(r"[a-z0-9]+(-[a-z0-9]+){2}")
+_KEPT = {
+    "namespace": frozenset({"default", "kube-system", "kube-public", "kube-node-lease"}),
+    "priorityclass": frozenset({"system-cluster-critical", "system-node-critical"}),
+}
+_ZONES = re.compile(r".*/(zone|region)")
+_DOMAINS = {
+    "kubernetes.io/hostname": "node",
+    "kubernetes.io/metadata.name": "namespace",
+    "scheduling.x-k8s.io/pod-group": "podgroup",
+    "metadata.name": "node",  # the field that node affinity selects by
+}
+"""Labels whose values are names of other things."""
+
+
+class Names:
+    """New names by domain, such as "node": first all names are collected, then they are numbered and replaced."""
+
+    def __init__(self) -> None:
+        self.namespace = ""
+        """The namespace of the object that is being redacted."""
+        self.object = ""
+        """Its name."""
+        self._seen: dict[str, set[str]] = {}
+        self._new: dict[str, dict[str, str]] | None = None
+        self._ephemeral: dict[tuple[str, str], tuple[str, str]] = {}
+
+    def number(self) -> None:
+        """End the collection: from now on, names are replaced."""
+        self._new = {domain: _numbered(domain, names) for domain, names in self._seen.items()}
+
+    def new(self, domain: str, name: str) -> str:
+        """The new name in place of a name; itself if it is empty or public."""
+        if not name or name in _KEPT.get(domain, ()):
+            return name
+        if self._new is None:
+            self._seen.setdefault(domain, set()).add(name)
+            return name
+        return self._new[domain][name]
+
+    def key(self, key: str) -> str:
+        """The new key of a label or a taint."""
+        prefix = key.rpartition("/")[0]
+        public = any(prefix == domain or prefix.endswith(f".{domain}") for domain in _PUBLIC)
+        return key if public or key == "metadata.name" else self.new("label", key)
+
+    def value(self, key: str, value: Any) -> Any:
+        """The new value of a label or a taint with this key. A number, which no API server stores, is kept."""
+        if not isinstance(value, str) or _NUMBER.fullmatch(value) or _PUBLIC_VALUES.fullmatch(key):
+            return value
+        return self.zones(value) if _ZONES.fullmatch(key) else self.new(_DOMAINS.get(key, "value"), value)
+
+    def zones(self, value: str) -> str:
+        """New names of zones: one, or several as in `a__b`. Zones `x-y-z` of the same region `x-y` still have one."""
+        parts = []
+        for zone in value.split("__"):
+            stripped = zone.strip()
+            if _THREE_PARTS.fullmatch(stripped):
+                parts.append("-".join(self.new("z", part).replace("-", "") for part in stripped.split("-")))
+            else:
+                parts.append(self.new("zone", stripped).replace("-", ""))
+        return "__".join(parts)
+
+    def claim(self, namespace: str, name: str) -> str:
+        """The new name of a claim. That of an ephemeral volume consists of the names of its pod and its volume."""
+        pod, volume = self._ephemeral.get((namespace, name), ("", ""))
+        return f"{self.new('pod', pod)}-{self.new('volume', volume)}" if pod else self.new("claim", name)
+
+    def ephemeral(self, volume: str) -> None:
+        """Note an ephemeral volume of the current pod, and so its claim."""
+        self._ephemeral[self.namespace, f"{self.object}-{volume}"] = self.object, volume
+
+
+def _numbered(domain: str, names: Iterable[str]) -> dict[str, str]:
+    ordered = sorted(names)
+    width = len(str(len(ordered)))
+    return {name: f"{domain}-{number:0{width}}" for number, name in enumerate(ordered, start=1)}

@@ -1,0 +1,77 @@
+"""The kinds that a snapshot of a cluster has, what a missing one costs, and the role that allows listing them.
+
+Secrets and ConfigMaps aren't among them: no decision depends on their contents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from bayplan.api import kinds
+from bayplan.api.kinds import Kind, custom_kind
+from bayplan.api.pod_groups import POD_GROUPS
+from bayplan.plugins.coscheduling.groups import POD_GROUPS as COSCHEDULING_POD_GROUPS
+
+ROLE = "bayplan-insight"
+"""The default name of the ClusterRole."""
+
+REQUIRED = (kinds.NODE, kinds.POD)
+"""Without these kinds there is no answer."""
+
+_VOLUMES = "pods with persistent volume claims seem unschedulable"
+_LIMITS = "the volume limits of nodes are unknown and count as none"
+_SPREADING = "the default topology spreading of its pods is not considered"
+_OWNER = "its pods can't be named by their owner, and questions about it have no answer"
+_DEVICES = "pods with device claims seem unschedulable"
+_GANGS = "the pods of gangs seem to wait for their group"
+
+EFFECTS: Mapping[Kind, str] = {
+    kinds.NAMESPACE: "namespace selectors in pod affinity match no namespace",
+    kinds.PERSISTENT_VOLUME: _VOLUMES,
+    kinds.PERSISTENT_VOLUME_CLAIM: _VOLUMES,
+    kinds.STORAGE_CLASS: _VOLUMES,
+    kinds.CSI_NODE: _LIMITS,
+    kinds.CSI_DRIVER: "storage capacity is not considered",
+    kinds.CSI_STORAGE_CAPACITY: "nodes seem to have no storage for volumes whose driver reports its capacity",
+    kinds.VOLUME_ATTACHMENT: "volumes that are attached, but that no pod uses, do not count toward volume limits",
+    kinds.POD_DISRUPTION_BUDGET: "preemption and drain do not consider disruption budgets",
+    kinds.PRIORITY_CLASS: "pods of manifests that name a priority class have priority 0",
+    kinds.LIMIT_RANGE: "pods of manifests do not get the default requests of their namespace",
+    kinds.RUNTIME_CLASS: "pods of manifests do not get the overhead of their runtime class",
+    kinds.SERVICE: _SPREADING,
+    kinds.REPLICATION_CONTROLLER: _SPREADING,
+    kinds.REPLICA_SET: f"{_SPREADING}, and {_OWNER}",
+    kinds.STATEFUL_SET: f"{_SPREADING}, and {_OWNER}",
+    kinds.DEPLOYMENT: _OWNER,
+    kinds.DAEMON_SET: _OWNER,
+    kinds.JOB: _OWNER,
+    kinds.DEVICE_CLASS: _DEVICES,
+    kinds.RESOURCE_CLAIM: f"{_DEVICES}, and devices that are in use count as free",
+    kinds.RESOURCE_CLAIM_TEMPLATE: "claims of manifests that name a template can't be made",
+    kinds.RESOURCE_SLICE: _DEVICES,
+    custom_kind(POD_GROUPS): _GANGS,
+    custom_kind(COSCHEDULING_POD_GROUPS): _GANGS,
+}
+"""What it costs if a kind can't be read. These are all kinds that a snapshot has, but for the required ones."""
+
+CUSTOM_EFFECT = "the plugins that read it see no objects"
+
+
+def cluster_role(extra: Iterable[Kind] = (), name: str = ROLE) -> dict[str, Any]:
+    """The ClusterRole that `Snapshot.from_cluster` needs: to list exactly the kinds that it reads.
+
+    `extra` are further kinds, which the user's plugins read.
+    """
+    by_group: dict[str, list[str]] = {}
+    for kind in dict.fromkeys((*REQUIRED, *EFFECTS, *extra)):
+        by_group.setdefault(kind.group, []).append(kind.plural)
+    return {
+        "apiVersion": kinds.CLUSTER_ROLE.api_version,
+        "kind": kinds.CLUSTER_ROLE.kind,
+        "metadata": {"name": name},
+        "rules": [
+            {"apiGroups": [group], "resources": sorted(plurals), "verbs": ["list"]}
+            for group, plurals in sorted(by_group.items())
+        ],
+    }

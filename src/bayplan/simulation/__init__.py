@@ -1,0 +1,1 @@
+"""A cluster without an API server: decisions of the real scheduler, carried out on a state in memory."""

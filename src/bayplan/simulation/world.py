@@ -1,0 +1,333 @@
+"""World: a cluster in memory on which the scheduler's decisions are carried out, and undone.
+
+It decides with the same `attempt` as the service, and ends up where the service would: victims are gone, their
+preemptors are placed, gangs are placed as a whole, claims are bound.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from bayplan.api.kinds import NODE, POD, RESOURCE_CLAIM, Kind
+from bayplan.api.objects import decode
+from bayplan.api.volumes import full_name
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.state import ClusterState
+from bayplan.config import Catalog, ExtraPlugin, KubeSchedulerConfiguration, build_profiles
+from bayplan.config.profiles import profile_of_all
+from bayplan.config.types import DEFAULT_SCHEDULER_NAME
+from bayplan.failures import Failures
+from bayplan.framework.calling import call
+from bayplan.framework.changes import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE, object_event
+from bayplan.framework.events import Action
+from bayplan.framework.profile import Point, Profile
+from bayplan.framework.status import PluginError
+from bayplan.queue.gates import run_pre_enqueue
+from bayplan.queue.in_flight import Happened
+from bayplan.queue.queued_pod import QueuedPod
+from bayplan.queue.sort_keys import sort_key_of
+from bayplan.scheduling import Options, Plan, TakeMembers, Templates, Unit, attempt, unit_of
+from bayplan.simulation.handle import OfflineHandle
+from bayplan.simulation.writes import StoreClient
+
+Documents = Mapping[Kind, Mapping[str, bytes]]
+"""Kind -> `namespace/name` (or `name`) -> the object's JSON."""
+
+GANG_PLUGINS = ("GangScheduling",)
+"""Plugins of feature gates that decide only about pods with a PodGroup. Clusters without the gate have none."""
+
+
+class World:
+    """A cluster, and the profiles that schedule its pods. Not for use in several threads.
+
+    `configuration`: by default one profile, `default-scheduler`, with the default plugins and `plugins`. `seed` makes
+    the choice among nodes with equal scores repeatable. Raises ConfigurationError or PluginLoadError.
+
+    Attributes:
+        pending: the pods without a node that have a profile here, by `namespace/name`; gated ones included.
+        problems: objects that could not be read, one line each. They are left out.
+        version: increases with every change. Where it is the same, decisions are the same.
+        happened: the events since `move`, other than those of nodes, and those that `undo_to` leads to.
+        rng: chooses among nodes with equal scores.
+        client: writes objects until `reset`. Plugins have it only while a pod is bound.
+    """
+
+    def __init__(
+        self,
+        configuration: KubeSchedulerConfiguration | None = None,
+        plugins: Sequence[ExtraPlugin] = (),
+        gated_plugins: Sequence[str] = GANG_PLUGINS,
+        *,
+        seed: int = 0,
+    ) -> None:
+        self.state = ClusterState()
+        self.handle = OfflineHandle(self.state)
+        self.client: Any = StoreClient(self.state.objects, self.change)
+        if configuration is None:
+            profile = profile_of_all(DEFAULT_SCHEDULER_NAME, Catalog(plugins, gated_plugins))
+            configuration = KubeSchedulerConfiguration(profiles=[profile])
+        self.profiles: Mapping[str, Profile] = build_profiles(configuration, self.handle, plugins, gated_plugins)
+        self.pending: dict[str, PodInfo] = {}
+        self.problems: list[str] = []
+        self.version = 0
+        self._pending_by_uid: dict[str, PodInfo] = {}
+        self._failures = Failures()
+        self._seed = seed
+        self.rng = random.Random(seed)
+        self._templates = {name: Templates(profile) for name, profile in self.profiles.items()}
+        self._documents: Documents = MappingProxyType({})
+        self._undo: list[Callable[[], object]] = []
+        self.happened: list[Happened] = []
+        self._putting = False
+        self._unsorted: set[str] = set()
+        """Nodes to which pods were added, so that their order may depend on the past."""
+        self.state.objects[RESOURCE_CLAIM].listen(self._claim_changed)
+
+    # Contents
+
+    def move(self, documents: Documents, now: datetime | None = None) -> None:
+        """Hold exactly these objects from now on; simulated changes are undone first.
+
+        Only the difference is applied: objects with the same bytes as before are not read again. `now`: the time of
+        the plugins' clock.
+        """
+        self.reset()
+        if now is not None:
+            self.handle.time = now
+        enabled = gc.isenabled()
+        gc.disable()  # the collector would visit the growing cluster repeatedly
+        try:
+            for kind in sorted({*documents, *self._documents}, key=_pods_last):
+                if kind in {NODE, POD} or kind in self.handle.watched:
+                    self._move_kind(kind, self._documents.get(kind, _NONE), documents.get(kind, _NONE))
+        finally:
+            if enabled:
+                gc.enable()
+        self._documents = documents
+        self._sort_pods()
+
+    def _move_kind(self, kind: Kind, old: Mapping[str, bytes], new: Mapping[str, bytes]) -> None:
+        if old is new:
+            return
+        for key in old.keys() - new.keys():
+            self._put(kind, key, None)
+        for key in sorted(new):
+            if old.get(key) is not new[key]:
+                self._put(kind, key, self._read(kind, key, new[key]))
+
+    def _read(self, kind: Kind, key: str, raw: bytes) -> Any:
+        try:
+            if kind is POD:
+                return PodInfo.from_raw(raw)
+            return decode(kind.type, raw)
+        except ValueError as error:
+            self.problems.append(f"{kind.kind} {key} is left out: {error}")
+            return None
+
+    def add(self, kind: Kind, key: str, raw: bytes) -> None:
+        """Add or replace an object, given as JSON. Kinds that no plugin reads are ignored. Raises ValueError."""
+        if kind is POD:
+            self.change(kind, key, PodInfo.from_raw(raw))
+        elif kind is NODE or kind in self.handle.watched:
+            self.change(kind, key, decode(kind.type, raw))
+
+    def change(self, kind: Kind, key: str, obj: Any) -> None:
+        """Add or replace an object until `reset`, or the end of `what_if`; remove it if `obj` is None.
+
+        Pods are `PodInfo`s, other objects have the type of their kind.
+        """
+        self._undo.append(partial(self._put, kind, key, self.state.objects[kind].known(key)))
+        self._put(kind, key, obj)
+
+    def _claim_changed(self, before: Any, now: Any) -> None:
+        """Record what DynamicResources changes by itself: without a client, PostFilter frees claims directly."""
+        if not self._putting:
+            self.changed(partial(self._put, RESOURCE_CLAIM, full_name(now if before is None else before), before))
+
+    def _put(self, kind: Kind, key: str, obj: Any) -> None:
+        """Apply a change as the service does when the API server reports it."""
+        self._putting = True
+        try:
+            self._apply(kind, key, obj)
+        finally:
+            self._putting = False
+
+    def _record(self, kind: Kind, old: Any, new: Any) -> None:
+        """Add an event about an object to `happened`, as the service reports it to the queue."""
+        if kind is POD:
+            was, now = old is not None and bool(old.node_name), new is not None and bool(new.node_name)
+            if now and not was:
+                self.happened.append(Happened(ASSIGNED_POD_ADD, None, new))
+            elif was and not now:
+                self.happened.append(Happened(ASSIGNED_POD_DELETE, old, None))
+        elif kind is not NODE:
+            action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE
+            self.happened.append(Happened(object_event(kind.kind, action), old, new))
+
+    def _apply(self, kind: Kind, key: str, obj: Any) -> None:
+        self.version += 1
+        if self._undo:
+            self._record(kind, self.state.objects[kind].known(key), obj)
+        state, store = self.state, self.state.objects[kind]
+        old = store.known(key)
+        if kind is NODE:
+            try:
+                if obj is None:
+                    state.remove_node(key)
+                else:
+                    state.set_node(obj)
+            except ValueError as error:
+                self.problems.append(f"Node {key} is left out: {error}")
+                return
+        if kind is POD:
+            if obj is not None and obj.terminated:
+                obj = None
+            if old is not None:
+                self._drop_pod(key, old, obj)
+        if obj is None:
+            store.remove(key)
+            return
+        store.set(key, obj)
+        if kind is POD:
+            if obj.node_name:
+                state.set_pod(obj)
+                obj.release()
+                self._unsorted.add(obj.node_name)
+            elif obj.scheduler_name in self.profiles:
+                self.pending[key] = self._pending_by_uid[obj.uid] = obj
+                state.nominations.add(obj)
+
+    def _drop_pod(self, key: str, old: PodInfo, new: PodInfo | None) -> None:
+        self.pending.pop(key, None)
+        self._pending_by_uid.pop(old.uid, None)
+        self.state.nominations.remove(old.uid)
+        if old.node_name and (new is None or not new.node_name or new.uid != old.uid):
+            self.state.remove_pod(old.uid)
+
+    def pod(self, key: str) -> PodInfo | None:
+        """Return a pod, with or without a node, by `namespace/name`. Terminated pods are unknown."""
+        pod: PodInfo | None = self.state.objects[POD].get(key)
+        return pod
+
+    # What-ifs
+
+    @contextmanager
+    def what_if(self) -> Iterator[None]:
+        """Undo all changes that are made in the context, decisions included. What-ifs may be nested."""
+        mark = len(self._undo)
+        try:
+            yield
+        finally:
+            self.undo_to(mark)
+
+    def mark(self) -> int:
+        """Return the current point in the sequence of changes, for `undo_to`."""
+        return len(self._undo)
+
+    def undo_to(self, mark: int) -> None:
+        """Undo all changes since `mark`, the latest first."""
+        while len(self._undo) > mark:
+            self._undo.pop()()
+        if not self._undo:
+            self._sort_pods()
+            self.happened.clear()
+            self.handle.events.clear()
+            self.handle.activated.clear()
+            self.handle.started.clear()
+
+    def _sort_pods(self) -> None:
+        """Order the pods of changed nodes by name: victims of a preemption with equal rank are chosen in this order."""
+        table = self.state.table
+        for name in self._unsorted:
+            row = table.row_of.get(name)
+            if row is not None:
+                pods = table.pods[row]
+                in_order = sorted(pods.items(), key=lambda item: item[1].key)
+                pods.clear()
+                pods.update(in_order)
+        self._unsorted.clear()
+
+    def reset(self) -> None:
+        """Undo all changes since `move`, and seed the random generator again."""
+        self.undo_to(0)
+        self.rng.seed(self._seed)
+
+    def changed(self, undo: Callable[[], object]) -> None:
+        """Record a change of the state that was made directly, with the function that undoes it."""
+        self.version += 1
+        self._undo.append(undo)
+
+    # Decisions
+
+    def in_queue_order(self, pods: Iterable[PodInfo]) -> list[PodInfo]:
+        """Sort pods as the scheduling queue does, those with equal keys by creation, then by name."""
+        queued = [QueuedPod(pod, queued_at=_created(pod)) for pod in sorted(pods, key=lambda pod: pod.key)]
+        plugin = next(iter(self.profiles.values())).at(Point.QUEUE_SORT)[0]
+        return [each.pod for each in sorted(queued, key=sort_key_of(plugin.sort_key, self._failures))]
+
+    def gate_of(self, pod: PodInfo) -> tuple[str, str] | None:
+        """Return the PreEnqueue plugin that keeps a pod out of the queue, and its message; None if no plugin does."""
+        queued = QueuedPod(pod, queued_at=0.0)
+        gated = run_pre_enqueue(queued, self.profiles[pod.scheduler_name].at(Point.PRE_ENQUEUE), call, self._failures)
+        return (queued.gating_plugin, queued.message) if gated else None
+
+    def unit_of(self, pod: PodInfo) -> Unit:
+        """Return the unit that a pending pod is scheduled in. Raises PluginError."""
+        return unit_of(pod, self.profiles[pod.scheduler_name], self._pending_by_uid.get)
+
+    def equivalence_key(self, pod: PodInfo) -> Hashable | None:
+        """Return a key that pods share for which the decision is the same now; None if it depends on the pod itself.
+
+        That is so for gated and nominated pods, members of gangs, and pods that a plugin has no signature for.
+        """
+        profile = self.profiles[pod.scheduler_name]
+        try:
+            signature = profile.sign(pod)
+            special = pod.scheduling_gates or pod.nominated_node_name or self.state.nominations.node_of(pod.uid)
+            if signature is None or special or self.gate_of(pod) or self.unit_of(pod).gang is not None:
+                return None
+            rests_on = profile.rests_on(pod, self.state.nodes)
+        except PluginError:
+            return None
+        if any(value is None for _, value in (*signature, *rests_on)):
+            return None
+        return pod.scheduler_name, signature, pod.priority, pod.spec.preemptionPolicy
+
+    def attempt(self, unit: Unit, *, explain: bool = False) -> Plan:
+        """Decide about a unit; nothing changes. `explain` keeps the scores by plugin. Extenders are not asked.
+
+        Mirrors the service's `AttemptDriver`: gated members of a gang are not attempted.
+        """
+        name = unit.pod.scheduler_name
+        templates = None if explain else self._templates[name]
+        options = Options(explain=explain, templates=templates, failures=self._failures)
+        steps, reply = attempt(unit, self.profiles[name], self.state, self.rng, options), None
+        try:
+            while True:
+                request = steps.send(reply)
+                reply = None
+                if isinstance(request, TakeMembers):
+                    reply = {pod.uid: pod for pod in request.members if self.gate_of(pod) is None}
+        except StopIteration as end:
+            plan: Plan = end.value
+            return plan
+
+
+_NONE: Mapping[str, bytes] = MappingProxyType({})
+
+
+def _pods_last(kind: Kind) -> tuple[int, str]:
+    """The order in which kinds are read: nodes first, and last the pods, which depend on all others."""
+    return (0 if kind is NODE else 2 if kind is POD else 1), kind.resource
+
+
+def _created(pod: PodInfo) -> float:
+    created = pod.creation_timestamp
+    return float(created.timestamp()) if created is not None else 0.0

@@ -1,0 +1,150 @@
+"""Random clusters of a few nodes and pods, as documents, and what the scheduler really does on them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import asynccontextmanager
+
+from bayplan.api.kinds import EVENT, POD
+from bayplan.config import default_profile
+from bayplan.service.scheduler import Scheduler, Settings
+from bayplan.testing.in_memory import load, make_client
+from bayplan.testing.virtual_time import VirtualTime
+
+ZONE = "topology.kubernetes.io/zone"
+GANGS = ("GangScheduling",)
+QUIET = 25.0
+"""Virtual seconds after which nothing happens any more: backoffs take up to 10."""
+
+
+class FirstChoice(random.Random):
+    """Chooses the first of the best nodes, so that ties have the same result everywhere."""
+
+    def choice(self, seq):
+        return seq[0]
+
+    def randrange(self, start, stop=None, step=1):
+        return 0 if stop is None else start
+
+
+class Maker:
+    def __init__(self, seed):
+        self.rng = random.Random(seed)
+
+    def cluster(self):
+        nodes = [self.node(f"n{number}") for number in range(self.rng.randint(1, 5))]
+        names = [node["metadata"]["name"] for node in nodes]
+        pods = [self.pod(f"old-{number}", node=self.rng.choice(names)) for number in range(self.rng.randint(0, 8))]
+        return nodes + pods
+
+    def node(self, name):
+        room = {"cpu": self.rng.choice(["1", "2", "4"]), "memory": "8Gi", "pods": self.rng.choice(["3", "10", "110"])}
+        labels = {"kubernetes.io/hostname": name, ZONE: self.rng.choice("ab"), "disk": self.rng.choice(["ssd", "hdd"])}
+        taints = [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}] if self.rng.random() < 0.3 else []
+        spec = {"taints": taints, **({"unschedulable": True} if self.rng.random() < 0.15 else {})}
+        return {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": labels},
+            "spec": spec,
+            "status": {"allocatable": room, "capacity": room},
+        }
+
+    def pod(self, name, node=None, **spec):
+        rng = self.rng
+        resources = {"requests": {"cpu": rng.choice(["100m", "500m", "1", "1500m"])}}
+        container = {"name": "c", "image": "i", "resources": resources}
+        if rng.random() < 0.15:
+            container["ports"] = [{"containerPort": 80, "hostPort": 8080}]
+        spec = {"containers": [container], "terminationGracePeriodSeconds": 0, **spec}
+        labels = {"app": rng.choice("ab")}
+        if rng.random() < 0.3:
+            spec["priority"] = rng.choice([10, 20])
+        if rng.random() < 0.3:
+            spec["tolerations"] = [{"key": "dedicated", "operator": "Exists"}]
+        if rng.random() < 0.2:
+            spec["nodeSelector"] = {"disk": rng.choice(["ssd", "hdd", "nvme"])}
+        if rng.random() < 0.3:
+            term = {"topologyKey": rng.choice([ZONE, "kubernetes.io/hostname"]), "labelSelector": self.selector()}
+            kind = rng.choice(["podAffinity", "podAntiAffinity", "podAntiAffinity"])
+            spec["affinity"] = {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        if rng.random() < 0.2:
+            spec["topologySpreadConstraints"] = [
+                {
+                    "maxSkew": 1,
+                    "topologyKey": rng.choice([ZONE, "kubernetes.io/hostname"]),
+                    "whenUnsatisfiable": "DoNotSchedule",
+                    "labelSelector": self.selector(),
+                }
+            ]
+        if rng.random() < 0.05 and node is None:
+            spec["schedulingGates"] = [{"name": "example.com/gate"}]
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": "default", "uid": name, "labels": labels},
+            "spec": {**spec, **({"nodeName": node} if node else {})},
+            "status": {"phase": "Running" if node else "Pending"},
+        }
+
+    def selector(self):
+        return {"matchLabels": {"app": self.rng.choice("ab")}}
+
+    def file(self):
+        """Groups of objects that are created together: single pods, and gangs."""
+        units = [[self.pod(f"new-{number}")] for number in range(self.rng.randint(1, 5))]
+        if self.rng.random() < 0.5:
+            least = self.rng.randint(1, 3)
+            group = {
+                "apiVersion": "scheduling.k8s.io/v1alpha2",
+                "kind": "PodGroup",
+                "metadata": {"name": "crew", "namespace": "default"},
+                "spec": {"schedulingPolicy": {"gang": {"minCount": least}}},
+            }
+            member = {"schedulingGroup": {"podGroupName": "crew"}}
+            members = [self.pod(f"crew-{number}", **member) for number in range(self.rng.randint(1, 3))]
+            units.insert(self.rng.randrange(len(units) + 1), [group, *members])
+        return units
+
+
+def really(objects, units=()):
+    """What a scheduler does with these objects, and with units of more that are created one after the other.
+
+    Returns the nodes of the pods that are left, and the notes of all events, by the names of the pods.
+    """
+    with asyncio.Runner(loop_factory=VirtualTime) as runner:
+        return runner.run(_happens(objects, units))
+
+
+async def _happens(objects, units):
+    async with _scheduler(objects) as client:
+        await asyncio.sleep(QUIET)
+        for unit in units:
+            load(client.server, *unit)
+            await asyncio.sleep(QUIET)
+        nodes = {pod.metadata.name: pod.spec.nodeName for pod in (await client.list(POD)).items}
+        notes = {}
+        for event in (await client.list(EVENT)).items:
+            notes.setdefault(event.regarding.name, set()).add(event.note)
+        return nodes, notes
+
+
+@asynccontextmanager
+async def _scheduler(objects):
+    loop = asyncio.get_running_loop()
+    async with make_client(*objects, clock=loop) as client:
+
+        def build(handle):
+            return {"default-scheduler": default_profile("default-scheduler", handle, (), GANGS)}
+
+        scheduler = Scheduler(client, build, Settings(), clock=loop)
+        scheduler._attempts._rng = FirstChoice()
+        stop = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(scheduler.run(stop))
+            try:
+                await scheduler.synced.wait()
+                yield client
+            finally:
+                stop.set()
