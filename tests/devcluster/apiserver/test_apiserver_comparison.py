@@ -13,11 +13,11 @@ import re
 
 import pytest
 from mutations import KINDS, PATCHES, VALUES, known_fields, mutate, places
+from tests.support.control_plane import ASSETS, ControlPlane
 from valid_objects import VALID_OBJECTS
 
 from bayplan.client import ApiError, HttpClient, TransportError, load_kubeconfig
 from bayplan.devcluster.apiserver import ApiServer, HttpRequest
-from bayplan.testing.control_plane import ASSETS, ControlPlane
 
 # Over TLS, the connection of a cancelled request closes later, maybe after the end of the test's event loop.
 pytestmark = [pytest.mark.apiserver, pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
