@@ -20,6 +20,10 @@ COMMANDS = {
     "fit": ("insight.fit:fit", "Show whether all pods of manifests would be placed now."),
     "capacity": ("insight.capacity:capacity", "Show how many more pods fit, and what stops the next one."),
     "drain": ("insight.drain:drain", "Show where the pods of nodes would go, and what keeps them from being drained."),
+    "shrink": (
+        "insight.shrink:shrink",
+        "Show which nodes can go, and what holds the others.",
+    ),
     "manifests": ("manifests:manifests", "Print the Kubernetes objects that run the scheduler in a cluster."),
     "snapshot": ("insight.snapshot:snapshot", "Save what a scheduler knows of a cluster to a file."),
     "extender": ("extender:extender", "Serve plugins to the stock kube-scheduler as an HTTP extender."),

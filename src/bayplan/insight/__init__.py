@@ -5,36 +5,46 @@ from typing import TYPE_CHECKING
 from bayplan.lazy import lazily
 
 if TYPE_CHECKING:
-    from bayplan.insight.answers import Answer, QuestionError
+    from bayplan.insight.answers import Answer, QuestionError, Stopped
     from bayplan.insight.insight import Insight
+    from bayplan.insight.questions.capacity import Capacity
+    from bayplan.insight.questions.drain import Drain
     from bayplan.insight.questions.explain import Explanation
     from bayplan.insight.questions.fit import Fit
     from bayplan.insight.questions.pending import PendingPods
+    from bayplan.insight.questions.shrink import Shrink
     from bayplan.insight.questions.why_not import WhyNot
     from bayplan.insight.snapshot import Snapshot
     from bayplan.insight.sources.reading import Gap, SnapshotError
 
 __all__ = [
     "Answer",
+    "Capacity",
+    "Drain",
     "Explanation",
     "Fit",
     "Gap",
     "Insight",
     "PendingPods",
     "QuestionError",
+    "Shrink",
     "Snapshot",
     "SnapshotError",
+    "Stopped",
     "WhyNot",
 ]
 
 __getattr__ = lazily(
     __name__,
     {
-        "bayplan.insight.answers": ("Answer", "QuestionError"),
+        "bayplan.insight.answers": ("Answer", "QuestionError", "Stopped"),
         "bayplan.insight.insight": ("Insight",),
+        "bayplan.insight.questions.capacity": ("Capacity",),
+        "bayplan.insight.questions.drain": ("Drain",),
         "bayplan.insight.questions.explain": ("Explanation",),
         "bayplan.insight.questions.fit": ("Fit",),
         "bayplan.insight.questions.pending": ("PendingPods",),
+        "bayplan.insight.questions.shrink": ("Shrink",),
         "bayplan.insight.questions.why_not": ("WhyNot",),
         "bayplan.insight.snapshot": ("Snapshot",),
         "bayplan.insight.sources.reading": ("Gap", "SnapshotError"),

@@ -289,10 +289,11 @@ class Template:
 
 
 class Templates:
-    """The templates of one profile. They save time only: decisions are the same without them."""
+    """The templates of one profile, up to `capacity`. They save time only: decisions are the same without them."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, capacity: int = CAPACITY) -> None:
         self._profile = profile
+        self._capacity = capacity
         self._halves: dict[frozenset[str], tuple[Profile, Profile]] = {}
         self._templates: OrderedDict[Hashable, Template] = OrderedDict()
         self._seen: OrderedDict[Hashable, None] = OrderedDict()
@@ -360,7 +361,7 @@ class Templates:
         template = Template.build(*self._halves[apart], pod, nodes, rests_on, call)
         if template is None or template.verdicts.error() is not None:
             return None
-        _remember(self._templates, key, template, CAPACITY)
+        _remember(self._templates, key, template, self._capacity)
         return template
 
 
