@@ -16,14 +16,15 @@ import msgspec
 from bayplan.api.kinds import POD
 from bayplan.api.objects import encode
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.binding_runner import run_permit, run_reserve, run_unreserve
 from bayplan.framework.interface import CycleState
 from bayplan.framework.profile import Point, Profile
-from bayplan.framework.runner import run_permit, run_reserve, run_unreserve
 from bayplan.framework.status import Code, PluginError, Status
 from bayplan.plugins.dynamic_resources.plugin import DynamicResources
 from bayplan.plugins.volume_binding.plugin import VolumeBinding
 from bayplan.scheduling import Decision, Plan, Preemption, Refusal
 from bayplan.simulation.evictions import evict
+from bayplan.simulation.retries import Retries
 from bayplan.simulation.world import World
 from bayplan.simulation.writes import WouldWaitError, finished
 
@@ -91,15 +92,16 @@ class Simulation:
         `progress` is called with the number of pods decided.
         """
         world, results, tried = self.world, dict[str, Result](), dict[str, int]()
+        retries = Retries(world)
         keys = [pod.key for pod in pods]
         placed = -1
         while placed:
             placed, failures = 0, Failures(world)
             for key in keys:
                 pod = world.pending.get(key)
-                if pod is None or tried.get(key) == world.version:
+                if pod is None or tried.get(key) == world.version or not retries.helped(pod):
                     continue
-                known = failures.of(pod)
+                known, began = failures.of(pod), retries.now()
                 found = {key: replace(known, pod=pod)} if known is not None else self.decide(pod)
                 for other, result in found.items():
                     if result.fate is not Fate.PENDING or results.get(other, result).fate is not Fate.PENDING:
@@ -109,6 +111,9 @@ class Simulation:
                 if known is None and found[key].fate is Fate.PENDING:
                     failures.add(pod, found[key])
                 tried[key] = world.version
+                for other, result in found.items():
+                    if result.fate is Fate.PENDING:
+                        retries.failed(other, result.plugins, began)
                 progress(len(results))
             self._time_out(results)
         return results
@@ -252,7 +257,7 @@ class Simulation:
     def _time_out(self, results: dict[str, Result]) -> None:
         """Let the timeouts of pods that wait in Permit end, and correct their results."""
         for waiting in self.world.handle.waiting_pods:
-            waiting.time_out()
+            waiting.time_out_first()
         rejections = self._end_decided_waits()
         for key, result in results.items():
             status = rejections.get(result.pod.uid)

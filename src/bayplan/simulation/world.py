@@ -23,10 +23,14 @@ from bayplan.cluster.state import ClusterState
 from bayplan.config import Catalog, ExtraPlugin, KubeSchedulerConfiguration, build_profiles
 from bayplan.config.profiles import profile_of_all
 from bayplan.config.types import DEFAULT_SCHEDULER_NAME
+from bayplan.failures import Failures
 from bayplan.framework.calling import call
+from bayplan.framework.changes import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE, object_event
+from bayplan.framework.events import Action
 from bayplan.framework.profile import Point, Profile
 from bayplan.framework.status import PluginError
 from bayplan.queue.gates import run_pre_enqueue
+from bayplan.queue.in_flight import Happened
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.sort_keys import sort_key_of
 from bayplan.scheduling import Options, Plan, TakeMembers, Templates, Unit, attempt, unit_of
@@ -55,6 +59,7 @@ class World:
         pending: the pods without a node that have a profile here, by `namespace/name`; gated ones included.
         problems: objects that could not be read, one line each. They are left out.
         version: increases with every change. Where it is the same, decisions are the same.
+        happened: the events since `move`, other than those of nodes, and those that `undo_to` leads to.
         rng: chooses among nodes with equal scores.
         client: writes objects until `reset`. Plugins have it only while a pod is bound.
     """
@@ -82,11 +87,13 @@ class World:
         self.problems: list[str] = []
         self.version = 0
         self._pending_by_uid: dict[str, PodInfo] = {}
+        self._failures = Failures()
         self._seed = seed
         self.rng = random.Random(seed)
         self._templates = {name: Templates(profile, _TEMPLATES) for name, profile in self.profiles.items()}
         self._documents: Documents = MappingProxyType({})
         self._undo: list[Callable[[], object]] = []
+        self.happened: list[Happened] = []
         self._putting = False
         self._unsorted: set[str] = set()
         """Nodes to which pods were added, so that their order may depend on the past."""
@@ -156,8 +163,22 @@ class World:
         finally:
             self._putting = False
 
+    def _record(self, kind: Kind, old: Any, new: Any) -> None:
+        """Add an event about an object to `happened`, as the service reports it to the queue."""
+        if kind is POD:
+            was, now = old is not None and bool(old.node_name), new is not None and bool(new.node_name)
+            if now and not was:
+                self.happened.append(Happened(ASSIGNED_POD_ADD, None, new))
+            elif was and not now:
+                self.happened.append(Happened(ASSIGNED_POD_DELETE, old, None))
+        elif kind is not NODE:
+            action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE
+            self.happened.append(Happened(object_event(kind.kind, action), old, new))
+
     def _apply(self, kind: Kind, key: str, obj: Any) -> None:
         self.version += 1
+        if self._undo:
+            self._record(kind, self.state.objects[kind].known(key), obj)
         state, store = self.state, self.state.objects[kind]
         old = store.known(key)
         if kind is NODE:
@@ -220,6 +241,7 @@ class World:
             self._undo.pop()()
         if not self._undo:
             self._sort_pods()
+            self.happened.clear()
             self.handle.events.clear()
             self.handle.activated.clear()
             self.handle.started.clear()
@@ -252,12 +274,12 @@ class World:
         """Sort pods as the scheduling queue does, those with equal keys by creation, then by name."""
         queued = [QueuedPod(pod, queued_at=_created(pod)) for pod in sorted(pods, key=lambda pod: pod.key)]
         plugin = next(iter(self.profiles.values())).at(Point.QUEUE_SORT)[0]
-        return [each.pod for each in sorted(queued, key=sort_key_of(plugin.sort_key))]
+        return [each.pod for each in sorted(queued, key=sort_key_of(plugin.sort_key, self._failures))]
 
     def gate_of(self, pod: PodInfo) -> tuple[str, str] | None:
         """Return the PreEnqueue plugin that keeps a pod out of the queue, and its message; None if no plugin does."""
         queued = QueuedPod(pod, queued_at=0.0)
-        gated = run_pre_enqueue(queued, self.profiles[pod.scheduler_name].at(Point.PRE_ENQUEUE), call)
+        gated = run_pre_enqueue(queued, self.profiles[pod.scheduler_name].at(Point.PRE_ENQUEUE), call, self._failures)
         return (queued.gating_plugin, queued.message) if gated else None
 
     def unit_of(self, pod: PodInfo) -> Unit:
@@ -289,7 +311,8 @@ class World:
         gang are not attempted.
         """
         name = unit.pod.scheduler_name
-        options = Options(explain=explain, templates=None if explain else self._templates[name])
+        templates = None if explain else self._templates[name]
+        options = Options(explain=explain, templates=templates, failures=self._failures)
         profile = self.profiles[name] if preempt else self._without_preemption[name]
         steps, reply = attempt(unit, profile, self.state, self.rng, options), None
         try:

@@ -48,6 +48,12 @@ def unreadable_patch(why: str) -> FieldError:
     return FieldError("patch", f"Invalid value: {why}")
 
 
+def unreadable_strategic_patch(why: str) -> StatusError:
+    """422 for a strategic merge patch with unknown fields, which upstream reports without the object."""
+    error = unreadable_patch(why)
+    return StatusError(422, "Invalid", f' "" is invalid: {error}', {"causes": [error.cause()]})
+
+
 def invalid(kind: Kind, name: str, errors: Sequence[FieldError]) -> StatusError:
     """422 for invalid fields. The message contains duplicates once, the causes contain them all."""
     group = (
@@ -102,6 +108,11 @@ def forbidden(kind: Kind, name: str, why: str) -> StatusError:
 def bad_request(message: str) -> StatusError:
     """400 for a malformed request."""
     return StatusError(400, "BadRequest", message)
+
+
+def name_undeterminable(name: str) -> StatusError:
+    """400 for an update whose body has no name. `name`: the one in the URL."""
+    return bad_request(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
 
 
 def cannot_be_handled(kind: Kind, given: str, version: str, why: str) -> StatusError:

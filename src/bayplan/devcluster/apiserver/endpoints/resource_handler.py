@@ -23,16 +23,19 @@ from bayplan.devcluster.apiserver.endpoints.watches import read_watch, watch
 from bayplan.devcluster.apiserver.faults import Faults
 from bayplan.devcluster.apiserver.http.messages import HttpResponse
 from bayplan.devcluster.apiserver.http.negotiation import negotiate
-from bayplan.devcluster.apiserver.patch import APPLY_PATCH
+from bayplan.devcluster.apiserver.patch import APPLY_PATCH, STRATEGIC_PATCH
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import (
     StatusError,
     future_version,
+    internal,
     invalid,
     method_not_allowed,
+    name_undeterminable,
     not_found,
     resource_not_found,
     unreadable_patch,
+    unreadable_strategic_patch,
 )
 from bayplan.devcluster.apiserver.storage.deletion import OPTIONS, delete, read_options
 from bayplan.devcluster.apiserver.storage.resource import Resource
@@ -153,6 +156,8 @@ class ResourceHandler:
         renderer = self._renderer(request, resource)
         validation = request.validation()
         new = read_object(resource.schema, request.body, request.content_type, validation)
+        if not new["metadata"].get("name"):
+            raise name_undeterminable(info.name)
         if resource.allow_create_on_update and not info.subresource and self._is_missing(request, resource):
             ensure_matches_url(resource, info.namespace, new["metadata"], info.name)
             self._check_creation(request, resource, new)
@@ -188,6 +193,8 @@ class ResourceHandler:
             return HttpResponse(201, renderer.object(entry), warnings=_warnings(validation))
         old = self._storage.load(resource, info.namespace, info.name)
         new = self._accept_patched(request, resource, old, validation)
+        if not new["metadata"].get("name"):
+            raise name_undeterminable(info.name)
         check_escalation(self._backend.access, request.user, resource, info.namespace, new, old)
         check_claim_status(self._backend.access, request.user, info, resource, new, old)
         entry = self._storage.update(resource, old, new, subresource=info.subresource, dry_run=request.dry_run())
@@ -200,7 +207,12 @@ class ResourceHandler:
             return accept(resource.schema, document, validation)
         except StatusError as error:
             if validation.mode == "Strict" and "strict decoding error" in error.message:
+                if request.media == STRATEGIC_PATCH:
+                    why = error.message[error.message.index("strict decoding error") :]
+                    raise unreadable_strategic_patch(why) from error
                 raise
+            if request.media == APPLY_PATCH:
+                raise internal(f"failed to convert the applied configuration: {error.message}") from error
             raise invalid(resource.kind, old["metadata"]["name"], [unreadable_patch(error.message)]) from error
 
     def _delete(self, request: Request, resource: Resource) -> HttpResponse:
