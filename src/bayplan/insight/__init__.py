@@ -5,14 +5,17 @@ from typing import TYPE_CHECKING
 from bayplan.lazy import lazily
 
 if TYPE_CHECKING:
-    from bayplan.insight.answers import Answer, QuestionError
+    from bayplan.insight.answers import Answer, QuestionError, Stopped
     from bayplan.insight.insight import Insight
     from bayplan.insight.questions.balance import Balance
+    from bayplan.insight.questions.capacity import Capacity
     from bayplan.insight.questions.diff import Difference
+    from bayplan.insight.questions.drain import Drain
     from bayplan.insight.questions.edits import Changes
     from bayplan.insight.questions.explain import Explanation
     from bayplan.insight.questions.fit import Fit
     from bayplan.insight.questions.pending import PendingPods
+    from bayplan.insight.questions.shrink import Shrink
     from bayplan.insight.questions.what_if import WhatIf
     from bayplan.insight.questions.why_not import WhyNot
     from bayplan.insight.snapshot import Snapshot
@@ -21,16 +24,20 @@ if TYPE_CHECKING:
 __all__ = [
     "Answer",
     "Balance",
+    "Capacity",
     "Changes",
     "Difference",
+    "Drain",
     "Explanation",
     "Fit",
     "Gap",
     "Insight",
     "PendingPods",
     "QuestionError",
+    "Shrink",
     "Snapshot",
     "SnapshotError",
+    "Stopped",
     "WhatIf",
     "WhyNot",
 ]
@@ -38,14 +45,17 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
-        "bayplan.insight.answers": ("Answer", "QuestionError"),
+        "bayplan.insight.answers": ("Answer", "QuestionError", "Stopped"),
         "bayplan.insight.insight": ("Insight",),
         "bayplan.insight.questions.balance": ("Balance",),
+        "bayplan.insight.questions.capacity": ("Capacity",),
         "bayplan.insight.questions.diff": ("Difference",),
+        "bayplan.insight.questions.drain": ("Drain",),
         "bayplan.insight.questions.edits": ("Changes",),
         "bayplan.insight.questions.explain": ("Explanation",),
         "bayplan.insight.questions.fit": ("Fit",),
         "bayplan.insight.questions.pending": ("PendingPods",),
+        "bayplan.insight.questions.shrink": ("Shrink",),
         "bayplan.insight.questions.what_if": ("WhatIf",),
         "bayplan.insight.questions.why_not": ("WhyNot",),
         "bayplan.insight.snapshot": ("Snapshot",),

@@ -23,6 +23,7 @@ from bayplan.insight.questions.edits import Changes
 from bayplan.insight.questions.explain import Explanation, explain
 from bayplan.insight.questions.fit import Fit, fit
 from bayplan.insight.questions.pending import PendingPods, explain_all
+from bayplan.insight.questions.shrink import Shrink, shrink
 from bayplan.insight.questions.what_if import WhatIf, what_if
 from bayplan.insight.questions.why_not import WhyNot, why_not
 from bayplan.insight.snapshot import Snapshot, flattened
@@ -180,6 +181,24 @@ class Insight:
         rules = DrainRules(ignore_daemonsets, delete_emptydir_data, force, self._daemon_set_exists)
         names = list(dict.fromkeys(nodes))
         return drain(self.world, names, rules, at_once=at_once, shown=shown, progress=progress)
+
+    def shrink(
+        self,
+        matches: Callable[[Mapping[str, str]], bool] = lambda _: True,
+        *,
+        delete_emptydir_data: bool = False,
+        force: bool = False,
+        shown: int = 20,
+        progress: Progress = silent,
+    ) -> Shrink:
+        """Return the largest set of nodes found that can go with every pod still placed, and what holds the others.
+
+        `matches`: which nodes may go, by their labels. The flags are those of `kubectl drain`; pods of DaemonSets are
+        always ignored. `shown` and `progress`: as for `capacity`.
+        """
+        self.world.reset()
+        rules = DrainRules(True, delete_emptydir_data, force, self._daemon_set_exists)
+        return shrink(self.world, rules, matches=matches, shown=shown, progress=progress)
 
     def nodes(self, matches: Callable[[Mapping[str, str]], bool] = lambda _: True) -> list[str]:
         """Return the names of the nodes whose labels match, in the order of the names."""

@@ -293,10 +293,11 @@ class Template:
 
 
 class Templates:
-    """The templates of one profile. They save time only: decisions are the same without them."""
+    """The templates of one profile, up to `capacity`. They save time only: decisions are the same without them."""
 
-    def __init__(self, profile: Profile) -> None:
+    def __init__(self, profile: Profile, capacity: int = CAPACITY) -> None:
         self._profile = profile
+        self._capacity = capacity
         self._key = (Templates, id(profile))
         """Of signatures in the caches of pods."""
         self._halves: dict[frozenset[str], tuple[Profile, Profile]] = {}
@@ -372,7 +373,7 @@ class Templates:
         template = Template.build(*self._halves[apart], pod, nodes, rests_on, call)
         if template is None or template.verdicts.error() is not None:
             return None
-        if len(self._templates) >= CAPACITY:
+        if len(self._templates) >= self._capacity:
             del self._templates[min(self._templates, key=lambda key: self._templates[key].used_at)]
         self._templates[key] = template
         return template

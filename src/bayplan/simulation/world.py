@@ -45,6 +45,10 @@ GANG_PLUGINS = ("GangScheduling",)
 """Plugins of feature gates that decide only about pods with a PodGroup. Clusters without the gate have none."""
 
 
+_TEMPLATES = 256
+"""Templates kept per profile: questions are about pods of many workloads in turn."""
+
+
 class World:
     """A cluster, and the profiles that schedule its pods. Not for use in several threads.
 
@@ -86,7 +90,7 @@ class World:
         self._failures = Failures()
         self._seed = seed
         self.rng = random.Random(seed)
-        self._templates = {name: Templates(profile) for name, profile in self.profiles.items()}
+        self._templates = {name: Templates(profile, _TEMPLATES) for name, profile in self.profiles.items()}
         self._documents: Documents = MappingProxyType({})
         self._undo: list[Callable[[], object]] = []
         self.happened: list[Happened] = []

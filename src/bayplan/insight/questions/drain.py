@@ -47,7 +47,8 @@ class MovedPod:
 
     `outcome`: `placed`, `preempts` (placed after `victims` are evicted) or `pending` for the pod that its controller
     makes instead, which gets `node`; `blocked` if a budget forbids its eviction; `deleted` if nothing replaces it.
-    `message`: the event's text, or the API server's. `preemptor`: the pod that this one makes room for.
+    `message`: why it is pending (the event's text), blocked (the API server's text) or deleted. `preemptor`: the pod
+    that this one makes room for.
     """
 
     pod: str
@@ -273,18 +274,19 @@ class _Draining:
     def pods(self) -> Iterable[MovedPod]:
         """The pods that move or can't."""
         for key, move in self.moving.moves.items():
-            yield _moved(key, move)
+            yield _moved(key, move, self.moving.original(move.preemptor))
         for key, message in self.blocked.items():
             yield MovedPod(key, self._sources[key], BLOCKED, message=message)
 
 
-def _moved(key: str, move: Move) -> MovedPod:
+def _moved(key: str, move: Move, preemptor: str) -> MovedPod:
     result, source = move.result, move.pod.node_name
     if result is None:
         message = "it is being deleted already" if move.pod.terminating else "no controller makes another one"
-        return MovedPod(key, source, DELETED, message=message, preemptor=move.preemptor)
+        return MovedPod(key, source, DELETED, message=message, preemptor=preemptor)
     victims = tuple(victim.key for victim in result.victims)
-    return MovedPod(key, source, result.fate.value, result.node, victims, result.message, move.preemptor)
+    message = result.message if result.fate is Fate.PENDING else ""
+    return MovedPod(key, source, result.fate.value, result.node, victims, message, preemptor)
 
 
 def _node(name: str, pods: SortedPods, draining: _Draining) -> NodeDrain:
@@ -308,10 +310,23 @@ def _budgets(world: World, nodes: Iterable[SortedPods]) -> Mapping[str, tuple[in
     return {key: (allowed_by(store[key]), tuple(pods)) for key, pods in sorted(found.items())}
 
 
-def cordon(world: World, name: str) -> None:
-    """Mark a node as unschedulable."""
+def cordon(world: World, name: str) -> bool:
+    """Mark a node as unschedulable. Returns whether it was schedulable before."""
+    return _set_unschedulable(world, name, unschedulable=True)
+
+
+def uncordon(world: World, name: str) -> bool:
+    """Mark a node as schedulable. Returns whether it was unschedulable before."""
+    return _set_unschedulable(world, name, unschedulable=False)
+
+
+def _set_unschedulable(world: World, name: str, *, unschedulable: bool) -> bool:
     node: Any = world.state.objects[NODE][name]
-    world.change(NODE, name, structs.replace(node, spec=structs.replace(node.spec or NodeSpec(), unschedulable=True)))
+    spec = node.spec or NodeSpec()
+    if bool(spec.unschedulable) is unschedulable:
+        return False
+    world.change(NODE, name, structs.replace(node, spec=structs.replace(spec, unschedulable=unschedulable)))
+    return True
 
 
 def pods_on(world: World, name: str) -> list[PodInfo]:

@@ -1,0 +1,40 @@
+"""`bayplan shrink`: which nodes can go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from bayplan.cli.insight.answering import answer
+from bayplan.cli.insight.cluster_options import Asked, cluster_options
+from bayplan.cli.insight.progress import interruptible
+
+if TYPE_CHECKING:
+    from bayplan.insight import Insight
+    from bayplan.insight.questions.shrink import Shrink
+
+
+@click.command()
+@click.option("--delete-emptydir-data", is_flag=True, help="Let nodes go even if there are pods using emptyDir.")
+@click.option("--force", is_flag=True, help="Let nodes go even if there are pods that do not declare a controller.")
+@cluster_options
+def shrink(asked: Asked, *, delete_emptydir_data: bool, force: bool) -> None:
+    """Show the largest set of nodes found that can go with every pod still placed, and what holds each other node.
+
+    The least used nodes are tried first: a node can go if its pods may be evicted and all get another node without
+    preemption. -l LABELS limits the nodes that may go. Ctrl-C shows what is known so far.
+    """
+    selector = asked.selector
+
+    def ask(insight: Insight) -> Shrink:
+        with interruptible("Trying nodes") as progress:
+            return insight.shrink(
+                lambda labels: selector is None or selector.matches(labels),
+                delete_emptydir_data=delete_emptydir_data,
+                force=force,
+                shown=asked.limit,
+                progress=progress,
+            )
+
+    answer(asked, ask)

@@ -1,0 +1,267 @@
+"""shrink: which nodes can go with every pod placed elsewhere, and what holds each of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from bayplan.api.kinds import NODE
+from bayplan.api.requests import CPU, MEMORY
+from bayplan.insight.answers import Answer, Progress, Stopped, listed, plural, silent
+from bayplan.insight.pools import pool_of, zone_of
+from bayplan.insight.questions.drain import cordon, pods_on, uncordon
+from bayplan.insight.questions.drain_rules import DrainRules, SortedPods
+from bayplan.insight.questions.moving import Moving
+from bayplan.simulation.collector import collector_paused
+from bayplan.simulation.evictions import evict
+from bayplan.simulation.world import World
+
+CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+KEEP_POD = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.sh/do-not-disrupt": "true"}
+"""Annotations with which autoscalers keep the node of a pod."""
+KEEP_NODE = {"cluster-autoscaler.kubernetes.io/scale-down-disabled": "true", "karpenter.sh/do-not-disrupt": "true"}
+"""Annotations with which autoscalers keep a node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A node that can go, and where its pods go then: the node of each pod."""
+
+    node: str
+    zone: str
+    pool: str
+    pods: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A node that must stay.
+
+    `rule`: what holds it, such as `budget` or `no place`. `pod`: the pod that does; "" if it is the node itself.
+    `message`: why, as in the event of the pod, or of kubectl or the API server.
+    """
+
+    node: str
+    rule: str
+    pod: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shrink(Answer):
+    """The nodes that can go, in the order in which they can be drained, and what holds the others.
+
+    `untried`: nodes that were not tried before the question was interrupted.
+    """
+
+    gone: tuple[Gone, ...]
+    held: tuple[Held, ...]
+    untried: tuple[str, ...] = ()
+    shown: int = 20
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as in docs/insight.md."""
+        return {
+            "removable": [each.node for each in self.gone],
+            "interrupted": bool(self.untried),
+            "nodes": self.rows(),
+            "moves": [
+                {"pod": pod, "from": each.node, "node": node} for each in self.gone for pod, node in each.pods.items()
+            ],
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per node."""
+        removable = [
+            {"node": each.node, "outcome": "removable", "rule": "", "pod": "", "message": ""} for each in self.gone
+        ]
+        held = [
+            {"node": each.node, "outcome": "held", "rule": each.rule, "pod": each.pod, "message": each.message}
+            for each in self.held
+        ]
+        untried = [{"node": node, "outcome": "untried", "rule": "", "pod": "", "message": ""} for node in self.untried]
+        return [*removable, *held, *untried]
+
+    def render(self, *, wide: bool = False) -> RenderableType:
+        """Return a sentence, the nodes that can go, and the others by what holds them."""
+        count = len(self.gone) + len(self.held) + len(self.untried)
+        headline = f"{len(self.gone):,} of {plural(count, 'node')} can go, and every pod still has a node"
+        if self.untried:
+            headline += f"; interrupted: {plural(len(self.untried), 'node')} not tried"
+        parts: list[RenderableType] = [Text(headline, style="bold")]
+        if self.gone:
+            parts += [Text(), self._gone_table(wide=wide)]
+        if self.held:
+            parts += [Text(), *self._held(wide=wide)]
+        return Lines(*parts)
+
+    def _gone_table(self, *, wide: bool) -> Table:
+        table = Table("CAN GO", "ZONE", "POOL", "PODS", "TO", box=None, pad_edge=False, header_style="bold")
+        limit = len(self.gone) if wide or not self.shown else self.shown
+        for each in self.gone[:limit]:
+            targets = list(dict.fromkeys(each.pods.values()))
+            to = listed(targets, len(targets) if wide else 5)
+            table.add_row(each.node, each.zone or "-", each.pool or "-", f"{len(each.pods):,}", to or "-")
+        if len(self.gone) > limit:
+            table.add_row(f"and {len(self.gone) - limit:,} more", "", "", "", "")
+        return table
+
+    def _held(self, *, wide: bool) -> Iterable[RenderableType]:
+        rules: dict[str, list[Held]] = {}
+        for each in self.held:
+            rules.setdefault(each.rule, []).append(each)
+        yield Text("must stay", style="bold")
+        for rule, found in sorted(rules.items(), key=lambda item: -len(item[1])):
+            names = [each.node for each in found]
+            yield Text(f"{rule}: {plural(len(found), 'node')}: {listed(names, len(names) if wide else 5)}")
+            limit = len(found) if wide or not self.shown else self.shown
+            messages: dict[str, list[str]] = {}
+            for each in found[:limit]:
+                messages.setdefault(each.message, []).append(each.pod or each.node)
+            for message, pods in messages.items():
+                yield Text(f"  {listed(pods, 3)}: {message}")
+
+
+def shrink(
+    world: World,
+    rules: DrainRules,
+    *,
+    matches: Callable[[Mapping[str, str]], bool] = lambda _: True,
+    shown: int = 20,
+    progress: Progress = silent,
+) -> Shrink:
+    """Remove nodes one after the other, as long as every pod of theirs gets another node without preemption.
+
+    The least used nodes are tried first. As many as may go at best are cordoned before, so that no pod moves twice; one
+    that must stay takes pods again. `matches`: which nodes may go, by their labels.
+    """
+    with world.what_if(), collector_paused():
+        moving = Moving(world, preempt=False)
+        moving.settle_pending()
+        order = _least_used_first(world, matches)
+        gone, held = list[Gone](), list[Held]()
+        try:
+            free = []
+            for name in order:
+                progress(f"{plural(len(order), 'node')}, {len(held):,} held by a rule")
+                kept = _held_by_rules(world, name, rules.sort(pods_on(world, name)))
+                if kept is None:
+                    free.append(name)
+                else:
+                    held.append(kept)
+            cordoned = {name for name in free[: _most(world, free)] if cordon(world, name)}
+            for number, name in enumerate(free):
+                progress(f"{number:,} of {plural(len(free), 'node')} tried, {len(gone):,} can go")
+                found = _remove(world, name, rules, moving)
+                if isinstance(found, Gone):
+                    gone.append(found)
+                else:
+                    held.append(found)
+                    if name in cordoned:
+                        uncordon(world, name)
+        except Stopped:
+            pass
+        tried = {each.node for each in (*gone, *held)}
+        untried = tuple(name for name in order if name not in tried)
+        return Shrink(tuple(gone), tuple(held), untried, shown)
+
+
+def _remove(world: World, name: str, rules: DrainRules, moving: Moving) -> Gone | Held:
+    """Drain a node and remove it. If that isn't possible, nothing changes."""
+    mark = world.mark()
+    cordon(world, name)
+    moving.moves.clear()
+    left = rules.sort(pods_on(world, name)).evicted
+    while left:
+        blocked = []
+        for pod in left:
+            message = moving.objection_to(pod)
+            if message:
+                blocked.append((pod, message))
+            else:
+                moving.evict(pod)
+        moving.settle()
+        pending = next((move for move in moving.moves.values() if move.result is not None and not move.placed), None)
+        if pending is not None and pending.result is not None:
+            world.undo_to(mark)
+            return Held(name, "no place", moving.original(pending.pod.key), pending.result.message)
+        if len(blocked) == len(left):
+            world.undo_to(mark)
+            return Held(name, "budget", moving.original(blocked[0][0].key), blocked[0][1])
+        left = [pod for pod, _ in blocked]
+    labels = world.state.objects[NODE][name].metadata.labels or {}
+    for pod in pods_on(world, name):  # of DaemonSets, and static ones
+        evict(world, pod)
+    world.change(NODE, name, None)
+    targets = {
+        moving.original(key): move.result.node or "" for key, move in moving.moves.items() if move.result is not None
+    }
+    return Gone(name, zone_of(labels), pool_of(labels), targets)
+
+
+def _held_by_rules(world: World, name: str, pods: SortedPods) -> Held | None:
+    """What holds a node whatever room there is elsewhere."""
+    metadata = world.state.objects[NODE][name].metadata
+    if any(label in (metadata.labels or {}) for label in CONTROL_PLANE):
+        return Held(name, "control plane", "", "the node is part of the control plane")
+    annotation = _annotation(metadata.annotations or {}, KEEP_NODE)
+    if annotation:
+        return Held(name, "annotation", "", f"the node has the annotation {annotation}")
+    for message, refused in pods.refused.items():
+        rule = _RULES.get(message.partition(" (")[0], "kubectl drain")
+        return Held(name, rule, refused[0].key, f"cannot delete {message}")
+    for pod in pods.evicted:
+        annotation = _annotation(pod.annotations, KEEP_POD)
+        if annotation:
+            return Held(name, "annotation", pod.key, f"the pod has the annotation {annotation}")
+    return None
+
+
+_RULES = {
+    "Pods with local storage": "local storage",
+    "cannot delete Pods that declare no controller": "bare pod",
+}
+
+
+def _annotation(annotations: Mapping[str, str], known: Mapping[str, str]) -> str:
+    return next((f"{key}={value}" for key, value in known.items() if annotations.get(key) == value), "")
+
+
+def _most(world: World, names: Sequence[str]) -> int:
+    """How many of the first of these nodes can go at best: the others must have room for all requests."""
+    nodes = world.state.nodes
+    resources = (CPU, MEMORY)
+    used = [int(nodes.requested(resource)[nodes.live].sum()) for resource in resources]
+    left = [int(nodes.allocatable(resource)[nodes.live].sum()) for resource in resources]
+    for number, name in enumerate(names):
+        position = nodes.position(name)
+        assert position is not None
+        info = nodes.info(position)
+        left = [room - info.allocatable_of(resource) for room, resource in zip(left, resources, strict=True)]
+        if any(room < amount for room, amount in zip(left, used, strict=True)):
+            return number
+    return len(names)
+
+
+def _least_used_first(world: World, matches: Callable[[Mapping[str, str]], bool]) -> Sequence[str]:
+    """The nodes that may go: empty ones first, then by the larger of the used shares of cpu and memory."""
+    nodes = world.state.nodes
+    usage = {}
+    for name, node in world.state.objects[NODE].items():
+        position = nodes.position(name)
+        if position is None or not matches(node.metadata.labels or {}):
+            continue
+        info = nodes.info(position)
+        shares = [
+            info.requested_of(resource) / info.allocatable_of(resource)
+            for resource in (CPU, MEMORY)
+            if info.allocatable_of(resource)
+        ]
+        usage[name] = (bool(info.pod_count), max(shares, default=0.0), name)
+    return sorted(usage, key=usage.__getitem__)
