@@ -95,6 +95,8 @@ def _asked(snapshot: Snapshot) -> Insight:
 
 def _cluster(scale: float) -> Iterator[Document]:
     nodes = _scaled(NODES, scale)
+    for number in range(WORKLOADS):
+        yield _owner(f"app-{number}")
     for number in range(nodes):
         yield _node(number)
     for number in range(_scaled(RUNNING, scale)):
@@ -115,6 +117,18 @@ def _node(number: int) -> Document:
         "metadata": {"name": f"node-{number}", "labels": labels},
         "spec": {"taints": [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}]} if number % 10 == 0 else {},
         "status": {"allocatable": room, "capacity": room},
+    }
+
+
+def _owner(app: str) -> Document:
+    """The ReplicaSet of pods: without it, the API server's garbage collector deletes them."""
+    labels = {"app": app}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": f"{app}:1"}]}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": app, "namespace": "default", "uid": app},
+        "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template},
     }
 
 

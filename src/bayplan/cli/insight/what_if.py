@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import click
 
 from bayplan.cli.insight.answering import answer
-from bayplan.cli.insight.cluster_options import Asked, comparing_options
+from bayplan.cli.insight.cluster_options import Asked, Command, comparing_options
 from bayplan.cli.insight.fit import documents_in
 from bayplan.cli.run_options import FilesOfKind
 
 
-def _many(name: str, field: str, metavar: Any, text: str, **others: Any) -> Any:
+def _many(name: str, field: str, metavar: str, text: str, **others: Any) -> Callable[[Command], Command]:
     return click.option(name, field, multiple=True, metavar=metavar, help=text, **others)
 
 

@@ -180,8 +180,8 @@ def _by_node(world: World, positions: Sequence[int]) -> Iterator[GroupUsage]:
         ]
         fullness = max((usage.share for usage in usages if usage.resource != PODS), default=0.0)
         found.append((-fullness, nodes.name(position), tuple(usages)))
-    for _, name, usages in sorted(found, key=lambda each: each[:2]):
-        yield GroupUsage(name, 1, usages)
+    for _, name, shares in sorted(found, key=lambda each: each[:2]):
+        yield GroupUsage(name, 1, shares)
 
 
 def _stranded(world: World) -> Iterator[Stranded]:

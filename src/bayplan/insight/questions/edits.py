@@ -355,7 +355,7 @@ class _Editor:
             if kind is NODE:  # a new node of an API server isn't ready
                 document["spec"]["taints"] = _without(document, NOT_READY)
             known = key in self.snapshot.of_kind(kind)
-            self.snapshot = self.snapshot.but(**{"change" if known else "add": [document]})
+            self.snapshot = self.snapshot.but(add=() if known else [document], change=[document] if known else ())
             if kind is PERSISTENT_VOLUME_CLAIM and not known:
                 self.new_claims.append(key)
         pods = [pod for pod in expansion.pods if identify(pod)[1] not in self.snapshot.of_kind(POD)]

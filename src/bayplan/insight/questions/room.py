@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import median_low
 from typing import Any
 
@@ -97,7 +98,7 @@ def largest_pods(world: World) -> tuple[LargestPod, ...]:
             continue
         others = {name: amount for name, amount in typical(world, resource).items() if name != resource}
         like = _probe(world, "" if resource in _DEFAULTS else resource)
-        found.append(_largest(world, resource, others, lambda left, r=resource, o=others: _most(left, r, o), like))
+        found.append(_largest(world, resource, others, partial(_most, resource=resource, others=others), like))
     return tuple(found)
 
 
