@@ -66,7 +66,7 @@ async def test_renewals_watches_and_endpoints_continue_while_expensive_pods_are_
         async with HttpClient(load_kubeconfig(kubeconfig)) as client, bayplan_run(*arguments) as scheduler:
 
             async def until(condition):
-                async with asyncio.timeout(60):
+                async with asyncio.timeout(150):
                     while not await condition():  # noqa: ASYNC110 - the scheduler is another process
                         await asyncio.sleep(0.05)
 
