@@ -53,7 +53,7 @@ async def test_so_many_answers_with_a_status(proxy, client):
 
 
 async def test_a_request_carried_out_whose_answer_is_lost(proxy, client):
-    proxy.inject("POST", BINDING, drop_answer=True)
+    proxy.inject("POST", BINDING, drop_response=True)
     with pytest.raises(TransportError) as caught:
         await client.bind("default", "p", "node")
     assert caught.value.sent
