@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from streams import World, stream
 
-pytestmark = pytest.mark.feature("Template reuse: decisions with and without")
+pytestmark = pytest.mark.feature("Template reuse: decisions with and without it")
 
 
 @settings(max_examples=50, deadline=None)
