@@ -1,6 +1,6 @@
 """A live cluster for a test: an embedded API server, nodes and a scheduler with the plugins under test, over HTTP.
 
-All of it runs in a thread of its own, so that a test need not be asynchronous:
+It runs in a separate thread, so that a test need not be asynchronous:
 
 with LiveCluster(MyPlugin, nodes=[make_node("a"), make_node("b")]) as cluster:
     cluster.create(make_pod("web"))
