@@ -103,7 +103,7 @@ def _listing(kinds: Collection[str]) -> str:
 
 
 def report(missing: Missing, readers: Mapping[Kind, Collection[str]], denied: ApiError, *, synced: bool) -> str:
-    """Return the message about missing permissions: each kind, what doesn't work without it, and what grants it.
+    """Return the message about missing permissions: each kind, what fails without it, and the rule that grants it.
 
     `denied` is one of the denied requests. `synced`: whether the scheduler has listed all kinds.
     """
