@@ -19,11 +19,11 @@ from bayplan.testing.in_memory import load
 
 NODES, RUNNING, COPIES = 200, 500, 2
 SCHEDULER = "default-scheduler"
-WORST = [make for name, make in CASES.items() if not name.startswith("2,000")]  # those take the API server too long
+WORST = [make for name, make in CASES.items() if not name.startswith("2,000")]  # the API server is too slow for those
 
 
 class Observer:
-    """Asks for liveness and reads the lease, again and again."""
+    """Repeatedly checks liveness and reads the lease."""
 
     def __init__(self, port, client):
         self.statuses = []
