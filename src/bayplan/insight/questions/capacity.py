@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Group as Lines
@@ -23,7 +23,7 @@ from bayplan.insight.pools import pool_of, zone_of
 from bayplan.insight.questions.copies import Copies
 from bayplan.insight.questions.explain import NodeGroup, groups_of, groups_table
 from bayplan.insight.questions.fit import add_objects, given
-from bayplan.scheduling import Decision, Plan
+from bayplan.scheduling import Decision, Plan, Unit
 from bayplan.simulation.carry_out import Fate, Simulation
 from bayplan.simulation.collector import collector_paused
 from bayplan.simulation.world import World
@@ -289,7 +289,7 @@ class _Filling:
             self._made += 1
             pod = next(iter(self._new_pods(self._demands[0], f"{self._made}")))
             decision = _decision_for(plan.placed[0], pod, node)
-            result = self._simulation.carry_out(Plan(replace(plan.unit, pod=pod), [decision], [decision]))[pod.key]
+            result = self._simulation.carry_out(Plan(Unit(pod), [decision], [decision]))[pod.key]
             pod.release()
             if result.fate is Fate.PENDING or any(True for _ in self._world.handle.waiting_pods):
                 return False

@@ -167,7 +167,7 @@ def shrink(
                         uncordon(world, name)
         except Stopped:
             pass
-        tried = {each.node for each in (*gone, *held)}
+        tried = {each.node for each in gone} | {each.node for each in held}
         untried = tuple(name for name in order if name not in tried)
         return Shrink(tuple(gone), tuple(held), untried, shown)
 
