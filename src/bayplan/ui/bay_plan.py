@@ -1,0 +1,213 @@
+"""The bay plan: the nodes of a world as slots by zone, filled by what their pods request of one resource."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from bayplan.cluster.columns import Int64
+from bayplan.cluster.nodes import NodeInfo, Nodes
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.insight.owners import owners_of
+from bayplan.insight.questions.blockers import taint_text
+from bayplan.insight.questions.changes import UNSCHEDULABLE_TAINT
+from bayplan.insight.questions.documents import amount_text
+from bayplan.simulation.world import World
+
+ZONE = "topology.kubernetes.io/zone"
+PODS = "pods"
+DETAILED_NODES = 60
+DETAILED_PODS = 1500
+"""Up to so many nodes and pods, the pods are drawn in the slots."""
+_ALWAYS = ("cpu", "memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A pod in a slot. `height`: percent of the node; `hue` (0 to 359) is the same for all pods of a workload."""
+
+    pod: str
+    workload: str
+    height: float
+    hue: int
+    amount: str
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A node. `fill`: the percentage of the resource that is taken, over 100 if the node is overcommitted.
+
+    `flags`: letters for `FLAGS`. `note`: what distinguishes the node, for people. `blocks`: its pods, the largest
+    first, if the plan is detailed.
+    """
+
+    name: str
+    fill: int
+    flags: str
+    pods: int
+    used: str
+    room: str
+    note: str
+    blocks: tuple[Block, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """The nodes of a zone, ordered by name. `name`: "" for nodes without the label. `fill`: that of all together."""
+
+    name: str
+    slots: tuple[Slot, ...]
+    fill: int
+
+
+FLAGS = {"c": "cordoned", "t": "tainted", "x": "not ready", "n": "new"}
+
+
+@dataclass(frozen=True, slots=True)
+class BayPlan:
+    """The plan for one resource. `resources`: those that can be chosen. `size`: `large`, `medium` or `small` slots."""
+
+    resource: str
+    resources: tuple[str, ...]
+    zones: tuple[Zone, ...]
+    nodes: int
+    pods: int
+    used: str
+    room: str
+    fill: int
+    size: str
+    counts: dict[str, int] = field(default_factory=dict)
+    """By flag: the number of nodes."""
+
+
+def bay_plan(world: World, resource: str = "cpu", new: Iterable[str] = ()) -> BayPlan:
+    """Draw the plan of a world. `resource`: cpu if no node has it. `new`: nodes to mark as new."""
+    nodes = world.state.nodes
+    resources = resources_of(nodes)
+    if resource not in resources:
+        resource = resources[0]
+    live = nodes.live.nonzero()[0].tolist()
+    counts, used, room = nodes.pod_count, *_columns(nodes, resource)
+    total = int(counts[live].sum())
+    detailed = len(live) <= DETAILED_NODES and total <= DETAILED_PODS
+    added = frozenset(new)
+    flagged = dict.fromkeys(FLAGS, 0)
+    zones: dict[str, list[tuple[int, Slot]]] = {}
+    for position in live:
+        info = nodes.info(position)
+        flags, note = _state(info, added)
+        for flag in flags:
+            flagged[flag] += 1
+        taken, allocatable = int(used[position]), int(room[position])
+        slot = Slot(
+            info.name,
+            percent(taken, allocatable),
+            flags,
+            int(counts[position]),
+            text_of(resource, taken),
+            text_of(resource, allocatable),
+            note,
+            _blocks(info.pods, resource, allocatable) if detailed else (),
+        )
+        zones.setdefault(info.labels.get(ZONE, ""), []).append((position, slot))
+    size = "large" if detailed else "medium" if len(live) <= 600 else "small"
+    taken, allocatable = int(used[live].sum()), int(room[live].sum())
+    return BayPlan(
+        resource,
+        resources,
+        tuple(
+            Zone(
+                name,
+                tuple(slot for _, slot in sorted(slots, key=lambda each: each[1].name)),
+                percent(
+                    sum(int(used[position]) for position, _ in slots),
+                    sum(int(room[position]) for position, _ in slots),
+                ),
+            )
+            for name, slots in sorted(zones.items())
+        ),
+        len(live),
+        total,
+        text_of(resource, taken),
+        text_of(resource, allocatable),
+        percent(taken, allocatable),
+        size,
+        flagged,
+    )
+
+
+def resources_of(nodes: Nodes) -> tuple[str, ...]:
+    """Return the resources that nodes have: cpu and memory first, the number of pods last."""
+    names = sorted(name for name in nodes.table.resources if name not in _ALWAYS and nodes.allocatable(name).any())
+    return (*_ALWAYS, *names, PODS)
+
+
+def _columns(nodes: Nodes, resource: str) -> tuple[Int64, Int64]:
+    """What is taken, and what there is, by position."""
+    if resource == PODS:
+        return nodes.pod_count, nodes.allowed_pods
+    return nodes.requested(resource), nodes.allocatable(resource)
+
+
+def percent(part: int, whole: int) -> int:
+    """Return a share in percent; what is taken of nothing counts as 100."""
+    return round(100 * part / whole) if whole else 100 if part else 0
+
+
+def text_of(resource: str, amount: int) -> str:
+    """Return an amount for people: cpu and memory to three digits, other resources as quantities."""
+    if resource == PODS:
+        return f"{amount:,}"
+    if resource == "cpu" and amount >= 1000:
+        return f"{amount / 1000:,.0f}" if amount >= 100_000 else f"{amount / 1000:.3g}"
+    if resource in {"memory", "ephemeral-storage"}:
+        for unit, size in (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20)):
+            if amount >= size:
+                return f"{amount / size:,.3g}{unit}" if amount < 1000 * size else f"{amount / size:,.0f}{unit}"
+    return amount_text(resource, amount)
+
+
+def _state(node: NodeInfo, added: frozenset[str]) -> tuple[str, str]:
+    """The flags of a node, and what they stand for."""
+    cordoned = bool(node.spec.unschedulable)
+    taints = [
+        taint_text((taint.key, taint.value or "", taint.effect))
+        for taint in node.spec.taints or ()
+        if not (cordoned and taint.key == UNSCHEDULABLE_TAINT)
+    ]
+    ready = next((each.status for each in node.status.conditions or () if each.type == "Ready"), "True")
+    flags, notes = "", []
+    if node.name in added:
+        flags, notes = "n", ["new"]
+    if ready != "True":
+        flags += "x"
+        notes.append("not ready")
+    if cordoned:
+        flags += "c"
+        notes.append("cordoned")
+    if taints:
+        flags += "t"
+        notes += taints
+    return flags, ", ".join(notes)
+
+
+def _blocks(pods: Sequence[PodInfo], resource: str, allocatable: int) -> tuple[Block, ...]:
+    blocks = []
+    for pod in pods:
+        amount = 1 if resource == PODS else pod.requested.get(resource, 0)
+        height = 100 * amount / allocatable if allocatable else 0.0
+        workload = workload_of(pod)
+        blocks.append(Block(pod.key, workload, round(height, 1), hue_of(workload), text_of(resource, amount)))
+    return tuple(sorted(blocks, key=lambda block: (-block.height, block.pod)))
+
+
+def workload_of(pod: PodInfo) -> str:
+    """Return the name of the workload that a pod belongs to, or its own."""
+    names = [name for _, name in owners_of(pod)]
+    return names[-1] if names else pod.name
+
+
+def hue_of(workload: str) -> int:
+    """Return a colour for a workload that is always the same."""
+    return zlib.crc32(workload.encode()) % 360
