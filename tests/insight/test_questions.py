@@ -55,4 +55,4 @@ def test_question_has_its_answer(case, tmp_path, monkeypatch):
 
 
 def test_there_are_questions():
-    assert len(CASES) >= 9
+    assert len(CASES) >= 11

@@ -18,6 +18,7 @@ COMMANDS = {
     "explain": ("insight.explain:explain", "Explain why pods are pending, or why a pod is on its node."),
     "why-not": ("insight.why_not:why_not", "Show everything that keeps a pod from a node."),
     "fit": ("insight.fit:fit", "Show whether all pods of manifests would be placed now."),
+    "what-if": ("insight.what_if:what_if", "Show which pods change if nodes, workloads or the scheduler change."),
     "ui": ("ui:ui", "Serve a page about a cluster: its bay plan, the queue, pods, nodes and what-ifs."),
     "manifests": ("manifests:manifests", "Print the Kubernetes objects that run the scheduler in a cluster."),
     "snapshot": ("insight.snapshot:snapshot", "Save what a scheduler knows of a cluster to a file."),

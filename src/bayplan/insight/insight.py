@@ -12,9 +12,11 @@ from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.insight.answers import QuestionError
 from bayplan.insight.manifests import Manifests
 from bayplan.insight.owners import WORKLOADS, kind_called, owned_by
+from bayplan.insight.questions.edits import Changes
 from bayplan.insight.questions.explain import Explanation, explain
 from bayplan.insight.questions.fit import Fit, fit
 from bayplan.insight.questions.pending import PendingPods, explain_all
+from bayplan.insight.questions.what_if import WhatIf, what_if
 from bayplan.insight.questions.why_not import WhyNot, why_not
 from bayplan.insight.snapshot import Snapshot
 from bayplan.simulation.world import World
@@ -75,6 +77,21 @@ class Insight:
         """Return whether the pods of these objects (documents) would all be placed now. Raises QuestionError."""
         self.world.reset()
         return fit(self.world, Manifests(self.snapshot, self.seed).expand(objects))
+
+    def what_if(
+        self,
+        changes: Changes | None = None,
+        configuration: KubeSchedulerConfiguration | None = None,
+        plugins: Sequence[ExtraPlugin] = (),
+    ) -> WhatIf:
+        """Return which pods change after changes of the cluster, and the utilization before and after.
+
+        With a `configuration`, a scheduler with that one and `plugins` decides about the changed cluster. Raises
+        QuestionError.
+        """
+        self.world.reset()
+        other = self.world if configuration is None else World(configuration, plugins, seed=self.seed)
+        return what_if(self.world, other, self.snapshot, changes or Changes(), self.seed)
 
     def pod(self, key: str) -> PodInfo:
         """Return a pod of the snapshot. Raises QuestionError if there is no such pod, or it has terminated."""

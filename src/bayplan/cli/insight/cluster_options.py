@@ -85,6 +85,8 @@ class Asked:
     output: str
     """One of OUTPUTS."""
     seed: int
+    other: tuple[KubeSchedulerConfiguration | None, Sequence[ExtraPlugin]] | None = None
+    """The configuration to compare with, and its plugins (see `comparing_options`)."""
 
     @property
     def in_namespace(self) -> str:
@@ -175,13 +177,38 @@ def follow_options(command: Command) -> Command:
 
 def cluster_options(command: Command) -> Command:
     """Add all shared options. The command's first argument is the `Asked`, and bad input ends it with one message."""
+    return _with(_asking(command), (*_SOURCE, *_SCHEDULER, *_SHOWN))
 
+
+def comparing_options(config_help: str) -> Callable[[Command], Command]:
+    """Add all shared options, with a `--config` that may be given twice: the second one is `Asked.other`.
+
+    If it is given once, it is the second one, and the first one is the default.
+    """
+    config = click.option(
+        "--config",
+        type=YAML_FILE,
+        metavar="FILE",
+        multiple=True,
+        callback=lambda _context, _option, files: _two(files),
+        help=config_help,
+    )
+    return lambda command: _with(_asking(command), (*_SOURCE, config, *_SCHEDULER[1:], *_SHOWN))
+
+
+def _two(files: tuple[str, ...]) -> tuple[str | None, ...]:
+    if len(files) > 2:
+        raise click.BadParameter(f"expected at most two configurations, got {len(files)}")
+    return files if len(files) == 2 else (None, *files)
+
+
+def _asking(command: Command) -> Command:
     @functools.wraps(command)
     def call(
         kubeconfig: str | None,
         context: str | None,
         path: str | None,
-        config: str | None,
+        config: str | tuple[str | None, ...] | None,
         plugins: tuple[str, ...],
         seed: int,
         namespace: str | None,
@@ -192,14 +219,15 @@ def cluster_options(command: Command) -> Command:
     ) -> Any:
         with errors_reported():
             source = _source(kubeconfig, context, path)
-            configuration, loaded = _scheduler(config, plugins)
+            files = config if isinstance(config, tuple) else (config,)
+            schedulers = [_scheduler(file, plugins) for file in files]
             labels = _selector(selector)
-            snapshot = source.read(_kinds(configuration, loaded))
-            return command(
-                Asked(snapshot, configuration, loaded, source, namespace, labels, limit, output, seed), **others
-            )
+            kinds = {kind for configuration, loaded in schedulers for kind in _kinds(configuration, loaded)}
+            snapshot = source.read(sorted(kinds, key=lambda kind: kind.resource))
+            first, other = schedulers[0], schedulers[1] if len(schedulers) > 1 else None
+            return command(Asked(snapshot, *first, source, namespace, labels, limit, output, seed, other), **others)
 
-    return _with(call, (*_SOURCE, *_SCHEDULER, *_SHOWN))
+    return call
 
 
 def _with(command: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
@@ -260,7 +288,7 @@ def _kinds(configuration: KubeSchedulerConfiguration | None, plugins: Sequence[E
         return ()
     from bayplan.simulation.world import World
 
-    return sorted(World(configuration, plugins).handle.watched, key=lambda kind: kind.resource)
+    return World(configuration, plugins).handle.watched
 
 
 def _selector(text: str | None) -> LabelSelector | None:

@@ -114,7 +114,7 @@ def _add(world: World, expansion: Expansion) -> Sequence[PodInfo]:
         kind, key, raw = identify(document)
         world.add(kind, key, raw)
         if kind is PERSISTENT_VOLUME_CLAIM:
-            _bind_immediately(world, key)
+            bind_immediately(world, key)
     pods: list[PodInfo] = []
     for document in expansion.pods:
         _, key, raw = identify(document)
@@ -127,7 +127,7 @@ def _add(world: World, expansion: Expansion) -> Sequence[PodInfo]:
     return pods
 
 
-def _bind_immediately(world: World, key: str) -> None:
+def bind_immediately(world: World, key: str) -> None:
     """Provision the volume of a new claim whose storage class does not wait for a pod."""
     objects = world.state.objects
     claim = objects[PERSISTENT_VOLUME_CLAIM][key]

@@ -1,0 +1,58 @@
+"""`bayplan what-if`: which pods change after changes of the cluster or the scheduler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from bayplan.cli.insight.answering import answer
+from bayplan.cli.insight.cluster_options import Asked, comparing_options
+from bayplan.cli.insight.fit import documents_in
+from bayplan.cli.run_options import FilesOfKind
+
+
+def _many(name: str, field: str, metavar: Any, text: str, **others: Any) -> Any:
+    return click.option(name, field, multiple=True, metavar=metavar, help=text, **others)
+
+
+@click.command("what-if")
+@_many("--remove-node", "remove_nodes", "NODE", "Remove a node; the controllers of its pods create them again.")
+@_many("--add-nodes", "add_nodes", "[Nx]like:NODE", "Add nodes like another one, as in 3xlike:node-a.")
+@_many("--uncordon", "uncordon", "NODE", "Uncordon a node.")
+@_many("--cordon", "cordon", "NODE", "Cordon a node.")
+@_many("--label", "labels", "NODE KEY=VALUE", "Label a node, as in node-a disk=ssd; disk- removes the label.", nargs=2)
+@_many(
+    "--taint",
+    "taints",
+    "NODE KEY=VALUE:EFFECT",
+    "Taint a node, as in node-a gpu=yes:NoSchedule; gpu:NoSchedule- or gpu- removes the taint.",
+    nargs=2,
+)
+@_many("--delete-pod", "delete_pods", "POD", "Delete a pod; its controller creates it again.")
+@_many("--scale", "scale", "TYPE/NAME=N", "Scale a workload, as in deployment/web=40.")
+@_many(
+    "-f",
+    "files",
+    "PATH",
+    "Add the objects of a manifest in YAML or JSON, of a folder of these, or - for standard input.",
+    type=FilesOfKind("path", ""),
+)
+@comparing_options(
+    "The scheduler's configuration after the change. Given twice, the first one is the present one; by default, that "
+    "has the default plugins."
+)
+def what_if(asked: Asked, files: tuple[str, ...], **changes: tuple[Any, ...]) -> None:
+    """Show which pods would be placed, pending or on other nodes, and the utilization, after changes of the cluster.
+
+    All options may be repeated and combined. Changes are made in the order of this list. NODE is a name, or a label
+    selector such as pool=web. Both sides are compared after the pending pods have had their turn.
+    """
+    from bayplan.insight import Changes
+
+    if not (files or asked.other or any(changes.values())):
+        raise click.UsageError("expected at least one change, such as --remove-node node-a")
+    documents = list(documents_in(asked, files)) if files else []
+    namespace = asked.in_namespace if changes["scale"] or changes["delete_pods"] else "default"
+    found = Changes(**changes, objects=documents, namespace=namespace)
+    answer(asked, lambda insight: insight.what_if(found, *(asked.other or ())))

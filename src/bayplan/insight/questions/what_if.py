@@ -1,0 +1,86 @@
+"""what-if: which pods would be placed, pending or elsewhere after changes of the cluster or the configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.text import Text
+
+from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM
+from bayplan.insight.answers import Answer
+from bayplan.insight.questions.edits import Changes, edited
+from bayplan.insight.questions.fit import bind_immediately
+from bayplan.insight.questions.outcomes import PodChange, PodState, changes_table, compare, settle, summary
+from bayplan.insight.questions.utilization import Usage, before_and_after, utilization
+from bayplan.insight.snapshot import Snapshot
+from bayplan.simulation.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf(Answer):
+    """What changes. Both sides are the cluster after its pending pods have had their turn.
+
+    `steps`: the changes in the order in which they were made. `pods`: those with another state, node or message.
+    `before` and `after`: the utilization by resource.
+    """
+
+    steps: tuple[str, ...]
+    pods: tuple[PodChange, ...]
+    before: tuple[Usage, ...]
+    after: tuple[Usage, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as in docs/insight.md."""
+        return {
+            "steps": list(self.steps),
+            "pods": self.rows(),
+            "utilization": {
+                "before": [usage.to_dict() for usage in self.before],
+                "after": [usage.to_dict() for usage in self.after],
+            },
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per changed pod."""
+        return [change.to_dict() for change in self.pods]
+
+    def render(self, *, wide: bool = False) -> RenderableType:
+        """Return the changes, a sentence, the pods, and the utilization."""
+        shown = [each for each in self.pods if wide or each.states != ("pending", "pending")]
+        return Lines(
+            Text(f"if you {', then '.join(self.steps)}"),
+            Text(summary(shown), style="bold"),
+            *changes_table(shown, wide=wide),
+            Text(),
+            before_and_after(self.before, self.after, ("BEFORE", "AFTER")),
+        )
+
+
+def what_if(world: World, other: World, snapshot: Snapshot, changes: Changes, seed: int = 0) -> WhatIf:
+    """Compare a snapshot, which `world` holds, with the changed one, in the world `other`.
+
+    `other` may be the same world, and then ends as it began. Raises QuestionError for changes that aren't possible.
+    """
+    edit = edited(world, snapshot, changes, seed)
+    before, usage_before = settled(world)
+    now = world.handle.time
+    other.move(edit.snapshot.documents, now)
+    try:
+        for key in edit.new_claims:
+            if key in other.state.objects[PERSISTENT_VOLUME_CLAIM]:
+                bind_immediately(other, key)
+        after, usage_after = settled(other)
+    finally:
+        if other is world:
+            world.move(snapshot.documents, now)
+    steps = edit.steps if other is world else (*edit.steps, "use the other configuration")
+    return WhatIf(steps, compare(before, after), usage_before, usage_after)
+
+
+def settled(world: World) -> tuple[dict[str, PodState], tuple[Usage, ...]]:
+    """Return the states of all pods after the pending ones have had their turn, and the utilization then."""
+    with world.what_if():
+        return settle(world), utilization(world)
