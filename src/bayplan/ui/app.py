@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.applications import Starlette
@@ -20,12 +21,14 @@ from starlette.types import ASGIApp
 
 from bayplan.insight import Insight, QuestionError
 from bayplan.ui.asking import Asking
+from bayplan.ui.basket import CHOICE, TITLES, Basket, compare_sides
 from bayplan.ui.bay_plan import BayPlan, bay_plan
 from bayplan.ui.guard import Guard
 from bayplan.ui.reports import PodRow, node_report, pod_row, search
 
 FEW_NODES = 600
-"""Up to so many nodes, the plan is drawn again every two seconds, else every ten."""
+SMALL_PAUSE, LARGE_PAUSE = 2, 10
+"""Seconds between two looks for changes: with up to so many nodes, and with more."""
 WAITING_SHOWN = 24
 """So many pending pods are drawn next to the plan."""
 
@@ -37,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 def application(asking: Asking, token: str, address: str = "127.0.0.1", cookie: str = "bayplan") -> ASGIApp:
     """Return the ASGI application. `token` and `address`: see `Guard`."""
-    pages = _Pages(asking)
+    pages = _Pages(asking, f"{cookie}-basket")
     app = Starlette(
         routes=[
             Route("/", pages.plan),
@@ -45,6 +48,7 @@ def application(asking: Asking, token: str, address: str = "127.0.0.1", cookie: 
             Route("/pods/{namespace}/{name}", pages.pod),
             Route("/nodes/{name}", pages.node),
             Route("/search", pages.search),
+            Route("/what-if", pages.what_if),
             Mount("/static", StaticFiles(directory=Path(__file__).with_name("static"))),
         ],
         exception_handlers={
@@ -57,8 +61,9 @@ def application(asking: Asking, token: str, address: str = "127.0.0.1", cookie: 
 
 
 class _Pages:
-    def __init__(self, asking: Asking) -> None:
+    def __init__(self, asking: Asking, basket_cookie: str) -> None:
         self._asking = asking
+        self._basket_cookie = basket_cookie
         self._templates = Environment(
             loader=PackageLoader("bayplan.ui"),
             autoescape=True,
@@ -82,7 +87,7 @@ class _Pages:
             plan=plan,
             waiting=waiting,
             pending=pending,
-            every=2 if plan.nodes <= FEW_NODES else 10,
+            every=SMALL_PAUSE if plan.nodes <= FEW_NODES else LARGE_PAUSE,
             title="Bay plan",
         )
 
@@ -129,6 +134,44 @@ class _Pages:
         if len(hits) == 1 and "hx-request" not in request.headers:
             return RedirectResponse(f"/{hits[0].kind}s/{hits[0].name}", HTTPStatus.SEE_OTHER)
         return self._page(request, "search.html", hits=hits, text=text, every=0, title="Search")
+
+    async def what_if(self, request: Request) -> Response:
+        """Return what a basket of changes would lead to, beside today's cluster.
+
+        The basket is the query; without one, that of the cookie. With `add`, the query is added to the cookie's.
+        """
+        kept = Basket.read(unquote(request.cookies.get(self._basket_cookie, "")))
+        given = Basket.of(request.query_params.multi_items())
+        if "empty" in request.query_params:
+            response = RedirectResponse("/what-if", HTTPStatus.SEE_OTHER)
+            response.delete_cookie(self._basket_cookie)
+            return response
+        if CHOICE in request.query_params:
+            return RedirectResponse(f"/what-if?{given.query() or 'empty=1'}", HTTPStatus.SEE_OTHER)
+        if "add" in request.query_params or (kept.entries and not given.entries):
+            query = kept.with_all(given).query() if given.entries else kept.query()
+            return RedirectResponse(f"/what-if?{query}" if query else "/what-if?empty=1", HTTPStatus.SEE_OTHER)
+        resource = request.query_params.get("resource", "cpu")
+        sides, problem = None, ""
+        if given.entries:
+            try:
+                sides = await self._ask(
+                    request, ("what-if", given, resource), lambda insight: compare_sides(insight, given, resource)
+                )
+            except QuestionError as error:
+                problem = str(error)
+        response = self._page(
+            request,
+            "what_if.html",
+            basket=given,
+            titles=TITLES,
+            sides=sides,
+            problem=problem,
+            every=LARGE_PAUSE if sides and sides.after.nodes <= FEW_NODES else 0,
+            title="What if",
+        )
+        response.set_cookie(self._basket_cookie, quote(given.query()), httponly=True, samesite="lax")
+        return response
 
     async def no_answer(self, request: Request, error: Exception) -> Response:
         """Return the page for a question about something that doesn't exist."""

@@ -6,21 +6,19 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from bayplan.cluster.columns import Int64
-from bayplan.cluster.nodes import NodeInfo, Nodes
+from bayplan.api.requests import CPU, PODS
+from bayplan.cluster.nodes import NodeInfo
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.owners import owners_of
 from bayplan.insight.questions.blockers import taint_text
 from bayplan.insight.questions.changes import UNSCHEDULABLE_TAINT
-from bayplan.insight.questions.documents import amount_text
+from bayplan.insight.questions.utilization import amounts, quantity_text, resources_of
 from bayplan.simulation.world import World
 
 ZONE = "topology.kubernetes.io/zone"
-PODS = "pods"
 DETAILED_NODES = 60
 DETAILED_PODS = 1500
 """Up to so many nodes and pods, the pods are drawn in the slots."""
-_ALWAYS = ("cpu", "memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +82,12 @@ class BayPlan:
 def bay_plan(world: World, resource: str = "cpu", new: Iterable[str] = ()) -> BayPlan:
     """Draw the plan of a world. `resource`: cpu if no node has it. `new`: nodes to mark as new."""
     nodes = world.state.nodes
-    resources = resources_of(nodes)
+    resources = [name for name in resources_of(world) if amounts(nodes, name)[0].any()] or [CPU]
     if resource not in resources:
         resource = resources[0]
     live = nodes.live.nonzero()[0].tolist()
-    counts, used, room = nodes.pod_count, *_columns(nodes, resource)
+    counts = nodes.pod_count
+    room, used = amounts(nodes, resource)
     total = int(counts[live].sum())
     detailed = len(live) <= DETAILED_NODES and total <= DETAILED_PODS
     added = frozenset(new)
@@ -105,8 +104,8 @@ def bay_plan(world: World, resource: str = "cpu", new: Iterable[str] = ()) -> Ba
             percent(taken, allocatable),
             flags,
             int(counts[position]),
-            text_of(resource, taken),
-            text_of(resource, allocatable),
+            quantity_text(resource, taken),
+            quantity_text(resource, allocatable),
             note,
             _blocks(info.pods, resource, allocatable) if detailed else (),
         )
@@ -115,7 +114,7 @@ def bay_plan(world: World, resource: str = "cpu", new: Iterable[str] = ()) -> Ba
     taken, allocatable = int(used[live].sum()), int(room[live].sum())
     return BayPlan(
         resource,
-        resources,
+        tuple(resources),
         tuple(
             Zone(
                 name,
@@ -129,43 +128,17 @@ def bay_plan(world: World, resource: str = "cpu", new: Iterable[str] = ()) -> Ba
         ),
         len(live),
         total,
-        text_of(resource, taken),
-        text_of(resource, allocatable),
+        quantity_text(resource, taken),
+        quantity_text(resource, allocatable),
         percent(taken, allocatable),
         size,
         flagged,
     )
 
 
-def resources_of(nodes: Nodes) -> tuple[str, ...]:
-    """Return the resources that nodes have: cpu and memory first, the number of pods last."""
-    names = sorted(name for name in nodes.table.resources if name not in _ALWAYS and nodes.allocatable(name).any())
-    return (*_ALWAYS, *names, PODS)
-
-
-def _columns(nodes: Nodes, resource: str) -> tuple[Int64, Int64]:
-    """What is taken, and what there is, by position."""
-    if resource == PODS:
-        return nodes.pod_count, nodes.allowed_pods
-    return nodes.requested(resource), nodes.allocatable(resource)
-
-
 def percent(part: int, whole: int) -> int:
     """Return a share in percent; what is taken of nothing counts as 100."""
     return round(100 * part / whole) if whole else 100 if part else 0
-
-
-def text_of(resource: str, amount: int) -> str:
-    """Return an amount for people: cpu and memory to three digits, other resources as quantities."""
-    if resource == PODS:
-        return f"{amount:,}"
-    if resource == "cpu" and amount >= 1000:
-        return f"{amount / 1000:,.0f}" if amount >= 100_000 else f"{amount / 1000:.3g}"
-    if resource in {"memory", "ephemeral-storage"}:
-        for unit, size in (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20)):
-            if amount >= size:
-                return f"{amount / size:,.3g}{unit}" if amount < 1000 * size else f"{amount / size:,.0f}{unit}"
-    return amount_text(resource, amount)
 
 
 def _state(node: NodeInfo, added: frozenset[str]) -> tuple[str, str]:
@@ -198,7 +171,7 @@ def _blocks(pods: Sequence[PodInfo], resource: str, allocatable: int) -> tuple[B
         amount = 1 if resource == PODS else pod.requested.get(resource, 0)
         height = 100 * amount / allocatable if allocatable else 0.0
         workload = workload_of(pod)
-        blocks.append(Block(pod.key, workload, round(height, 1), hue_of(workload), text_of(resource, amount)))
+        blocks.append(Block(pod.key, workload, round(height, 1), hue_of(workload), quantity_text(resource, amount)))
     return tuple(sorted(blocks, key=lambda block: (-block.height, block.pod)))
 
 

@@ -10,8 +10,9 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight import Insight, QuestionError
 from bayplan.insight.answers import listed
 from bayplan.insight.questions.blockers import Blocker, Blockers, taint_text
+from bayplan.insight.questions.utilization import quantity_text
 from bayplan.simulation.world import World
-from bayplan.ui.bay_plan import ZONE, hue_of, percent, text_of, workload_of
+from bayplan.ui.bay_plan import ZONE, hue_of, percent, workload_of
 
 SORTS_OF_PODS = 20
 """A node is compared with so many sorts of pending pods."""
@@ -77,7 +78,7 @@ def node_report(insight: Insight, name: str) -> NodeReport:
         raise QuestionError(f"there is no node {name}{f'; there is {listed(near)}' if near else ''}")
     node = nodes.info(position)
     bars = [
-        Bar(resource, text_of(resource, used), text_of(resource, room), percent(used, room))
+        Bar(resource, quantity_text(resource, used), quantity_text(resource, room), percent(used, room))
         for resource, room in sorted(node.allocatable.items())
         for used in (node.requested_of(resource),)
         if room or used
@@ -102,7 +103,7 @@ def node_report(insight: Insight, name: str) -> NodeReport:
 def pod_row(pod: PodInfo) -> PodRow:
     """Return a pod as a row of a table."""
     workload = workload_of(pod)
-    requests = ", ".join(f"{name} {text_of(name, amount)}" for name, amount in pod.requested.items() if amount)
+    requests = ", ".join(f"{name} {quantity_text(name, amount)}" for name, amount in pod.requested.items() if amount)
     phase = "Terminating" if pod.terminating else pod.phase
     return PodRow(pod.key, workload, hue_of(workload), phase, pod.priority, requests)
 
