@@ -98,21 +98,27 @@ def _of_node(text: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """The answer about a basket, and the bay plans before and after; both after the pending pods had their turn."""
+    """The answer about a basket, and the bay plans before and after; both after the pending pods had their turn.
+
+    `new`: the nodes that the basket adds.
+    """
 
     answer: WhatIf
     before: BayPlan
     after: BayPlan
+    new: frozenset[str]
 
 
 def compare_sides(insight: Insight, basket: Basket, resource: str) -> Sides:
     """Answer a basket. Raises QuestionError for changes that aren't possible."""
-    plans: list[BayPlan] = []
-    known = frozenset(insight.world.state.table.row_of)
+    world, plans = insight.world, list[BayPlan]()
+    known, new = frozenset(world.state.table.row_of), frozenset[str]()
 
     def draw(world: World) -> None:
-        plans.append(bay_plan(world, resource, new=world.state.table.row_of.keys() - known))
+        nonlocal new
+        new = frozenset(world.state.table.row_of.keys() - known)
+        plans.append(bay_plan(world, resource, new))
 
-    world = insight.world
     answer = what_if(world, world, insight.snapshot, basket.changes(), insight.seed, draw)
-    return Sides(answer, *plans)
+    before, after = plans
+    return Sides(answer, before, after, new)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bayplan.api.requests import CPU, PODS
@@ -23,10 +23,13 @@ DETAILED_PODS = 1500
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A pod in a slot. `height`: percent of the node; `hue` (0 to 359) is the same for all pods of a workload."""
+    """The pods of a workload in a slot, by `namespace/name`. `height`: what they take, in percent of the node.
 
-    pod: str
+    `hue` (0 to 359) is the same everywhere for a workload. `amount`: what they take, for people.
+    """
+
     workload: str
+    pods: tuple[str, ...]
     height: float
     hue: int
     amount: str
@@ -36,8 +39,8 @@ class Block:
 class Slot:
     """A node. `fill`: the percentage of the resource that is taken, over 100 if the node is overcommitted.
 
-    `flags`: letters for `FLAGS`. `note`: what distinguishes the node, for people. `blocks`: its pods, the largest
-    first, if the plan is detailed.
+    `flags`: letters for `FLAGS`. `note`: what distinguishes the node, for people. `blocks`: its pods by workload,
+    the largest first, if the plan is detailed.
     """
 
     name: str
@@ -79,7 +82,7 @@ class BayPlan:
     """By flag: the number of nodes."""
 
 
-def bay_plan(world: World, resource: str = "cpu", new: Iterable[str] = ()) -> BayPlan:
+def bay_plan(world: World, resource: str = CPU, new: frozenset[str] = frozenset()) -> BayPlan:
     """Draw the plan of a world. `resource`: cpu if no node has it. `new`: nodes to mark as new."""
     nodes = world.state.nodes
     resources = [name for name in resources_of(world) if amounts(nodes, name)[0].any()] or [CPU]
@@ -90,12 +93,11 @@ def bay_plan(world: World, resource: str = "cpu", new: Iterable[str] = ()) -> Ba
     room, used = amounts(nodes, resource)
     total = int(counts[live].sum())
     detailed = len(live) <= DETAILED_NODES and total <= DETAILED_PODS
-    added = frozenset(new)
     flagged = dict.fromkeys(FLAGS, 0)
     zones: dict[str, list[tuple[int, Slot]]] = {}
     for position in live:
         info = nodes.info(position)
-        flags, note = _state(info, added)
+        flags, note = _state(info, new)
         for flag in flags:
             flagged[flag] += 1
         taken, allocatable = int(used[position]), int(room[position])
@@ -166,13 +168,16 @@ def _state(node: NodeInfo, added: frozenset[str]) -> tuple[str, str]:
 
 
 def _blocks(pods: Sequence[PodInfo], resource: str, allocatable: int) -> tuple[Block, ...]:
-    blocks = []
+    workloads: dict[str, list[PodInfo]] = {}
     for pod in pods:
-        amount = 1 if resource == PODS else pod.requested.get(resource, 0)
-        height = 100 * amount / allocatable if allocatable else 0.0
-        workload = workload_of(pod)
-        blocks.append(Block(pod.key, workload, round(height, 1), hue_of(workload), quantity_text(resource, amount)))
-    return tuple(sorted(blocks, key=lambda block: (-block.height, block.pod)))
+        workloads.setdefault(workload_of(pod), []).append(pod)
+    blocks = []
+    for workload, members in workloads.items():
+        amount = len(members) if resource == PODS else sum(pod.requested.get(resource, 0) for pod in members)
+        height = round(100 * amount / allocatable, 1) if allocatable else 0.0
+        keys = tuple(sorted(pod.key for pod in members))
+        blocks.append(Block(workload, keys, height, hue_of(workload), quantity_text(resource, amount)))
+    return tuple(sorted(blocks, key=lambda block: (-block.height, block.workload)))
 
 
 def workload_of(pod: PodInfo) -> str:

@@ -68,6 +68,7 @@ def _listen(address: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(target)
+        listener.listen()
     except OSError:
         listener.close()
         raise
