@@ -43,7 +43,9 @@ def test_question_has_its_answer(case, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for title, content in parts:
         if not title.startswith("$ "):
-            Path(title).write_text(content)
+            path = Path(title)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
     answers = [
         (title, answer(title.removeprefix("$ ")) if title.startswith("$ ") else content) for title, content in parts
     ]
@@ -55,4 +57,4 @@ def test_question_has_its_answer(case, tmp_path, monkeypatch):
 
 
 def test_there_are_questions():
-    assert len(CASES) >= 11
+    assert len(CASES) >= 15

@@ -3,44 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from bayplan_documents import document
+from bayplan_documents import node, pod, workload
 from small_clusters import FirstChoice, Maker, really
 
 from bayplan.config import Catalog, KubeSchedulerConfiguration
 from bayplan.config.profiles import profile_of_all
 from bayplan.insight import Changes, Insight, QuestionError, Snapshot
-
-
-def node(name, cpu="4", **spec):
-    room = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
-    found = document("Node", name, namespace="", spec=spec, status={"allocatable": room, "capacity": room})
-    found["metadata"]["labels"] = {"kubernetes.io/hostname": name, "pool": name[0]}
-    return found
-
-
-def pod(name, node_name=None, cpu="1", owner=None, **spec):
-    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
-    found = document("Pod", name, spec={"containers": [container], **spec})
-    if node_name:
-        found["spec"]["nodeName"] = node_name
-    if owner:
-        kind, owner_name = owner
-        reference = {"apiVersion": "apps/v1", "kind": kind, "name": owner_name, "uid": owner_name, "controller": True}
-        found["metadata"]["ownerReferences"] = [reference]
-    return found
-
-
-def workload(kind, name, replicas, **spec):
-    labels = {"app": name}
-    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
-    return document(
-        kind,
-        name,
-        "apps/v1",
-        spec={"replicas": replicas, "selector": {"matchLabels": labels}, "template": template, **spec},
-    )
-
 
 CLUSTER = (
     node("a1"),

@@ -7,18 +7,47 @@ from bayplan.lazy import lazily
 if TYPE_CHECKING:
     from bayplan.insight.answers import Answer, QuestionError
     from bayplan.insight.insight import Insight
+    from bayplan.insight.questions.balance import Balance
+    from bayplan.insight.questions.diff import Difference
     from bayplan.insight.questions.edits import Changes
+    from bayplan.insight.questions.explain import Explanation
+    from bayplan.insight.questions.fit import Fit
+    from bayplan.insight.questions.pending import PendingPods
+    from bayplan.insight.questions.what_if import WhatIf
+    from bayplan.insight.questions.why_not import WhyNot
     from bayplan.insight.snapshot import Snapshot
     from bayplan.insight.sources.reading import Gap, SnapshotError
 
-__all__ = ["Answer", "Changes", "Gap", "Insight", "QuestionError", "Snapshot", "SnapshotError"]
+__all__ = [
+    "Answer",
+    "Balance",
+    "Changes",
+    "Difference",
+    "Explanation",
+    "Fit",
+    "Gap",
+    "Insight",
+    "PendingPods",
+    "QuestionError",
+    "Snapshot",
+    "SnapshotError",
+    "WhatIf",
+    "WhyNot",
+]
 
 __getattr__ = lazily(
     __name__,
     {
         "bayplan.insight.answers": ("Answer", "QuestionError"),
         "bayplan.insight.insight": ("Insight",),
+        "bayplan.insight.questions.balance": ("Balance",),
+        "bayplan.insight.questions.diff": ("Difference",),
         "bayplan.insight.questions.edits": ("Changes",),
+        "bayplan.insight.questions.explain": ("Explanation",),
+        "bayplan.insight.questions.fit": ("Fit",),
+        "bayplan.insight.questions.pending": ("PendingPods",),
+        "bayplan.insight.questions.what_if": ("WhatIf",),
+        "bayplan.insight.questions.why_not": ("WhyNot",),
         "bayplan.insight.snapshot": ("Snapshot",),
         "bayplan.insight.sources.reading": ("Gap", "SnapshotError"),
     },

@@ -9,16 +9,20 @@ from typing import Any
 from bayplan.api.kinds import POD
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
-from bayplan.insight.answers import QuestionError
+from bayplan.insight.answers import Progress, QuestionError, plural, silent
 from bayplan.insight.manifests import Manifests
 from bayplan.insight.owners import WORKLOADS, kind_called, owned_by
+from bayplan.insight.questions.balance import Balance, balance
+from bayplan.insight.questions.capacity import Capacity, capacity, demand_of, one_replica
+from bayplan.insight.questions.diff import Difference, diff
+from bayplan.insight.questions.documents import pending_copy, pod_document
 from bayplan.insight.questions.edits import Changes
 from bayplan.insight.questions.explain import Explanation, explain
 from bayplan.insight.questions.fit import Fit, fit
 from bayplan.insight.questions.pending import PendingPods, explain_all
 from bayplan.insight.questions.what_if import WhatIf, what_if
 from bayplan.insight.questions.why_not import WhyNot, why_not
-from bayplan.insight.snapshot import Snapshot
+from bayplan.insight.snapshot import Snapshot, flattened
 from bayplan.simulation.world import World
 
 
@@ -92,6 +96,60 @@ class Insight:
         self.world.reset()
         other = self.world if configuration is None else World(configuration, plugins, seed=self.seed)
         return what_if(self.world, other, self.snapshot, changes or Changes(), self.seed)
+
+    def balance(
+        self, like: str | None = None, objects: Iterable[Mapping[str, Any]] = (), *, most: int = 1000
+    ) -> Balance:
+        """Return how evenly the cluster is used, what is stranded, and the largest pods and the largest gang that fit.
+
+        The members of the gang are like a pod (`namespace/name`), or like the first pod of `objects` (documents); by
+        default, they have the typical requests of the cluster's pods. `most`: the largest gang that is tried. Raises
+        QuestionError.
+        """
+        self.world.reset()
+        pod = None if like is None else pod_document(pending_copy(self.pod(like)))
+        if like is None:
+            expansion = Manifests(self.snapshot, self.seed).expand(objects)
+            pod = next(iter(expansion.pods), None)
+        return balance(self.world, most, pod)
+
+    def diff(self, other: Insight, names: tuple[str, str] = ("A", "B")) -> Difference:
+        """Return what changes from this cluster and scheduler to another one's: nodes, pods and the utilization.
+
+        Ask with two snapshots, or with two configurations for one. `names`: what the answer calls them.
+        """
+        self.world.reset()
+        other.world.reset()
+        return diff(self.world, other.world, names)
+
+    def capacity(
+        self,
+        *kinds: Iterable[Mapping[str, Any]],
+        ratio: Sequence[int] = (),
+        most: int | None = None,
+        preempt: bool = False,
+        labels: Sequence[str] = (),
+        shown: int = 20,
+        progress: Progress = silent,
+    ) -> Capacity:
+        """Return how many more pods fit. Each of `kinds` are the manifests (documents) of one kind of pods.
+
+        All pods of a kind's manifests are one copy of it; workloads count with one replica. `ratio`: the copies of each
+        kind in a set, by default one. `most`: the number of sets after which to stop. `preempt`: whether the pods may
+        evict others. `labels`: node labels to group by. `shown`: rows in tables. `progress` may raise Stopped; the
+        answer then has what is known so far. Raises QuestionError.
+        """
+        if ratio and len(ratio) != len(kinds):
+            raise QuestionError(
+                f"the ratio has {plural(len(ratio), 'number')} for {plural(len(kinds), 'kind')} of pods"
+            )
+        self.world.reset()
+        demands = []
+        for number, objects in enumerate(kinds):
+            documents = [one_replica(document) for document in flattened(objects)]
+            expansion = Manifests(self.snapshot, self.seed).expand(documents)
+            demands.append(demand_of(expansion, documents, ratio[number] if ratio else 1))
+        return capacity(self.world, demands, most=most, preempt=preempt, labels=labels, shown=shown, progress=progress)
 
     def pod(self, key: str) -> PodInfo:
         """Return a pod of the snapshot. Raises QuestionError if there is no such pod, or it has terminated."""

@@ -23,6 +23,7 @@ from bayplan.api.kinds import (
     LIMIT_RANGE,
     NAMESPACE,
     NODE,
+    PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
     POD,
     PRIORITY_CLASS,
@@ -101,6 +102,8 @@ class Manifests:
         if kind is POD:
             self._add_pod(created, expansion)
             return
+        if kind is PERSISTENT_VOLUME and not created["spec"].get("claimRef"):
+            created["status"] = {"phase": "Available"}  # as the volume controller does
         expansion.objects.append(created)
         workloads: dict[Kind, Callable[[Document, Expansion], None]] = {
             DEPLOYMENT: self._deployment,

@@ -24,6 +24,7 @@ from bayplan.plugins.dynamic_resources.plugin import DynamicResources
 from bayplan.plugins.volume_binding.plugin import VolumeBinding
 from bayplan.scheduling import Decision, Plan, Preemption, Refusal
 from bayplan.simulation.evictions import evict
+from bayplan.simulation.retries import Retries
 from bayplan.simulation.world import World
 from bayplan.simulation.writes import WouldWaitError, finished
 
@@ -71,10 +72,14 @@ class _Binding:
 
 @dataclass(slots=True)
 class Simulation:
-    """Schedules pods of a world. `evicted` is called with each victim after it is gone, and its preemptor."""
+    """Schedules pods of a world.
+
+    `evicted` is called with each victim after it is gone, and its preemptor. `preempt`: whether pods may preempt.
+    """
 
     world: World
     evicted: Callable[[PodInfo, Preemption], None] = lambda _victim, _preemption: None
+    preempt: bool = True
     _waiting: dict[str, _Binding] = field(init=False, default_factory=dict)
     """Pods that wait in Permit, by uid."""
 
@@ -87,15 +92,16 @@ class Simulation:
         `progress` is called with the number of pods decided.
         """
         world, results, tried = self.world, dict[str, Result](), dict[str, int]()
+        retries = Retries(world)
         keys = [pod.key for pod in pods]
         placed = -1
         while placed:
             placed, failures = 0, Failures(world)
             for key in keys:
                 pod = world.pending.get(key)
-                if pod is None or tried.get(key) == world.version:
+                if pod is None or tried.get(key) == world.version or not retries.helped(pod):
                     continue
-                known = failures.of(pod)
+                known, began = failures.of(pod), retries.now()
                 found = {key: replace(known, pod=pod)} if known is not None else self.decide(pod)
                 for other, result in found.items():
                     if result.fate is not Fate.PENDING or results.get(other, result).fate is not Fate.PENDING:
@@ -105,6 +111,9 @@ class Simulation:
                 if known is None and found[key].fate is Fate.PENDING:
                     failures.add(pod, found[key])
                 tried[key] = world.version
+                for other, result in found.items():
+                    if result.fate is Fate.PENDING:
+                        retries.failed(other, result.plugins, began)
                 progress(len(results))
             self._time_out(results)
         return results
@@ -123,7 +132,7 @@ class Simulation:
             if gate is not None:
                 return {pod.key: Result(pod, Fate.PENDING, message=gate[1], plugins=frozenset({gate[0]}), gated=True)}
             try:
-                plan = self.world.attempt(self.world.unit_of(pod))
+                plan = self.world.attempt(self.world.unit_of(pod), preempt=self.preempt)
             except PluginError as error:
                 return {pod.key: Result(pod, Fate.PENDING, message=str(error), plugins=frozenset({error.plugin}))}
             for preemption in plan.preemptions:

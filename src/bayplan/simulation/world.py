@@ -6,10 +6,10 @@ preemptors are placed, gangs are placed as a whole, claims are bound.
 
 from __future__ import annotations
 
-import gc
 import random
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from types import MappingProxyType
@@ -24,12 +24,16 @@ from bayplan.config import Catalog, ExtraPlugin, KubeSchedulerConfiguration, bui
 from bayplan.config.profiles import profile_of_all
 from bayplan.config.types import DEFAULT_SCHEDULER_NAME
 from bayplan.framework.calling import call
+from bayplan.framework.changes import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE, object_event
+from bayplan.framework.events import Action
 from bayplan.framework.profile import Point, Profile
 from bayplan.framework.status import PluginError
 from bayplan.queue.gates import run_pre_enqueue
+from bayplan.queue.in_flight import Happened
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.sort_keys import sort_key_of
 from bayplan.scheduling import Options, Plan, TakeMembers, Templates, Unit, attempt, unit_of
+from bayplan.simulation.collector import collector_paused
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.simulation.writes import StoreClient
 
@@ -50,6 +54,7 @@ class World:
         pending: the pods without a node that have a profile here, by `namespace/name`; gated ones included.
         problems: objects that could not be read, one line each. They are left out.
         version: increases with every change. Where it is the same, decisions are the same.
+        happened: the events since `move`, other than those of nodes, and those that `undo_to` leads to.
         rng: chooses among nodes with equal scores.
         client: writes objects until `reset`. Plugins have it only while a pod is bound.
     """
@@ -69,6 +74,10 @@ class World:
             profile = profile_of_all(DEFAULT_SCHEDULER_NAME, Catalog(plugins, gated_plugins))
             configuration = KubeSchedulerConfiguration(profiles=[profile])
         self.profiles: Mapping[str, Profile] = build_profiles(configuration, self.handle, plugins, gated_plugins)
+        self._without_preemption = {
+            name: replace(profile, plugins={**profile.plugins, Point.POST_FILTER: ()})
+            for name, profile in self.profiles.items()
+        }
         self.pending: dict[str, PodInfo] = {}
         self.problems: list[str] = []
         self.version = 0
@@ -78,7 +87,10 @@ class World:
         self._templates = {name: Templates(profile) for name, profile in self.profiles.items()}
         self._documents: Documents = MappingProxyType({})
         self._undo: list[Callable[[], object]] = []
+        self.happened: list[Happened] = []
         self._putting = False
+        self._unsorted: set[str] = set()
+        """Nodes to which pods were added, so that their order may depend on the past."""
         self.state.objects[RESOURCE_CLAIM].listen(self._claim_changed)
 
     # Contents
@@ -92,25 +104,21 @@ class World:
         self.reset()
         if now is not None:
             self.handle.time = now
-        enabled = gc.isenabled()
-        gc.disable()  # the collector would visit the growing cluster repeatedly
-        try:
+        with collector_paused():
             for kind in sorted({*documents, *self._documents}, key=_pods_last):
                 if kind in {NODE, POD} or kind in self.handle.watched:
                     self._move_kind(kind, self._documents.get(kind, _NONE), documents.get(kind, _NONE))
-        finally:
-            if enabled:
-                gc.enable()
         self._documents = documents
+        self._sort_pods()
 
     def _move_kind(self, kind: Kind, old: Mapping[str, bytes], new: Mapping[str, bytes]) -> None:
         if old is new:
             return
         for key in old.keys() - new.keys():
             self._put(kind, key, None)
-        for key, raw in new.items():
-            if old.get(key) is not raw:
-                self._put(kind, key, self._read(kind, key, raw))
+        for key in sorted(new):
+            if old.get(key) is not new[key]:
+                self._put(kind, key, self._read(kind, key, new[key]))
 
     def _read(self, kind: Kind, key: str, raw: bytes) -> Any:
         try:
@@ -149,8 +157,22 @@ class World:
         finally:
             self._putting = False
 
+    def _record(self, kind: Kind, old: Any, new: Any) -> None:
+        """Add an event about an object to `happened`, as the service reports it to the queue."""
+        if kind is POD:
+            was, now = old is not None and bool(old.node_name), new is not None and bool(new.node_name)
+            if now and not was:
+                self.happened.append(Happened(ASSIGNED_POD_ADD, None, new))
+            elif was and not now:
+                self.happened.append(Happened(ASSIGNED_POD_DELETE, old, None))
+        elif kind is not NODE:
+            action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE
+            self.happened.append(Happened(object_event(kind.kind, action), old, new))
+
     def _apply(self, kind: Kind, key: str, obj: Any) -> None:
         self.version += 1
+        if self._undo:
+            self._record(kind, self.state.objects[kind].known(key), obj)
         state, store = self.state, self.state.objects[kind]
         old = store.known(key)
         if kind is NODE:
@@ -175,6 +197,7 @@ class World:
             if obj.node_name:
                 state.set_pod(obj)
                 obj.release()
+                self._unsorted.add(obj.node_name)
             elif obj.scheduler_name in self.profiles:
                 self.pending[key] = self._pending_by_uid[obj.uid] = obj
                 state.nominations.add(obj)
@@ -211,9 +234,23 @@ class World:
         while len(self._undo) > mark:
             self._undo.pop()()
         if not self._undo:
+            self._sort_pods()
+            self.happened.clear()
             self.handle.events.clear()
             self.handle.activated.clear()
             self.handle.started.clear()
+
+    def _sort_pods(self) -> None:
+        """Order the pods of changed nodes by name: victims of a preemption with equal rank are chosen in this order."""
+        table = self.state.table
+        for name in self._unsorted:
+            row = table.row_of.get(name)
+            if row is not None:
+                pods = table.pods[row]
+                in_order = sorted(pods.items(), key=lambda item: item[1].key)
+                pods.clear()
+                pods.update(in_order)
+        self._unsorted.clear()
 
     def reset(self) -> None:
         """Undo all changes since `move`, and seed the random generator again."""
@@ -261,14 +298,16 @@ class World:
             return None
         return pod.scheduler_name, signature, pod.priority, pod.spec.preemptionPolicy
 
-    def attempt(self, unit: Unit, *, explain: bool = False) -> Plan:
+    def attempt(self, unit: Unit, *, explain: bool = False, preempt: bool = True) -> Plan:
         """Decide about a unit; nothing changes. `explain` keeps the scores by plugin. Extenders are not asked.
 
-        Mirrors the service's `AttemptDriver`: gated members of a gang are not attempted.
+        `preempt`: whether PostFilter plugins may make room. Mirrors the service's `AttemptDriver`: gated members of a
+        gang are not attempted.
         """
         name = unit.pod.scheduler_name
         options = Options(explain=explain, templates=None if explain else self._templates[name])
-        steps, reply = attempt(unit, self.profiles[name], self.state, self.rng, options), None
+        profile = self.profiles[name] if preempt else self._without_preemption[name]
+        steps, reply = attempt(unit, profile, self.state, self.rng, options), None
         try:
             while True:
                 request = steps.send(reply)

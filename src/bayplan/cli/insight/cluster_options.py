@@ -180,10 +180,11 @@ def cluster_options(command: Command) -> Command:
     return _with(_asking(command), (*_SOURCE, *_SCHEDULER, *_SHOWN))
 
 
-def comparing_options(config_help: str) -> Callable[[Command], Command]:
+def comparing_options(config_help: str, path_argument: str = "") -> Callable[[Command], Command]:
     """Add all shared options, with a `--config` that may be given twice: the second one is `Asked.other`.
 
-    If it is given once, it is the second one, and the first one is the default.
+    If it is given once, it is the second one, and the first one is the default. `path_argument`: an argument of the
+    command that may replace `--from`.
     """
     config = click.option(
         "--config",
@@ -193,7 +194,7 @@ def comparing_options(config_help: str) -> Callable[[Command], Command]:
         callback=lambda _context, _option, files: _two(files),
         help=config_help,
     )
-    return lambda command: _with(_asking(command), (*_SOURCE, config, *_SCHEDULER[1:], *_SHOWN))
+    return lambda command: _with(_asking(command, path_argument), (*_SOURCE, config, *_SCHEDULER[1:], *_SHOWN))
 
 
 def _two(files: tuple[str, ...]) -> tuple[str | None, ...]:
@@ -202,7 +203,7 @@ def _two(files: tuple[str, ...]) -> tuple[str | None, ...]:
     return files if len(files) == 2 else (None, *files)
 
 
-def _asking(command: Command) -> Command:
+def _asking(command: Command, path_argument: str = "") -> Command:
     @functools.wraps(command)
     def call(
         kubeconfig: str | None,
@@ -218,7 +219,10 @@ def _asking(command: Command) -> Command:
         **others: Any,
     ) -> Any:
         with errors_reported():
-            source = _source(kubeconfig, context, path)
+            given = others.get(path_argument)
+            if given is not None and path is not None:
+                raise click.UsageError(f"--from {path} and {given}: expected only one of them")
+            source = _source(kubeconfig, context, path if given is None else given)
             files = config if isinstance(config, tuple) else (config,)
             schedulers = [_scheduler(file, plugins) for file in files]
             labels = _selector(selector)

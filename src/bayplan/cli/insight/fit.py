@@ -41,7 +41,7 @@ def fit(asked: Asked, files: tuple[str, ...]) -> None:
 
 
 def documents_in(asked: Asked, files: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    """Yield the objects of manifests; those without a namespace are in that of `--namespace` or the context."""
+    """Read manifests; objects without a namespace are in that of `--namespace` or the context."""
     from bayplan.manifest_files import ManifestError
 
     if "-" in files and asked.source.path == "-":

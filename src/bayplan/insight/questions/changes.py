@@ -118,7 +118,7 @@ def _candidates(pod: PodInfo, blockers: Blockers, only: Sequence[int] | None) ->
     for position in list(by_kind.values())[:_NODES_TRIED]:
         node = blockers.nodes.info(position)
         options = [list(_fixes(pod, node, each)) for each in blockers.of(position)]
-        for fixes in itertools.islice(itertools.product(*options), _COMBINATIONS):
+        for fixes in sorted(itertools.product(*options), key=_size)[:_COMBINATIONS]:
             yield _change(pod, node, (*ungate, *fixes))
     for position in list(by_shape.values())[:_NODES_TRIED] if only is None else ():
         yield _new_node(pod, blockers.nodes.info(position), blockers.of(position), ungate)
@@ -136,6 +136,11 @@ class _Fix:
     node: Callable[[dict[str, Any]], object] | None = None
     delete: tuple[str, ...] = ()
     detail: str = ""
+
+
+def _size(fixes: Sequence[_Fix]) -> int:
+    """How much fixes change: the smallest ones are tried first."""
+    return len({fix.text for fix in fixes} - {""}) + len({key for fix in fixes for key in fix.delete})
 
 
 def _change(pod: PodInfo, node: NodeInfo | None, fixes: Sequence[_Fix]) -> Change:

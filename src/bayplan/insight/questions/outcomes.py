@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from bayplan.api.kinds import POD
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.answers import listed, plural
 from bayplan.insight.questions.documents import pending_copy
+from bayplan.insight.questions.utilization import Usage, utilization
 from bayplan.scheduling import Preemption
 from bayplan.simulation.carry_out import Fate, Result, Simulation
 from bayplan.simulation.world import World
@@ -53,11 +54,24 @@ class PodChange:
             "pod": self.pod,
             "before": self.before.state,
             "after": self.after.state,
-            "node_before": self.before.node,
+            "nodeBefore": self.before.node,
             "node": self.after.node,
-            "message_before": self.before.message,
+            "messageBefore": self.before.message,
             "message": self.after.message,
         }
+
+
+def settled(
+    world: World, observe: Callable[[World], object] = lambda _: None
+) -> tuple[dict[str, PodState], tuple[Usage, ...]]:
+    """Return the states of all pods after the pending ones have had their turn, and the utilization then.
+
+    `observe` is called with the world at that point. The world ends as it began.
+    """
+    with world.what_if():
+        states = settle(world)
+        observe(world)
+        return states, utilization(world)
 
 
 def settle(world: World) -> dict[str, PodState]:

@@ -73,6 +73,15 @@ def amounts(nodes: Nodes, resource: str) -> tuple[NDArray[np.int64], NDArray[np.
     return nodes.allocatable(resource), nodes.requested(resource)
 
 
+def free(world: World) -> dict[str, NDArray[np.int64]]:
+    """Return what is free of each resource, by position; nothing on rows without a node."""
+    nodes, found = world.state.nodes, {}
+    for resource in resources_of(world):
+        allocatable, requested = amounts(nodes, resource)
+        found[resource] = np.where(nodes.live, np.maximum(allocatable - requested, 0), 0)
+    return found
+
+
 def utilization(world: World, positions: Positions | None = None) -> tuple[Usage, ...]:
     """Return the usage of each resource on the nodes at some positions; by default, on all nodes."""
     nodes = world.state.nodes

@@ -14,8 +14,8 @@ from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM
 from bayplan.insight.answers import Answer
 from bayplan.insight.questions.edits import Changes, edited
 from bayplan.insight.questions.fit import bind_immediately
-from bayplan.insight.questions.outcomes import PodChange, PodState, changes_table, compare, settle, summary
-from bayplan.insight.questions.utilization import Usage, before_and_after, utilization
+from bayplan.insight.questions.outcomes import PodChange, changes_table, compare, settled, summary
+from bayplan.insight.questions.utilization import Usage, before_and_after
 from bayplan.insight.snapshot import Snapshot
 from bayplan.simulation.world import World
 
@@ -87,13 +87,3 @@ def what_if(
             world.move(snapshot.documents, now)
     steps = edit.steps if other is world else (*edit.steps, "use the other configuration")
     return WhatIf(steps, compare(before, after), usage_before, usage_after)
-
-
-def settled(
-    world: World, observe: Callable[[World], object] = lambda _: None
-) -> tuple[dict[str, PodState], tuple[Usage, ...]]:
-    """Return the states of all pods after the pending ones have had their turn, and the utilization then."""
-    with world.what_if():
-        states = settle(world)
-        observe(world)
-        return states, utilization(world)

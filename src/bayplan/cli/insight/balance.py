@@ -1,0 +1,38 @@
+"""`bayplan balance`: how evenly a cluster is used, and what still fits."""
+
+from __future__ import annotations
+
+import click
+
+from bayplan.cli.insight.answering import answer
+from bayplan.cli.insight.cluster_options import Asked, cluster_options
+from bayplan.cli.insight.explain import pod_key
+from bayplan.cli.insight.fit import documents_in
+from bayplan.cli.run_options import FilesOfKind
+
+
+@click.command()
+@click.option("--like", metavar="POD", help="A pod that the members of the largest gang are like.")
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    type=FilesOfKind("path", ""),
+    metavar="PATH",
+    help="A manifest; the members of the largest gang are like its first pod. - is standard input.",
+)
+@click.option("--most", type=click.IntRange(1), default=1000, show_default=True, help="The largest gang that is tried.")
+@cluster_options
+def balance(asked: Asked, like: str | None, files: tuple[str, ...], most: int) -> None:
+    """Show what is requested by resource, zone, pool and node, and what still fits.
+
+    Stranded is what is free on nodes that a typical pod does not fit on for another reason: cpu where no memory is
+    left. The typical pod has the median requests of the cluster's pods. The largest pods have the typical proportions,
+    or the most of one resource with typical requests for cpu and memory. They and the gang are tried by scheduling.
+    """
+    if like is not None and files:
+        raise click.UsageError("--like and --filename: expected one of them")
+    key = None if like is None else pod_key(asked, like)
+    documents = list(documents_in(asked, files)) if files else []
+    answer(asked, lambda insight: insight.balance(key, documents, most=most))

@@ -1,0 +1,194 @@
+"""The room that is left in a cluster: the largest pods that still fit, and how many of one kind fit at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median_low
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from bayplan.api.kinds import POD
+from bayplan.api.objects import encode
+from bayplan.api.requests import CPU, MEMORY, PODS
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.insight.answers import QuestionError
+from bayplan.insight.questions.documents import amount_text, is_daemon
+from bayplan.insight.questions.utilization import free, quantity_text, resources_of
+from bayplan.simulation.carry_out import Fate, Simulation
+from bayplan.simulation.world import World
+
+Requests = Mapping[str, int]
+"""Amounts by resource: millicores of cpu, base units of other resources."""
+
+_DEFAULTS = {CPU: 100, MEMORY: 128 * 2**20}
+"""What counts as typical where no pod requests the resource."""
+
+_NAME = "bayplan-probe"
+
+
+@dataclass(frozen=True, slots=True)
+class LargestPod:
+    """The largest pod of one mix that would be placed now, and its node; None if none would be.
+
+    `mix`: a resource, for the most of it with typical requests for cpu and memory; or `typical`, for the most in the
+    typical proportions.
+    """
+
+    mix: str
+    requests: Requests
+    node: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the pod as in docs/insight.md."""
+        return {"mix": self.mix, "requests": dict(self.requests), "node": self.node}
+
+
+@dataclass(frozen=True, slots=True)
+class LargestGang:
+    """How many copies of a pod would be placed now at the same time, and why not one more.
+
+    `pod`: what the members are like. `complete`: False if as many as were tried fit. `message`: the event's text for
+    the first copy that does not fit.
+    """
+
+    pod: str
+    members: int
+    nodes: int
+    complete: bool
+    message: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the gang as in docs/insight.md."""
+        return {
+            "pod": self.pod,
+            "members": self.members,
+            "nodes": self.nodes,
+            "complete": self.complete,
+            "message": self.message,
+        }
+
+
+def requests_text(requests: Requests) -> str:
+    """Return requests for people."""
+    return " and ".join(f"{quantity_text(name, amount)} {name}" for name, amount in requests.items())
+
+
+def typical(world: World, resource: str = "") -> dict[str, int]:
+    """Return the median requests for cpu and memory of the pods that are no daemons, or of those with a `resource`."""
+    pods = [pod for pod in world.state.objects[POD].values() if not is_daemon(pod)]
+    pods = [pod for pod in pods if pod.requested.get(resource)] or pods
+    found = {}
+    for name, default in _DEFAULTS.items():
+        known = [amount for pod in pods if (amount := pod.requested.get(name, 0))]
+        found[name] = median_low(known) if known else default
+    return found
+
+
+def largest_pods(world: World) -> tuple[LargestPod, ...]:
+    """Return the largest pods that fit: with the typical proportions, and with the most of each resource."""
+    usual = typical(world)
+    found = [_largest(world, "typical", {}, lambda left: _multiples(left, usual), _probe(world))]
+    for resource in resources_of(world):
+        if resource == PODS:
+            continue
+        others = {name: amount for name, amount in typical(world, resource).items() if name != resource}
+        like = _probe(world, "" if resource in _DEFAULTS else resource)
+        found.append(_largest(world, resource, others, lambda left, r=resource, o=others: _most(left, r, o), like))
+    return tuple(found)
+
+
+Free = Mapping[str, NDArray[np.int64]]
+"""What is free on each node, by resource."""
+
+
+def _multiples(left: Free, usual: Requests) -> list[Requests]:
+    """The candidates with the proportions of `usual`: one for each node, as large as the node allows."""
+    factors = np.min([left[name] / amount for name, amount in usual.items()], axis=0)
+    found = np.unique(factors[factors > 0])[::-1]
+    return [{name: int(amount * factor) for name, amount in usual.items()} for factor in found.tolist()]
+
+
+def _most(left: Free, resource: str, others: Requests) -> list[Requests]:
+    """The candidates with the most of one resource: one for each node that has room for the others."""
+    enough = np.all([left[name] >= amount for name, amount in others.items()], axis=0)
+    found = np.unique(left[resource][enough & (left[resource] > 0)])[::-1]
+    return [{resource: amount, **others} for amount in found.tolist()]
+
+
+def _largest(
+    world: World,
+    mix: str,
+    others: Requests,
+    candidates: Callable[[Free], Sequence[Requests]],
+    like: Mapping[str, Any],
+) -> LargestPod:
+    """Find the first candidate that the scheduler places. A smaller candidate fits wherever a larger one does."""
+    tried = [each for each in candidates(free(world)) if all(each.values())]
+    low, high, node = 0, len(tried), None
+    while low < high:
+        middle = (low + high) // 2
+        found = _node_for(world, like, tried[middle])
+        if found is None:
+            low = middle + 1
+        else:
+            high, node = middle, found
+    return LargestPod(mix, tried[high] if node is not None else others, node)
+
+
+def _node_for(world: World, like: Mapping[str, Any], requests: Requests) -> str | None:
+    """The node that a pod like another one, with these requests, would get without preemption."""
+    texts = {name: amount_text(name, amount) for name, amount in requests.items()}
+    limits = {name: text for name, text in texts.items() if "/" in name}
+    container = {"name": "main", "image": _NAME, "resources": {"requests": texts, "limits": limits}}
+    pod = PodInfo.from_raw(encode({**like, "spec": {**like["spec"], "containers": [container]}}))
+    plan = world.attempt(world.unit_of(pod))
+    return plan.placed[0].node if plan.placed else None
+
+
+def _probe(world: World, resource: str = "") -> dict[str, Any]:
+    """A pod without requests. With a `resource`, it has the tolerations of a pod that requests the resource."""
+    users = (pod for pod in world.state.objects[POD].values() if resource and pod.requested.get(resource))
+    user = next((pod for pod in users if not is_daemon(pod)), None)
+    tolerations = [] if user is None else msgspec.to_builtins(user.spec.tolerations or [])
+    name = "default-scheduler" if "default-scheduler" in world.profiles else next(iter(world.profiles))
+    spec = {"schedulerName": name, "preemptionPolicy": "Never", "tolerations": tolerations}
+    metadata = {"name": _NAME, "namespace": "default", "uid": _NAME}
+    return {"metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
+
+
+def largest_gang(world: World, most: int, pod: Mapping[str, Any] | None = None) -> LargestGang:
+    """Place copies of a pod, by default of one with typical requests, until one does not fit, or `most` fit.
+
+    `pod`: a document; its claims are shared by the copies. Copies don't preempt. Raises QuestionError if no profile
+    schedules the pod.
+    """
+    if pod is None:
+        requests = typical(world)
+        texts = {resource: amount_text(resource, amount) for resource, amount in requests.items()}
+        pod = _probe(world)
+        pod["spec"]["containers"] = [{"name": "main", "image": _NAME, "resources": {"requests": texts}}]
+        name = f"pods with {requests_text(requests)}"
+    else:
+        name = f"pods like {pod['metadata']['namespace']}/{pod['metadata']['name']}"
+    spec = {**pod["spec"], "preemptionPolicy": "Never"}
+    spec.pop("nodeName", None)
+    spec.pop("schedulingGroup", None)
+    if spec.get("schedulerName", "default-scheduler") not in world.profiles:
+        raise QuestionError(f"{name}: no scheduler here has the name {spec['schedulerName']!r}")
+    nodes: list[str] = []
+    with world.what_if():
+        simulation = Simulation(world)
+        for number in range(most):
+            metadata = {**pod["metadata"], "name": f"{_NAME}-{number}", "uid": f"{_NAME}-{number}"}
+            status = {**(pod.get("status") or {}), "phase": "Pending"}
+            copy = PodInfo.from_raw(encode({"metadata": metadata, "spec": spec, "status": status}))
+            world.change(POD, copy.key, copy)
+            result = simulation.decide(copy)[copy.key]
+            if result.fate is not Fate.PLACED or result.node is None:
+                return LargestGang(name, len(nodes), len(set(nodes)), complete=True, message=result.message)
+            nodes.append(result.node)
+    return LargestGang(name, len(nodes), len(set(nodes)), complete=False, message="")

@@ -1,0 +1,133 @@
+"""diff: two snapshots, and two schedulers on one."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from bayplan_documents import node, pod, workload
+from click.testing import CliRunner
+
+from bayplan.cli import main
+from bayplan.config import Catalog, KubeSchedulerConfiguration
+from bayplan.config.profiles import profile_of_all
+from bayplan.insight import Insight, Snapshot
+
+YESTERDAY = (
+    node("a1"),
+    node("a2"),
+    workload("ReplicaSet", "web", 2),
+    pod("web-0", "a1", owner=("ReplicaSet", "web")),
+    pod("web-1", "a2", owner=("ReplicaSet", "web")),
+    pod("big", cpu="6"),
+    pod("soon", cpu="500m"),
+)
+
+
+def today():
+    changed = node("a1", cpu="8", unschedulable=True, taints=[{"key": "gpu", "value": "yes", "effect": "NoSchedule"}])
+    changed["metadata"]["labels"]["disk"] = "ssd"
+    return (changed, node("b1", cpu="2"), pod("web-0", "a1", owner=("ReplicaSet", "web")), pod("big", cpu="6"))
+
+
+def compared(a, b):
+    return Insight(Snapshot.of(a)).diff(Insight(Snapshot.of(b)))
+
+
+def test_diff_returns_the_nodes_that_change():
+    answer = compared(YESTERDAY, today())
+
+    assert [(each.node, each.change, each.details) for each in answer.nodes] == [
+        (
+            "a1",
+            "changed",
+            (
+                "cordoned",
+                "cpu 4 -> 8",
+                "taint gpu:NoSchedule: none -> gpu=yes:NoSchedule",
+                "label disk: none -> ssd",
+            ),
+        ),
+        ("a2", "removed", ()),
+        ("b1", "added", ("2 cpu, 8Gi memory",)),
+    ]
+
+
+def test_diff_returns_the_pods_that_change_and_why():
+    pods = {each.pod: each for each in compared(YESTERDAY, today()).pods}
+
+    assert {key: change.states for key, change in pods.items()} == {
+        "default/web-1": ("placed", "absent"),
+        "default/big": ("pending", "pending"),
+        "default/soon": ("placed", "absent"),
+    }
+    assert "2 Insufficient cpu" in pods["default/big"].before.message
+    assert "1 Insufficient cpu, 1 node(s) were unschedulable" in pods["default/big"].after.message
+
+
+def test_diff_of_equal_snapshots_is_empty():
+    answer = compared(YESTERDAY, YESTERDAY)
+
+    assert (answer.nodes, answer.pods) == ((), ())
+    assert "no pod changes" in answer.text()
+
+
+def test_diff_of_configurations_returns_what_the_other_scheduler_does():
+    profile = profile_of_all("other-scheduler", Catalog(()))
+    snapshot = Snapshot.of(YESTERDAY)
+
+    answer = Insight(snapshot).diff(Insight(snapshot, KubeSchedulerConfiguration(profiles=[profile])))
+
+    assert {each.pod: each.states for each in answer.pods} == {
+        "default/soon": ("placed", "pending"),
+        "default/big": ("pending", "pending"),
+    }
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, ["diff", *map(str, arguments)])
+
+
+@pytest.fixture
+def files(tmp_path):
+    for name, objects in (("a", YESTERDAY), ("b", today())):
+        (tmp_path / f"{name}.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": objects}))
+    config = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    (tmp_path / "config.yaml").write_text(config)
+    return tmp_path
+
+
+def test_diff_command_compares_files(files):
+    a, b = files / "a.json", files / "b.json"
+
+    result = run(a, b, "--output", "json")
+
+    found = json.loads(result.stdout)
+    assert (found["a"], found["b"]) == (str(a), str(b))
+    assert [each["node"] for each in found["nodes"]] == ["a1", "a2", "b1"]
+    assert run(a, b, "--config", files / "config.yaml").exit_code == 0
+
+
+def test_diff_command_compares_a_file_with_the_cluster(files):
+    result = run(files / "a.json", "--from", files / "b.json", "--output", "json")
+
+    found = json.loads(result.stdout)
+    assert (found["b"], len(found["nodes"])) == (str(files / "b.json"), 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--from", "b.json"], "expected two snapshots, or configurations"),
+        (["a.json", "b.json", "--from", "a.json"], "expected only one of them"),
+        (["a.json", "nothing.json"], "nothing.json"),
+        (["--from", "a.json", *["--config", "config.yaml"] * 3], "expected at most two configurations, got 3"),
+    ],
+)
+def test_diff_command_rejects_bad_input(files, monkeypatch, arguments, message):
+    monkeypatch.chdir(files)
+
+    result = run(*arguments)
+
+    assert (result.exit_code, "Traceback" in result.output) == (2, False)
+    assert message in result.stderr

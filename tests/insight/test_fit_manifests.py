@@ -1,0 +1,201 @@
+"""The pods that manifests lead to, and whether they fit."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from bayplan.cli import main
+from bayplan.insight import Insight, QuestionError, Snapshot
+
+NODES = [
+    {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "pool": name}},
+        "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}},
+    }
+    for name in ("a", "b")
+]
+TEMPLATE = {
+    "metadata": {"labels": {"app": "web"}},
+    "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]},
+}
+SELECTOR = {"matchLabels": {"app": "web"}}
+
+
+def workload(api_version, kind, **spec):
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "web"}, "spec": spec}
+
+
+def job(**spec):
+    template = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}
+    return workload("batch/v1", "Job", template=template, **spec)
+
+
+def asked(*objects):
+    return Insight(Snapshot.of([*NODES, *objects]))
+
+
+DEPLOYMENT = workload("apps/v1", "Deployment", replicas=3, selector=SELECTOR, template=TEMPLATE)
+REPLICAS = {"replicas": 2, "selector": SELECTOR, "template": TEMPLATE}
+CRON_JOB = workload("batch/v1", "CronJob", schedule="* * * * *", jobTemplate={"spec": job()["spec"]})
+PODS = {
+    "pod": ({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": TEMPLATE["spec"]}, 1),
+    "deployment": (DEPLOYMENT, 3),
+    "replica set": (workload("apps/v1", "ReplicaSet", **REPLICAS), 2),
+    "stateful set": (workload("apps/v1", "StatefulSet", serviceName="web", **REPLICAS), 2),
+    "daemon set": (workload("apps/v1", "DaemonSet", selector=SELECTOR, template=TEMPLATE), 2),
+    "job": (job(parallelism=5, completions=3), 3),
+    "job without numbers": (job(), 1),
+    "suspended job": (job(parallelism=5, suspend=True), 0),
+    "indexed job": (job(parallelism=2, completions=2, completionMode="Indexed"), 2),
+    "cron job": (CRON_JOB, 1),
+    "list": ({"apiVersion": "v1", "kind": "List", "items": [DEPLOYMENT]}, 3),
+    "no pods": ({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"ports": []}}, 0),
+}
+
+
+@pytest.mark.parametrize(("document", "number"), PODS.values(), ids=PODS)
+def test_manifest_leads_to_pods(document, number):
+    if document["kind"] == "Service":
+        document["spec"]["ports"] = [{"port": 80}]
+    answer = asked().fit([document])
+    assert [each.outcome for each in answer.pods] == ["placed"] * number
+    assert answer.fits
+    assert all(each.pod.startswith("default/web") for each in answer.pods)
+    assert asked().fit([document]) == answer, "names are repeatable"
+
+
+def test_daemon_pods_go_to_their_nodes():
+    template = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "nodeSelector": {"pool": "b"}}}
+    answer = asked().fit([workload("apps/v1", "DaemonSet", selector=SELECTOR, template=template)])
+    assert [each.node for each in answer.pods] == ["b"]
+
+
+def test_priority_comes_from_the_class():
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 7}
+    full = {**TEMPLATE["spec"], "containers": [{**TEMPLATE["spec"]["containers"][0]}], "nodeName": "a"}
+    full["containers"][0]["resources"] = {"requests": {"cpu": "4"}}
+    bound = [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"full-{name}"}, "spec": {**full, "nodeName": name}}
+        for name in ("a", "b")
+    ]
+    spec = {**TEMPLATE["spec"], "priorityClassName": "high"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": spec}
+    (answer,) = asked(high, *bound).fit([pod]).pods
+    assert (answer.outcome, len(answer.victims)) == ("preempts", 1)
+    assert answer.message.startswith("0/2 nodes are available: 2 Insufficient cpu.")
+
+
+def test_claims_of_templates_and_ephemeral_volumes_are_created():
+    late = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "late"},
+        "provisioner": "csi.example.com",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
+    at_once = {**late, "metadata": {"name": "at-once"}, "volumeBindingMode": "Immediate"}
+    sizes = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    scratch = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {**sizes, "storageClassName": "late"}}}}
+    template = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "volumes": [scratch]}}
+    claims = [{"metadata": {"name": "data"}, "spec": {**sizes, "storageClassName": "at-once"}}]
+    document = workload(
+        "apps/v1",
+        "StatefulSet",
+        serviceName="web",
+        **{**REPLICAS, "template": template, "volumeClaimTemplates": claims},
+    )
+    assert asked(late, at_once).fit([document]).fits
+
+
+BAD = {
+    "invalid object": (
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "Web"}, "spec": TEMPLATE["spec"]},
+        r'object 1 \(Pod Web\): Pod "Web" is invalid: metadata\.name: Invalid value',
+    ),
+    "unknown class": (
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "web"},
+            "spec": {**TEMPLATE["spec"], "priorityClassName": "x"},
+        },
+        r"object 1 \(Pod web\): .*no PriorityClass with name x was found",
+    ),
+    "existing pod": (
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "old"}, "spec": TEMPLATE["spec"]},
+        "pod default/old exists already",
+    ),
+}
+
+
+@pytest.mark.parametrize(("document", "problem"), BAD.values(), ids=BAD)
+def test_bad_manifest_is_reported(document, problem):
+    old = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "old"}, "spec": {**TEMPLATE["spec"]}}
+    with pytest.raises(QuestionError, match=problem):
+        asked(old).fit([document])
+
+
+# The command line
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cluster.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": NODES}))
+    (tmp_path / "web.json").write_text(json.dumps(DEPLOYMENT))
+    large = {**DEPLOYMENT, "spec": {**DEPLOYMENT["spec"], "replicas": 9}}
+    (tmp_path / "large.json").write_text(json.dumps(large))
+    (tmp_path / "broken.yaml").write_text("kind: [")
+    return tmp_path
+
+
+def called(*arguments, stdin=None):
+    result = CliRunner().invoke(main, [*arguments, "--from", "cluster.json"], input=stdin)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
+    return result
+
+
+def test_fit_exits_with_0_or_1(folder):
+    fits = called("fit", "-f", "web.json", "-o", "json")
+    answer = json.loads(fits.stdout)
+    assert (fits.exit_code, answer["fits"], [each["outcome"] for each in answer["pods"]]) == (0, True, ["placed"] * 3)
+    assert answer["pods"][0].keys() == {"pod", "outcome", "node", "victims", "message"}
+    some = called("fit", "-f", "large.json", "-o", "json")
+    outcomes = [each["outcome"] for each in json.loads(some.stdout)["pods"]]
+    assert (some.exit_code, outcomes) == (1, ["placed"] * 8 + ["pending"])
+
+
+def test_fit_reads_standard_input_and_uses_the_namespace(folder):
+    result = called("fit", "-f", "-", "-n", "shop", "-o", "json", stdin=json.dumps(DEPLOYMENT))
+    assert {each["pod"].partition("/")[0] for each in json.loads(result.stdout)["pods"]} == {"shop"}
+
+
+MISTAKES = {
+    "no such pod": (["explain", "x"], "there is no pod default/x"),
+    "no such workload": (["explain", "deployment/x"], "there is no deployment default/x with pods"),
+    "no workload": (["explain", "service/x"], "expected a pod, or one of deployment"),
+    "nothing": (["explain"], "expected a pod, a workload such as deployment/web, or --all-pending"),
+    "no such manifest": (["fit", "-f", "x.yaml"], "x.yaml: No such file or directory"),
+    "broken manifest": (["fit", "-f", "broken.yaml"], "broken.yaml, document 1 (line 1): not valid YAML"),
+    "workload for a pod": (["why-not", "deployment/x", "a"], "expected a pod, as in web-0 or pod/web-0"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES.values(), ids=MISTAKES)
+def test_mistake_ends_with_status_2_and_one_message(folder, arguments, message):
+    result = called(*arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize("output", ["table", "wide", "html"])
+def test_every_output_names_the_nodes(folder, output):
+    result = called("fit", "-f", "web.json", "-o", output)
+    assert result.exit_code == 0
+    assert "3 of 3 pods would be placed" in result.stdout

@@ -1,0 +1,32 @@
+"""docs/insight.md shows the answers that the commands really give, names all commands, and documents their JSON."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from test_questions import CASES, sections
+
+from bayplan.cli import COMMANDS
+
+PAGE = Path(__file__).parents[2] / "docs/insight.md"
+EXAMPLE = re.compile(r"\(\.\./tests/insight/questions/([\w.-]+\.txt)\)\)\n\n```console\n(.*?)```", re.DOTALL)
+EXAMPLES = EXAMPLE.findall(PAGE.read_text())
+
+
+@pytest.mark.parametrize(("case", "shown"), EXAMPLES, ids=[case for case, _ in EXAMPLES])
+def test_example_is_the_answer_of_its_case(case, shown):
+    _, parts = sections((CASES[0].parent / case).read_text())
+
+    assert shown in [f"{title}\n{content.rstrip()}\n" for title, content in parts if title.startswith("$ ")]
+
+
+def test_page_has_examples():
+    assert len(EXAMPLES) >= 10
+
+
+def test_page_names_all_questions():
+    questions = {name for name, (module, _) in COMMANDS.items() if module.startswith("insight.")}
+
+    assert questions <= set(re.findall(r"bayplan ([\w-]+)", PAGE.read_text()))
