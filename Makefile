@@ -14,7 +14,7 @@ FAMILIES := resources node-affinity taints ports-images inter-pod-affinity topol
 # One process per CPU, but at most four, because some tests measure time.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: help install demo test test-apiserver soak lint format conformance perf examples svg clean rebuild
+.PHONY: help install demo test test-apiserver soak lint format conformance perf examples svg dist clean rebuild
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 25
@@ -72,6 +72,9 @@ examples: install ## Run the tests of the examples
 
 svg: install ## Create docs/demo.svg, the picture in the README, from a demo
 	$(BIN)/bayplan demo --save-svg docs/demo.svg
+
+dist: install ## Build the wheel and the source archive in dist/
+	$(BIN)/python -m build --no-isolation
 
 clean: ## Remove .venv and all caches
 	rm -rf $(VENV) .venv-ci .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

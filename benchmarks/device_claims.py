@@ -15,9 +15,9 @@ import random
 import statistics
 import time
 
+from bayplan.cli.heap import keep_heap
 from bayplan.framework.runner import run_reserve
 from bayplan.scheduling import Templates, decide
-from bayplan.service.heap import keep_heap
 from bayplan.testing import make_cluster, make_node, make_pod
 
 DRIVER = "gpu.example.com"

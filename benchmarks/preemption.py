@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from statistics import median
 
 from bayplan import PodInfo
+from bayplan.cli.heap import keep_heap
 from bayplan.cluster.state import ClusterState
 from bayplan.config import KubeSchedulerConfiguration, build_profile, parse_configuration
 from bayplan.scheduling import Decision, decide
-from bayplan.service.heap import keep_heap
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing import make_node, make_pod
 

@@ -17,10 +17,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bayplan import PodInfo
+from bayplan.cli.heap import keep_heap
 from bayplan.cluster.state import ClusterState
 from bayplan.config import build_profile, parse_configuration
 from bayplan.scheduling import decide
-from bayplan.service.heap import keep_heap
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing import make_node, make_pod
 

@@ -57,6 +57,8 @@ _MESSAGE = re.compile(r"^message (\w+) \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 _DESCRIBED = re.compile(r"^func schema_k8sio_api_(\w+)\(", re.MULTILINE)
 _PROPERTY = re.compile(r'^\t{5}"([^"]+)": \{$', re.MULTILINE)
 _ENUM = re.compile(r"Enum: +\[\]interface\{\}\{(.*)\}")
+_MEANINGS = re.compile(r'Description: +(".*\\n\\nPossible enum values:.*"),$', re.MULTILINE)
+_MEANING = re.compile(r'^ - `("[^`]*")`(?: (.*))?$', re.MULTILINE)
 _NUMBER = re.compile(r"^  \w.* (\w+) = (\d+);", re.MULTILINE)
 
 
@@ -88,8 +90,8 @@ class Package:
         }
 
 
-def read_enums(tree: Path) -> dict[tuple[str, str], tuple[str, ...]]:
-    """The possible values of fields: by type, named as in the table, and by JSON name."""
+def read_enums(tree: Path) -> dict[tuple[str, str], dict[str, str]]:
+    """The possible values of fields with their meanings: by type, named as in the table, and by JSON name."""
     text = (tree / "pkg/generated/openapi/zz_generated.openapi.go").read_text(encoding="utf-8")
     _, *functions = _DESCRIBED.split(text)
     found = {}
@@ -98,7 +100,10 @@ def read_enums(tree: Path) -> dict[tuple[str, str], tuple[str, ...]]:
         _, *properties = _PROPERTY.split(body)
         for field, schema in zip(properties[::2], properties[1::2], strict=True):
             if match := _ENUM.search(schema):
-                found[f"{group}_{version}.{kind}", field] = tuple(json.loads(f"[{match[1]}]"))
+                found[f"{group}_{version}.{kind}", field] = dict.fromkeys(json.loads(f"[{match[1]}]"), "")
+                if described := _MEANINGS.search(schema):
+                    meanings = _MEANING.findall(json.loads(described[1]).partition("Possible enum values:")[2])
+                    found[f"{group}_{version}.{kind}", field] |= {json.loads(value): text for value, text in meanings}
     return found
 
 
@@ -144,7 +149,7 @@ class Table:
             if json_name:
                 required = json_name in schema.get("required", ())
                 described = {**properties[json_name], "required": required, "default": default}
-                described["enum"] = self._enums.get((key, json_name), ())
+                described["enum"] = self._enums.get((key, json_name), {})
                 fields[json_name] = self._field(package, go, options, described, number)
             else:
                 embedded = self._add(package, go, schema)

@@ -9,9 +9,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from bayplan.api.kinds import NODE, POD
@@ -51,6 +53,16 @@ async def test_a_signal_stops_it_cleanly(number):
         output, errors = process.communicate(timeout=5)
     assert (process.returncode, output, errors) == (0, "", "")
     assert not kubeconfig.exists()
+
+
+def test_it_answers_to_accepted_host_names():
+    with serving("--nodes", "1", "--accept-hosts", r"\.svc$") as (_, kubeconfig, _):
+        address = yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"].removeprefix("http://")
+        for host, status in ((address, 200), ("api.default.svc", 200), ("evil.example", 403)):
+            connection = HTTPConnection(address)
+            connection.request("GET", "/version", headers={"Host": host})
+            assert connection.getresponse().status == status
+            connection.close()
 
 
 async def test_options_for_nodes_objects_port_and_kubeconfig(tmp_path: Path):

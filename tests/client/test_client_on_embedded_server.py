@@ -6,11 +6,11 @@ import asyncio
 import random
 
 import pytest
+from tests.support.proxy import FaultProxy
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.client import ApiError, Backoff, HttpClient, Reflector
 from bayplan.devcluster.apiserver.server import ApiServer
-from bayplan.testing.proxy import FaultProxy
 
 POD_P = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
 QUICK = Backoff(0.005, 0.02)

@@ -14,6 +14,7 @@ from bayplan.api.objects import UndecodableObject
 from bayplan.client import ApiError, ClusterAccess, HttpClient, PatchType, TransportError
 from bayplan.client.errors import MalformedResponseError
 
+SUCCESS = {"kind": "Status", "apiVersion": "v1", "status": "Success", "code": 201}
 POD_P = {"metadata": {"name": "p", "namespace": "n", "resourceVersion": "5"}, "spec": {"containers": []}}
 PATH_P = "/api/v1/namespaces/n/pods/p"
 
@@ -144,13 +145,23 @@ VERBS = [
 
 @pytest.mark.parametrize(("call", "method", "path", "content_type", "body"), VERBS)
 async def test_verb_sends_its_request(server, client, call, method, path, content_type, body):
-    server.respond(POD_P)
+    server.respond(SUCCESS if path.endswith("/binding") else POD_P)
     await call(client)
     [(sent_method, sent_path, headers, sent)] = server.requests
     assert (sent_method, sent_path, headers.get("Content-Type")) == (method, path, content_type)
     assert (msgspec.json.decode(sent) if sent else None) == body
     assert headers["User-Agent"].startswith("bayplan/")
     assert headers["Accept"] == "application/json"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [{}, POD_P, {"kind": "Status", "status": "Failure"}, {"kind": "Binding", "status": "Success"}, {"kind": 7}, []],
+)
+async def test_reply_to_a_binding_must_report_success(server, client, reply):
+    server.respond(reply)
+    with pytest.raises(TransportError, match=r"POST .*/binding: the response is no Status"):
+        await client.bind("n", "p", "x")
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "a?b", "a b", "a%2fb"])
@@ -337,7 +348,7 @@ async def test_request_times_out(server, sleeps):
 )
 async def test_declined_request_is_retried_after_retry_after(server, client, sleeps, status, header, call, waits):
     server.respond({}, status=status, headers={"Retry-After": header} if header else None)
-    server.respond(POD_P)
+    server.respond(SUCCESS if waits == [2.0] else POD_P)
     if waits is None:
         with pytest.raises(ApiError) as caught:
             await call(client)
@@ -402,7 +413,7 @@ UNAUTHORIZED = {"code": 401, "reason": "Unauthorized", "message": "Unauthorized"
 
 async def test_unauthorized_request_is_retried_with_new_credentials(server):
     server.respond(UNAUTHORIZED, status=401)
-    server.respond(POD_P)
+    server.respond(SUCCESS)
     access = ClusterAccess(
         server=server.url, credentials=Renewable("old", "new"), headers=(("Impersonate-User", "joe"),)
     )

@@ -7,10 +7,10 @@ import ssl
 import pytest
 import yaml
 from aiohttp import web
+from tests.support.certificates import Authority
 
 from bayplan.api.kinds import POD
 from bayplan.client import ApiError, ConfigError, HttpClient, TransportError, connect, load_kubeconfig
-from bayplan.testing.certificates import Authority
 
 AUTHORITY = Authority()
 CLIENT = AUTHORITY.client("me", "system:masters")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bayplan.api.quantity import InvalidQuantity
+from bayplan.cluster import node_table
 from bayplan.cluster.columns import CodedColumn
 from bayplan.cluster.node_table import NO_PRIORITY, NodeTable
 from bayplan.cluster.nodes import Nodes, PodChanges
@@ -14,8 +15,9 @@ GPU = "example.com/gpu"
 
 
 @pytest.fixture
-def table():
-    table = NodeTable(capacity=2)
+def table(monkeypatch):
+    monkeypatch.setattr(node_table, "INITIAL_CAPACITY", 2)
+    table = NodeTable()
     for name in ("a", "b", "c"):
         table.set_node(make_node(name, labels={"zone": name}))
     return table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 import sys
 
 import msgspec
@@ -111,7 +112,6 @@ def test_a_module(tmp_path, monkeypatch):
             id="an import",
         ),
         pytest.param("raise SystemExit(3)\n", "line 1: SystemExit: 3", id="exits"),
-        pytest.param("raise KeyboardInterrupt\n", "line 1: KeyboardInterrupt", id="interrupts"),
         pytest.param("import asyncio\nraise asyncio.CancelledError\n", "line 2: CancelledError", id="cancels"),
         pytest.param(
             "from bayplan import filter_plugin\n\n@filter_plugin\ndef f(pod):\n    pass\n",
@@ -164,6 +164,19 @@ def test_invalid_files_are_rejected(tmp_path, text, message):
     assert message in str(error.value)
 
 
+def test_keyboard_interrupt_of_a_file_counts_as_ctrl_c(tmp_path):
+    path = write(tmp_path, "raise KeyboardInterrupt\n")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            load_plugins([path])
+        signal.signal(signal.SIGINT, lambda *_: None)
+        with pytest.raises(PluginLoadError, match="line 1: KeyboardInterrupt"):
+            load_plugins([path])
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
@@ -197,7 +210,7 @@ def site(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["tier", "Namespaces"])
 def test_an_installed_plugin_is_loaded_by_name(site, name):
     install(site, f"{name} = some_policies:{name}", POLICY)
-    assert list(installed_plugins()) == [name]
+    assert name in installed_plugins()
     assert "some_policies" not in sys.modules
     assert load_plugins([name])[0].name == name
 
@@ -224,7 +237,7 @@ def test_invalid_installed_plugins_are_rejected(site, entry_point, message):
 
 def test_the_error_lists_installed_plugins(site):
     install(site, "tier = some_policies:tier", POLICY)
-    with pytest.raises(PluginLoadError, match=r"no such module; .*; installed plugins are tier$"):
+    with pytest.raises(PluginLoadError, match=r"no such module; .*; installed plugins are .*\btier\b"):
         load_plugins(["teir"])
 
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
+from tests.support.control_plane import ASSETS, ControlPlane
 
 from bayplan.api.kinds import CONFIG_MAP, DEPLOYMENT, JOB, NAMESPACE, NODE, POD, REPLICA_SET
 from bayplan.client import ApiError, HttpClient, PatchType, load_kubeconfig
@@ -21,7 +22,6 @@ from bayplan.devcluster.controllers.manager import ALL, ControllerManager
 from bayplan.devcluster.controllers.node_lifecycle import NOT_READY, is_tainted
 from bayplan.devcluster.kubelet import KubeletDelays, Kubelets, make_nodes
 from bayplan.devcluster.kubelet_nodes import is_healthy
-from bayplan.testing.control_plane import ASSETS, ControlPlane
 
 # Over TLS, the connection of a cancelled request closes later, maybe after the end of the test's event loop. Such
 # connections are collected at the end of each test, and their warnings are ignored.

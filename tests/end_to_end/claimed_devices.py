@@ -55,7 +55,7 @@ class Devices:
         """Deletes what an earlier test left on a shared server."""
         for kind in (RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE, DEVICE_CLASS):
             await self._cluster.client.request("DELETE", kind.path("default" if kind.namespaced else None))
-        await self._cluster.witness.until(lambda: not self.all)
+        await self._cluster.observer.until(lambda: not self.all)
         self.users_seen.clear()
 
 

@@ -17,6 +17,7 @@ from uuid import uuid4
 import pytest
 from audit import AuditLog
 from shipped import ACCOUNT, SUBJECT, deploy, token, until_allowed
+from tests.support.control_plane import ControlPlane
 from workloads import HOSTNAME, NAME, amounts
 
 from bayplan.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, EVENT, LEASE, NODE, POD, Kind
@@ -29,9 +30,7 @@ from bayplan.devcluster.controllers.controller import Controller
 from bayplan.devcluster.controllers.informers import Informers
 from bayplan.devcluster.controllers.manager import ALL, WORKLOADS, ControllerManager
 from bayplan.devcluster.kubelet import Kubelets
-from bayplan.testing.control_plane import ControlPlane
-from bayplan.testing.invariants import condition_of
-from bayplan.testing.witness import Witness
+from bayplan.testing.observer import Observer, condition_of
 
 ABRUPT = [
     pytest.mark.usefixtures("_unclosed_connections"),
@@ -43,13 +42,13 @@ ADMIN_TOKEN = "admins-token"
 
 
 class Cluster(ABC):
-    """A cluster. `client` and `witness` connect to the server directly, as an administrator.
+    """A cluster. `client` and `observer` connect to the server directly, as an administrator.
 
     `scheduler_kubeconfig` is for the account in the shipped manifests.
     """
 
     client: HttpClient
-    witness: Witness
+    observer: Observer
     scheduler_kubeconfig: Path
 
     def __init__(self) -> None:
@@ -74,13 +73,13 @@ class Cluster(ABC):
         return load_kubeconfig(self.scheduler_kubeconfig)
 
     async def create(self, *pods: Mapping[str, Any]) -> None:
-        """Create pods in this order, and wait until the witness has seen them."""
+        """Create pods in this order, and wait until the observer has seen them."""
         for one in pods:
             await self.client.create(POD, one)
         await self._seen(pods)
 
     async def create_fast(self, pods: Sequence[Mapping[str, Any]]) -> None:
-        """Create many pods in any order, and wait until the witness has seen them."""
+        """Create many pods in any order, and wait until the observer has seen them."""
         gate = asyncio.Semaphore(20)
 
         async def create(one: Mapping[str, Any]) -> None:
@@ -105,9 +104,9 @@ class Cluster(ABC):
             await until_allowed(self.client, verb, resource)
 
     async def delete(self, name: str) -> None:
-        """Delete a pod immediately, and wait until the witness has seen it."""
+        """Delete a pod immediately, and wait until the observer has seen it."""
         await self.client.delete(POD, name, "default", grace_period_seconds=0)
-        await self.witness.until(lambda: f"default/{name}" not in self.witness.pods)
+        await self.observer.until(lambda: f"default/{name}" not in self.observer.pods)
 
     async def add_nodes(self, count: int, cpu: str = "4", **others: str) -> list[str]:
         """Add node-0 to node-(count-1)."""
@@ -130,14 +129,14 @@ class Cluster(ABC):
         room = amounts(cpu, **more)
         status = {"capacity": room, "allocatable": room}
         await self.client.create(NODE, {"metadata": metadata, "spec": {"taints": list(taints)}, "status": status})
-        await self.witness.until(lambda: self._is_ready(name, len(list(taints))))
+        await self.observer.until(lambda: self._is_ready(name, len(list(taints))))
 
     async def _seen(self, pods: Iterable[Mapping[str, Any]]) -> None:
         keys = {f"default/{one['metadata']['name']}" for one in pods}
-        await self.witness.until(lambda: keys <= self.witness.pods.keys())
+        await self.observer.until(lambda: keys <= self.observer.pods.keys())
 
     def _is_ready(self, name: str, taints: int) -> bool:
-        node = self.witness.nodes.get(name)
+        node = self.observer.nodes.get(name)
         ready = node and condition_of(node, "Ready")
         return bool(ready) and ready["status"] == "True" and len(node["spec"].get("taints") or ()) == taints
 
@@ -300,11 +299,11 @@ def permission_for(attributes: Attributes) -> str:
 
 @asynccontextmanager
 async def _alive(cluster: Cluster, controllers: Sequence[type[Controller]]) -> AsyncIterator[None]:
-    """Run controllers, the kubelets of all nodes, and a witness."""
+    """Run controllers, the kubelets of all nodes, and a observer."""
     clock, informers = RunningClock(), Informers(cluster.client)
     kubelets = Kubelets(cluster.client, clock, informers=informers, adopt=True)
     manager = ControllerManager(cluster.client, clock, controllers, informers=informers)
-    async with Witness(cluster.client) as cluster.witness, _running(kubelets, manager, informers):
+    async with Observer(cluster.client) as cluster.observer, _running(kubelets, manager, informers):
         yield
 
 

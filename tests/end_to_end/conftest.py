@@ -9,11 +9,11 @@ import pytest
 from audit import AuditLog
 from clusters import embedded, real
 from shipped import NAMESPACE, deploy
+from tests.support.control_plane import ASSETS, ControlPlane
+from tests.support.proxy import FaultProxy
 from workloads import NAME
 
 from bayplan.client import HttpClient, load_kubeconfig
-from bayplan.testing.control_plane import ASSETS, ControlPlane
-from bayplan.testing.proxy import FaultProxy
 
 # A cancelled request over TLS closes its connection later, possibly after the test's event loop has ended. Such
 # connections are collected at the end of each test, and their warnings are ignored.

@@ -183,11 +183,11 @@ def permission_of(single: Rule) -> str:
 GRANTED: Mapping[str, Rule] = {permission_of(single): single for rules in bound_roles().values() for single in rules}
 
 
-async def revoke(cluster: Embedded, permission: str) -> None:
-    """Removes a permission from all roles that grant it."""
+async def revoke(cluster: Embedded, *permissions: str) -> None:
+    """Removes permissions from all roles that grant them. A second call gives back what the first one removed."""
     for (kind, name), rules in bound_roles().items():
         remaining: list[dict[str, Any]] = [
-            single.as_resource_rule() for single in rules if permission_of(single) != permission
+            single.as_resource_rule() for single in rules if permission_of(single) not in permissions
         ]
         if len(remaining) < len(rules):
             await cluster.client.patch(kind, name, {"rules": remaining}, NAMESPACE if kind is ROLE else None)

@@ -87,7 +87,7 @@ async def preempt(cluster: Embedded, done: Done) -> None:
     await cluster.add_nodes(1, cpu="1")
     async with scheduler(cluster):
         await cluster.create(pod("low", cpu="800m"))
-        await cluster.witness.until(lambda: cluster.witness.node_of("default/low"))
+        await cluster.observer.until(lambda: cluster.observer.node_of("default/low"))
         await cluster.create(pod("vip", cpu="800m", priorityClassName="high"))
         await done()
 

@@ -7,9 +7,8 @@ import signal
 
 import pytest
 from running import bayplan_run
+from tests.support.invariants import check_invariants
 from workloads import NAME, pod
-
-from bayplan.testing.invariants import check_invariants
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
@@ -18,10 +17,10 @@ async def test_signal_dumps_cache_and_queue(form, cluster):
     arguments = ("--kubeconfig", cluster.scheduler_kubeconfig, f"--logging-format={form}")
     async with bayplan_run(*arguments) as run:
         await cluster.create(pod("small", "500m"), pod("big", "2"))
-        await cluster.witness.until(lambda: cluster.witness.node_of("default/small") == "a")
-        await cluster.witness.until(lambda: cluster.witness.events_of("default/big", "FailedScheduling"))
+        await cluster.observer.until(lambda: cluster.observer.node_of("default/small") == "a")
+        await cluster.observer.until(lambda: cluster.observer.events_of("default/big", "FailedScheduling"))
         run.signal(signal.SIGUSR2)
-        await cluster.witness.until(
+        await cluster.observer.until(
             lambda: run.logged("comparison: 1 nodes and 2 pods of the API server: 0 differences")
         )
         lines = [json.loads(line)["msg"] if form == "json" else line.partition(" I ")[2] for line in run.lines]
@@ -34,9 +33,9 @@ async def test_signal_dumps_cache_and_queue(form, cluster):
                 {"name": "big", "namespace": "default"}
             ]
         await cluster.create(pod("after"))
-        await cluster.witness.until(lambda: cluster.witness.node_of("default/after") == "a")
+        await cluster.observer.until(lambda: cluster.observer.node_of("default/after") == "a")
         for _ in range(3):
             run.signal(signal.SIGUSR2)
         run.signal(signal.SIGTERM)
         assert await run.ended() == 0
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)

@@ -8,13 +8,13 @@ import random
 import pytest
 from clusters import ABRUPT
 from running import running_scheduler
+from tests.support.invariants import check_invariants, waiting_or_bound
 from workloads import NAME, pod
 
 from bayplan.api.kinds import NODE
 from bayplan.api.quantity import NANO, parse
 from bayplan.api.requests import CPU
 from bayplan.client import ApiError
-from bayplan.testing.invariants import check_invariants, waiting_or_bound
 
 pytestmark = ABRUPT
 
@@ -52,28 +52,28 @@ class Chaos:
         await self.rng.choices(actions, weights=[8, 3, 1, 1, 1, 3, 2, 1])[0]()
 
     async def create(self):
-        if len(self._cluster.witness.pods) > MAX_PODS:
+        if len(self._cluster.observer.pods) > MAX_PODS:
             return await self.delete()
         some = [self._pod() for _ in range(self.rng.randint(1, 8))]
         return await self._cluster.create_fast(some)
 
     async def delete(self):
-        if keys := sorted(self._cluster.witness.pods):
+        if keys := sorted(self._cluster.observer.pods):
             await self._cluster.delete(self.rng.choice(keys).removeprefix("default/"))
 
     async def resize(self):
-        name = self.rng.choice(sorted(self._cluster.witness.nodes))
+        name = self.rng.choice(sorted(self._cluster.observer.nodes))
         room = {"cpu": str(self.rng.randint(2, 5))}
         await self._cluster.client.patch(NODE, name, {"status": {"allocatable": room}}, subresource="status")
 
     async def cordon(self):
-        name = self.rng.choice(sorted(self._cluster.witness.nodes))
-        on = bool(self._cluster.witness.nodes[name]["spec"].get("unschedulable"))
+        name = self.rng.choice(sorted(self._cluster.observer.nodes))
+        on = bool(self._cluster.observer.nodes[name]["spec"].get("unschedulable"))
         await self._cluster.client.patch(NODE, name, {"spec": {"unschedulable": not on}})
 
     async def steal(self):
         """Another client binds one of the scheduler's pods."""
-        pending = [key for key in sorted(self._cluster.witness.pods) if not self._cluster.witness.node_of(key)]
+        pending = [key for key in sorted(self._cluster.observer.pods) if not self._cluster.observer.node_of(key)]
         if not pending:
             return
         key = self.rng.choice(pending)
@@ -106,15 +106,15 @@ class Chaos:
 def pods_that_fit(cluster):
     """Errors for pending pods whose CPU request and host port fit a node."""
     free, ports = {}, {}
-    for name, node in cluster.witness.nodes.items():
+    for name, node in cluster.observer.nodes.items():
         if not node["spec"].get("unschedulable"):
             free[name], ports[name] = parse(node["status"]["allocatable"]["cpu"]), set()
     pending = []
-    for key, one in cluster.witness.pods.items():
+    for key, one in cluster.observer.pods.items():
         container = one["spec"]["containers"][0]
         cpu = parse(container["resources"]["requests"][CPU])
         port = {each["hostPort"] for each in container.get("ports") or ()}
-        if node := cluster.witness.node_of(key):
+        if node := cluster.observer.node_of(key):
             if node in free and one["status"].get("phase") not in {"Failed", "Succeeded"}:
                 free[node] -= cpu
                 ports[node] |= port
@@ -142,10 +142,10 @@ async def test_chaos(cluster, proxy, seed, steps):
         for _ in range(steps):
             await chaos.act()
         proxy.faults.clear()
-        await cluster.witness.until(
-            lambda: waiting_or_bound(cluster.witness, NAME) and not has_fitting_pods(cluster), within=40
+        await cluster.observer.until(
+            lambda: waiting_or_bound(cluster.observer, NAME) and not has_fitting_pods(cluster), within=40
         )
-    check_invariants(cluster.witness, NAME, foreign=chaos.foreign)
+    check_invariants(cluster.observer, NAME, foreign=chaos.foreign)
 
 
 def has_fitting_pods(cluster):

@@ -6,6 +6,7 @@ import pytest
 from claimed_devices import allocated_devices, devices_of, users
 from device_objects import DRIVER, RESOURCE, claim, claiming, device_class, template
 from running import running_scheduler
+from tests.support.invariants import check_invariants
 from workloads import NAME, pod
 
 from bayplan.api.kinds import (
@@ -17,7 +18,7 @@ from bayplan.api.kinds import (
     RESOURCE_SLICE,
 )
 from bayplan.client import ApiError
-from bayplan.testing.invariants import check_invariants, condition_of
+from bayplan.testing.observer import condition_of
 
 pytestmark = pytest.mark.feature("DynamicResources: end to end")
 
@@ -37,11 +38,11 @@ async def runs(cluster, name, node=""):
     """Wait until a pod runs. Returns its node."""
 
     def running():
-        found = cluster.witness.pods[f"default/{name}"]
+        found = cluster.observer.pods[f"default/{name}"]
         assert found["status"]["phase"] == "Running", f"{name} until_pending: {condition_of(found)}"
         return found["spec"]["nodeName"]
 
-    there = await cluster.witness.until(running)
+    there = await cluster.observer.until(running)
     assert node in {"", there}
     return there
 
@@ -50,11 +51,11 @@ async def until_pending(cluster, name, message, reason="Unschedulable"):
     """Wait until the condition of a pod has a reason and a message."""
 
     def waiting():
-        condition = condition_of(cluster.witness.pods[f"default/{name}"]) or {}
+        condition = condition_of(cluster.observer.pods[f"default/{name}"]) or {}
         assert (condition.get("reason"), condition.get("message")) == (reason, message)
         return True
 
-    await cluster.witness.until(waiting)
+    await cluster.observer.until(waiting)
 
 
 async def test_device_is_released_with_its_pod(cluster, devices):
@@ -69,8 +70,8 @@ async def test_device_is_released_with_its_pod(cluster, devices):
         await until_pending(cluster, "second", NONE_LEFT.format(1))
         await cluster.client.delete(POD, "first", "default")
         await runs(cluster, "second")
-    await cluster.witness.until(lambda: [users(each) for each in devices.all] == [["second"]])
-    check_invariants(cluster.witness, NAME)
+    await cluster.observer.until(lambda: [users(each) for each in devices.all] == [["second"]])
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_pods_with_a_shared_claim_run_on_its_node(cluster, devices):
@@ -85,9 +86,9 @@ async def test_pods_with_a_shared_claim_run_on_its_node(cluster, devices):
         for name in names:
             assert allocated_devices(devices.one("shared")) == ["b/gpu-0"]
             await cluster.delete(name)
-        await cluster.witness.until(lambda: not allocated_devices(devices.one("shared")))
+        await cluster.observer.until(lambda: not allocated_devices(devices.one("shared")))
         assert (users(devices.one("shared")), devices.one("shared").metadata.finalizers) == ([], None)
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 @pytest.fixture
@@ -111,10 +112,10 @@ async def test_preemptor_gets_the_device_of_a_shared_claim(cluster, devices):
         await runs(cluster, "victim", "a")
         await cluster.create(claiming("vip", "c", cpu="3", priorityClassName="high"))
         await runs(cluster, "vip", "a")
-        assert "default/victim" not in cluster.witness.pods
-    await cluster.witness.until(lambda: users(devices.one("c")) == ["vip"])
+        assert "default/victim" not in cluster.observer.pods
+    await cluster.observer.until(lambda: users(devices.one("c")) == ["vip"])
     assert allocated_devices(devices.one("c")) == ["a/gpu-0"]
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 @pytest.mark.usefixtures("_priorities")
@@ -127,10 +128,10 @@ async def test_pods_are_not_evicted_for_devices(cluster, devices):
         await runs(cluster, "lowly")
         await cluster.create(claiming("vip", templates=["t"], priorityClassName="high"))
         await until_pending(cluster, "vip", NONE_LEFT.format(1))
-        assert "deletionTimestamp" not in cluster.witness.pods["default/lowly"]["metadata"]
+        assert "deletionTimestamp" not in cluster.observer.pods["default/lowly"]["metadata"]
         await cluster.client.delete(POD, "lowly", "default")
         await runs(cluster, "vip")
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_extended_resource_is_backed_by_devices(cluster, devices):
@@ -147,15 +148,15 @@ async def test_extended_resource_is_backed_by_devices(cluster, devices):
         await runs(cluster, "first")
         [made] = devices.all
         assert (allocated_devices(made), users(made)) == (["a/gpu-0", "a/gpu-1"], ["first"])
-        claim_status = cluster.witness.pods["default/first"]["status"]["extendedResourceClaimStatus"]
+        claim_status = cluster.observer.pods["default/first"]["status"]["extendedResourceClaimStatus"]
         assert claim_status["resourceClaimName"] == made.metadata.name
         assert [each["resourceName"] for each in claim_status["requestMappings"]] == [RESOURCE]
         await cluster.create(requesting("second"))
         await until_pending(cluster, "second", NONE_LEFT.format(1))
         await cluster.client.delete(POD, "first", "default")
         await runs(cluster, "second")
-    await cluster.witness.until(lambda: [users(each) for each in devices.all] == [["second"]])
-    check_invariants(cluster.witness, NAME)
+    await cluster.observer.until(lambda: [users(each) for each in devices.all] == [["second"]])
+    check_invariants(cluster.observer, NAME)
 
 
 FINALIZER, STATUS = "/resourceclaims/{}$", "/resourceclaims/{}/status$"
@@ -190,7 +191,7 @@ async def test_partial_allocation_is_undone_and_retried(cluster, devices, proxy,
     # The first claim's reservation was removed before the next attempt.
     seen = devices.users_seen["one"]
     assert (0 in seen[seen.index(1) :]) == released
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_extended_resource_claim_is_deleted_when_the_attempt_fails(cluster, devices, proxy):
@@ -203,10 +204,10 @@ async def test_extended_resource_claim_is_deleted_when_the_attempt_fails(cluster
         await cluster.create(document)
         await runs(cluster, "p")
     assert fault.hits == 1
-    await cluster.witness.until(lambda: len(devices.all) == 1)
+    await cluster.observer.until(lambda: len(devices.all) == 1)
     [made] = devices.all
     assert (allocated_devices(made), users(made)) == (["a/gpu-0"], ["p"])
-    claim_status = cluster.witness.pods["default/p"]["status"]["extendedResourceClaimStatus"]
+    claim_status = cluster.observer.pods["default/p"]["status"]["extendedResourceClaimStatus"]
     assert claim_status["resourceClaimName"] == made.metadata.name
     assert len(devices.users_seen) == 2
 
@@ -223,7 +224,7 @@ async def test_claim_is_deleted_after_the_decision(cluster, devices, proxy):
         await until_pending(cluster, "p", problem, "SchedulerError")
         await devices.create(RESOURCE_CLAIM, claim("c"))
         await runs(cluster, "p")
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 @pytest.mark.parametrize(
@@ -240,13 +241,13 @@ async def test_invalid_expression_is_reported(cluster, devices, backend, express
     await devices.create(RESOURCE_CLAIM, claim("c", expression))
 
     def is_reported():
-        condition = condition_of(cluster.witness.pods["default/p"]) or {}
+        condition = condition_of(cluster.observer.pods["default/p"]) or {}
         assert condition.get("reason") == "SchedulerError"
         return f"claim default/c: selector #0: {problem}: " in condition["message"]
 
     async with running_scheduler(cluster.access):
         await cluster.create(claiming("p", "c"))
-        await cluster.witness.until(is_reported)
+        await cluster.observer.until(is_reported)
 
 
 @pytest.mark.parametrize(
@@ -276,7 +277,7 @@ async def test_leftover_extended_resource_claim_is_replaced(cluster, devices):
     document = pod("p")
     document["spec"]["containers"][0]["resources"] = {"limits": {RESOURCE: "1"}}
     await cluster.create(document)
-    uid = cluster.witness.pods["default/p"]["metadata"]["uid"]
+    uid = cluster.observer.pods["default/p"]["metadata"]["uid"]
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid, "controller": True}
     marked = {"resource.kubernetes.io/extended-resource-claim": "true"}
     left = claim("left")
@@ -284,11 +285,11 @@ async def test_leftover_extended_resource_claim_is_replaced(cluster, devices):
     await devices.create(RESOURCE_CLAIM, left)
     async with running_scheduler(cluster.access):
         await runs(cluster, "p")
-    await cluster.witness.until(lambda: len(devices.all) == 1)
+    await cluster.observer.until(lambda: len(devices.all) == 1)
     [made] = devices.all
     assert made.metadata.name != "left"
     assert (allocated_devices(made), users(made)) == (["a/gpu-0"], ["p"])
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_scheduler_finishes_deallocation_before_it_exits(cluster, devices, proxy):
@@ -302,7 +303,7 @@ async def test_scheduler_finishes_deallocation_before_it_exits(cluster, devices,
         await cluster.create(claiming("p", "one", "two"))
         await proxy.arrival("PUT", STATUS.format("one"), count=2)
         assert users(devices.one("one")) == ["p"]
-    await cluster.witness.until(lambda: not users(devices.one("one")))
+    await cluster.observer.until(lambda: not users(devices.one("one")))
 
 
 async def test_attempt_waits_for_deallocation_by_the_previous_one(cluster, devices, proxy):
@@ -318,4 +319,4 @@ async def test_attempt_waits_for_deallocation_by_the_previous_one(cluster, devic
     # The scheduler allocates and reserves, deallocates, and reserves again before it binds the pod.
     assert proxy.count("PUT", STATUS.format("one")) == 3
     assert [users(devices.one(name)) for name in ("one", "two")] == [["p"], ["p"]]
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)

@@ -6,11 +6,11 @@ import pytest
 from claimed_devices import devices_of
 from device_objects import claiming, template
 from running import running_scheduler
+from tests.support.invariants import check_invariants
 from workloads import NAME
 
 from bayplan.api.kinds import RESOURCE_CLAIM_TEMPLATE
 from bayplan.devcluster.kubelet import RUN_SECONDS
-from bayplan.testing.invariants import check_invariants
 
 CLAIM, STATUS = "/resourceclaims/[^/]*$", "/resourceclaims/.*/status$"
 
@@ -48,12 +48,12 @@ async def test_all_pods_get_a_device_in_turn(cluster, devices, proxy, faults):
     await devices.create(RESOURCE_CLAIM_TEMPLATE, template())
 
     def phases():
-        return {cluster.witness.pods[f"default/{name}"]["status"]["phase"] for name in names}
+        return {cluster.observer.pods[f"default/{name}"]["status"]["phase"] for name in names}
 
     async with running_scheduler(proxy.access):
         injected = [proxy.inject(method, path, times=8, **what) for method, path, what in faults]
         await cluster.create_fast([short_lived(name) for name in names])
-        await cluster.witness.until(lambda: phases() == {"Succeeded"}, within=40)
+        await cluster.observer.until(lambda: phases() == {"Succeeded"}, within=40)
     assert [fault.hits for fault in injected] == [8] * len(injected)
-    await cluster.witness.until(lambda: not devices.all)
-    check_invariants(cluster.witness, NAME)
+    await cluster.observer.until(lambda: not devices.all)
+    check_invariants(cluster.observer, NAME)

@@ -18,6 +18,7 @@ from lightkube.models.core_v1 import ConfigMap
 from lightkube.models.meta_v1 import ObjectMeta
 from prometheus_client.parser import text_string_to_metric_families
 from running import FAST, bayplan_run
+from tests.support.certificates import Authority
 from workloads import NAME, pod, pods
 
 from bayplan.api.kinds import CONFIG_MAP
@@ -28,7 +29,6 @@ from bayplan.service.metrics.measuring import Metrics
 from bayplan.service.scheduler import Scheduler
 from bayplan.service.serving.endpoints import Endpoints
 from bayplan.service.serving.options import ServingOptions
-from bayplan.testing.certificates import Authority
 
 OPTIONS = ServingOptions(port=0, bind_address="127.0.0.1", blocked_limit=0.5)
 TOKEN = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
@@ -160,7 +160,7 @@ async def test_metrics_of_scheduling(small) -> None:
     await small.add_nodes(2, cpu="1")
     async with serving(small) as requests:
         await small.create(*pods("web", 4, cpu="400m"), pod("huge", cpu="30"))
-        await small.witness.until(lambda: sum("nodeName" in p["spec"] for p in small.witness.pods.values()) == 4)
+        await small.observer.until(lambda: sum("nodeName" in p["spec"] for p in small.observer.pods.values()) == 4)
 
         async def settled() -> bool:
             return (
@@ -216,7 +216,7 @@ async def test_resources_of_pods(small) -> None:
     await small.add_nodes(1)
     async with serving(small) as requests:
         await small.create({**pod("web", cpu="250m"), "spec": {**pod("web", cpu="250m")["spec"], "priority": None}})
-        await small.witness.until(lambda: "nodeName" in small.witness.pods["default/web"]["spec"])
+        await small.observer.until(lambda: "nodeName" in small.observer.pods["default/web"]["spec"])
         _, text, _ = await requests.get("/metrics/resources")
         expected = (
             'kube_pod_resource_request{namespace="default",node="node-0",pod="web",priority="0",resource="cpu",'

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from running import bayplan_run, running_scheduler
 from tests.extender.extender_process import bayplan_extender
+from tests.support.invariants import check_invariants
 from workloads import NAME, pod, pods
 
 from bayplan import SKIP, Plugin, filter_plugin, score_plugin
@@ -22,7 +23,6 @@ from bayplan.extender.paths import DEFAULT_PATHS
 from bayplan.extender.plugins import profile_of_plugins
 from bayplan.extender.running import ServerSettings, running_extender
 from bayplan.extender.snippet import extenders_snippet
-from bayplan.testing.invariants import check_invariants
 
 pytestmark = pytest.mark.feature("Serving as an extender: to a scheduler of ours")
 
@@ -90,12 +90,12 @@ async def scheduler_and_extender(cluster, *plugins, form="names"):
 
 
 async def on_node(cluster, name, node):
-    await cluster.witness.until(lambda: cluster.witness.node_of(f"default/{name}") == node)
+    await cluster.observer.until(lambda: cluster.observer.node_of(f"default/{name}") == node)
 
 
 async def pending_message(cluster, name):
     key = f"default/{name}"
-    return (await cluster.witness.until(lambda: cluster.witness.events_of(key, "FailedScheduling")))[0]["note"]
+    return (await cluster.observer.until(lambda: cluster.observer.events_of(key, "FailedScheduling")))[0]["note"]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -109,7 +109,7 @@ async def test_plugins_of_the_extender_decide(cluster, form):
         await cluster.create(pod("third", "1500m"))
         note = await pending_message(cluster, "third")
     assert note.startswith("0/3 nodes are available: 1 node-0 is closed, 2 Insufficient cpu.")
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 @pytest.mark.parametrize("plugins_are", ["in an extender", "in the scheduler"])
@@ -124,7 +124,7 @@ async def test_pending_pod_has_the_reasons_of_the_plugins(cluster, plugins_are):
         assert (await pending_message(cluster, "web")).startswith("0/1 nodes are available: 1 node-0 is closed.")
         await cluster.add_node("node-1")
         await on_node(cluster, "web", "node-1")
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_connected_extender_sees_bound_pods(cluster):
@@ -133,10 +133,10 @@ async def test_connected_extender_sees_bound_pods(cluster):
         state = extender.watched._state
         for number in range(3):
             await cluster.create(pod(f"web-{number}"))
-            await cluster.witness.until(lambda bound=number + 1: state.pod_count == bound)
+            await cluster.observer.until(lambda bound=number + 1: state.pod_count == bound)
         await cluster.create(pod("one-too-many"))
         assert (await pending_message(cluster, "one-too-many")).startswith("0/3 nodes are available: 3 one is enough.")
-    assert len({cluster.witness.node_of(f"default/web-{number}") for number in range(3)}) == 3
+    assert len({cluster.observer.node_of(f"default/web-{number}") for number in range(3)}) == 3
 
 
 @pytest.mark.parametrize("form", FORMS[:2])
@@ -157,19 +157,19 @@ async def test_no_preemption_on_nodes_that_the_plugins_reject(cluster, form):
     async with scheduler_and_extender(cluster, not_node_0, form=form):
         await cluster.create(pod("vip", "800m", priorityClassName="high"))
         await on_node(cluster, "vip", "node-1")
-    assert "default/low" in cluster.witness.pods, "evicting it would have been cheaper but useless"
-    assert "default/middle" not in cluster.witness.pods
-    check_invariants(cluster.witness, NAME)
+    assert "default/low" in cluster.observer.pods, "evicting it would have been cheaper but useless"
+    assert "default/middle" not in cluster.observer.pods
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_extender_binds(cluster):
     await cluster.add_nodes(2)
     async with scheduler_and_extender(cluster, NoBind, prefer_high_numbers) as (scheduler, _):
         await cluster.create(*pods("web", 3))
-        await cluster.witness.until(lambda: all(cluster.witness.node_of(f"default/web-000{n}") for n in range(3)))
-        await cluster.witness.until(lambda: scheduler.bound == 3)
+        await cluster.observer.until(lambda: all(cluster.observer.node_of(f"default/web-000{n}") for n in range(3)))
+        await cluster.observer.until(lambda: scheduler.bound == 3)
     assert sorted(NoBind.asked) == [f"default/web-000{n} to node-1" for n in range(3)]
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_failing_plugin_fails_the_attempt(cluster):
@@ -180,7 +180,7 @@ async def test_failing_plugin_fails_the_attempt(cluster):
         await cluster.create(document)
         assert "plugin breaks_once failed in Filter: RuntimeError: broken" in await pending_message(cluster, "web")
         await on_node(cluster, "web", "node-0")
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_run_accepts_the_output_of_extender(cluster, tmp_path):

@@ -8,12 +8,12 @@ import json
 import pytest
 from running import running_scheduler
 from tests.extender.stub_extender import StubExtender
+from tests.support.invariants import check_invariants
 from workloads import NAME, pod, pods
 
 from bayplan.api.kinds import NODE, POD, PRIORITY_CLASS
 from bayplan.client import ApiError
 from bayplan.config.types import Extender
-from bayplan.testing.invariants import check_invariants
 
 pytestmark = pytest.mark.feature("HTTP extenders: end to end")
 
@@ -26,7 +26,7 @@ def configured(stub, **fields):
 
 
 async def on_node(cluster, name, node):
-    await cluster.witness.until(lambda: cluster.witness.node_of(f"default/{name}") == node)
+    await cluster.observer.until(lambda: cluster.observer.node_of(f"default/{name}") == node)
 
 
 def comparable(obj):
@@ -60,7 +60,7 @@ async def test_filter_and_prioritize(cluster):
     sent = next(each for each in filtered["Nodes"]["items"] if each["metadata"]["name"] == "node-1")
     assert comparable(sent) == comparable(node)
     assert not {"kind", "apiVersion"} & {*sent, *filtered["Pod"]}
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_pod_rejected_by_an_extender_is_retried_after_any_event(cluster):
@@ -69,8 +69,8 @@ async def test_pod_rejected_by_an_extender_is_retried_after_any_event(cluster):
     answers = {"filter": lambda question: refused if len(question["NodeNames"]) < 3 else {"NodeNames": ["node-9"]}}
     async with StubExtender(**answers) as stub, running_scheduler(cluster.access, extenders=[configured(stub)]):
         await cluster.create(pod("web"))
-        await cluster.witness.until(lambda: cluster.witness.events_of("default/web", "FailedScheduling"))
-        note = cluster.witness.events_of("default/web", "FailedScheduling")[0]["note"]
+        await cluster.observer.until(lambda: cluster.observer.events_of("default/web", "FailedScheduling"))
+        note = cluster.observer.events_of("default/web", "FailedScheduling")[0]["note"]
         assert note.startswith("0/2 nodes are available: 1 lost, 1 too hot.")
         condition = await cluster.condition("web")
         while condition is None:  # may be written after the event
@@ -78,7 +78,7 @@ async def test_pod_rejected_by_an_extender_is_retried_after_any_event(cluster):
         assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
         await cluster.add_node("node-9")
         await on_node(cluster, "web", "node-9")
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_bind(cluster):
@@ -95,10 +95,10 @@ async def test_bind(cluster):
             await cluster.create(pod("replied"), pod("lost"))
             for name in ("replied", "lost"):
                 await on_node(cluster, name, "node-0")
-                await cluster.witness.until(lambda key=f"default/{name}": cluster.witness.events_of(key, "Scheduled"))
+                await cluster.observer.until(lambda key=f"default/{name}": cluster.observer.events_of(key, "Scheduled"))
             assert scheduler.bound == 2, "an effective binding counts, regardless of the reply"
         assert len(stub.questions("bind")) == 2
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_preempt(cluster):
@@ -117,14 +117,14 @@ async def test_preempt(cluster):
         async with running_scheduler(cluster.access, extenders=[configured(stub)]):
             low = {"priorityClassName": "low", "terminationGracePeriodSeconds": 0}
             await cluster.create(*(pod(f"low-{n}", "800m", **low) for n in range(3)))
-            await cluster.witness.until(lambda: all(cluster.witness.node_of(f"default/low-{n}") for n in range(3)))
-            victim = next(n for n in range(3) if cluster.witness.node_of(f"default/low-{n}") == "node-1")
+            await cluster.observer.until(lambda: all(cluster.observer.node_of(f"default/low-{n}") for n in range(3)))
+            victim = next(n for n in range(3) if cluster.observer.node_of(f"default/low-{n}") == "node-1")
             await cluster.create(pod("vip", "800m", priorityClassName="high"))
             await on_node(cluster, "vip", "node-1")
         assert set(stub.questions("preempt")[0]["NodeNameToMetaVictims"]) == {"node-0", "node-1", "node-2"}
-    assert {f"default/low-{n}" in cluster.witness.pods for n in range(3) if n != victim} == {True}
-    assert f"default/low-{victim}" not in cluster.witness.pods
-    check_invariants(cluster.witness, NAME)
+    assert {f"default/low-{n}" in cluster.observer.pods for n in range(3) if n != victim} == {True}
+    assert f"default/low-{victim}" not in cluster.observer.pods
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_changes_during_an_extender_call(cluster):
@@ -150,7 +150,7 @@ async def test_changes_during_an_extender_call(cluster):
             await on_node(cluster, "web", left)
             await on_node(cluster, "stays", left)
         assert {question["Pod"]["metadata"]["name"] for question in stub.questions("filter")} == {"web", "stays"}
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 @pytest.mark.parametrize("ignorable", [True, False], ids=["ignorable", "not ignorable"])
@@ -162,10 +162,10 @@ async def test_failing_extender(cluster, ignorable):
     ):
         await cluster.create(*pods("web", 5))
         if not ignorable:
-            await cluster.witness.until(lambda: cluster.witness.events_of("default/web-0004", "FailedScheduling"))
-            note = cluster.witness.events_of("default/web-0004", "FailedScheduling")[0]["note"]
+            await cluster.observer.until(lambda: cluster.observer.events_of("default/web-0004", "FailedScheduling"))
+            note = cluster.observer.events_of("default/web-0004", "FailedScheduling")[0]["note"]
             assert note == f"failed filter with extender at URL {stub.url}/filter, code 500"
-            assert not any(cluster.witness.node_of(f"default/web-000{n}") for n in range(5))
+            assert not any(cluster.observer.node_of(f"default/web-000{n}") for n in range(5))
             stub.answers |= EVERYTHING
-        await cluster.witness.until(lambda: all(cluster.witness.node_of(f"default/web-000{n}") for n in range(5)))
-    check_invariants(cluster.witness, NAME)
+        await cluster.observer.until(lambda: all(cluster.observer.node_of(f"default/web-000{n}") for n in range(5)))
+    check_invariants(cluster.observer, NAME)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 from running import running_scheduler
+from tests.support.invariants import check_invariants, waiting_or_bound
 from workloads import NAME, pod, pods
-
-from bayplan.testing.invariants import check_invariants, waiting_or_bound
 
 BIND = "/binding$"
 
 
 def all_bound(cluster, count):
-    places = [cluster.witness.node_of(key) for key in cluster.witness.pods]
+    places = [cluster.observer.node_of(key) for key in cluster.observer.pods]
     return len(places) == count and all(places)
 
 
@@ -35,9 +34,9 @@ async def test_failed_bindings_are_retried(cluster, proxy, what):
     async with running_scheduler(proxy.access, request_timeout=0.5):
         fault = proxy.inject("POST", BIND, times=10, **what)
         await cluster.create_fast(pods("p", 40, "200m"))
-        await cluster.witness.until(lambda: all_bound(cluster, 40), within=30)
+        await cluster.observer.until(lambda: all_bound(cluster, 40), within=30)
     assert fault.hits == 10
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_binding_without_a_reply_is_not_repeated(cluster, proxy):
@@ -45,10 +44,10 @@ async def test_binding_without_a_reply_is_not_repeated(cluster, proxy):
     async with running_scheduler(proxy.access, request_timeout=0.5):
         proxy.inject("POST", BIND, drop_answer=True)
         await cluster.create(pod("once"))
-        await cluster.witness.until(lambda: cluster.witness.events_of("default/once", "Scheduled"))
+        await cluster.observer.until(lambda: cluster.observer.events_of("default/once", "Scheduled"))
     assert proxy.count("POST", BIND) == 1
-    assert [event["reason"] for event in cluster.witness.events_of("default/once")] == ["Scheduled"]
-    check_invariants(cluster.witness, NAME)
+    assert [event["reason"] for event in cluster.observer.events_of("default/once")] == ["Scheduled"]
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_pod_with_an_unknown_binding_keeps_its_resources(cluster, proxy):
@@ -58,17 +57,17 @@ async def test_pod_with_an_unknown_binding_keeps_its_resources(cluster, proxy):
         proxy.cut()
         proxy.inject("POST", BIND, drop_answer=True)
         unknown = proxy.inject("GET", "/pods/first$", times=None, status=500)
-        await cluster.witness.until(lambda: watches.hits)
+        await cluster.observer.until(lambda: watches.hits)
         proxy.faults.remove(watches)
         proxy.cut()
         await cluster.create(pod("first", "800m"), pod("second", "800m"))
-        await cluster.witness.until(lambda: cluster.witness.events_of("default/second", "FailedScheduling"))
+        await cluster.observer.until(lambda: cluster.observer.events_of("default/second", "FailedScheduling"))
         proxy.faults.remove(unknown)
-        await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, NAME))
-        assert cluster.witness.node_of("default/first") == "a"
+        await cluster.observer.until(lambda: waiting_or_bound(cluster.observer, NAME))
+        assert cluster.observer.node_of("default/first") == "a"
         await cluster.delete("first")
-        await cluster.witness.until(lambda: cluster.witness.node_of("default/second") == "a")
-    check_invariants(cluster.witness, NAME)
+        await cluster.observer.until(lambda: cluster.observer.node_of("default/second") == "a")
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_repeatedly_failing_binding_is_reported_and_retried(cluster, proxy, caplog):
@@ -76,15 +75,15 @@ async def test_repeatedly_failing_binding_is_reported_and_retried(cluster, proxy
     async with running_scheduler(proxy.access):
         fault = proxy.inject("POST", "/pods/refused/binding$", times=None, status=403, message="quota says no")
         await cluster.create(pod("refused"), pod("other"))
-        await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, NAME))
+        await cluster.observer.until(lambda: waiting_or_bound(cluster.observer, NAME))
         condition = await cluster.condition("refused")
-        await cluster.witness.until(lambda: fault.hits >= 4)
+        await cluster.observer.until(lambda: fault.hits >= 4)
         proxy.faults.remove(fault)
-        await cluster.witness.until(lambda: all_bound(cluster, 2))
+        await cluster.observer.until(lambda: all_bound(cluster, 2))
     assert condition["reason"] == "SchedulerError"
     assert condition["message"] == "binding to node a failed: 403 Forbidden: quota says no"
     assert "pod default/refused: binding to node a failed: 403 Forbidden: quota says no" in caplog.text
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_late_condition_does_not_overwrite_the_bound_one(cluster, proxy):
@@ -92,8 +91,8 @@ async def test_late_condition_does_not_overwrite_the_bound_one(cluster, proxy):
     async with running_scheduler(proxy.access):
         slow = proxy.inject("PATCH", "/status$", delay=0.7)
         await cluster.create(pod("big", "2"))
-        await cluster.witness.until(lambda: slow.hits)
+        await cluster.observer.until(lambda: slow.hits)
         await cluster.add_node("b", cpu="4")
-        await cluster.witness.until(lambda: cluster.witness.node_of("default/big") == "b")
+        await cluster.observer.until(lambda: cluster.observer.node_of("default/big") == "b")
     assert (await cluster.condition("big"))["status"] == "True"
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)

@@ -9,10 +9,10 @@ from contextlib import AsyncExitStack
 import pytest
 from clusters import ABRUPT
 from running import bayplan_run
+from tests.support.invariants import check_invariants, waiting_or_bound
 from workloads import NAME, pods
 
 from bayplan.api.kinds import LEASE
-from bayplan.testing.invariants import check_invariants, waiting_or_bound
 
 pytestmark = ABRUPT
 LEADS = "became leader"
@@ -45,21 +45,21 @@ async def leader(instances):
 async def test_pods_are_bound_once_while_leaders_are_killed(cluster):
     for number in range(12):
         await cluster.add_node(f"n{number}", cpu="16")
-    witness = cluster.witness
+    observer = cluster.observer
     async with AsyncExitStack() as running:
         instances = [await running.enter_async_context(instance(cluster)) for _ in range(2)]
         for burst in range(5):
             await cluster.create_fast(pods(f"burst{burst}", 200, "100m"))
             first = await leader(instances)
-            await witness.until(lambda burst=burst: sum(map(bool, map(witness.node_of, witness.pods))) > burst * 200)
+            await observer.until(lambda burst=burst: sum(map(bool, map(observer.node_of, observer.pods))) > burst * 200)
             await first.kill()
             instances.remove(first)
             instances.append(await running.enter_async_context(instance(cluster)))
         await leader(instances)
-        await witness.until(lambda: all(map(witness.node_of, witness.pods)), within=60)
-    assert len(witness.pods) == 1000
-    waiting_or_bound(witness, NAME)
-    check_invariants(witness, NAME)
+        await observer.until(lambda: all(map(observer.node_of, observer.pods)), within=60)
+    assert len(observer.pods) == 1000
+    waiting_or_bound(observer, NAME)
+    check_invariants(observer, NAME)
 
 
 async def test_stopped_leader_releases_the_lease(cluster):
@@ -67,16 +67,16 @@ async def test_stopped_leader_releases_the_lease(cluster):
     async with instance(cluster) as first:
         await leader([first])
         async with instance(cluster) as second:
-            await cluster.witness.until(lambda: second.logged(" I standby: "))
+            await cluster.observer.until(lambda: second.logged(" I standby: "))
             assert second.logged(f" leads; this instance schedules once it holds the lease kube-system/{NAME}")
             await cluster.create(*pods("before", 3))
-            await cluster.witness.until(lambda: all(map(cluster.witness.node_of, cluster.witness.pods)))
+            await cluster.observer.until(lambda: all(map(cluster.observer.node_of, cluster.observer.pods)))
             first.signal(signal.SIGTERM)
             assert await first.ended() == 0
             await leader([second])
             await cluster.create(*pods("after", 3))
-            await cluster.witness.until(lambda: all(map(cluster.witness.node_of, cluster.witness.pods)))
-    check_invariants(cluster.witness, NAME)
+            await cluster.observer.until(lambda: all(map(cluster.observer.node_of, cluster.observer.pods)))
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_frozen_leader_exits_without_writing(cluster):
@@ -91,7 +91,7 @@ async def test_frozen_leader_exits_without_writing(cluster):
             assert await frozen.ended() == 1
             assert frozen.problems[-1].startswith("bayplan run: the lease was lost: another instance may lead now")
             assert not frozen.logged("Traceback")
-            await cluster.witness.until(lambda: all(map(cluster.witness.node_of, cluster.witness.pods)))
+            await cluster.observer.until(lambda: all(map(cluster.observer.node_of, cluster.observer.pods)))
             lease = await cluster.client.get(LEASE, NAME, "kube-system")
             assert lease.spec.leaseTransitions == 1
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)

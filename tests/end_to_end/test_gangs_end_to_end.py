@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from clusters import embedded
 from running import FAST
+from tests.support.invariants import check_invariants
 from workloads import NAME, pod
 
 from bayplan.api.kinds import CUSTOM_RESOURCE_DEFINITION, JOB, PRIORITY_CLASS, custom_kind
@@ -19,7 +20,6 @@ from bayplan.config import load_configuration
 from bayplan.config.profiles import build_profile
 from bayplan.plugins.coscheduling.groups import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP_LABEL, POD_GROUPS
 from bayplan.service.scheduler import Scheduler
-from bayplan.testing.invariants import check_invariants
 
 ROOT = Path(__file__).parents[2]
 KIND = custom_kind(POD_GROUPS)
@@ -84,13 +84,13 @@ def members(gang, names, cpu="1", labels=None, **spec):
 
 
 def bound(cluster, names):
-    return [name for name in names if cluster.witness.node_of(f"default/{name}")]
+    return [name for name in names if cluster.observer.node_of(f"default/{name}")]
 
 
 def reasons(cluster, names):
     """The messages of the conditions of pending pods."""
     for name in names:
-        status = cluster.witness.pods[f"default/{name}"]["status"]
+        status = cluster.observer.pods[f"default/{name}"]["status"]
         yield next(
             (each.get("message", "") for each in status.get("conditions") or () if each["status"] == "False"), ""
         )
@@ -102,7 +102,7 @@ async def test_competing_gangs_run_one_at_a_time(cluster):
     async with coscheduler(cluster.access) as scheduler:
         for number in range(ROUNDS):
             await run_competing_gangs(cluster, scheduler, number, rng)
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def run_competing_gangs(cluster, scheduler, number, rng):
@@ -113,10 +113,10 @@ async def run_competing_gangs(cluster, scheduler, number, rng):
     arriving = [one for gang, names in gangs.items() for one in members(gang, names)]
     rng.shuffle(arriving)
     await cluster.create_fast(arriving)
-    witness = cluster.witness
-    await witness.until(lambda: any(len(bound(cluster, names)) == 4 for names in gangs.values()))
+    observer = cluster.observer
+    await observer.until(lambda: any(len(bound(cluster, names)) == 4 for names in gangs.values()))
     first, second = sorted(gangs, key=lambda gang: -len(bound(cluster, gangs[gang])))
-    await witness.until(lambda: all("members fit" in reason for reason in reasons(cluster, gangs[second])))
+    await observer.until(lambda: all("members fit" in reason for reason in reasons(cluster, gangs[second])))
     assert set(reasons(cluster, gangs[second])) == {
         f"gang {second}: 0 of 4 members fit; the next one: 0/4 nodes are available: 4 Insufficient cpu."
     }
@@ -125,7 +125,7 @@ async def run_competing_gangs(cluster, scheduler, number, rng):
     assert len(scheduler.waiting) == 0
     for name in gangs[first]:
         await cluster.delete(name)
-    await witness.until(lambda: len(bound(cluster, gangs[second])) == 4)
+    await observer.until(lambda: len(bound(cluster, gangs[second])) == 4)
     for name in gangs[second]:
         await cluster.delete(name)
 
@@ -137,25 +137,25 @@ async def test_gang_waits_for_members_and_resources(cluster):
     async with coscheduler(cluster.access):
         await cluster.client.create(KIND, group("crew", 3))
         await cluster.create(*arriving[:2])
-        await cluster.witness.until(lambda: all("sibling pods" in reason for reason in reasons(cluster, names[:2])))
+        await cluster.observer.until(lambda: all("sibling pods" in reason for reason in reasons(cluster, names[:2])))
         await cluster.create(arriving[2])
         fit = "gang crew: 2 of 3 members fit; the next one: 0/2 nodes are available: 2 Insufficient cpu."
-        await cluster.witness.until(lambda: set(reasons(cluster, names)) == {fit})
+        await cluster.observer.until(lambda: set(reasons(cluster, names)) == {fit})
         assert bound(cluster, names) == []
         await cluster.add_node("node-2", cpu="1")
-        await cluster.witness.until(lambda: bound(cluster, names) == names)
-    check_invariants(cluster.witness, NAME)
+        await cluster.observer.until(lambda: bound(cluster, names) == names)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_group_created_after_its_pods(cluster):
     await cluster.add_nodes(2, cpu="1")
     async with coscheduler(cluster.access):
         await cluster.create(*members("late", ["one", "two"]))
-        await cluster.witness.until(
+        await cluster.observer.until(
             lambda: all("PodGroup not found" in reason for reason in reasons(cluster, ["one", "two"]))
         )
         await cluster.client.create(KIND, group("late", 2))
-        await cluster.witness.until(lambda: len(bound(cluster, ["one", "two"])) == 2)
+        await cluster.observer.until(lambda: len(bound(cluster, ["one", "two"])) == 2)
 
 
 async def test_gang_by_labels(cluster):
@@ -164,9 +164,9 @@ async def test_gang_by_labels(cluster):
     first, second = members("green", ["one", "two"], labels=labels)
     async with coscheduler(cluster.access):
         await cluster.create(first)
-        await cluster.witness.until(lambda: all("sibling pods" in reason for reason in reasons(cluster, ["one"])))
+        await cluster.observer.until(lambda: all("sibling pods" in reason for reason in reasons(cluster, ["one"])))
         await cluster.create(second)
-        await cluster.witness.until(lambda: len(bound(cluster, ["one", "two"])) == 2)
+        await cluster.observer.until(lambda: len(bound(cluster, ["one", "two"])) == 2)
 
 
 async def test_gang_preempts_for_all_members_or_none(cluster):
@@ -176,17 +176,17 @@ async def test_gang_preempts_for_all_members_or_none(cluster):
     humble = [pod(f"humble-{number}", "2", **low) for number in range(2)]
     async with coscheduler(cluster.access):
         await cluster.create(*humble)
-        await cluster.witness.until(lambda: len(bound(cluster, ["humble-0", "humble-1"])) == 2)
+        await cluster.observer.until(lambda: len(bound(cluster, ["humble-0", "humble-1"])) == 2)
         await cluster.client.create(KIND, group("big", 5))
         large = [f"big-{number}" for number in range(5)]
         await cluster.create_fast(list(members("big", large)))
-        await cluster.witness.until(lambda: all("0 of 5 members fit" in reason for reason in reasons(cluster, large)))
-        assert {"default/humble-0", "default/humble-1"} <= cluster.witness.pods.keys()
+        await cluster.observer.until(lambda: all("0 of 5 members fit" in reason for reason in reasons(cluster, large)))
+        assert {"default/humble-0", "default/humble-1"} <= cluster.observer.pods.keys()
         await cluster.client.create(KIND, group("right", 4))
         right = [f"right-{number}" for number in range(4)]
         await cluster.create_fast(list(members("right", right)))
-        await cluster.witness.until(lambda: len(bound(cluster, right)) == 4)
-        assert not {"default/humble-0", "default/humble-1"} & cluster.witness.pods.keys()
+        await cluster.observer.until(lambda: len(bound(cluster, right)) == 4)
+        assert not {"default/humble-0", "default/humble-1"} & cluster.observer.pods.keys()
         assert bound(cluster, large) == []
 
 

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
+import logging
+import re
+import signal
 import time
 from dataclasses import replace
 
 import pytest
-from running import FAST, running_scheduler
+from running import FAST, bayplan_run, running_scheduler
+from tests.support.invariants import check_invariants
 from workloads import NAME, pod, pods
 
+from bayplan.cli.run_reports import RunReports
+from bayplan.client import HttpClient
 from bayplan.client.http import KEEP_ALIVE, HttpTransport
 from bayplan.client.list_watch import IDLE_SECONDS
-from bayplan.service.scheduler import Settings
-from bayplan.testing.invariants import check_invariants
+from bayplan.config import default_profile
+from bayplan.service.scheduler import Scheduler, Settings
 
 LIMIT = 30.0
 """Seconds after which pods are bound again, with the default limits."""
@@ -31,13 +38,13 @@ async def test_pods_are_bound_again_after_connections_froze(cluster, proxy, sett
     await cluster.add_nodes(2)
     async with running_scheduler(proxy.access, settings=settings, **options):
         await cluster.create(*pods("before", 5))
-        await cluster.witness.until(lambda: all(map(cluster.witness.node_of, cluster.witness.pods)))
+        await cluster.observer.until(lambda: all(map(cluster.observer.node_of, cluster.observer.pods)))
         assert proxy.freeze() > 5
         began = time.monotonic()
         await cluster.create(pod("after"))
-        await cluster.witness.until(lambda: cluster.witness.node_of("default/after"), within=within)
+        await cluster.observer.until(lambda: cluster.observer.node_of("default/after"), within=within)
         assert time.monotonic() - began < within
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_binding_on_a_frozen_connection_is_looked_up_on_a_new_one(cluster, proxy):
@@ -46,10 +53,60 @@ async def test_binding_on_a_frozen_connection_is_looked_up_on_a_new_one(cluster,
     async with running_scheduler(proxy.access, settings=settings, idle_timeout=0.5):
         slow = proxy.inject("POST", "/binding$", delay=0.2)
         await cluster.create(pod("in-flight"))
-        await cluster.witness.until(lambda: slow.hits)
+        await cluster.observer.until(lambda: slow.hits)
         proxy.freeze()
-        await cluster.witness.until(lambda: cluster.witness.node_of("default/in-flight"), within=5)
-    check_invariants(cluster.witness, NAME)
+        await cluster.observer.until(lambda: cluster.observer.node_of("default/in-flight"), within=5)
+    check_invariants(cluster.observer, NAME)
+
+
+async def test_binding_without_a_reply_is_reported_and_delays_the_exit_by_the_drain_time_only(cluster, proxy, caplog):
+    caplog.set_level(logging.INFO)
+    await cluster.add_nodes(1)
+    stop = asyncio.Event()
+    async with HttpClient(proxy.access) as client:
+        scheduler = Scheduler(client, lambda handle: {NAME: default_profile(NAME, handle)}, replace(FAST, drain=0.5))
+        reports = RunReports(scheduler, longest_wait=client.longest_wait, silence=0.3)
+        async with reports.reporting(), asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(scheduler.run(stop))
+            await scheduler.synced.wait()
+            silent = proxy.inject("", "", times=None, hang=True)
+            await cluster.create(pod("in-flight"))
+            async with asyncio.timeout(10):
+                while not re.search(r"has not replied to POST /\S+/in-flight/binding for", caplog.text):  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+            stop.set()
+            await asyncio.wait_for(running, 10)
+        assert silent.hits
+        proxy.faults.clear()
+
+
+async def test_one_warning_names_all_kinds_when_the_server_is_gone(cluster, proxy, caplog):
+    async with running_scheduler(proxy.access):
+        await proxy.down()
+        async with asyncio.timeout(20):
+            while "connection refused; retrying" not in caplog.text:  # noqa: ASYNC110 - the log has no event
+                await asyncio.sleep(0.05)
+        await proxy.up()
+    (line,) = (record.getMessage() for record in caplog.records if "retrying" in record.getMessage())
+    assert line.startswith("18 kinds (csidrivers.storage.k8s.io, csinodes.storage.k8s.io, ")
+
+
+async def test_leader_exits_although_the_server_does_not_reply_any_more(cluster, proxy, tmp_path):
+    """SIGTERM ends the process long before a request times out (15 s)."""
+    document = json.loads(cluster.scheduler_kubeconfig.read_text())
+    document["clusters"][0]["cluster"] = {"server": proxy.url}
+    path = tmp_path / "through-the-proxy.yaml"
+    path.write_text(json.dumps(document))
+    async with bayplan_run("--kubeconfig", path, "--leader-elect", f"--leader-elect-resource-name={NAME}") as running:
+        async with asyncio.timeout(20):
+            while not running.logged("ready: "):  # noqa: ASYNC110 - the process has no event
+                await asyncio.sleep(0.05)
+        proxy.inject("", "", times=None, hang=True)
+        proxy.freeze()
+        running.signal(signal.SIGTERM)
+        assert await running.ended(within=10) == 0
+    (line,) = (line for line in running.problems if "lease" in line)
+    assert line.endswith(f"cannot release the lease kube-system/{NAME}: no reply within 2 s; it expires by itself")
 
 
 async def test_silent_watch_of_an_unchanged_kind_is_ended_by_the_server(cluster, proxy):

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from running import running_scheduler
+from tests.support.invariants import check_invariants
 from workloads import NAME, pod
 
 from bayplan import Action, ClusterEvent, EventHint, Hint
@@ -13,7 +14,6 @@ from bayplan.api.kinds import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, POD, custo
 from bayplan.client import ApiError
 from bayplan.framework.interface import Plugin, PostFilterResult, Wait
 from bayplan.framework.status import Status
-from bayplan.testing.invariants import check_invariants
 
 
 class Crew(Plugin):
@@ -71,20 +71,20 @@ async def test_plugin_schedules_gangs(cluster):
     await cluster.grant("list watch", "configmaps")
     await cluster.grant("patch", "pods")
     await cluster.add_node("a", cpu="1")
-    witness = cluster.witness
+    observer = cluster.observer
     async with running_scheduler(cluster.access, Crew) as scheduler:
         await cluster.create(sailor("one"))
-        await witness.until(lambda: witness.events_of("default/one", "FailedScheduling"))
+        await observer.until(lambda: observer.events_of("default/one", "FailedScheduling"))
         await cluster.client.create(CONFIG_MAP, plan(3))
         await cluster.create(sailor("two"))
-        await witness.until(lambda: witness.events_of("default/two", "FailedScheduling"))
+        await observer.until(lambda: observer.events_of("default/two", "FailedScheduling"))
         assert not scheduler.bound
         await cluster.create(sailor("three"))
         for name in ("one", "two", "three"):
-            await witness.until(lambda name=name: witness.node_of(f"default/{name}"))
-            await witness.until(lambda name=name: witness.events_of(f"default/{name}", "Aboard"))
-            assert witness.pods[f"default/{name}"]["metadata"]["annotations"]["berth"] == "a"
-    check_invariants(witness, NAME)
+            await observer.until(lambda name=name: observer.node_of(f"default/{name}"))
+            await observer.until(lambda name=name: observer.events_of(f"default/{name}", "Aboard"))
+            assert observer.pods[f"default/{name}"]["metadata"]["annotations"]["berth"] == "a"
+    check_invariants(observer, NAME)
 
 
 class Dispatcher(Plugin):
@@ -115,11 +115,11 @@ async def test_plugin_activates_pending_pods(cluster):
 
     async with running_scheduler(cluster.access, Known):
         await cluster.create(pod("p", "100m"))
-        await cluster.witness.until(lambda: cluster.witness.events_of("default/p", "FailedScheduling"))
+        await cluster.observer.until(lambda: cluster.observer.events_of("default/p", "FailedScheduling"))
         (plugin,) = built
         plugin.word = True
         plugin.handle.activate(plugin.pods.values())
-        await cluster.witness.until(lambda: cluster.witness.node_of("default/p"))
+        await cluster.observer.until(lambda: cluster.observer.node_of("default/p"))
 
 
 class Annotates(Plugin):
@@ -141,14 +141,14 @@ class Annotates(Plugin):
 async def test_plugin_writes_in_the_background(cluster):
     await cluster.grant("patch", "pods")
     await cluster.add_node("a", cpu="1")
-    witness = cluster.witness
+    observer = cluster.observer
     async with running_scheduler(cluster.access, Annotates):
         await cluster.create(pod("large", "2"), pod("small", "100m"))
-        await witness.until(
-            lambda: witness.pods["default/large"]["metadata"].get("annotations") == {"complaint": "none of 1 nodes"}
+        await observer.until(
+            lambda: observer.pods["default/large"]["metadata"].get("annotations") == {"complaint": "none of 1 nodes"}
         )
-        await witness.until(lambda: witness.node_of("default/small"))
-    check_invariants(witness, NAME)
+        await observer.until(lambda: observer.node_of("default/small"))
+    check_invariants(observer, NAME)
 
 
 async def test_kind_requested_too_late_is_rejected(cluster):
@@ -208,20 +208,20 @@ async def test_custom_resources_are_read_and_their_events_requeue_pods(cluster, 
 
     await cluster.grant("list watch", kind.resource)
     await cluster.add_node("a", cpu="1")
-    client, witness = cluster.client, cluster.witness
+    client, observer = cluster.client, cluster.observer
     if group.startswith("early"):
         await client.create(CUSTOM_RESOURCE_DEFINITION, definition(group))
         await once_served(lambda: client.list(kind))
     async with running_scheduler(cluster.access, OfGroup):
         member = pod("p", "100m")
         await cluster.create({**member, "metadata": {**member["metadata"], "labels": {"rack": "r1"}}})
-        await witness.until(lambda: witness.events_of("default/p", "FailedScheduling"))
+        await observer.until(lambda: observer.events_of("default/p", "FailedScheduling"))
         if group.startswith("late"):
             await client.create(CUSTOM_RESOURCE_DEFINITION, definition(group))
         rack = {"apiVersion": kind.api_version, "kind": "Rack", "metadata": {"name": "r1"}, "spec": {"powered": False}}
         await once_served(lambda: client.create(kind, rack))
         await client.patch(kind, "r1", {"spec": {"powered": True}})
-        await witness.until(lambda: witness.node_of("default/p"))
+        await observer.until(lambda: observer.node_of("default/p"))
 
 
 async def once_served(request):

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from clusters import embedded
 from running import FAST, running_scheduler
+from tests.support.invariants import check_invariants, waiting_or_bound
 from workloads import NAME, node_affinity, pod
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.framework.interface import Plugin
 from bayplan.framework.status import SKIP
-from bayplan.testing.invariants import check_invariants, condition_of, waiting_or_bound
+from bayplan.testing.observer import condition_of
 
 POD_ANSWERS, NODE_ANSWERS = r"/pods\?", r"/nodes\?"
 
@@ -53,21 +54,21 @@ async def test_undecodable_pod_stays_pending(cluster, proxy, caplog, make, broke
     fault = proxy.inject("GET", POD_ANSWERS, times=None, replace=broken)
     async with running_scheduler(proxy.access):
         await cluster.create(make(), pod("plain-1"), pod("plain-2"))
-        await cluster.witness.until(
-            lambda: cluster.witness.node_of("default/plain-1") and cluster.witness.node_of("default/plain-2")
+        await cluster.observer.until(
+            lambda: cluster.observer.node_of("default/plain-1") and cluster.observer.node_of("default/plain-2")
         )
-        events = await cluster.witness.until(lambda: cluster.witness.events_of("default/strange"))
+        events = await cluster.observer.until(lambda: cluster.observer.events_of("default/strange"))
         assert {event["reason"] for event in events} == {"FailedScheduling"}
         assert message in events[0]["note"]
-        assert cluster.witness.node_of("default/strange") == ""
+        assert cluster.observer.node_of("default/strange") == ""
         assert any("default/strange" in record.getMessage() for record in caplog.records)
         # Once it can be decoded, it is scheduled.
         proxy.faults.remove(fault)
         proxy.cut()
         await cluster.client.patch(POD, "strange", {"metadata": {"labels": {"changed": "yes"}}}, "default")
         await cluster.add_node("b", labels={"tier": "strange-value"})
-        await cluster.witness.until(lambda: cluster.witness.node_of("default/strange"))
-    check_invariants(cluster.witness, NAME)
+        await cluster.observer.until(lambda: cluster.observer.node_of("default/strange"))
+    check_invariants(cluster.observer, NAME)
 
 
 @pytest.mark.parametrize(
@@ -89,8 +90,8 @@ async def test_null_is_decoded_as_empty(cluster, proxy, field, kept, broken):
     proxy.inject("GET", POD_ANSWERS, times=None, replace=broken)
     async with running_scheduler(proxy.access):
         await cluster.create(pod("strange", **{field: kept}))
-        await cluster.witness.until(lambda: cluster.witness.node_of("default/strange") == "a")
-    check_invariants(cluster.witness, NAME)
+        await cluster.observer.until(lambda: cluster.observer.node_of("default/strange") == "a")
+    check_invariants(cluster.observer, NAME)
 
 
 @pytest.mark.parametrize(
@@ -107,16 +108,16 @@ async def test_undecodable_node_is_not_used(cluster, proxy, caplog, broken):
     fault = proxy.inject("GET", NODE_ANSWERS, times=None, replace=broken)
     async with running_scheduler(proxy.access):
         await cluster.create(pod("small"), pod("large", "10"))
-        await cluster.witness.until(lambda: cluster.witness.node_of("default/small") == "good")
-        await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, NAME))
+        await cluster.observer.until(lambda: cluster.observer.node_of("default/small") == "good")
+        await cluster.observer.until(lambda: waiting_or_bound(cluster.observer, NAME))
         pending = (await cluster.condition("large"))["message"]
         assert pending.startswith("0/1 nodes are available: 1 Insufficient cpu. ")
         assert any("node strange" in record.getMessage() for record in caplog.records)
         proxy.faults.remove(fault)
         proxy.cut()
         await cluster.client.patch(NODE, "strange", {"metadata": {"labels": {"changed": "yes"}}})
-        await cluster.witness.until(lambda: cluster.witness.node_of("default/large") == "strange")
-    check_invariants(cluster.witness, NAME)
+        await cluster.observer.until(lambda: cluster.observer.node_of("default/large") == "strange")
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_undecodable_node_update_is_ignored(cluster, proxy, caplog):
@@ -124,14 +125,14 @@ async def test_undecodable_node_update_is_ignored(cluster, proxy, caplog):
     proxy.inject("GET", NODE_ANSWERS, times=None, replace={b'"cpu":"13"': b'"cpu":"many"'})
     async with running_scheduler(proxy.access):
         await cluster.client.patch(NODE, "a", {"status": {"allocatable": {"cpu": "13"}}}, subresource="status")
-        await cluster.witness.until(
+        await cluster.observer.until(
             lambda: any("version of node a:" in record.getMessage() for record in caplog.records)
         )
         await cluster.create(pod("small", "3"), pod("large", "10"))
-        await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, NAME))
-    assert cluster.witness.node_of("default/small") == "a"
-    assert cluster.witness.node_of("default/large") == ""
-    check_invariants(cluster.witness, NAME)
+        await cluster.observer.until(lambda: waiting_or_bound(cluster.observer, NAME))
+    assert cluster.observer.node_of("default/small") == "a"
+    assert cluster.observer.node_of("default/large") == ""
+    check_invariants(cluster.observer, NAME)
 
 
 @pytest.fixture
@@ -237,26 +238,26 @@ async def test_failure_of_a_plugin_fails_the_attempt(small_cluster, plugin, beha
     broken = plugin(behave)
     async with running_scheduler(cluster.access, broken):
         await cluster.create(pod("unlucky"), pod("lucky"))
-        await cluster.witness.until(lambda: cluster.witness.node_of("default/lucky"))
-        await cluster.witness.until(lambda: cluster.witness.events_of("default/unlucky", "FailedScheduling"))
-        await cluster.witness.until(lambda: cluster.witness.node_of("default/unlucky"))
+        await cluster.observer.until(lambda: cluster.observer.node_of("default/lucky"))
+        await cluster.observer.until(lambda: cluster.observer.events_of("default/unlucky", "FailedScheduling"))
+        await cluster.observer.until(lambda: cluster.observer.node_of("default/unlucky"))
     assert broken.times == 2
-    failure = cluster.witness.events_of("default/unlucky", "FailedScheduling")[0]["note"]
+    failure = cluster.observer.events_of("default/unlucky", "FailedScheduling")[0]["note"]
     assert "Broken" in failure
     assert failure in caplog.text
-    conditions = [condition_of(version) for version in cluster.witness.versions("default/unlucky")]
+    conditions = [condition_of(version) for version in cluster.observer.versions("default/unlucky")]
     assert "SchedulerError" in {condition and condition.get("reason") for condition in conditions}
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_failure_in_post_bind_is_logged_only(small_cluster, caplog):
     cluster = small_cluster
     async with running_scheduler(cluster.access, BrokenPostBind(breaks)):
         await cluster.create(pod("unlucky"))
-        await cluster.witness.until(lambda: cluster.witness.events_of("default/unlucky", "Scheduled"))
-    assert "pod default/unlucky is bound, but" in caplog.text
+        await cluster.observer.until(lambda: cluster.observer.events_of("default/unlucky", "Scheduled"))
+    assert "(pod default/unlucky, which is bound)" in caplog.text
     assert "Broken" in caplog.text
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_plugin_that_always_fails_blocks_only_its_pods(small_cluster):
@@ -265,14 +266,14 @@ async def test_plugin_that_always_fails_blocks_only_its_pods(small_cluster):
     broken.times = -(10**6)
     async with running_scheduler(cluster.access, broken):
         await cluster.create(pod("unlucky"))
-        await cluster.witness.until(lambda: broken.times > 3 - 10**6)
+        await cluster.observer.until(lambda: broken.times > 3 - 10**6)
         await cluster.create(pod("lucky"))
-        await cluster.witness.until(lambda: cluster.witness.node_of("default/lucky"))
-        await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, NAME))
+        await cluster.observer.until(lambda: cluster.observer.node_of("default/lucky"))
+        await cluster.observer.until(lambda: waiting_or_bound(cluster.observer, NAME))
         condition = await cluster.condition("unlucky")
     assert condition["reason"] == "SchedulerError"
     assert "Broken" in condition["message"]
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_blocking_plugin_is_logged_with_its_stack(small_cluster, caplog):
@@ -295,8 +296,8 @@ async def test_blocking_plugin_is_logged_with_its_stack(small_cluster, caplog):
     try:
         async with running_scheduler(cluster.access, Sleepy(), settings=replace(FAST, blocked_after=0.2)):
             await cluster.create(pod("slow"))
-            await cluster.witness.until(lambda: cluster.witness.node_of("default/slow"))
+            await cluster.observer.until(lambda: cluster.observer.node_of("default/slow"))
     finally:
         logging.getLogger("bayplan").removeHandler(handler)
     assert 'assert named.wait(20), "not reported"' in caplog.text
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)

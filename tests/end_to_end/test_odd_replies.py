@@ -49,12 +49,14 @@ async def test_garbage_as_reply_to_a_binding_is_looked_up():
     async with OddServer() as server:
         server.put("nodes", "good-0", good_node(0))
         server.garbage_for = {"binding"}
-        server.replies.extend([(b"<html></html>", True), (b"<html></html>", False), (b"null", False), (b"[]", True)])
+        garbage = [b"<html></html>", b"null", b"{}", b'{"kind":"Pod"}', b'{"kind":"Status","status":"Failure"}', b"[]"]
+        server.replies.extend((body, done) for body in garbage for done in (True, False))
         async with running_scheduler(ClusterAccess(server=server.url)) as scheduler:
-            for number in range(1, 4):
+            for number in range(1, 9):
                 server.put("pods", f"default/good-{number}", good_pod(number))
             await until(lambda: all(pod["spec"].get("nodeName") for pod in server.objects["pods"].values()))
-            await until(lambda: scheduler.bound == 3 and not scheduler.state.assumed_count)
+            await until(lambda: scheduler.bound == 8 and not scheduler.state.assumed_count)
+            assert not server.replies
 
 
 async def test_pod_whose_name_the_client_refuses_stays_pending_and_others_are_bound():

@@ -8,16 +8,16 @@ import time
 import pytest
 from clusters import ABRUPT
 from running import FAST, running_scheduler
+from tests.support.invariants import check_invariants, waiting_or_bound
 from workloads import NAME, pod, pods
 
 from bayplan.service.scheduler import Settings
-from bayplan.testing.invariants import check_invariants, waiting_or_bound
 
 pytestmark = ABRUPT
 
 
 def bound(cluster):
-    return sum(bool(cluster.witness.node_of(key)) for key in cluster.witness.pods)
+    return sum(bool(cluster.observer.node_of(key)) for key in cluster.observer.pods)
 
 
 @pytest.mark.parametrize(
@@ -32,17 +32,17 @@ async def test_api_server_restarts_while_500_pods_are_scheduled(cluster, proxy, 
     await cluster.create_fast(pods("p", 500))
     slow = proxy.inject("POST", "/binding$", times=None, delay=0.3)
     async with running_scheduler(proxy.access, settings=settings):
-        await cluster.witness.until(lambda: bound(cluster) >= 50)
+        await cluster.observer.until(lambda: bound(cluster) >= 50)
         await cluster.stop_server()
         so_far = bound(cluster)
         proxy.faults.remove(slow)
         await asyncio.sleep(outage)
         await cluster.start_server()
-        await cluster.witness.until(lambda: bound(cluster) == 500, within=60)
+        await cluster.observer.until(lambda: bound(cluster) == 500, within=60)
         assert so_far < 500
         await cluster.create(pod("too-big", "7"))
-        await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, NAME))
-    check_invariants(cluster.witness, NAME)
+        await cluster.observer.until(lambda: waiting_or_bound(cluster.observer, NAME))
+    check_invariants(cluster.observer, NAME)
 
 
 @pytest.mark.parametrize(
@@ -56,18 +56,18 @@ async def test_cluster_changes_during_a_network_outage(cluster, proxy, outage, s
     await cluster.add_nodes(10, cpu="6")
     async with running_scheduler(proxy.access, settings=settings):
         await cluster.create_fast(pods("before", 100))
-        await cluster.witness.until(lambda: bound(cluster) >= 20)
+        await cluster.observer.until(lambda: bound(cluster) >= 20)
         await proxy.down()
         back_at = time.monotonic() + outage
         await cluster.create_fast(pods("meanwhile", 200))
-        for key in list(cluster.witness.pods)[:20]:
+        for key in list(cluster.observer.pods)[:20]:
             await cluster.delete(key.removeprefix("default/"))
         await cluster.add_node("new", cpu="6")
         await asyncio.sleep(max(0.0, back_at - time.monotonic()))
         await proxy.up()
         await cluster.create_fast(pods("after", 100))
-        await cluster.witness.until(lambda: bound(cluster) == len(cluster.witness.pods) == 380, within=60)
-    check_invariants(cluster.witness, NAME)
+        await cluster.observer.until(lambda: bound(cluster) == len(cluster.observer.pods) == 380, within=60)
+    check_invariants(cluster.observer, NAME)
 
 
 @pytest.mark.parametrize(
@@ -80,32 +80,32 @@ async def test_watches_are_interrupted_repeatedly(cluster, proxy, every, waves):
         proxy.cut_every(every)
         for wave in range(waves):
             await cluster.create_fast(pods(f"wave-{wave}", 25))
-            await cluster.witness.until(lambda: bound(cluster) == len(cluster.witness.pods) == 25, within=30)
+            await cluster.observer.until(lambda: bound(cluster) == len(cluster.observer.pods) == 25, within=30)
             await asyncio.sleep(every)
-            for key in list(cluster.witness.pods):
+            for key in list(cluster.observer.pods):
                 await cluster.delete(key.removeprefix("default/"))
-            await cluster.witness.until(lambda: not cluster.witness.pods)
+            await cluster.observer.until(lambda: not cluster.observer.pods)
     assert proxy.count("GET", "watch=true") > 2 * waves
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_expired_watch_lists_again(cluster, proxy):
     await cluster.add_nodes(2, cpu="1")
     async with running_scheduler(proxy.access):
         await cluster.create(*pods("p", 10, "200m"))
-        await cluster.witness.until(lambda: bound(cluster) == 10)
+        await cluster.observer.until(lambda: bound(cluster) == 10)
         gone = proxy.inject("GET", "watch=true", times=None, status=410)
         lists = proxy.count("GET", r"/pods\?.*limit")
         proxy.cut()
-        await cluster.witness.until(lambda: gone.hits >= 2)
+        await cluster.observer.until(lambda: gone.hits >= 2)
         await cluster.delete("p-0000")
         await cluster.create(pod("next", "200m"))
-        await cluster.witness.until(lambda: cluster.witness.node_of("default/next"))
+        await cluster.observer.until(lambda: cluster.observer.node_of("default/next"))
         assert proxy.count("GET", r"/pods\?.*limit") > lists
         proxy.faults.remove(gone)
         await cluster.create(pod("one-too-many", "200m"))
-        await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, NAME))
-    check_invariants(cluster.witness, NAME)
+        await cluster.observer.until(lambda: waiting_or_bound(cluster.observer, NAME))
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_retry_after_of_an_overloaded_server_is_respected(cluster, proxy):
@@ -116,13 +116,13 @@ async def test_retry_after_of_an_overloaded_server_is_respected(cluster, proxy):
         proxy.cut()
         began = time.monotonic()
         await cluster.create_fast(pods("p", 20))
-        await cluster.witness.until(lambda: bound(cluster) == 20, within=30)
+        await cluster.observer.until(lambda: bound(cluster) == 20, within=30)
         assert time.monotonic() - began >= 1
-        await cluster.witness.until(
-            lambda: len([event for event in cluster.witness.events if event["reason"] == "Scheduled"]) == 20
+        await cluster.observer.until(
+            lambda: len([event for event in cluster.observer.events if event["reason"] == "Scheduled"]) == 20
         )
     assert (watches.hits, writes.hits) == (3, 30)
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_truncated_replies_are_requested_again(cluster, proxy):
@@ -132,5 +132,5 @@ async def test_truncated_replies_are_requested_again(cluster, proxy):
     proxy.inject("GET", "watch=true", times=6, truncate_after=2000)
     async with running_scheduler(proxy.access):
         await cluster.create_fast(pods("late", 30))
-        await cluster.witness.until(lambda: bound(cluster) == 60, within=30)
-    check_invariants(cluster.witness, NAME)
+        await cluster.observer.until(lambda: bound(cluster) == 60, within=30)
+    check_invariants(cluster.observer, NAME)

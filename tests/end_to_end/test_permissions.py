@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import signal
 import socket
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from click.testing import CliRunner
 from clusters import ADMIN_TOKEN, Embedded, check_permissions, embedded, unchecked
 from permissions import FILES, GRANTED, TASKS, UNUSED, bound_roles, permission_of, revoke
 from running import bayplan_run
-from scheduler_tasks import allow_to_read_metrics, serving, status_of
+from scheduler_tasks import allow_to_read_metrics, scheduler, serving, status_of
 from shipped import ACCOUNT, NAMESPACE, manifests
 from workloads import NAME, pods
 
@@ -45,7 +46,7 @@ class Trial(logging.Handler):
         self._cluster = cluster
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
-        self._lines: list[str] = []
+        self.lines: list[str] = []
         cluster.server.access.audit.append(lambda *_: self._changed.set())
 
     @property
@@ -64,11 +65,11 @@ class Trial(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Records a line. It may come from another thread."""
-        self._lines.append(record.getMessage())
+        self.lines.append(record.getMessage())
         self._loop.call_soon_threadsafe(self._changed.set)
 
     def logged(self, text: str) -> bool:
-        return any(text in line for line in self._lines)
+        return any(text in line for line in self.lines)
 
     async def run(self, task: str) -> None:
         """Runs a task until all its permissions were used, or a request was denied and the log shows it."""
@@ -77,7 +78,7 @@ class Trial(logging.Handler):
         async def done() -> None:
             try:
                 await self.until(
-                    lambda: self.used.issuperset(permissions) or (self._cluster.denied and self.logged(LACKS))
+                    lambda: self.logged(LACKS) if self._cluster.denied else self.used.issuperset(permissions)
                 )
             except TimeoutError:
                 never = ", ".join(sorted(set(permissions) - self.used))
@@ -136,6 +137,49 @@ async def test_missing_permission_is_logged(tmp_path, task, permission):
         await attempt.run(task)
         assert attempt.denied == [permission]
         assert attempt.logged(f'{LACKS} {verb} resource "{resource}" in API group "{group}"')
+
+
+def missing_of(report):
+    return re.findall(r"^  (\S+): no ([^;]*);", report, re.MULTILINE)
+
+
+async def apply_grant(cluster, report):
+    """Creates the objects that a report of missing permissions ends with."""
+    role, binding = yaml.safe_load_all(report.partition("kubectl apply -f this grants them:\n")[2])
+    await cluster.client.create(CLUSTER_ROLE, role)
+    await cluster.client.create(CLUSTER_ROLE_BINDING, binding)
+
+
+REVOKED = ("list nodes", "watch services", "list csinodes.storage.k8s.io", "watch csinodes.storage.k8s.io")
+MISSING = [("csinodes.storage.k8s.io", "list or watch"), ("nodes", "list"), ("services", "watch")]
+
+
+async def test_bayplan_run_reports_all_missing_permissions_and_starts_once_they_are_granted(tmp_path):
+    async with unchecked(tmp_path) as cluster:
+        await revoke(cluster, *REVOKED)
+        arguments = ("--kubeconfig", cluster.scheduler_kubeconfig)
+        async with bayplan_run(*arguments) as refused:
+            assert await refused.ended() == 2
+        report = "\n".join(refused.problems)
+        assert report.startswith("bayplan run: permissions are missing for 3 of 18 kinds (403 Forbidden: nodes is")
+        assert missing_of(report) == MISSING
+        await apply_grant(cluster, report)
+        async with bayplan_run(*arguments) as running, asyncio.timeout(20):
+            while not running.logged("ready: "):  # noqa: ASYNC110 - the process has no event
+                await asyncio.sleep(0.05)
+            assert running.problems == []
+
+
+async def test_all_missing_permissions_are_logged_at_once_with_manifests_that_grant_them(tmp_path):
+    async with trial(tmp_path) as (cluster, attempt):
+        await revoke(cluster, *REVOKED)
+        async with scheduler(cluster) as running:
+            await attempt.until(lambda: attempt.logged("permissions are missing"))
+            (report,) = (line for line in attempt.lines if "permissions are missing" in line)
+            assert [line for line in attempt.lines if "retrying" in line] == []
+            assert missing_of(report) == MISSING
+            await apply_grant(cluster, report)
+            await running.synced.wait()
 
 
 @pytest.mark.parametrize("binding", BINDINGS, ids=[binding.document["metadata"]["name"] for binding in BINDINGS])
@@ -223,8 +267,8 @@ async def test_bayplan_run_works_with_the_arguments_in_the_manifests(tmp_path):
         at = (f"--secure-port={port}", "--bind-address=127.0.0.1", "--kubeconfig", cluster.scheduler_kubeconfig)
         async with bayplan_run(*arguments, *at) as running:
             await cluster.create(*pods("web", 4))
-            await cluster.witness.until(
-                lambda: all(cluster.witness.node_of(f"default/web-{number:04d}") for number in range(4))
+            await cluster.observer.until(
+                lambda: all(cluster.observer.node_of(f"default/web-{number:04d}") for number in range(4))
             )
             lease = await cluster.client.get(LEASE, NAME, NAMESPACE)
             probed = {
@@ -235,4 +279,4 @@ async def test_bayplan_run_works_with_the_arguments_in_the_manifests(tmp_path):
             assert await running.ended() == 0, running.lines
     assert lease.spec.holderIdentity
     assert probed == {"startup": 200, "liveness": 200, "readiness": 200}
-    assert {cluster.witness.node_of(f"default/web-{number:04d}") for number in range(4)} == {"node-1"}
+    assert {cluster.observer.node_of(f"default/web-{number:04d}") for number in range(4)} == {"node-1"}

@@ -8,10 +8,10 @@ from contextlib import aclosing, asynccontextmanager
 import pytest
 from clusters import embedded
 from running import bayplan_run
+from tests.support.invariants import check_invariants
 from workloads import NAME, pod
 
 from bayplan.api.kinds import EVENT, POD_GROUP, PRIORITY_CLASS
-from bayplan.testing.invariants import check_invariants
 
 GANGS = "GenericWorkload=true,GangScheduling=true"
 TOPOLOGY = f"{GANGS},TopologyAwareWorkloadScheduling=true"
@@ -45,8 +45,8 @@ def members(group, count, cpu="1", **spec):
 
 def bound(cluster, group):
     """The nodes of a group's bound pods, by pod."""
-    pods = (key.partition("/")[2] for key in cluster.witness.pods)
-    nodes = {name: cluster.witness.node_of(f"default/{name}") for name in pods if name.startswith(f"{group}-")}
+    pods = (key.partition("/")[2] for key in cluster.observer.pods)
+    nodes = {name: cluster.observer.node_of(f"default/{name}") for name in pods if name.startswith(f"{group}-")}
     return {name: node for name, node in nodes.items() if node}
 
 
@@ -68,7 +68,7 @@ async def test_competing_groups_run_one_at_a_time(cluster):
         await create_group(cluster, name, 4)
     async with scheduler(cluster, GANGS):
         await cluster.create_fast([*members("red", 4), *members("blue", 4)])
-        await cluster.witness.until(lambda: any(len(bound(cluster, name)) == 4 for name in ("red", "blue")))
+        await cluster.observer.until(lambda: any(len(bound(cluster, name)) == 4 for name in ("red", "blue")))
         first, second = sorted(("red", "blue"), key=lambda name: -len(bound(cluster, name)))
         await until_condition(cluster, first, "True", "Scheduled")
         lacking = "0/4 nodes are available: 4 Insufficient cpu."
@@ -77,9 +77,9 @@ async def test_competing_groups_run_one_at_a_time(cluster):
         assert bound(cluster, second) == {}
         for name in bound(cluster, first):
             await cluster.delete(name)
-        await cluster.witness.until(lambda: len(bound(cluster, second)) == 4)
+        await cluster.observer.until(lambda: len(bound(cluster, second)) == 4)
         await until_condition(cluster, second, "True", "Scheduled")
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_members_are_created_one_by_one(cluster):
@@ -89,15 +89,15 @@ async def test_members_are_created_one_by_one(cluster):
         await cluster.create(one)
         await create_group(cluster, "crew", 3)
         await cluster.create(two, pod("plain", "100m"))
-        await cluster.witness.until(lambda: cluster.witness.node_of("default/plain"))
+        await cluster.observer.until(lambda: cluster.observer.node_of("default/plain"))
         assert bound(cluster, "crew") == {}
         await cluster.delete("plain")
         await cluster.create(three)
-        await cluster.witness.until(lambda: len(bound(cluster, "crew")) == 3)
+        await cluster.observer.until(lambda: len(bound(cluster, "crew")) == 3)
         await cluster.create(late)
-        await cluster.witness.until(lambda: len(bound(cluster, "crew")) == 4)
+        await cluster.observer.until(lambda: len(bound(cluster, "crew")) == 4)
         await until_condition(cluster, "crew", "True", "Scheduled", "")
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_group_is_placed_in_one_rack(cluster):
@@ -108,7 +108,7 @@ async def test_group_is_placed_in_one_rack(cluster):
     await create_group(cluster, "more", 4, "rack")
     async with scheduler(cluster, TOPOLOGY):
         await cluster.create_fast(members("crew", 4))
-        await cluster.witness.until(lambda: len(bound(cluster, "crew")) == 4)
+        await cluster.observer.until(lambda: len(bound(cluster, "crew")) == 4)
         assert {racks[node] for node in bound(cluster, "crew").values()} == {"b"}
         await cluster.create_fast(members("more", 4))
         message = (
@@ -118,10 +118,10 @@ async def test_group_is_placed_in_one_rack(cluster):
         await until_condition(cluster, "more", "False", "Unschedulable", message)
         assert bound(cluster, "more") == {}
         await cluster.add_node("a-2", cpu="1", labels={"rack": "a"})
-        await cluster.witness.until(lambda: len(bound(cluster, "more")) == 4)
+        await cluster.observer.until(lambda: len(bound(cluster, "more")) == 4)
         assert {"a-0", "a-1", "a-2"} == set(bound(cluster, "more").values())
         await until_condition(cluster, "more", "True", "Scheduled")
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_group_is_preempted_as_a_whole(cluster):
@@ -131,13 +131,13 @@ async def test_group_is_preempted_as_a_whole(cluster):
     await create_group(cluster, "humble", 2, priorityClassName="low", disruptionMode="PodGroup")
     async with scheduler(cluster, WHOLE):
         await cluster.create_fast(members("humble", 2, "2", terminationGracePeriodSeconds=1))
-        await cluster.witness.until(lambda: len(bound(cluster, "humble")) == 2)
+        await cluster.observer.until(lambda: len(bound(cluster, "humble")) == 2)
         await create_group(cluster, "vip", 2, priorityClassName="high")
         await cluster.create_fast(members("vip", 2))
-        await cluster.witness.until(lambda: len(bound(cluster, "vip")) == 2)
+        await cluster.observer.until(lambda: len(bound(cluster, "vip")) == 2)
         assert bound(cluster, "humble") == {}
         uid = (await cluster.client.get(POD_GROUP, "vip", "default")).metadata.uid
         events = (await cluster.client.list(EVENT, "default")).items
         notes = [each.note for each in events if each.reason == "Preempted"]
         assert notes == [f"Preempted by podgroup {uid} on node cluster"] * 2
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)

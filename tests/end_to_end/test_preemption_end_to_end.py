@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 from running import running_scheduler
+from tests.support.invariants import check_invariants
 from workloads import NAME, pod, pods
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET, PRIORITY_CLASS
 from bayplan.client import ApiError
 from bayplan.framework.interface import Plugin, Wait
-from bayplan.testing.invariants import check_invariants, condition_of
+from bayplan.testing.observer import condition_of
 
 pytestmark = pytest.mark.feature("DefaultPreemption: end to end")
 
@@ -39,14 +40,14 @@ async def cluster(cluster):
 
 async def on_node(cluster, *names, node=None):
     def there():
-        return all(cluster.witness.node_of(f"default/{name}") in ({node} if node else {"a", "b"}) for name in names)
+        return all(cluster.observer.node_of(f"default/{name}") in ({node} if node else {"a", "b"}) for name in names)
 
-    await cluster.witness.until(there)
+    await cluster.observer.until(there)
 
 
 def values_of(cluster, name, field):
     """All values of a status field, in order."""
-    return [version["status"].get(field) for version in cluster.witness.versions(f"default/{name}")]
+    return [version["status"].get(field) for version in cluster.observer.versions(f"default/{name}")]
 
 
 async def test_preemptor_runs_on_the_node_of_its_victim(cluster):
@@ -54,15 +55,15 @@ async def test_preemptor_runs_on_the_node_of_its_victim(cluster):
     async with running_scheduler(cluster.access):
         await cluster.create(classed("fits", "800m", "low"))
         await on_node(cluster, "fits")
-        uids = {"victim": cluster.witness.pods["default/fits"]["metadata"]["uid"]}
+        uids = {"victim": cluster.observer.pods["default/fits"]["metadata"]["uid"]}
         await cluster.create(classed("vip", "800m", "high"))
-        uids["preemptor"] = cluster.witness.pods["default/vip"]["metadata"]["uid"]
+        uids["preemptor"] = cluster.observer.pods["default/vip"]["metadata"]["uid"]
         await on_node(cluster, "vip")
-        await cluster.witness.until(lambda: values_of(cluster, "vip", "phase")[-1] == "Running")
-        await cluster.witness.until(lambda: cluster.witness.events_of("default/vip", "Scheduled"))
+        await cluster.observer.until(lambda: values_of(cluster, "vip", "phase")[-1] == "Running")
+        await cluster.observer.until(lambda: cluster.observer.events_of("default/vip", "Scheduled"))
     assert "a" in values_of(cluster, "vip", "nominatedNodeName"), "while the victim terminated"
     assert values_of(cluster, "vip", "nominatedNodeName")[-1] is None
-    disrupted = condition_of(cluster.witness.versions("default/fits")[-1], "DisruptionTarget")
+    disrupted = condition_of(cluster.observer.versions("default/fits")[-1], "DisruptionTarget")
     assert disrupted.pop("lastTransitionTime")
     assert disrupted == {
         "type": "DisruptionTarget",
@@ -75,7 +76,7 @@ async def test_preemptor_runs_on_the_node_of_its_victim(cluster):
     assert events_of(cluster, "default/fits", "Preempted") == [recorded("fits", "Preempted", uids["preemptor"])]
     assert events_of(cluster, "default/vip", "FailedScheduling")[:1] == [recorded("vip", "FailedScheduling")]
     assert events_of(cluster, "default/vip", "Scheduled") == [recorded("vip", "Scheduled")]
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 def recorded(name, reason, preemptor=""):
@@ -91,7 +92,7 @@ def recorded(name, reason, preemptor=""):
 def events_of(cluster, key, reason):
     fields = EFFECTS["events"][0]
     return [
-        comparable({field: event.get(field) for field in fields}) for event in cluster.witness.events_of(key, reason)
+        comparable({field: event.get(field) for field in fields}) for event in cluster.observer.events_of(key, reason)
     ]
 
 
@@ -111,11 +112,11 @@ async def test_disruption_budgets_decide_the_victims(cluster):
         await cluster.client.create(POD_DISRUPTION_BUDGET, budget, "default")
         await cluster.create(protected, other)
         await on_node(cluster, "protected", "other")
-        room = cluster.witness.node_of("default/other")
+        room = cluster.observer.node_of("default/other")
         await cluster.create(classed("vip", "800m", "high"))
         await on_node(cluster, "vip", node=room)
-    assert "default/other" not in cluster.witness.pods
-    check_invariants(cluster.witness, NAME)
+    assert "default/other" not in cluster.observer.pods
+    check_invariants(cluster.observer, NAME)
     await cluster.client.delete(POD_DISRUPTION_BUDGET, "db", "default")
 
 
@@ -127,15 +128,15 @@ async def test_slow_deletion_delays_no_other_pod(cluster, proxy):
         await on_node(cluster, "low-0", "low-1")
         slow = proxy.inject("DELETE", PODS, times=None, delay=2.0)
         await cluster.create(classed("vip", "1", "high", nodeSelector=ON_A))
-        await cluster.witness.until(lambda: slow.hits)
+        await cluster.observer.until(lambda: slow.hits)
         others = pods("other", 40)
         await cluster.create_fast(others)
         await on_node(cluster, *(one["metadata"]["name"] for one in others))
         assert slow.hits == 1, "the first delete has not finished"
-        assert "default/low-0" in cluster.witness.pods
-        assert len(cluster.witness.events_of("default/vip", "FailedScheduling")) == 1, "it is not attempted meanwhile"
+        assert "default/low-0" in cluster.observer.pods
+        assert len(cluster.observer.events_of("default/vip", "FailedScheduling")) == 1, "it is not attempted meanwhile"
         await on_node(cluster, "vip", node="a")
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 ON_A = {"kubernetes.io/hostname": "a"}
@@ -149,9 +150,9 @@ async def test_preemptor_is_retried_when_eviction_fails(cluster, proxy):
         fault = proxy.inject("DELETE", PODS, times=4, status=500)
         await cluster.create(classed("vip", "800m", "high"))
         await on_node(cluster, "vip")
-        await cluster.witness.until(lambda: len(cluster.witness.events_of("default/low", "Preempted")) == 1)
+        await cluster.observer.until(lambda: len(cluster.observer.events_of("default/low", "Preempted")) == 1)
     assert fault.hits == 4
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 class Waits(Plugin):
@@ -184,17 +185,17 @@ async def test_victims_in_the_binding_cycle_are_rejected_not_deleted(cluster, pl
     await cluster.add_node("a", cpu="1")
     async with running_scheduler(cluster.access, plugin):
         await cluster.create(classed("early", "800m", "low"))
-        await cluster.witness.until(lambda: "a" in values_of(cluster, "early", "nominatedNodeName"))
+        await cluster.observer.until(lambda: "a" in values_of(cluster, "early", "nominatedNodeName"))
         await cluster.create(classed("vip", "800m", "high"))
         await on_node(cluster, "vip")
-        await cluster.witness.until(lambda: cluster.witness.events_of("default/early", "Preempted"))
-    uid = cluster.witness.pods["default/vip"]["metadata"]["uid"]
-    (event,) = cluster.witness.events_of("default/early", "Preempted")
+        await cluster.observer.until(lambda: cluster.observer.events_of("default/early", "Preempted"))
+    uid = cluster.observer.pods["default/vip"]["metadata"]["uid"]
+    (event,) = cluster.observer.events_of("default/early", "Preempted")
     assert event["note"] == f"Preempted by pod {uid} on node a (in kube-scheduler memory)."
-    notes = [event["note"] for event in cluster.witness.events_of("default/early", "FailedScheduling")]
+    notes = [event["note"] for event in cluster.observer.events_of("default/early", "FailedScheduling")]
     assert notes[0] == why
-    assert cluster.witness.node_of("default/early") == ""
-    check_invariants(cluster.witness, NAME)
+    assert cluster.observer.node_of("default/early") == ""
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_lower_nominations_on_the_node_are_cleared(cluster, proxy):
@@ -204,9 +205,9 @@ async def test_lower_nominations_on_the_node_are_cleared(cluster, proxy):
         await on_node(cluster, "low")
         slow = proxy.inject("DELETE", PODS, times=2, delay=1.0)
         await cluster.create(classed("middle", "800m", "middle"))
-        await cluster.witness.until(lambda: slow.hits and "a" in values_of(cluster, "middle", "nominatedNodeName"))
+        await cluster.observer.until(lambda: slow.hits and "a" in values_of(cluster, "middle", "nominatedNodeName"))
         await cluster.create(classed("vip", "800m", "high"))
-        await cluster.witness.until(lambda: values_of(cluster, "middle", "nominatedNodeName")[-1] is None)
+        await cluster.observer.until(lambda: values_of(cluster, "middle", "nominatedNodeName")[-1] is None)
         await on_node(cluster, "vip")
-    assert cluster.witness.node_of("default/middle") == ""
-    check_invariants(cluster.witness, NAME)
+    assert cluster.observer.node_of("default/middle") == ""
+    check_invariants(cluster.observer, NAME)

@@ -11,11 +11,10 @@ from contextlib import asynccontextmanager
 import pytest
 from running import bayplan_run
 from tests.extender.stub_extender import StubExtender
+from tests.support.certificates import Authority
+from tests.support.control_plane import _base64
+from tests.support.invariants import check_invariants, waiting_or_bound
 from workloads import NAME, pod, pods
-
-from bayplan.testing.certificates import Authority
-from bayplan.testing.control_plane import _base64
-from bayplan.testing.invariants import check_invariants, waiting_or_bound
 
 
 def kubeconfig(path, server, user=None, **cluster):
@@ -86,8 +85,13 @@ async def test_rejected_token(cluster):
 
 async def test_user_without_permissions(control_plane):
     plane, *_ = control_plane
-    line = await startup_error("--kubeconfig", plane.user("nobody"))
-    assert 'cannot list nodes: 403 Forbidden: nodes is forbidden: User "nobody"' in line
+    async with bayplan_run("--kubeconfig", plane.user("nobody")) as run:
+        assert await run.ended() == 2
+    assert (
+        'permissions are missing for 18 of 18 kinds (403 Forbidden: nodes is forbidden: User "nobody"'
+        in run.problems[0]
+    )
+    assert "- {kind: User, name: nobody, apiGroup: rbac.authorization.k8s.io}" in run.problems
 
 
 async def test_untrusted_certificate(tmp_path):
@@ -159,8 +163,8 @@ async def test_policy_file_decides(cluster, tmp_path):
     )
     async with bayplan_run("--kubeconfig", cluster.scheduler_kubeconfig, "--plugin", policy):
         await cluster.create(pod("one"), pod("two", nodeSelector={"tier": "control"}))
-        await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, NAME))
-    assert cluster.witness.node_of("default/one") == "node-2"
+        await cluster.observer.until(lambda: waiting_or_bound(cluster.observer, NAME))
+    assert cluster.observer.node_of("default/one") == "node-2"
     assert (await cluster.condition("two"))["message"] == (
         "0/4 nodes are available: 1 node is reserved for the control plane, "
         "3 node(s) didn't match Pod's node affinity/selector. "
@@ -168,7 +172,7 @@ async def test_policy_file_decides(cluster, tmp_path):
         "1 No preemption victims found for incoming pod, "
         "3 Preemption is not helpful for scheduling."
     )
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 POLICY = """
@@ -219,12 +223,12 @@ async def test_profiles_of_a_configuration_decide_independently(cluster, tmp_pat
     async with bayplan_run("--config", config, "--plugin", policy) as run:
         for name in ("one", "two", "three"):
             await cluster.create(pod(name, scheduler="packed"))
-            await cluster.witness.until(lambda name=name: cluster.witness.node_of(f"default/{name}"))
+            await cluster.observer.until(lambda name=name: cluster.observer.node_of(f"default/{name}"))
         await cluster.create(pod("apart", scheduler="limited"), pod("late", scheduler="limited"))
-        await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, "limited"))
-    nodes = {cluster.witness.node_of(f"default/{name}") for name in ("one", "two", "three")}
+        await cluster.observer.until(lambda: waiting_or_bound(cluster.observer, "limited"))
+    nodes = {cluster.observer.node_of(f"default/{name}") for name in ("one", "two", "three")}
     assert len(nodes) == 1
-    assert cluster.witness.node_of("default/apart") not in nodes
+    assert cluster.observer.node_of("default/apart") not in nodes
     assert (await cluster.condition("late"))["message"].startswith("0/2 nodes are available: 2 has 1 pods.")
     assert run.problems == [
         (
@@ -255,8 +259,8 @@ async def test_configuration_of_2021_works(cluster, tmp_path):
     )
     async with bayplan_run("--config", config, "--plugin", policy) as run:
         await cluster.create(pod("ordinary", scheduler="sample-scheduler"), pod("sample", scheduler="sample-scheduler"))
-        await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, "sample-scheduler"))
-    assert cluster.witness.node_of("default/ordinary")
+        await cluster.observer.until(lambda: waiting_or_bound(cluster.observer, "sample-scheduler"))
+    assert cluster.observer.node_of("default/ordinary")
     assert "no samples" in (await cluster.condition("sample"))["message"]
     assert [line.partition(" is converted to")[0] for line in run.problems] == [
         f"{config}:1: warning: apiVersion: kubescheduler.config.k8s.io/v1beta1"
@@ -320,8 +324,8 @@ async def test_extenders_of_a_configuration_are_called(cluster, tmp_path):
         path = with_extender(tmp_path / "c.yaml", extender)
         async with bayplan_run("--kubeconfig", cluster.scheduler_kubeconfig, "--config", path):
             await cluster.create(hungry, pod("modest"))
-            await cluster.witness.until(lambda: cluster.witness.node_of("default/modest"))
-            await cluster.witness.until(lambda: cluster.witness.node_of("default/hungry") == "node-1")
+            await cluster.observer.until(lambda: cluster.observer.node_of("default/modest"))
+            await cluster.observer.until(lambda: cluster.observer.node_of("default/hungry") == "node-1")
         assert [question["Pod"]["metadata"]["name"] for question in stub.questions("filter")] == ["hungry"]
 
 
@@ -335,8 +339,8 @@ async def test_json_log_has_pods_as_fields(cluster):
     arguments = ("--kubeconfig", cluster.scheduler_kubeconfig, "--logging-format=json", "-v=10")
     async with bayplan_run(*arguments) as run:
         await cluster.create(pod("small"), pod("big", "100"))
-        await cluster.witness.until(lambda: run.logged("pod default/small bound to node a"))
-        await cluster.witness.until(lambda: run.logged("pod default/big is pending: "))
+        await cluster.observer.until(lambda: run.logged("pod default/small bound to node a"))
+        await cluster.observer.until(lambda: run.logged("pod default/big is pending: "))
     lines = [(line.get("pod"), line.get("node"), line["v"], line["msg"]) for line in map(json.loads, run.lines)]
     small, big = ({"name": name, "namespace": "default"} for name in ("small", "big"))
     assert (small, {"name": "a"}, 2, "pod default/small bound to node a") in lines
@@ -349,14 +353,14 @@ async def test_verbose_log_has_the_outcome_of_every_pod(cluster):
     await cluster.add_node("a")
     async with bayplan_run("--kubeconfig", cluster.scheduler_kubeconfig, "-v") as run:
         await cluster.create(pod("small"), pod("big", "100"))
-        await cluster.witness.until(lambda: run.logged("pod default/small bound to node a"))
-        await cluster.witness.until(
+        await cluster.observer.until(lambda: run.logged("pod default/small bound to node a"))
+        await cluster.observer.until(
             lambda: run.logged("pod default/big is pending: 0/1 nodes are available: 1 Insufficient cpu.")
         )
     async with bayplan_run("--kubeconfig", cluster.scheduler_kubeconfig) as run:
         await cluster.create(pod("another"))
-        await cluster.witness.until(lambda: cluster.witness.node_of("default/another"))
-        await cluster.witness.until(lambda: run.logged("ready: 1 nodes, "))
+        await cluster.observer.until(lambda: cluster.observer.node_of("default/another"))
+        await cluster.observer.until(lambda: run.logged("ready: 1 nodes, "))
         run.signal(signal.SIGTERM)
         assert await run.ended() == 0
     reports = [line.partition(" I ")[2] for line in run.lines if " I " in line]
@@ -374,18 +378,18 @@ async def test_restart_while_200_pods_are_scheduled(cluster, number):
     await cluster.add_nodes(10)
     async with bayplan_run("--kubeconfig", cluster.scheduler_kubeconfig) as first:
         creating = asyncio.create_task(cluster.create_fast(pods("early", 100)))
-        await cluster.witness.until(lambda: bound(cluster) >= 30)
+        await cluster.observer.until(lambda: bound(cluster) >= 30)
         first.signal(number)
         assert await first.ended() == (-9 if number is signal.SIGKILL else 0), first.lines
     await creating
     await cluster.create_fast(pods("late", 100))
     async with bayplan_run("--kubeconfig", cluster.scheduler_kubeconfig) as second:
-        await cluster.witness.until(lambda: bound(cluster) == 200, within=30)
+        await cluster.observer.until(lambda: bound(cluster) == 200, within=30)
         second.signal(signal.SIGTERM)
         assert await second.ended() == 0
     if number is not signal.SIGKILL:
-        assert len([event for event in cluster.witness.events if event["reason"] == "Scheduled"]) == 200
-    check_invariants(cluster.witness, NAME)
+        assert len([event for event in cluster.observer.events if event["reason"] == "Scheduled"]) == 200
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_first_signal_finishes_bindings(cluster, proxied_kubeconfig, proxy):
@@ -393,12 +397,12 @@ async def test_first_signal_finishes_bindings(cluster, proxied_kubeconfig, proxy
     async with bayplan_run("--kubeconfig", proxied_kubeconfig) as run:
         proxy.inject("POST", "/binding$", delay=1.0)
         await cluster.create(pod("last"))
-        await cluster.witness.until(lambda: proxy.count("POST", "/binding$"))
+        await cluster.observer.until(lambda: proxy.count("POST", "/binding$"))
         run.signal(signal.SIGTERM)
         assert await run.ended() == 0
     assert run.logged("stopping after in-flight bindings have finished")
-    await cluster.witness.until(lambda: cluster.witness.events_of("default/last", "Scheduled"))
-    check_invariants(cluster.witness, NAME)
+    await cluster.observer.until(lambda: cluster.observer.events_of("default/last", "Scheduled"))
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_second_signal_exits_immediately(cluster, proxied_kubeconfig, proxy):
@@ -406,9 +410,9 @@ async def test_second_signal_exits_immediately(cluster, proxied_kubeconfig, prox
     async with bayplan_run("--kubeconfig", proxied_kubeconfig) as run:
         proxy.inject("POST", "/binding$", hang=True)
         await cluster.create(pod("late"))
-        await cluster.witness.until(lambda: proxy.count("POST", "/binding$"))
+        await cluster.observer.until(lambda: proxy.count("POST", "/binding$"))
         run.signal(signal.SIGTERM)
-        await cluster.witness.until(lambda: run.logged("stopping after in-flight bindings have finished"))
+        await cluster.observer.until(lambda: run.logged("stopping after in-flight bindings have finished"))
         run.signal(signal.SIGTERM)
         assert await run.ended(within=2) != 0
     assert not any("Traceback" in line for line in run.lines)
@@ -418,16 +422,16 @@ async def test_outage_of_the_server_does_not_end_the_process(cluster, proxied_ku
     await cluster.add_node("a")
     async with bayplan_run("--kubeconfig", proxied_kubeconfig) as run:
         await cluster.create(pod("before"))
-        await cluster.witness.until(lambda: cluster.witness.node_of("default/before"))
+        await cluster.observer.until(lambda: cluster.observer.node_of("default/before"))
         await proxy.down()
-        await cluster.witness.until(lambda: run.logged("connection refused"))
+        await cluster.observer.until(lambda: run.logged("connection refused"))
         await proxy.up()
         await cluster.create(pod("after"))
-        await cluster.witness.until(lambda: cluster.witness.node_of("default/after"))
+        await cluster.observer.until(lambda: cluster.observer.node_of("default/after"))
         run.signal(signal.SIGTERM)
         assert await run.ended() == 0
     assert not any("Traceback" in line for line in run.lines)
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 @pytest.fixture
@@ -462,7 +466,7 @@ async def test_silent_server_is_reported_within_5_seconds_and_a_signal_ends_at_o
 
 
 def bound(cluster):
-    return sum(bool(one["spec"].get("nodeName")) for one in cluster.witness.pods.values())
+    return sum(bool(one["spec"].get("nodeName")) for one in cluster.observer.pods.values())
 
 
 @asynccontextmanager

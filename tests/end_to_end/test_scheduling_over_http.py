@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 from running import FAST, running_scheduler
+from tests.support.invariants import check_invariants, waiting_or_bound
 from workloads import NAME, node_affinity, pod, pods
 
 from bayplan.api.kinds import NODE, POD
-from bayplan.testing.invariants import check_invariants, condition_of, waiting_or_bound
+from bayplan.testing.observer import condition_of
 
 EFFECTS = json.loads((Path(__file__).parents[1] / "data/kube-scheduler/effects.json").read_text())
 TAINT = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
@@ -35,8 +36,8 @@ async def test_pods_are_placed_on_feasible_nodes(cluster):
             pod("big", "3500m"),
             pod("nowhere", nodeSelector={"disk": "tape"}),
         )
-        await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, NAME))
-    where = {key.removeprefix("default/"): one["spec"].get("nodeName") for key, one in cluster.witness.pods.items()}
+        await cluster.observer.until(lambda: waiting_or_bound(cluster.observer, NAME))
+    where = {key.removeprefix("default/"): one["spec"].get("nodeName") for key, one in cluster.observer.pods.items()}
     assert where["fast-disk"] == where["fast-by-selector"] == "fast"
     assert where["no-disk"] == "tainted"
     assert where["by-name"] == "plain"
@@ -48,14 +49,14 @@ async def test_pods_are_placed_on_feasible_nodes(cluster):
         "2 node(s) didn't have free ports for the requested pod ports. "
     )
     assert "nowhere" not in {name for name, node in where.items() if node}
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_pending_pod_has_a_condition_and_is_scheduled_later(cluster):
     await cluster.add_node("a", cpu="1")
     async with running_scheduler(cluster.access):
         await cluster.create(pod("fits"), pod("vip", cpu="2"))
-        await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, NAME))
+        await cluster.observer.until(lambda: waiting_or_bound(cluster.observer, NAME))
         recorded = dict(EFFECTS["conditions"]["too-big"][0])
         message = recorded["message"]
         condition = await cluster.condition("vip")
@@ -63,20 +64,20 @@ async def test_pending_pod_has_a_condition_and_is_scheduled_later(cluster):
         del recorded["lastTransitionTime"]
         assert condition == recorded
         await cluster.add_node("b", cpu="4")
-        await cluster.witness.until(lambda: cluster.witness.node_of("default/vip") == "b")
+        await cluster.observer.until(lambda: cluster.observer.node_of("default/vip") == "b")
         bound = await cluster.condition("vip")
-        await cluster.witness.until(lambda: cluster.witness.events_of("default/vip", "Scheduled"))
+        await cluster.observer.until(lambda: cluster.observer.events_of("default/vip", "Scheduled"))
     assert bound["status"] == "True"
     for name, reason, note in [
         ("fits", "Scheduled", "Successfully assigned default/fits to a"),
         ("vip", "FailedScheduling", message),
         ("vip", "Scheduled", "Successfully assigned default/vip to b"),
     ]:
-        event = copy.deepcopy(cluster.witness.events_of(f"default/{name}", reason)[0])
+        event = copy.deepcopy(cluster.observer.events_of(f"default/{name}", reason)[0])
         recorded = next(
             one for one in EFFECTS["events"] if one["regarding"]["name"] == name and one["reason"] == reason
         )
-        uid = cluster.witness.pods[f"default/{name}"]["metadata"]["uid"]
+        uid = cluster.observer.pods[f"default/{name}"]["metadata"]["uid"]
         assert event["reportingInstance"].startswith(f"{NAME}-")
         assert event["regarding"].pop("uid") == uid
         assert event["regarding"].pop("resourceVersion")
@@ -89,7 +90,7 @@ async def test_pending_pod_has_a_condition_and_is_scheduled_later(cluster):
         for varies in ("eventTime", "reportingInstance"):
             del recorded[varies]
         assert {key: event.get(key) for key in recorded} == recorded
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_pod_with_a_missing_claim_has_the_recorded_condition(cluster):
@@ -97,9 +98,9 @@ async def test_pod_with_a_missing_claim_has_the_recorded_condition(cluster):
     claims = [{"name": "data", "persistentVolumeClaim": {"claimName": "none"}}]
     async with running_scheduler(cluster.access):
         await cluster.create(pod("no-claim", volumes=claims))
-        await cluster.witness.until(lambda: cluster.witness.events_of("default/no-claim", "FailedScheduling"))
+        await cluster.observer.until(lambda: cluster.observer.events_of("default/no-claim", "FailedScheduling"))
         # The condition may be written after the event.
-        await cluster.witness.until(lambda: cluster.witness.pods["default/no-claim"]["status"].get("conditions"))
+        await cluster.observer.until(lambda: cluster.observer.pods["default/no-claim"]["status"].get("conditions"))
         condition = await cluster.condition("no-claim")
     recorded = dict(EFFECTS["conditions"]["no-claim"][0])
     for either in (condition, recorded):
@@ -113,60 +114,60 @@ async def test_pods_of_other_schedulers_are_ignored(cluster):
         await cluster.create(
             pod("default", scheduler="default-scheduler"), pod("other", scheduler="other"), pod("ours")
         )
-        await cluster.witness.until(lambda: cluster.witness.events_of("default/ours", "Scheduled"))
-    assert not cluster.witness.node_of("default/default")
-    assert not cluster.witness.node_of("default/other")
-    assert [event["regarding"]["name"] for event in cluster.witness.events] == ["ours"]
-    assert len(cluster.witness.versions("default/other")) == 1
-    check_invariants(cluster.witness, NAME)
+        await cluster.observer.until(lambda: cluster.observer.events_of("default/ours", "Scheduled"))
+    assert not cluster.observer.node_of("default/default")
+    assert not cluster.observer.node_of("default/other")
+    assert [event["regarding"]["name"] for event in cluster.observer.events] == ["ours"]
+    assert len(cluster.observer.versions("default/other")) == 1
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_gated_pod_is_not_attempted(cluster):
     await cluster.add_node("a")
     async with running_scheduler(cluster.access) as scheduler:
         await cluster.create(pod("gated", schedulingGates=[{"name": "example.com/quota"}]), pod("free"))
-        await cluster.witness.until(lambda: cluster.witness.events_of("default/free", "Scheduled"))
+        await cluster.observer.until(lambda: cluster.observer.events_of("default/free", "Scheduled"))
         assert scheduler.decisions == 1
         condition = await cluster.condition("gated")
         recorded = EFFECTS["conditions"]["gated"][0]
         assert {**condition, "lastTransitionTime": recorded["lastTransitionTime"]} == recorded
-        check_invariants(cluster.witness, NAME)
+        check_invariants(cluster.observer, NAME)
         await cluster.client.patch(POD, "gated", {"spec": {"schedulingGates": None}}, "default")
-        await cluster.witness.until(lambda: cluster.witness.events_of("default/gated", "Scheduled"))
-    assert not cluster.witness.events_of("default/gated", "FailedScheduling")
-    check_invariants(cluster.witness, NAME)
+        await cluster.observer.until(lambda: cluster.observer.events_of("default/gated", "Scheduled"))
+    assert not cluster.observer.events_of("default/gated", "FailedScheduling")
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_freed_resources_are_used_again(cluster):
     await cluster.add_nodes(4, cpu="1")
     async with running_scheduler(cluster.access):
         await cluster.create_fast(pods("p", 50, "100m"))
-        await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, NAME), within=30)
-        bound = [one for one in cluster.witness.pods.values() if one["spec"].get("nodeName")]
+        await cluster.observer.until(lambda: waiting_or_bound(cluster.observer, NAME), within=30)
+        bound = [one for one in cluster.observer.pods.values() if one["spec"].get("nodeName")]
         assert len(bound) == 40
         for one in bound[:10]:
             await cluster.delete(one["metadata"]["name"])
-        await cluster.witness.until(
+        await cluster.observer.until(
             lambda: (
-                len(cluster.witness.pods) == 40
-                and all(one["spec"].get("nodeName") for one in cluster.witness.pods.values())
+                len(cluster.observer.pods) == 40
+                and all(one["spec"].get("nodeName") for one in cluster.observer.pods.values())
             )
         )
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_repeated_failure_becomes_an_event_series(cluster):
     await cluster.add_node("a", cpu="1")
     async with running_scheduler(cluster.access, settings=replace(FAST, unschedulable_timeout=0.2)) as scheduler:
         await cluster.create(pod("big", cpu="2"))
-        await cluster.witness.until(lambda: scheduler.decisions >= 8)
-    events = cluster.witness.events_of("default/big", "FailedScheduling")
+        await cluster.observer.until(lambda: scheduler.decisions >= 8)
+    events = cluster.observer.events_of("default/big", "FailedScheduling")
     # The condition creates a new version of the pod, and an event refers to one version.
     assert len(events) == len({event["regarding"]["resourceVersion"] for event in events}) == 2
     assert events[1]["series"]["count"] >= 2
-    created, updated = cluster.witness.versions("default/big")
+    created, updated = cluster.observer.versions("default/big")
     assert (condition_of(created), condition_of(updated)["reason"]) == (None, "Unschedulable")
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 @pytest.fixture(autouse=True)

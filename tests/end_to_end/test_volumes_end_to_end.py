@@ -7,7 +7,8 @@ from contextlib import aclosing
 
 import pytest
 from running import running_scheduler
-from tests.storage_documents import (
+from tests.support.invariants import check_invariants
+from tests.support.storage_documents import (
     HOSTNAME,
     ZONE,
     allowed,
@@ -29,7 +30,6 @@ from bayplan.api.kinds import (
 )
 from bayplan.config import build_profiles, parse_configuration
 from bayplan.devcluster.controllers.csi_provisioner import CsiProvisioner
-from bayplan.testing.invariants import check_invariants
 
 pytestmark = pytest.mark.feature("VolumeBinding: from nothing to Running")
 
@@ -70,12 +70,12 @@ async def run(cluster, *names, within=20):
     """Waits until these pods run. Returns their nodes."""
 
     def where():
-        pods = [cluster.witness.pods[f"default/{name}"] for name in names]
+        pods = [cluster.observer.pods[f"default/{name}"] for name in names]
         return all(one["status"].get("phase") == "Running" for one in pods) and {
             one["metadata"]["name"]: one["spec"]["nodeName"] for one in pods
         }
 
-    return await cluster.witness.until(where, within=within)
+    return await cluster.observer.until(where, within=within)
 
 
 async def bound(cluster, name):
@@ -120,7 +120,7 @@ async def test_late_claim_gets_the_local_volume_and_its_node(cluster):
         assert await run(cluster, "p") == {"p": "node-2"}
     _, taken = await bound(cluster, "c")
     assert taken.metadata.name == "v"
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_many_pods_get_distinct_local_volumes(cluster):
@@ -134,7 +134,7 @@ async def test_many_pods_get_distinct_local_volumes(cluster):
     for number in range(9):
         _, taken = await bound(cluster, f"c-{number}")
         assert reached_from(taken) == (HOSTNAME, [where[f"p-{number}"]])
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_late_volume_is_provisioned_in_the_zone_of_the_node(cluster):
@@ -146,7 +146,7 @@ async def test_late_volume_is_provisioned_in_the_zone_of_the_node(cluster):
     found, made = await bound(cluster, "c")
     assert annotations(found)[SELECTED_NODE] == "node-z2"
     assert reached_from(made) == (ZONE, ["z2"])
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_immediate_claim_decides_the_node_of_its_pod(cluster):
@@ -154,12 +154,12 @@ async def test_immediate_claim_decides_the_node_of_its_pod(cluster):
     await create(cluster, storage_class("made", **allowed(ZONE, "z3")))
     async with running_scheduler(cluster.access):
         await cluster.create(pod("p", **using("c")))
-        await cluster.witness.until(lambda: cluster.witness.events_of("default/p", "FailedScheduling"))
+        await cluster.observer.until(lambda: cluster.observer.events_of("default/p", "FailedScheduling"))
         await create(cluster, claim("c", "made"))
         assert await run(cluster, "p") == {"p": "node-z3"}
     _, made = await bound(cluster, "c")
     assert reached_from(made) == (ZONE, ["z3"])
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 @pytest.mark.parametrize("late", [pytest.param(False, id="immediate"), pytest.param(True, id="late")])
@@ -174,7 +174,7 @@ async def test_generic_ephemeral_volume_is_created_and_deleted_with_its_pod(clus
         await cluster.delete("p")
         await seen(cluster, PERSISTENT_VOLUME_CLAIM, lambda claims: not claims)
         await seen(cluster, PERSISTENT_VOLUME, lambda volumes: not volumes)
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 @pytest.mark.parametrize("late", [pytest.param(False, id="immediate"), pytest.param(True, id="late")])
@@ -190,7 +190,7 @@ async def test_pods_on_different_nodes_share_a_claim(cluster, late):
             one["metadata"]["labels"] = {"app": "web"}
             await cluster.create(one)
         assert len(set((await run(cluster, *names)).values())) == 4
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_pod_waits_for_its_missing_claim(cluster):
@@ -205,14 +205,14 @@ async def test_pod_waits_for_its_missing_claim(cluster):
     )
     async with running_scheduler(cluster.access):
         await cluster.create(pod("p", **using("mine", "new", "now")))
-        await cluster.witness.until(lambda: cluster.witness.events_of("default/p", "FailedScheduling"))
+        await cluster.observer.until(lambda: cluster.observer.events_of("default/p", "FailedScheduling"))
         volumes = await seen(cluster, PERSISTENT_VOLUME, lambda _: True)
         assert volumes["v"].spec.claimRef is None
         await create(cluster, storage_class("at-once"), claim("now", "at-once"))
         assert await run(cluster, "p") == {"p": "node-z2"}
     for name in ("mine", "new", "now"):
         await bound(cluster, name)
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 ANSWERS = [
@@ -243,7 +243,7 @@ async def test_failed_writes_of_claims_are_retried(cluster, proxy, failing, what
     assert fault.hits == fault.times
     for name in ("mine", "new"):
         await bound(cluster, name)
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_pod_with_failing_claims_releases_its_resources(cluster, proxy):
@@ -252,10 +252,10 @@ async def test_pod_with_failing_claims_releases_its_resources(cluster, proxy):
     async with running_scheduler(proxy.access):
         fault = proxy.inject("PATCH", "/persistentvolumes/", times=None, status=403, message="not yours")
         await cluster.create(pod("first", "800m", **using("c")))
-        await cluster.witness.until(lambda: cluster.witness.events_of("default/first", "FailedScheduling"))
+        await cluster.observer.until(lambda: cluster.observer.events_of("default/first", "FailedScheduling"))
         await cluster.create(pod("plain", "800m"))
         assert await run(cluster, "plain") == {"plain": "a"}
-        assert not cluster.witness.node_of("default/first")
+        assert not cluster.observer.node_of("default/first")
         # The volume that was assumed for the failed attempt is available for another claim.
         await cluster.delete("first")
         await cluster.delete("plain")
@@ -266,7 +266,7 @@ async def test_pod_with_failing_claims_releases_its_resources(cluster, proxy):
         assert await run(cluster, "second") == {"second": "a"}
     _, taken = await bound(cluster, "d")
     assert taken.metadata.name == "v"
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 def short_bind_timeout(handle):
@@ -285,16 +285,16 @@ async def test_pod_waiting_for_a_slow_volume_releases_its_resources(cluster):
         await cluster.create(pod("first", "800m", **using("c")))
         claims = await seen(cluster, PERSISTENT_VOLUME_CLAIM, lambda found: SELECTED_NODE in annotations(found["c"]))
         assert annotations(claims["c"])[SELECTED_NODE] == "a"
-        assert not cluster.witness.node_of("default/first")
+        assert not cluster.observer.node_of("default/first")
         await cluster.create(pod("plain", "800m"))
         assert await run(cluster, "plain") == {"plain": "a"}
-        [failed, *_] = cluster.witness.events_of("default/first", "FailedScheduling")
+        [failed, *_] = cluster.observer.events_of("default/first", "FailedScheduling")
         assert "context deadline exceeded" in failed["note"]
         await cluster.delete("plain")
         async with cluster.controlled_by(CsiProvisioner):
             assert await run(cluster, "first") == {"first": "a"}
             await cleanup(cluster)
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_failed_provisioning_moves_the_pod(cluster):
@@ -306,12 +306,12 @@ async def test_failed_provisioning_moves_the_pod(cluster):
     await create(cluster, storage_class("made", late=True), claim("c", "made"))
     async with running_scheduler(cluster.access):
         await cluster.create(pod("p", **using("c")))
-        await cluster.witness.until(lambda: cluster.witness.events_of("default/p", "FailedScheduling"))
-        [failed, *_] = cluster.witness.events_of("default/p", "FailedScheduling")
+        await cluster.observer.until(lambda: cluster.observer.events_of("default/p", "FailedScheduling"))
+        [failed, *_] = cluster.observer.events_of("default/p", "FailedScheduling")
         assert "provisioning failed for PVC" in failed["note"]
         await cluster.client.patch(CSI_STORAGE_CAPACITY, "z2", {"capacity": "9Gi"}, "default")
         assert await run(cluster, "p") == {"p": "node-z2"}
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)
 
 
 async def test_pods_run_where_their_volumes_are_despite_faults(cluster, proxy):
@@ -333,4 +333,4 @@ async def test_pods_run_where_their_volumes_are_despite_faults(cluster, proxy):
         for name in (f"local-{number}", f"made-{number}"):
             _, taken = await bound(cluster, name)
             assert reached_from(taken) == (HOSTNAME, [where[f"p-{number}"]])
-    check_invariants(cluster.witness, NAME)
+    check_invariants(cluster.observer, NAME)

@@ -6,7 +6,7 @@ from playground import Playground
 from bayplan.clock import RunningClock
 from bayplan.devcluster.cluster import DevCluster
 from bayplan.devcluster.kubelet import make_node
-from bayplan.testing.witness import Witness
+from bayplan.testing.observer import Observer
 
 
 @pytest.fixture
@@ -18,8 +18,8 @@ async def playground(tmp_path):
         make_node("node-a"),
         make_node("node-b"),
     ]
-    async with DevCluster(nodes, clock=RunningClock(30)) as cluster, Witness(cluster.client) as witness:
+    async with DevCluster(nodes, clock=RunningClock(30)) as cluster, Observer(cluster.client) as observer:
         await cluster.nodes_ready()
         kubeconfig = tmp_path / "kubeconfig"
         cluster.write_kubeconfig(kubeconfig)
-        yield Playground(cluster, witness, kubeconfig)
+        yield Playground(cluster, observer, kubeconfig)

@@ -14,18 +14,18 @@ import yaml
 
 from bayplan.api.kinds import KINDS
 from bayplan.devcluster.cluster import DevCluster
-from bayplan.testing.witness import Witness
+from bayplan.testing.observer import Observer
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 KIND_OF = {(kind.api_version, kind.kind): kind for kind in KINDS}
 
 
 class Playground:
-    """A cluster, a witness of its objects, and a way to run examples on it."""
+    """A cluster, a observer of its objects, and a way to run examples on it."""
 
-    def __init__(self, cluster: DevCluster, witness: Witness, kubeconfig: Path) -> None:
+    def __init__(self, cluster: DevCluster, observer: Observer, kubeconfig: Path) -> None:
         self.cluster = cluster
-        self.witness = witness
+        self.observer = observer
         self.kubeconfig = kubeconfig
 
     async def create(self, *documents: dict[str, Any]) -> None:

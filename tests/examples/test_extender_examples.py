@@ -17,7 +17,7 @@ from playground import EXAMPLES, KIND_OF, Playground
 from bayplan.config import load_configuration, load_plugins
 from bayplan.devcluster.cluster import DevCluster
 from bayplan.devcluster.kubelet import make_node
-from bayplan.testing.witness import Witness
+from bayplan.testing.observer import Observer
 
 FOLDER = EXAMPLES / "extender"
 CONFIGURATION = FOLDER / "scheduler-config.yaml"
@@ -37,11 +37,11 @@ POD = {
 @pytest.fixture
 async def playground(tmp_path):
     """A cluster with the nodes of the recorded requests."""
-    async with DevCluster([make_node(name) for name in "abc"]) as cluster, Witness(cluster.client) as witness:
+    async with DevCluster([make_node(name) for name in "abc"]) as cluster, Observer(cluster.client) as observer:
         await cluster.nodes_ready()
         kubeconfig = tmp_path / "kubeconfig"
         cluster.write_kubeconfig(kubeconfig)
-        yield Playground(cluster, witness, kubeconfig)
+        yield Playground(cluster, observer, kubeconfig)
 
 
 def arguments():
@@ -75,9 +75,9 @@ class ExtenderClient:
 async def running(playground, *command):
     """Run the extender until it knows the cluster. Yields its output and a client."""
     async with playground.running("-m", "bayplan", *command) as output, aiohttp.ClientSession() as session:
-        witness = playground.witness
-        url = (await witness.until(lambda: re.search(r"http://\S+:\d+", str(output))))[0]
-        await witness.until(lambda: "synced 3 nodes" in output)
+        observer = playground.observer
+        url = (await observer.until(lambda: re.search(r"http://\S+:\d+", str(output))))[0]
+        await observer.until(lambda: "synced 3 nodes" in output)
         yield output, ExtenderClient(url, session, load_configuration(CONFIGURATION).extenders[0])
 
 
@@ -111,18 +111,18 @@ async def test_responses_to_recorded_requests(playground):
                 assert (answer["NodeNames"], answer["Nodes"]) == (names, None)
             for name in names:
                 line = f"pod default/{request['Pod']['metadata']['name']} may go to node {name}"
-                await playground.witness.until(lambda line=line: line in output)
+                await playground.observer.until(lambda line=line: line in output)
 
 
 async def test_bind_request_binds_the_pod(playground):
     async with running(playground, *arguments()) as (output, ask):
         await playground.create(POD)
-        pod = await playground.witness.until(lambda: playground.witness.pods.get("default/web"))
+        pod = await playground.observer.until(lambda: playground.observer.pods.get("default/web"))
         args = {"PodName": "web", "PodNamespace": "default", "PodUID": pod["metadata"]["uid"], "Node": "b"}
         assert await ask("bind", args) == {"Error": ""}
-        await playground.witness.until(lambda: playground.witness.pods["default/web"]["status"]["phase"] == "Running")
-        assert playground.witness.node_of("default/web") == "b"
-        await playground.witness.until(lambda: "pod default/web is bound to node b" in output)
+        await playground.observer.until(lambda: playground.observer.pods["default/web"]["status"]["phase"] == "Running")
+        assert playground.observer.node_of("default/web") == "b"
+        await playground.observer.until(lambda: "pod default/web is bound to node b" in output)
         assert "is already assigned to node" in (await ask("bind", args | {"Node": "c"}))["Error"]
 
 
@@ -137,7 +137,7 @@ async def test_policy_runs_as_in_its_docstring(playground, policy):
 
 async def test_manifests_are_accepted(playground):
     await playground.create(*MANIFESTS)
-    await playground.witness.until(lambda: len(playground.witness.pods) == 1)
+    await playground.observer.until(lambda: len(playground.observer.pods) == 1)
     assert [each["kind"] for each in MANIFESTS if (each["apiVersion"], each["kind"]) not in KIND_OF] == []
 
 

@@ -21,15 +21,15 @@ WAYS = [
 
 @pytest.mark.parametrize("command", WAYS)
 async def test_plugin_logs_pods_of_its_scheduler_only(playground, command):
-    witness = playground.witness
+    observer = playground.observer
     other = manifest("nginx.yaml", "another-scheduler")[0]
     other["metadata"]["name"] = "other"
     await playground.create(other, *manifest("nginx.yaml", "sample-scheduler"))
     async with playground.running(*command) as output:
-        await witness.until(lambda: sum(map(bool, map(witness.node_of, witness.pods))) == 3)
-        bound = {key: witness.node_of(key) for key in witness.pods if witness.node_of(key)}
+        await observer.until(lambda: sum(map(bool, map(observer.node_of, observer.pods))) == 3)
+        bound = {key: observer.node_of(key) for key in observer.pods if observer.node_of(key)}
         for key, node in bound.items():
-            await witness.until(lambda line=f"pod {key} is bound to {node}\n": line in output)
+            await observer.until(lambda line=f"pod {key} is bound to {node}\n": line in output)
             assert f"pre filter called for pod {key}\n" in output
         assert "default/other" not in output
         assert "favoriteColor='#326CE5', favoriteNumber=7, thanksTo='thockin'" in output

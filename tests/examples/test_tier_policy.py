@@ -21,37 +21,37 @@ def pod(name, **spec):
 
 @pytest.mark.parametrize("command", WAYS)
 async def test_pods_stay_on_their_tier(playground, command):
-    witness = playground.witness
+    observer = playground.observer
     async with playground.running(*command):
         await playground.create(
             *manifest("nginx.yaml", "bayplan-scheduler"), *manifest("cronjobs.yaml", "bayplan-scheduler")
         )
 
         def placed(prefix):
-            return {witness.node_of(key) for key in witness.pods if key.startswith(f"default/{prefix}-")} - {""}
+            return {observer.node_of(key) for key in observer.pods if key.startswith(f"default/{prefix}-")} - {""}
 
         for prefix in ("report", "cleanup", "backup"):
-            await witness.until(lambda prefix=prefix: placed(prefix))
+            await observer.until(lambda prefix=prefix: placed(prefix))
             assert placed(prefix) == {"node-cronjob"}
-        await witness.until(lambda: sum(bool(witness.node_of(key)) for key in witness.pods if "nginx" in key) == 3)
+        await observer.until(lambda: sum(bool(observer.node_of(key)) for key in observer.pods if "nginx" in key) == 3)
         assert placed("nginx") <= {"node-a", "node-b"}
 
 
 async def test_unschedulable_pod_stays_pending_with_the_reasons(playground):
-    witness = playground.witness
+    observer = playground.observer
     async with playground.running("-m", "bayplan", "run", "--secure-port=0", "--plugin", POLICY):
         await playground.create(pod("leader", nodeSelector={"tier": "control"}))
-        event = (await witness.until(lambda: witness.events_of("default/leader", "FailedScheduling")))[0]
-    assert witness.node_of("default/leader") == ""
+        event = (await observer.until(lambda: observer.events_of("default/leader", "FailedScheduling")))[0]
+    assert observer.node_of("default/leader") == ""
     reasons = "1 node is reserved for the control plane, 3 node(s) didn't match Pod's node affinity/selector."
     assert event["note"].startswith(f"0/4 nodes are available: {reasons}")
 
 
 async def test_other_pods_are_spread_randomly(playground):
-    witness = playground.witness
+    observer = playground.observer
     async with playground.running("-m", "bayplan", "run", "--secure-port=0", "--plugin", POLICY):
         await playground.create(*(pod(f"pod-{number}") for number in range(20)))
-        await witness.until(lambda: len(witness.pods) == 20 and all(map(witness.node_of, witness.pods)))
-    counts = [sum(witness.node_of(key) == node for key in witness.pods) for node in ("node-a", "node-b")]
+        await observer.until(lambda: len(observer.pods) == 20 and all(map(observer.node_of, observer.pods)))
+    counts = [sum(observer.node_of(key) == node for key in observer.pods) for node in ("node-a", "node-b")]
     assert sum(counts) == 20
     assert min(counts) > 0

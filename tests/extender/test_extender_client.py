@@ -102,7 +102,7 @@ async def test_filter(cluster, fields, answer, left, refused):
     async with StubExtender(filter=answer) as stub:
         result = await asked(filtering(cluster), configured(stub, **fields))
     assert isinstance(result, Filtered)
-    assert (list(result.left), result.refused) == (list(left), refused)
+    assert (list(result.feasible), result.rejected) == (list(left), refused)
 
 
 FAILURES = [
@@ -148,7 +148,7 @@ async def test_a_failed_filter_fails_the_attempt_unless_the_extender_is_ignorabl
         assert other.asked == []
         failing.ignorable = True
         result = await asked(filtering(cluster), failing, configured(other))
-        assert list(result.left) == ["b", "c"]
+        assert list(result.feasible) == ["b", "c"]
         assert other.questions("filter")[0]["NodeNames"] == ["a", "b", "c"]
     assert f"ignoring extender {stub.url} in filter" in caplog.text
 
@@ -176,14 +176,14 @@ async def test_each_extender_gets_the_remaining_nodes_and_ignorable_ones_come_la
     sent = second.questions("filter")[0]["Nodes"]["items"]
     assert [node["metadata"]["name"] for node in sent] == ["c", "b"]
     assert ignorable.questions("filter")[0]["NodeNames"] == ["b", "c"]
-    assert list(result.left) == ["c"]
-    assert result.refused == {"a": no("first"), "b": no("last")}
+    assert list(result.feasible) == ["c"]
+    assert result.rejected == {"a": no("first"), "b": no("last")}
 
 
 async def test_extenders_are_not_called_without_nodes(cluster):
     async with StubExtender(filter={"NodeNames": []}) as first, StubExtender(filter=RESULT) as second:
         result = await asked(filtering(cluster), configured(first), configured(second))
-    assert (list(result.left), second.asked) == ([], [])
+    assert (list(result.feasible), second.asked) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -377,7 +377,7 @@ async def test_connections_are_reused_and_broken_ones_replaced(cluster):
     answers = RESULT, RESULT, HANG_UP, RESULT
     async with StubExtender(filter=answers) as stub, HttpExtenders([configured(stub)]) as client:
         for _ in range(3):
-            assert list((await client.answer(filtering(cluster))).left) == ["b", "c"]
+            assert list((await client.answer(filtering(cluster))).feasible) == ["b", "c"]
     assert stub.verbs() == ["filter"] * 4, "what only asks is asked again"
     assert len(stub.connections) == 2
 

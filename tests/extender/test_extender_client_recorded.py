@@ -65,7 +65,7 @@ def question_of(exchange, state):
 
 def concluded(verb, answer):
     if verb == "filter":
-        return list(answer.left), answer.refused
+        return list(answer.feasible), answer.rejected
     if verb == "prioritize":
         return answer
     return {each.node_name: [victim.uid for victim in each.victims] for each in answer}

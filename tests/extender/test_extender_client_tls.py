@@ -8,13 +8,13 @@ import ssl
 import numpy as np
 import pytest
 from tests.extender.stub_extender import StubExtender
+from tests.support.certificates import Authority
 
 from bayplan.config.errors import ConfigurationError
 from bayplan.config.types import Extender, ExtenderTLSConfig
 from bayplan.extender.client import HttpExtenders
 from bayplan.framework.extenders import ExtenderError, ExtenderFilter
 from bayplan.testing.builders import make_cluster, make_node, make_pod
-from bayplan.testing.certificates import Authority
 
 pytestmark = [
     pytest.mark.feature("HTTP extenders: TLS"),
@@ -54,7 +54,7 @@ def serving(tmp_path):
 async def left_by(extender):
     async with HttpExtenders([extender]) as client:
         nodes = make_cluster(make_node("a")).state.nodes
-        return list((await client.answer(ExtenderFilter(make_pod("p"), nodes.at(np.arange(1))))).left)
+        return list((await client.answer(ExtenderFilter(make_pod("p"), nodes.at(np.arange(1))))).feasible)
 
 
 def configured(stub, *, https=True, **tls):

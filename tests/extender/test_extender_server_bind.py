@@ -150,7 +150,9 @@ async def test_a_failed_post_bind_is_only_logged(client, caplog):
 
     async with serving(Afterwards, client=client) as extender:
         assert await extender.ask("bind", **ARGS) == {"Error": ""}
-    assert "is bound, but plugin Afterwards failed in PostBind: RuntimeError: too late" in caplog.text
+    assert (
+        "plugin Afterwards failed in PostBind: RuntimeError: too late (pod default/web, which is bound)" in caplog.text
+    )
 
 
 async def test_events_are_written_before_the_extender_ends(client):

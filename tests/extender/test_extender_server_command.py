@@ -13,9 +13,9 @@ import pytest
 import yaml
 from asking import node, pod
 from extender_process import bayplan_extender
+from tests.support.certificates import Authority
 
 from bayplan.devcluster.apiserver import ApiServer, Fault
-from bayplan.testing.certificates import Authority
 
 pytestmark = pytest.mark.feature("Serving as an extender: the command")
 
@@ -90,6 +90,15 @@ async def test_it_prints_the_configuration_and_serves_until_a_signal(policy):
         command.process.send_signal(signal.SIGTERM)
         assert await command.ended() == 0
     assert "Traceback" not in command.errors
+
+
+async def test_it_answers_to_accepted_host_names(policy):
+    async with bayplan_extender("--plugin", policy, "--port", 0, "--accept-hosts", r"\.svc$") as command:
+        url = await command.serving()
+        async with aiohttp.ClientSession() as session:
+            for host, status in (("extender.kube-system.svc:8888", 200), ("evil.example", 403)):
+                async with session.post(f"{url}/filter", json=QUESTION, headers={"Host": host}) as answer:
+                    assert answer.status == status
 
 
 async def test_with_a_kubeconfig_it_watches_the_cluster(policy, tmp_path):
@@ -179,6 +188,11 @@ async def test_it_serves_https(policy, tmp_path):
             ["--plugin", "{}/policy.py", "--client-ca-file", "{}/gone"],
             "bayplan extender: --client-ca-file requires --tls-cert-file\n",
             id="a CA without a certificate",
+        ),
+        pytest.param(
+            ["--plugin", "{}/policy.py", "--accept-hosts", "^a$,("],
+            "Invalid value for '--accept-hosts': '(' is not a regular expression: missing )",
+            id="an invalid pattern of hosts",
         ),
         pytest.param(
             ["--plugin", "{}/policy.py", "--host", "203.0.113.1"], "cannot serve on 203.0.113.1:8888: ", id="no address"

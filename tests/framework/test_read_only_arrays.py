@@ -68,7 +68,7 @@ def test_verdicts_and_rows_are_read_only():
         name = "Writer"
 
         def post_filter(self, cycle, pod, diagnosis, what_if):
-            for array in (diagnosis.verdicts.codes, diagnosis.verdicts.standing):
+            for array in (diagnosis.verdicts.codes, diagnosis.verdicts.feasible_mask):
                 with pytest.raises(ValueError, match="read-only"):
                     array[0] = 1
             return PostFilterResult(Status.unschedulable("nothing to do"))

@@ -6,18 +6,10 @@ import numpy as np
 import pytest
 
 from bayplan import Plugin, Rejections, Status, Wait
+from bayplan.framework.binding_runner import run_permit, run_reserve, run_unreserve
 from bayplan.framework.interface import Candidate, CycleState, NodeNames, PostFilterResult, Shortlist
 from bayplan.framework.profile import Point, Profile, takes_part
-from bayplan.framework.runner import (
-    run_filter,
-    run_permit,
-    run_post_filter,
-    run_pre_filter,
-    run_pre_score,
-    run_reserve,
-    run_score,
-    run_unreserve,
-)
+from bayplan.framework.runner import run_filter, run_post_filter, run_pre_filter, run_pre_score, run_score
 from bayplan.framework.status import SKIP, Code, PluginError
 from bayplan.framework.verdicts import Diagnosis
 from bayplan.testing.builders import make_cluster, make_node, make_pod
@@ -132,7 +124,7 @@ class TestFilter:
     def test_skipped_filter_is_not_called(self, nodes):
         cycle = CycleState(skip_filter={"P"})
         plugin = answering(Point.FILTER, "never")
-        assert run_filter(profile(Point.FILTER, plugin), cycle, POD, nodes).standing.all()
+        assert run_filter(profile(Point.FILTER, plugin), cycle, POD, nodes).feasible_mask.all()
 
     @pytest.mark.parametrize(
         ("plugin", "problem"),

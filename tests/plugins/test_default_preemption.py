@@ -222,7 +222,7 @@ def test_preemptor_is_released_when_its_last_victim_terminates():
     cluster = cluster_of(victim := terminating(), nodes="a")
     cluster.state.preemptions.begin("vip")
     cluster.state.preemptions.only_left("vip", victim.uid)
-    assert not cluster.state.preemptions.going_on("vip")
+    assert not cluster.state.preemptions.in_progress("vip")
     cluster.state.preemptions.end("vip")
     assert len(cluster.state.preemptions) == 0
 

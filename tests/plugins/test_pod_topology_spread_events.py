@@ -151,5 +151,7 @@ def test_rests_on_the_sources_of_defaults():
     state.objects[SERVICE].set("default/s", make_service("s", DB))
     other = plugin.rests_on(pod, state.nodes)
     assert other not in {before, None}
+    state.objects[SERVICE].set("default/s", make_service("s", DB))  # a new version, such as one with another status
+    assert plugin.rests_on(pod, state.nodes) == other
     state.objects[SERVICE].set("default/t", make_service("t", WEB))
     assert plugin.rests_on(pod, state.nodes) is None

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import random
 
 import msgspec
 import pytest
+from lightkube.models.core_v1 import VolumeNodeAffinity
 from volumes import BOUND, claim, plugin_of, storage_class, using, volume
 
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD
+from bayplan.api.objects import convert
 from bayplan.client import ApiError
 from bayplan.config import KubeSchedulerConfiguration, build_profile
 from bayplan.devcluster.apiserver import Fault
-from bayplan.framework.runner import run_pre_bind, run_pre_bind_pre_flight, run_reserve, run_unreserve
+from bayplan.framework.binding_runner import run_pre_bind, run_pre_bind_pre_flight, run_reserve, run_unreserve
 from bayplan.framework.status import Code
 from bayplan.scheduling import Outcome, decide
 from bayplan.service.handle import SchedulerHandle
@@ -262,7 +265,9 @@ async def delete_node(world):
 
 async def move_volume(world):
     affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "k", "operator": "Exists"}]}]}}
-    await world.control(PERSISTENT_VOLUME, "v", {"spec": {"nodeAffinity": affinity}})
+    volume = copy.deepcopy(world.volumes["v"])
+    volume.spec.nodeAffinity = convert(VolumeNodeAffinity, affinity)
+    world.volumes.set("v", volume)
 
 
 @pytest.mark.feature("VolumeBinding: bindings that will not be")

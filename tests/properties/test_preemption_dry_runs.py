@@ -169,7 +169,7 @@ def passes(cluster, pod, node, skipped):
     cycle, nodes = CycleState(), cluster.state.nodes
     run_pre_filter(cluster.profile, cycle, pod, nodes)
     cycle.skip_filter |= skipped
-    return bool(run_filter(cluster.profile, cycle, pod, nodes).standing[nodes.position(node)])
+    return bool(run_filter(cluster.profile, cycle, pod, nodes).feasible_mask[nodes.position(node)])
 
 
 def plain_cost(victims, broken):

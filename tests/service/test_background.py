@@ -49,7 +49,7 @@ async def test_failed_work_is_logged_and_stops_nothing_else(caplog):
         started.start("write a letter", works)
         await started.drain(1.0)
     assert done == ["works"]
-    assert "work that a plugin started failed: write a poem: ValueError: no luck" in caplog.text
+    assert "work that a plugin started failed (write a poem): ValueError: no luck" in caplog.text
     assert "no luck" in caplog.text
 
 

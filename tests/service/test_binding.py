@@ -4,7 +4,7 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
-from tests.service.conftest import events_of, make_pod, make_runtime
+from tests.service.conftest import events_of, make_pod, make_runtime, watch_pods
 
 from bayplan.api.kinds import POD
 from bayplan.client import ApiError, TransportError
@@ -13,11 +13,11 @@ from bayplan.framework.interface import CycleState, Plugin, Wait
 from bayplan.framework.profile import Point, Profile
 from bayplan.framework.status import Status
 from bayplan.framework.verdicts import Diagnosis
+from bayplan.queue import Place
 from bayplan.scheduling import Decision, Outcome, Plan, Unit
 from bayplan.service import binding as binding_module
 from bayplan.service.binding import BINDING, BindingCycles
 from bayplan.service.carry_out import PlanCarrier
-from bayplan.service.extenders import FencedExtenders
 
 LOST = TransportError("the connection broke", sent=True)
 SERVER_ERROR = ApiError(500, "InternalError", "etcd is away")
@@ -240,7 +240,9 @@ async def test_a_binding_that_an_extender_fails_is_undone(client, clock) -> None
 async def test_an_extender_binds_only_for_the_leader(client, clock, leads) -> None:
     client.will("get", seen(None))
     extenders = Extending(True)
-    setting = await Setting(client, clock, extenders=FencedExtenders(extenders, lambda: leads)).bind()
+    setting = Setting(client, clock, extenders=extenders)
+    setting.runtime.leads = lambda: leads
+    await setting.bind()
     if leads:
         setting.assert_bound()
     else:
@@ -332,6 +334,31 @@ async def test_tasks_that_take_too_long_are_cancelled_when_draining(client, cloc
     await setting.runtime.tasks.drain(0)
     assert "binding pod default/web was not finished in time" in caplog.text
     assert setting.runtime.tasks.count(BINDING) == 0
+
+
+@pytest.mark.parametrize("answer", [None, ApiError(404), SERVER_ERROR], ids=["bound", "404", "500"])
+async def test_pod_that_reuses_the_uid_of_a_pod_that_is_being_bound_is_queued(client, clock, answer) -> None:
+    second = make_pod("second", uid="uid-web")
+    held = asyncio.Event()
+
+    async def bind(*_, **__):
+        await held.wait()
+        if answer is not None:
+            raise answer
+
+    client.bind = bind
+    client.will("get", ApiError(404))
+    setting = Setting(client, clock)
+    setting.start()
+    setting.runtime.state.objects[POD].set(setting.pod.key, setting.pod)
+    pods = watch_pods(setting.runtime, "test")
+    await asyncio.sleep(0)
+    pods.deleted(setting.pod)
+    pods.added(second)
+    held.set()
+    await setting.runtime.tasks.drain(4)
+    queued = setting.queue.get("uid-web")
+    assert (queued.pod.key, queued.place) == ("default/second", Place.ACTIVE)
 
 
 class Endless(Plugin):

@@ -6,6 +6,7 @@ import pytest
 from tests.service.conftest import make_pod
 
 from bayplan.client import ApiError, TransportError, events
+from bayplan.service import event_recorder
 from bayplan.service.event_recorder import EventRecorder
 
 
@@ -95,8 +96,9 @@ async def test_a_refused_status_is_dropped(client, clock, caplog) -> None:
     assert "no such field" in caplog.text
 
 
-async def test_drops_and_counts_what_is_too_much(client, clock, caplog) -> None:
-    recorder = EventRecorder(client, clock, capacity=2)
+async def test_drops_and_counts_what_is_too_much(client, clock, caplog, monkeypatch) -> None:
+    monkeypatch.setattr(event_recorder, "_CAPACITY", 2)
+    recorder = EventRecorder(client, clock)
     for number in range(5):
         failed(recorder, make_pod(f"pod-{number}"))
     assert recorder.dropped == 3

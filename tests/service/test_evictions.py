@@ -163,7 +163,7 @@ async def test_each_victim_gets_a_condition_and_is_deleted_the_last_one_last(clo
     note = "Preempted by pod uid-vip on node a"
     assert setting.events() == [("Preempted", name, note) for name in ("one", "two", "three")]
     assert setting.place is Place.UNSCHEDULABLE, "the deletion of the victims requeues the preemptor"
-    assert not setting.state.preemptions.going_on("uid-vip")
+    assert not setting.state.preemptions.in_progress("uid-vip")
 
 
 async def test_terminating_victims_are_not_deleted_again(clock):
@@ -220,7 +220,7 @@ async def test_the_preemptor_is_retried_when_a_victim_cannot_be_evicted(clock, a
     assert ("delete", "two") not in setting.requests(), "the last one is spared"
     assert setting.place is Place.BACKOFF
     assert setting.runtime.work.is_set()
-    assert not setting.state.preemptions.going_on("uid-vip")
+    assert not setting.state.preemptions.in_progress("uid-vip")
     assert any("default/one" in record.getMessage() for record in caplog.records)
 
 
@@ -229,7 +229,7 @@ async def test_the_preemptor_is_gated_until_the_last_victim_is_gone(clock):
     setting.client.may_delete.clear()
 
     def meanwhile(setting):
-        assert setting.state.preemptions.going_on("uid-vip")
+        assert setting.state.preemptions.in_progress("uid-vip")
         setting.went(setting.victims[0])
         assert setting.place is Place.GATED
 

@@ -401,4 +401,4 @@ def test_failed_background_work_is_restarted(caplog):
             assert wistful.began == 2
 
     tell(story())
-    assert "the background work of plugin Wistful failed" in caplog.text
+    assert "plugin Wistful failed in Background: ZeroDivisionError: oh" in caplog.text

@@ -207,7 +207,7 @@ async def test_nothing_is_evicted_for_a_deleted_pod(deciding):
         setting.pods.deleted(vip)
         await setting.extenders.all(question)
         assert (setting.client.requests, setting.place_of(vip)) == ([], None)
-        assert not setting.state.preemptions.going_on(vip.uid)
+        assert not setting.state.preemptions.in_progress(vip.uid)
 
 
 async def test_a_preemption(deciding):

@@ -120,10 +120,11 @@ def test_whatever_a_plugin_raises_is_its_error(method, error, caplog):
         assert messages["bad"].endswith(f": {error.__name__}: oh")
     else:
         assert nodes["bad"]
-    [shown] = [record for record in caplog.records if "in fail_for_bad" in record.message]
+    [shown] = [record for record in caplog.records if "in fail_for_bad" in (record.exc_text or "")]
     assert shown.levelno == logging.ERROR
-    assert f'{error.__name__}: oh\n  File "{__file__}", line ' in shown.message
-    assert "bayplan/framework" not in shown.message
+    assert f"{error.__name__}: oh" in shown.message
+    assert f'(most recent call last):\n  File "{__file__}", line ' in shown.exc_text
+    assert "bayplan/framework" not in shown.exc_text
 
 
 @pytest.mark.parametrize("error", NO_EXCEPTIONS, ids=lambda error: error.__name__)
@@ -160,10 +161,10 @@ def test_frames_are_logged_once_and_then_counted(caplog):
 
     _, messages = run(schedule(Odd, seconds=120.0))
     assert messages["bad"] == "plugin Odd failed in PreFilter: ValueError: of two lines"
-    shown = [record.message for record in caplog.records if record.name == "bayplan.framework.failures"]
+    shown = [record for record in caplog.records if record.name == "bayplan.failures"]
     assert len(shown) == 2
-    assert "in pre_filter" in shown[0]
-    assert ": 10 times so far at " in shown[1]
+    assert "in pre_filter" in shown[0].exc_text
+    assert "; 10 times so far" in shown[1].message
 
 
 def test_cancelling_a_binding_is_not_an_error_of_the_plugin(caplog):
@@ -184,6 +185,46 @@ def test_cancelling_a_binding_is_not_an_error_of_the_plugin(caplog):
     assert nodes == {"bad": None}
     assert cancelled == ["bad"]
     assert "plugin Slow failed" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ("pre_bind", "a PreBind plugin cancelled its own task"),
+        ("bind", "a plugin cancelled the task of the binding"),
+    ],
+)
+def test_binding_whose_task_a_plugin_cancels_is_undone(method, message):
+    async def cancel(self, cycle, pod, node_name):
+        if pod.name == "bad":
+            asyncio.current_task().cancel()
+            await asyncio.sleep(0)
+        return SKIP if method == "bind" else None
+
+    nodes, messages = run(schedule(type("Odd", (Plugin,), {"name": "Odd", method: cancel})))
+    assert nodes["good"]
+    assert nodes["bad"] is None
+    assert messages["bad"] == message
+
+
+def test_background_work_that_cancels_its_own_task_is_restarted(caplog):
+    calls = []
+
+    class Odd(Plugin):
+        name = "Odd"
+
+        def filter(self, cycle, pod, node):
+            return None
+
+        async def background(self):
+            calls.append(1)
+            asyncio.current_task().cancel()
+            await asyncio.sleep(0)
+
+    nodes, _ = run(schedule(Odd, seconds=25.0))
+    assert all(nodes.values())
+    assert len(calls) == 3
+    assert "the background work of plugin Odd failed: CancelledError" in caplog.text
 
 
 def test_waiting_on_a_task_that_was_cancelled_is_an_error_of_the_plugin():

@@ -282,7 +282,8 @@ async def test_reply_that_cannot_be_used_costs_one_write_and_is_written_again_by
 async def test_pod_whose_writes_fail_does_not_hold_up_others(client, clock, monkeypatch) -> None:
     monkeypatch.setattr(pod_status, "_RETRY_SECONDS", (60,))
     client.will("patch", *[TransportError("gone", sent=True)] * 10)
-    writer = PodStatusWriter(client, clock, writers=1)
+    monkeypatch.setattr(pod_status, "_WRITERS", 1)
+    writer = PodStatusWriter(client, clock)
     task = asyncio.create_task(writer.run())
     for number in range(11):
         writer.not_scheduled(make_pod(f"web-{number}"), "Unschedulable", MESSAGE)

@@ -14,6 +14,7 @@ import aiohttp
 import pytest
 from lightkube.models.core_v1 import ConfigMap
 from lightkube.models.meta_v1 import ObjectMeta
+from tests.support.certificates import Authority
 
 from bayplan.client import ApiError, Page, TransportError, WatchEvent
 from bayplan.service.serving.authentication import AUTHENTICATED, bearer_token, user_of_certificate
@@ -23,7 +24,6 @@ from bayplan.service.serving.options import ProxyHeaders, ServingError, ServingO
 from bayplan.service.serving.responses import respond_json
 from bayplan.service.serving.reviews import User
 from bayplan.service.serving.server import EndpointServer
-from bayplan.testing.certificates import Authority
 
 CLIENTS, PROXIES = Authority(), Authority()
 UNKNOWN = Authority()

@@ -5,10 +5,10 @@ from contextlib import suppress
 
 import pytest
 from handshakes import shake_hands
+from tests.support.certificates import Authority
 
 from bayplan.service.serving.certificates import Certificates
 from bayplan.service.serving.options import ServingError, ServingOptions
-from bayplan.testing.certificates import Authority
 
 
 def write_pair(folder, authority):

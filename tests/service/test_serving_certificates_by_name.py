@@ -5,10 +5,10 @@ import ssl
 import pytest
 from cryptography import x509
 from handshakes import shake_hands
+from tests.support.certificates import Authority
 
 from bayplan.service.serving.certificates import Certificates
 from bayplan.service.serving.options import NamedCertificate, ServingError, ServingOptions
-from bayplan.testing.certificates import Authority
 
 AUTHORITY = Authority()
 

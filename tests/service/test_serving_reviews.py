@@ -4,6 +4,7 @@ import json
 import pytest
 
 from bayplan.client import ApiError, TransportError
+from bayplan.service.serving.options import ServingOptions
 from bayplan.service.serving.reviews import ReviewFailedError, Reviews, User
 
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
@@ -40,7 +41,7 @@ def reviewer():
 
 @pytest.fixture
 def reviews(reviewer, clock):
-    return Reviews(reviewer, token_ttl=10, allowed_ttl=10, denied_ttl=2, now=clock.monotonic)
+    return Reviews(reviewer, ServingOptions(unauthorized_cache_ttl=2), clock.monotonic)
 
 
 async def test_token_review_returns_the_user(reviews, reviewer) -> None:
@@ -102,6 +103,6 @@ async def test_failed_reviews_are_not_cached(reviews, reviewer, error, message) 
 
 
 async def test_review_without_an_api_server_fails(clock) -> None:
-    reviews = Reviews(None, token_ttl=10, allowed_ttl=10, denied_ttl=10, now=clock.monotonic)
+    reviews = Reviews(None, ServingOptions(), clock.monotonic)
     with pytest.raises(ReviewFailedError, match="there is no API server for a TokenReview"):
         await reviews.user_of("good")

@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
+from tests.support.certificates import Authority
 
 from bayplan.client import ApiError, Page, TransportError
 from bayplan.service.serving.health import HealthChecks
 from bayplan.service.serving.options import ServingError, ServingOptions
 from bayplan.service.serving.responses import respond
 from bayplan.service.serving.server import EndpointServer
-from bayplan.testing.certificates import Authority
 
 OPTIONS = {"port": 0, "bind_address": "127.0.0.1"}
 TOKEN = {"Authorization": "Bearer good"}
@@ -154,6 +154,16 @@ async def test_only_open_paths_are_served_without_an_api_server() -> None:
         assert (await get(server, "/healthz"))[0] == 200
 
 
+async def test_refused_credentials_are_logged_once_with_their_number(caplog) -> None:
+    async with served() as server:
+        for _ in range(100):
+            assert (await get(server, "/metrics", {"Authorization": "Bearer bad"}))[0] == 401
+    assert caplog.messages == [
+        "refused invalid credentials: GET /metrics: invalid bearer token",
+        "refused invalid credentials: 99 more times within 60 s; the latest: GET /metrics: invalid bearer token",
+    ]
+
+
 async def test_failed_access_review_gives_status_500(caplog) -> None:
     class Silent(Reviewer):
         async def request(self, method, path, *, body):
@@ -163,7 +173,7 @@ async def test_failed_access_review_gives_status_500(caplog) -> None:
         status, text = await get(server, "/metrics?a=1")
     assert status == 500
     assert text.startswith('Internal Server Error: "/metrics?a=1": the API server did not answer a SubjectAccessReview')
-    assert "GET /metrics could not be authorized" in caplog.text
+    assert "could not authorize a request: GET /metrics" in caplog.text
 
 
 async def test_client_certificates_are_authorized(tmp_path) -> None:

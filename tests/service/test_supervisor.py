@@ -50,6 +50,24 @@ async def test_stop_cancels_all_work_and_waits_for_it() -> None:
     assert not failures.counts
 
 
+async def test_work_that_cancels_its_own_task_is_restarted(caplog) -> None:
+    failures, calls, again = Failures(), 0, asyncio.Event()
+
+    async def work() -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            asyncio.current_task().cancel()
+            await asyncio.sleep(0)
+        again.set()
+
+    tasks = Supervisor(failures)
+    tasks.start("some work", work, restart_seconds=0)
+    await asyncio.wait_for(again.wait(), 5)
+    await tasks.stop()
+    assert failures.counts == {("some work", "CancelledError"): 1}
+
+
 async def test_outcome_passes_on_the_cancellation_of_its_task() -> None:
     task = asyncio.create_task(outcome(asyncio.Event().wait))
     await asyncio.sleep(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
 from bayplan import (
@@ -253,6 +254,39 @@ def always_7(pod, node):
     return 7
 
 
+class RejectsItsWaitingPods(Plugin):
+    """A background task rejects every pod that waits, and without `events` that requeues the other ones."""
+
+    name = "rejects-its-waiting-pods"
+
+    def __init__(self, handle):
+        self._handle = handle
+
+    def permit(self, cycle, pod, node_name):
+        return Wait(30)
+
+    async def background(self):
+        while True:
+            await asyncio.sleep(0.5)
+            for waiting in self._handle.waiting_pods:
+                waiting.reject(self.name, "not now")
+
+
+class WakesOtherPods(Plugin):
+    """A pod that Reserve rejects leaves its node. To the hint, that looks like a deleted pod."""
+
+    name = "wakes-other-pods"
+
+    def reserve(self, cycle, pod, node_name):
+        return "no licence"
+
+    def unreserve(self, cycle, pod, node_name):
+        pass
+
+    def events(self):
+        return [EventHint(ClusterEvent("Pod", Action.DELETE))]
+
+
 class Patient(Plugin):
     """A good one that uses much: it passes."""
 
@@ -276,6 +310,10 @@ class Patient(Plugin):
     def permit(self, cycle, pod, node_name):
         return Wait(5)
 
+    def events(self):
+        nodes, pods = Action.ADD | Action.UPDATE_NODE_LABEL, Action.UPDATE_POD_LABEL
+        return [EventHint(ClusterEvent("Node", nodes)), EventHint(ClusterEvent("Pod", pods))]
+
 
 BROKEN_PROMISES = [
     (MixedKeys, "answers", "cannot be compared"),
@@ -298,6 +336,8 @@ BROKEN_PROMISES = [
     (UnreservesOnce, "reserve", "raise nothing if there is nothing"),
     (PermitsNumber, "binding", "returned 30"),
     (PostBindRaises, "binding", "let PostBind raise nothing"),
+    (RejectsItsWaitingPods, "retries", "each rejection requeues the other pod"),
+    (WakesOtherPods, "retries", "hints that return Hint.SKIP for a pod that was rejected"),
     (VictimsElsewhere, "post-filter", "name only victims that are on the nominated node"),
     (never_says_no, "exercise", "every node was feasible for every pod"),
     (always_7, "exercise", "every node got the same score, 7"),

@@ -5,10 +5,10 @@ import ssl
 import pytest
 from cryptography import x509
 from tests.service.handshakes import shake_hands
+from tests.support.certificates import Authority, KeyPair
 
 from bayplan.devcluster.apiserver import Tls
 from bayplan.service.serving.self_signed import self_signed
-from bayplan.testing.certificates import Authority, KeyPair
 
 
 def by_authority():

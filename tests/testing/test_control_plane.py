@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.support.control_plane import ASSETS, Assets, ControlPlane, ControlPlaneError
 
 from bayplan.api.kinds import CONFIG_MAP, NODE, POD
 from bayplan.client import ApiError, HttpClient, TransportError, load_kubeconfig
-from bayplan.testing.control_plane import ASSETS, Assets, ControlPlane, ControlPlaneError
 
 SERVES_NOTHING = "#!/bin/sh\nexec sleep 60\n"
 DIES = "#!/bin/sh\necho it hurts >&2\nexit 3\n"
@@ -73,7 +73,7 @@ def test_servers_do_not_outlive_a_test_run_that_is_killed(tmp_path):
     program(tmp_path / "kube-apiserver", SERVES_NOTHING)
     source = (
         "import asyncio, pathlib\n"
-        "from bayplan.testing.control_plane import Assets, ControlPlane\n"
+        "from tests.support.control_plane import Assets, ControlPlane\n"
         f"folder = pathlib.Path({str(tmp_path)!r})\n"
         "asyncio.run(ControlPlane(Assets(folder / 'etcd', folder / 'kube-apiserver')).__aenter__())\n"
     )
@@ -102,7 +102,7 @@ def alive(pid):
 
 
 @pytest.mark.apiserver
-@pytest.mark.skipif(ASSETS not in os.environ, reason=f"{ASSETS} is not set")
+@pytest.mark.skipif(not os.environ.get(ASSETS), reason=f"{ASSETS} is not set")
 async def test_users_have_the_rights_they_were_given_and_data_outlives_a_restart():
     async with ControlPlane() as plane:
         rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "get"]}]

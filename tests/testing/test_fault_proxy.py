@@ -4,11 +4,11 @@ import asyncio
 import random
 
 import pytest
+from tests.support.proxy import FaultProxy
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.client import ApiError, Backoff, HttpClient, Reflector, TransportError
 from bayplan.devcluster.apiserver.server import ApiServer
-from bayplan.testing.proxy import FaultProxy
 
 POD_P = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
 BINDING = "/binding$"

@@ -3,10 +3,10 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from tests.support.invariants import check_invariants, waiting_or_bound
 
 from bayplan.api.kinds import EVENT, NODE, POD
-from bayplan.testing.invariants import check_invariants, waiting_or_bound
-from bayplan.testing.witness import Witness
+from bayplan.testing.observer import Observer
 
 OURS = "bayplan"
 VERSIONS = itertools.count(1)
@@ -46,20 +46,20 @@ def event(name, note, reason="Scheduled"):
     }  # fmt: skip
 
 
-def witness_of(pods=(), nodes=(), events=()):
+def observer_of(pods=(), nodes=(), events=()):
     """`pods`: versions in their order; a version that is the string "-name" is that pod's disappearance."""
-    witness = Witness(client=None)
+    observer = Observer(client=None)
     for one in nodes:
-        witness._note(NODE, "ADDED", one)
+        observer._note(NODE, "ADDED", one)
     for one in events:
-        witness._note(EVENT, "ADDED", one)
+        observer._note(EVENT, "ADDED", one)
     for one in pods:
         if isinstance(one, str):
-            witness._note(POD, "DELETED", witness.pods[f"d/{one[1:]}"])
+            observer._note(POD, "DELETED", observer.pods[f"d/{one[1:]}"])
         else:
-            known = f"d/{one['metadata']['name']}" in witness.pods
-            witness._note(POD, "MODIFIED" if known else "ADDED", one)
-    return witness
+            known = f"d/{one['metadata']['name']}" in observer.pods
+            observer._note(POD, "MODIFIED" if known else "ADDED", one)
+    return observer
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def witness_of(pods=(), nodes=(), events=()):
     ],
 )  # fmt: skip
 def test_good_histories_pass(pods):
-    check_invariants(witness_of(pods, [node("n"), node("full", "0")]), OURS)
+    check_invariants(observer_of(pods, [node("n"), node("full", "0")]), OURS)
 
 
 @pytest.mark.parametrize(
@@ -133,37 +133,37 @@ def test_good_histories_pass(pods):
 def test_bad_histories_are_told(pods, events, complaint):
     events = [{**one, "metadata": {**one["metadata"], "name": f"{n}"}} for n, one in enumerate(events)]
     with pytest.raises(AssertionError) as error:
-        check_invariants(witness_of(pods, [node("n"), node("m"), node("one", pods="1")], events), OURS)
+        check_invariants(observer_of(pods, [node("n"), node("m"), node("one", pods="1")], events), OURS)
     assert complaint in str(error.value)
 
 
 def test_two_schedulers_of_one_name_answer_for_what_both_had_been_told():
     late = [pod("a", cpu="2"), pod("b", cpu="2"), pod("a", "n", "2"), pod("b", "n", "2")]
     told = [pod("a", cpu="2"), pod("a", "n", "2"), pod("b", cpu="2"), pod("b", "n", "2")]
-    check_invariants(witness_of(late, [node("n")]), OURS, schedulers=2)
+    check_invariants(observer_of(late, [node("n")]), OURS, schedulers=2)
     with pytest.raises(AssertionError, match="4 cpu of 2"):
-        check_invariants(witness_of(late, [node("n")]), OURS)
+        check_invariants(observer_of(late, [node("n")]), OURS)
     with pytest.raises(AssertionError, match="4 cpu of 2"):
-        check_invariants(witness_of(told, [node("n")]), OURS, schedulers=2)
+        check_invariants(observer_of(told, [node("n")]), OURS, schedulers=2)
 
 
 def test_pods_bound_by_others_are_named():
     pods = [pod("a", cpu="2"), pod("b", cpu="2"), pod("a", "n", "2"), pod("b", "n", "2")]
-    check_invariants(witness_of(pods, [node("n")]), OURS, foreign={"d/b"})
+    check_invariants(observer_of(pods, [node("n")]), OURS, foreign={"d/b"})
 
 
 def test_a_pod_with_reason_and_event_waits_well():
-    witness = witness_of([pod("a", condition=UNSCHEDULABLE)], [], [event("a", "0/1 nodes", "FailedScheduling")])
-    assert waiting_or_bound(witness, OURS)
+    observer = observer_of([pod("a", condition=UNSCHEDULABLE)], [], [event("a", "0/1 nodes", "FailedScheduling")])
+    assert waiting_or_bound(observer, OURS)
     gated = UNSCHEDULABLE | {"reason": "SchedulingGated"}
-    assert waiting_or_bound(witness_of([pod("a", condition=gated)]), OURS)
+    assert waiting_or_bound(observer_of([pod("a", condition=gated)]), OURS)
     with pytest.raises(AssertionError, match="d/a waits, and its conditions do not say so"):
-        waiting_or_bound(witness_of([pod("a")]), OURS)
+        waiting_or_bound(observer_of([pod("a")]), OURS)
 
 
 async def test_waiting_for_what_never_comes_says_what_was_wrong():
-    witness = witness_of([pod("a", condition=UNSCHEDULABLE), pod("b"), pod("b", "n")])
+    observer = observer_of([pod("a", condition=UNSCHEDULABLE), pod("b"), pod("b", "n")])
     with pytest.raises(AssertionError, match=r"not within 0.01 s: n: 1 \(d/b...\); waiting: 0/1 nodes: 1 \(d/a...\)"):
-        await witness.until(lambda: False, within=0.01)
+        await observer.until(lambda: False, within=0.01)
     with pytest.raises(AssertionError, match="pod d/a waits, and no event says why"):
-        await witness.until(lambda: waiting_or_bound(witness, OURS), within=0.01)
+        await observer.until(lambda: waiting_or_bound(observer, OURS), within=0.01)

@@ -79,9 +79,9 @@ def test_objects_come_and_go_in_every_form(live_cluster):
     plain = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {}}
     pod = make_pod("web")
     cluster.create(plain, make_node("late"), pod)
-    cluster.until(lambda: "late" in cluster.witness.nodes)
+    cluster.until(lambda: "late" in cluster.observer.nodes)
     cluster.delete(pod)
-    cluster.until(lambda: "default/web" not in cluster.witness.pods)
+    cluster.until(lambda: "default/web" not in cluster.observer.pods)
     cluster.delete(plain)
     with pytest.raises(ApiError, match="404"):
         cluster.delete(plain)

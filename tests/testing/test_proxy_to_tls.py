@@ -4,9 +4,8 @@ import ssl
 
 import aiohttp
 from aiohttp import web
-
-from bayplan.testing.certificates import Authority
-from bayplan.testing.proxy import FaultProxy
+from tests.support.certificates import Authority
+from tests.support.proxy import FaultProxy
 
 
 async def test_it_forwards_to_a_tls_server_and_replaces_texts_of_its_answers(tmp_path):

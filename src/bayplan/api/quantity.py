@@ -61,7 +61,7 @@ def milli_value(nanos: int) -> int:
 
 def saturated(amount: int) -> int:
     """The signed 64-bit integer that is nearest to an amount."""
-    return max(-(2**63), min(amount, LARGEST))
+    return amount if abs(amount) <= LARGEST else max(-(2**63), min(amount, LARGEST))
 
 
 def _exponent(suffix: str, text: str) -> int:

@@ -19,6 +19,7 @@ CPU = "cpu"
 MEMORY = "memory"
 EPHEMERAL_STORAGE = "ephemeral-storage"
 PODS = "pods"
+_IN_WHOLE_UNITS = frozenset({MEMORY, EPHEMERAL_STORAGE})
 
 
 def pod_requests(
@@ -109,7 +110,7 @@ def counted(amounts: Amounts) -> dict[str, int]:
     for name, nanos in amounts.items():
         if name == CPU:
             units[name] = quantity.milli_value(nanos)
-        elif name in {MEMORY, EPHEMERAL_STORAGE} or is_scalar(name):
+        elif name in _IN_WHOLE_UNITS or is_scalar(name):
             units[name] = quantity.value(nanos)
     return units
 

@@ -39,8 +39,10 @@ Tolerations = tuple[Toleration, ...]
 def parse(tolerations: Iterable[core_v1.Toleration] | None) -> Tolerations:
     """The tolerations of a pod's spec as values."""
     return tuple(
-        Toleration(each.key or "", each.operator or "", each.value or "", each.effect or "")
-        for each in tolerations or ()
+        [
+            Toleration(each.key or "", each.operator or "", each.value or "", each.effect or "")
+            for each in tolerations or ()
+        ]
     )
 
 

@@ -17,6 +17,7 @@ import click
 from bayplan.api import quantity
 from bayplan.api.kinds import NODE
 from bayplan.api.requests import is_extended
+from bayplan.cli.run_options import accept_hosts_option
 from bayplan.cli.serving import unless
 from bayplan.clock import RunningClock
 from bayplan.devcluster import manifests
@@ -83,6 +84,7 @@ _RESOURCE_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/[A-Za-z0-9]([
     help="A resource of each node, as in nvidia.com/gpu=8; may be repeated.",
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1. Default: a free one.")
+@accept_hosts_option
 @click.option("--tls", is_flag=True, help="Serve HTTPS with a new certificate.")
 @click.option(
     "--rbac",
@@ -132,6 +134,7 @@ def cluster(
     pods: int,
     extended: tuple[tuple[str, str], ...],
     port: int,
+    accept_hosts: str | None,
     tls: bool,
     rbac: bool,
     pod_groups: bool,
@@ -156,6 +159,7 @@ def cluster(
             make_nodes(nodes, shape, zones=zones),
             clock=RunningClock(clock_rate),
             port=port,
+            accept_hosts=accept_hosts,
             tls=tls or rbac,  # kubectl sends tokens only over HTTPS
             rbac=rbac,
             alpha=pod_groups,

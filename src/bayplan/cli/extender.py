@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from bayplan.cli.run_logging import DEBUG_LEVEL, INFO_LEVEL, configure_logging
-from bayplan.cli.run_options import YAML_FILE, plugin_option
+from bayplan.cli.run_options import YAML_FILE, accept_hosts_option, plugin_option
 from bayplan.extender.paths import VERBS
 
 
@@ -66,6 +66,7 @@ class _Path(click.ParamType[tuple[str, str]]):
 @click.option("--tls-cert-file", type=click.Path(), help="Serve HTTPS with this certificate.")
 @click.option("--tls-private-key-file", type=click.Path(), help="The private key of the certificate.")
 @click.option("--client-ca-file", type=click.Path(), help="Require client certificates from this CA.")
+@accept_hosts_option
 @click.option("-v", "--verbose", "verbosity", count=True, help="Log the result of each request; -vv logs everything.")
 def extender(
     plugins: tuple[str, ...],
@@ -79,6 +80,7 @@ def extender(
     tls_cert_file: str | None,
     tls_private_key_file: str | None,
     client_ca_file: str | None,
+    accept_hosts: str | None,
     verbosity: int,
 ) -> None:
     """Serve plugins to another scheduler, such as the stock kube-scheduler, as an HTTP extender.
@@ -89,7 +91,9 @@ def extender(
     if not plugins and config is None:
         raise click.UsageError("--plugin or --config is required")
     configure_logging({0: 0, 1: INFO_LEVEL}.get(verbosity, DEBUG_LEVEL))
-    from bayplan.cli.extender_serving import Connection, Files, serve
+    from bayplan.cli.extender_serving import Address, Connection, Files, serve
 
     files = Files(tls_cert_file, tls_private_key_file, client_ca_file)
-    serve(plugins, config, Connection(kubeconfig, context, watch), host, port, dict(paths), files)
+    serve(
+        plugins, config, Connection(kubeconfig, context, watch), Address(host, port, accept_hosts), dict(paths), files
+    )

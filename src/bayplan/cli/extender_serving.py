@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import logging
 import ssl
@@ -13,7 +12,8 @@ from pathlib import Path
 
 import click
 
-from bayplan.cli.serving import RefusedError, check_access, stop_on_signals, unless
+from bayplan.cli.heap import keep_heap
+from bayplan.cli.serving import RefusedError, check_access, run_until_done, stop_on_signals, unless
 from bayplan.client import Client, ConfigError, connect
 from bayplan.config import (
     ConfigurationError,
@@ -28,7 +28,6 @@ from bayplan.extender.plugins import ExtenderProfiles, profile_of_plugins, profi
 from bayplan.extender.running import BuildExtenderProfiles, RunningExtender, ServerSettings, running_extender
 from bayplan.extender.snippet import extenders_snippet
 from bayplan.framework.handle import Handle
-from bayplan.service.heap import keep_heap
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +46,15 @@ class Connection:
 
 
 @dataclass(frozen=True, slots=True)
+class Address:
+    """Where to serve, and the host names to answer to (see `HostNames`)."""
+
+    host: str
+    port: int
+    accept_hosts: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Files:
     """Files for HTTPS. `authority` is the CA that client certificates are required from."""
 
@@ -59,8 +67,7 @@ def serve(
     plugins: Sequence[str],
     config: str | None,
     connection: Connection,
-    host: str,
-    port: int,
+    address: Address,
     paths: Mapping[str, str],
     files: Files,
 ) -> None:
@@ -74,11 +81,18 @@ def serve(
             for line in (*reading.warning_lines(), *_unused(reading, config)):
                 click.echo(line, err=True)
             kubeconfig = kubeconfig or reading.configuration.clientConnection.kubeconfig or None
-        settings = ServerSettings(host=host, port=port, paths=_paths(paths), tls=_tls(files), freeze=True)
+        settings = ServerSettings(
+            host=address.host,
+            port=address.port,
+            paths=_paths(paths),
+            tls=_tls(files),
+            accept_hosts=address.accept_hosts,
+            freeze=True,
+        )
         build = _builder(reading, loaded)
         connected = connection.watch or kubeconfig is not None or connection.context is not None
         where = (kubeconfig, connection.context) if connected else None
-        asyncio.run(_run(build, where, settings, _tls_config(files)))
+        run_until_done(_run(build, where, settings, _tls_config(files)))
     except ConfigurationError as error:
         click.echo(str(error), err=True)
         raise SystemExit(2) from None

@@ -42,7 +42,9 @@ def _next_steps(project: Project, target: Path) -> list[str]:
     plugins = f"src/{project.module}/plugins.py"
     return [
         f"cd {shlex.quote(str(target))}",
-        "python -m pytest                                                # requires pytest",
+        "python3 -m venv .venv && . .venv/bin/activate",
+        project.install,
+        "python -m pytest",
         "bayplan cluster --port 8001 --kubeconfig dev.yaml               # leave it running; in another terminal:",
         f"bayplan run --kubeconfig dev.yaml --config scheduler.yaml --plugin {plugins} -v",
         "kubectl --kubeconfig dev.yaml apply -f pods.yaml",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
+import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from importlib.metadata import requires, version
 from importlib.resources import files
 from pathlib import Path
 
+from bayplan.cli.installation import pip_arguments
 from bayplan.cli.manifests_documents import CONFIGURATION_FILE, Deployed, documents
 from bayplan.cli.manifests_text import stream
 
@@ -73,6 +75,11 @@ class Project:
         """The prefix of the plugins' names: MyScheduler for my-scheduler."""
         return "".join(part[:1].upper() + part[1:] for part in self.name.split("-"))
 
+    @property
+    def install(self) -> str:
+        """The shell command that installs the project, what its tests need, and this Bayplan."""
+        return shlex.join(["python", "-m", "pip", "install", *pip_arguments(), "--editable", ".[test]"])
+
     def files(self) -> dict[str, str]:
         """Return the content of each file, by path in the project."""
         return {self._filled(path): self._rendered(template) for path, (template, _) in FILES.items()}
@@ -121,7 +128,13 @@ class Project:
         return stream(documents(deployed), what)
 
     def _filled(self, text: str) -> str:
-        values = {"NAME": self.name, "MODULE": self.module, "PREFIX": self.prefix, "VERSION": version("bayplan")}
+        values = {
+            "NAME": self.name,
+            "MODULE": self.module,
+            "PREFIX": self.prefix,
+            "VERSION": version("bayplan"),
+            "INSTALL": self.install,
+        }
         for key, value in values.items():
             text = text.replace(f"__{key}__", value)
         return text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext
@@ -102,17 +101,17 @@ def _extenders(configuration: KubeSchedulerConfiguration, path: str) -> HttpExte
 
 def _run_until_done(scheduling: Coroutine[Any, Any, None]) -> None:
     """Run the scheduler. Exits with status 2 if it can't start, and 1 if it lost its lease."""
-    from bayplan.cli.serving import RefusedError
+    from bayplan.cli.heap import keep_heap
+    from bayplan.cli.serving import RefusedError, run_until_done
     from bayplan.client import ConfigError
     from bayplan.config import ConfigurationError, PluginLoadError
-    from bayplan.service.heap import keep_heap
     from bayplan.service.leader_election import LeaseLostError
     from bayplan.service.scheduler import SchedulingEndedError
     from bayplan.service.serving.options import ServingError
 
     keep_heap()
     try:
-        asyncio.run(scheduling)
+        run_until_done(scheduling)
     except ConfigurationError as error:
         _refuse(*str(error).splitlines())
     except (ConfigError, PluginLoadError, RefusedError, ServingError) as error:
@@ -134,7 +133,7 @@ async def _run(
     dump_signal: DumpSignal,
 ) -> None:
     from bayplan.cli.run_reports import RunReports, report_start
-    from bayplan.cli.serving import check_access, stop_on_signals, unless
+    from bayplan.cli.serving import DeniedError, RefusedError, check_access, stop_on_signals, unless
     from bayplan.service.leader_election import LeaderElection
     from bayplan.service.metrics.measuring import Metrics
     from bayplan.service.scheduler import Scheduler
@@ -150,8 +149,12 @@ async def _run(
             [plugin.name for plugin in prepared.plugins],
             prepared.serving.options if prepared.serving is not None else None,
         )
-        if not await unless(stop, check_access(client)):
-            return
+        try:
+            if not await unless(stop, check_access(client)):
+                return
+        except DeniedError as error:
+            report = await Scheduler(client, prepared.build_profiles).report_permissions(error.response)
+            raise RefusedError(report or str(error)) from None
         election = prepared.election
         async with nullcontext() if election is None else LeaderElection(open_client, election) as leadership:
             scheduler = Scheduler(
@@ -165,7 +168,7 @@ async def _run(
             )
             if election is not None and leadership is not None:
                 metrics.leading[election.name] = leadership.leads
-            reports = RunReports(scheduler, leadership, election)
+            reports = RunReports(scheduler, leadership, election, client.longest_wait)
             with _endpoints(prepared, scheduler, open_client, leadership):
                 async with reports.reporting():
                     await scheduler.run(stop)

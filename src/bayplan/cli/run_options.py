@@ -75,6 +75,29 @@ def plugin_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any
     return click.option("--plugin", "plugins", multiple=True, metavar="FILE|MODULE[:NAME]", type=PYTHON_FILE, help=text)
 
 
+class _HostPatterns(click.ParamType[str]):
+    """Regular expressions, separated by commas."""
+
+    name = "patterns"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the patterns if they are valid."""
+        from bayplan.http_server import HostNames  # imports aiohttp
+
+        try:
+            HostNames("", value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
+
+
+accept_hosts_option = click.option(
+    "--accept-hosts",
+    type=_HostPatterns(),
+    help="Regular expressions for the names in Host headers to accept besides the address, separated by commas, as in "
+    "kubectl proxy. Default: on a loopback address only localhost and loopback addresses, otherwise all.",
+)
+
 _TYPES: dict[Kind, click.ParamType[Any]] = {
     Kind.STRING: click.STRING,
     Kind.STRINGS: click.STRING,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -49,18 +49,24 @@ class RunReports:
     scheduler: Scheduler
     leadership: LeaderElection | None = None
     election: LeaderElectionSettings | None = None
+    longest_wait: Callable[[], tuple[str, float] | None] = lambda: None
+    """The request that has waited longest for a response of the API server, and its seconds so far."""
     silence: float = SILENCE
     every: float = EVERY
 
     @asynccontextmanager
     async def reporting(self) -> AsyncGenerator[None]:
         """Report until the end of the block."""
-        task = asyncio.create_task(self._report(), name="reports")
+        tasks = [
+            asyncio.create_task(self._report(), name="reports"),
+            asyncio.create_task(self._report_silence(), name="reports of a silent API server"),
+        ]
         try:
             yield
         finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _report(self) -> None:
         await self._until_ready()
@@ -87,10 +93,21 @@ class RunReports:
             )
             decisions, bound = now
 
+    async def _report_silence(self) -> None:
+        """Report a request of a ready scheduler that waits for its response, once for each such wait."""
+        reported = False
+        while True:
+            await asyncio.sleep(min(_POLL, self.silence))
+            request, seconds = self.longest_wait() or ("", 0.0)
+            silent = seconds > 0.9 * self.silence  # the report must not be later than `silence`
+            if silent and not reported and self._is_ready():
+                log.warning("the API server has not replied to %s for %.1f s", request, seconds)
+            reported = silent
+
     async def _until_ready(self) -> None:
         """Wait until the scheduler schedules. Report the leader that it waits for, or what delays it."""
         now = asyncio.get_running_loop().time
-        leader, due = "", now() + self.silence
+        leader, problem, due = "", "", now() + self.silence
         while not self._is_ready() and not self.scheduler.stopping:
             other = self._other_leader()
             if other and (other != leader or now() >= due):
@@ -99,8 +116,9 @@ class RunReports:
                 log.info("standby: %s leads; this instance schedules once it holds the lease %s", other, where)
                 leader, due = other, now() + self.every
             elif now() >= due:
-                problem = self.scheduler.not_synced_because
-                log.info("not ready yet: %s", problem or "still waiting for replies of the API server")
+                last, problem = problem, self.scheduler.not_synced_because
+                if problem != last or not problem:
+                    log.info("not ready yet: %s", problem or "still waiting for replies of the API server")
                 due = now() + self.silence
             await asyncio.sleep(_POLL)
 

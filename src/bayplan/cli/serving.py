@@ -1,4 +1,4 @@
-"""Shared by commands that watch a cluster: checking access, and stopping on signals."""
+"""Shared by commands that watch a cluster: the event loop, checking access, and stopping on signals."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.client import ApiError, Client, TransportError
+from bayplan.failures import Failures
 
 log = logging.getLogger(__name__)
 
@@ -19,10 +20,37 @@ class RefusedError(Exception):
     """The cluster denies access. The message has the request and the response."""
 
 
+class DeniedError(RefusedError):
+    """The client may not read nodes or pods. `response` is what the API server answered."""
+
+    def __init__(self, message: str, response: ApiError) -> None:
+        super().__init__(message)
+        self.response = response
+
+
 SILENCE = 5.0
 """Seconds after which a wait is reported."""
 LIMIT = 30.0
 """Seconds for which to wait for the first replies."""
+
+
+def run_until_done(main: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine like `asyncio.run`, whatever the tasks that plugins create raise.
+
+    A task that raises SystemExit or KeyboardInterrupt stops the event loop. It is started again, unless `main` or
+    Ctrl-C raised it.
+    """
+    failures = Failures()
+    with asyncio.Runner() as runner:
+        loop = runner.get_loop()
+        task = loop.create_task(main)
+        while True:
+            try:
+                return loop.run_until_complete(task)
+            except (SystemExit, KeyboardInterrupt) as error:
+                if task.done():
+                    raise
+                failures.record("a task that a plugin created", error)
 
 
 async def check_access(client: Client, *, silence: float = SILENCE, limit: float = LIMIT) -> None:
@@ -63,7 +91,8 @@ async def _check_access(client: Client) -> None:
         try:
             await client.request("GET", kind.path(), params={"limit": 1})
         except ApiError as error:
-            raise RefusedError(f"cannot list {kind.plural}: {error}") from error
+            problem = f"cannot list {kind.plural}: {error}"
+            raise (DeniedError(problem, error) if error.status == 403 else RefusedError(problem)) from error
         except TransportError as error:
             raise RefusedError(f"cannot reach the API server: {error}") from error
 

@@ -73,6 +73,24 @@ def check_object(body: bytes, request: str) -> None:
         raise MalformedResponseError(f"{request}: the response is no object: {error}") from None
 
 
+class _Status(msgspec.Struct):
+    kind: str = ""
+    status: str = ""
+
+
+_status_decoder = msgspec.json.Decoder(_Status)
+
+
+def check_success(body: bytes, request: str) -> None:
+    """Check that a reply is a Status that reports success. Raises MalformedResponseError."""
+    try:
+        reply = _status_decoder.decode(body)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise MalformedResponseError(f"{request}: the response is no Status: {error}") from None
+    if (reply.kind, reply.status) != ("Status", "Success"):
+        raise MalformedResponseError(f"{request}: the response is no Status that reports success")
+
+
 async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """The complete lines. An incomplete last line, after a broken connection, is dropped."""
     rest: list[bytes] = []

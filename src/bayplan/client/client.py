@@ -14,7 +14,7 @@ from typing import Any, Self
 from bayplan.api.kinds import POD, Kind
 from bayplan.api.objects import decode as decode_object
 from bayplan.api.objects import encode
-from bayplan.client.answers import Page, WatchEvent, check_object, decode_event, decode_page, lines
+from bayplan.client.answers import Page, WatchEvent, check_object, check_success, decode_event, decode_page, lines
 from bayplan.client.backoff import Backoff
 from bayplan.client.errors import LONGEST_RETRY_AFTER, ApiError, InvalidNameError, TransportError
 from bayplan.client.transport import Params, Request, Response, Transport
@@ -210,7 +210,11 @@ class Client:
         uid: str | None = None,
         annotations: Mapping[str, str] | None = None,
     ) -> None:
-        """Binds a pod to a node. `uid` is a precondition (ApiError 409). `annotations` are added to the pod's."""
+        """Binds a pod to a node. `uid` is a precondition (ApiError 409). `annotations` are added to the pod's.
+
+        Raises MalformedResponseError for a reply that does not report success. kube-scheduler takes every reply with
+        status 200 for success; if another program sent it, its pod is lost until a restart.
+        """
         metadata: dict[str, Any] = {"name": name, "namespace": namespace}
         if uid:
             metadata["uid"] = uid
@@ -222,7 +226,8 @@ class Client:
             "metadata": metadata,
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
-        await self._write("POST", self._object_path(POD, name, namespace, "binding"), encode(binding))
+        path = self._object_path(POD, name, namespace, "binding")
+        check_success(await self.request("POST", path, body=encode(binding)), f"POST {path}")
 
     async def evict(
         self, namespace: str, name: str, *, grace_period_seconds: int | None = None, uid: str | None = None

@@ -54,12 +54,14 @@ class ApiError(Exception):
 class TransportError(Exception):
     """No complete response arrived: refused or reset connections, timeouts, untrusted certificates.
 
-    `sent`: whether the server may have processed the request nevertheless.
+    `sent`: whether the server may have processed the request nevertheless. `cause`: the message without the request,
+    which is the same for all requests that fail alike.
     """
 
-    def __init__(self, message: str, *, sent: bool) -> None:
+    def __init__(self, message: str, *, sent: bool, cause: str = "") -> None:
         super().__init__(message)
         self.sent = sent
+        self.cause = cause or message
 
 
 class MalformedResponseError(TransportError):

@@ -68,6 +68,8 @@ class HttpClient(Client):
         super().__init__(
             transport, namespace=self.access.namespace, retries=retries, backoff=backoff, sleep=sleep, rng=rng
         )
+        self.longest_wait = transport.longest_wait
+        """See HttpTransport."""
 
 
 class HttpTransport:
@@ -105,6 +107,13 @@ class HttpTransport:
         self._host = URL(self._base).authority
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
+        self._waiting: dict[object, tuple[float, str]] = {}
+        """The requests without a response, the oldest first: when each was sent, and its method and path."""
+
+    def longest_wait(self) -> tuple[str, float] | None:
+        """The request that has waited longest for a response, and its seconds so far. None if none waits."""
+        began, request = next(iter(self._waiting.values()), (0.0, ""))
+        return (request, _now() - began) if request else None
 
     @property
     def identity(self) -> str:
@@ -149,6 +158,8 @@ class HttpTransport:
         headers = dict(request.headers)
         response: aiohttp.ClientResponse | None = None
         began, seconds, status = _now(), None, NO_ANSWER
+        waiting = object()
+        self._waiting[waiting] = began, f"{method} {request.path}"
         try:
             response = await self._exchange(method, url, headers, body, limits)
             seconds, status = _now() - began, str(response.status)
@@ -156,10 +167,12 @@ class HttpTransport:
                 # A client certificate belongs to its connection, so the second attempt needs a new one.
                 response.close()
                 response = await self._exchange(method, url, headers, body, limits)
+            del self._waiting[waiting]
             yield response
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _transport_error(error, method, self._base + request.path, self._access) from error
         finally:
+            self._waiting.pop(waiting, None)
             if self._observer is not None:
                 size = (response.content_length or 0) if response is not None else 0
                 seconds = _now() - began if seconds is None else seconds
@@ -255,7 +268,7 @@ def _transport_error(error: Exception, method: str, url: str, access: ClusterAcc
             why = _connection_problem(error)
         case _:
             why = str(error) or type(error).__name__
-    return TransportError(f"{method} {url}: {why}", sent=sent)
+    return TransportError(f"{method} {url}: {why}", sent=sent, cause=why)
 
 
 def _connection_problem(error: OSError) -> str:

@@ -46,6 +46,13 @@ QUIET_PAUSE = 1.0
 """Seconds between the starts of two watches if the first ended without an event."""
 
 
+RequestError = ApiError | TransportError | ConfigError
+"""Why a list or a watch failed."""
+
+ReportFailure = Callable[[Kind, RequestError, float], None]
+"""Reports that a list or a watch of a kind failed, and after how many seconds it is tried again."""
+
+
 class Sink(Protocol[T_contra]):
     """Receives changes in order, on the event loop: it must be quick. An exception is logged and stops nothing.
 
@@ -73,7 +80,8 @@ class ListWatch(Generic[T]):
     retried without end, with `backoff`, and not before the server's Retry-After. `decode` makes an object from its JSON
     (default: `kind.type`). With `look_for_kind`, a server that lacks the kind counts as one without objects, and is
     asked again after so many seconds, because a custom resource may be defined or deleted later. A watch that is silent
-    for `idle_seconds` is replaced. `failures` records handlers that fail. `sleep`, `clock` and `rng` are for tests.
+    for `idle_seconds` is replaced. `failures` records handlers that fail. `report_failure` reports requests that fail
+    (default: a warning for each). `sleep`, `clock` and `rng` are for tests.
     """
 
     def __init__(
@@ -91,6 +99,7 @@ class ListWatch(Generic[T]):
         look_for_kind: float | None = None,
         idle_seconds: float = IDLE_SECONDS,
         failures: Failures | None = None,
+        report_failure: ReportFailure | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
@@ -130,6 +139,7 @@ class ListWatch(Generic[T]):
         self._quiet = True
         """Whether the last watch reported no change."""
         self._failures = failures or Failures()
+        self._report_failure = report_failure or _log_failure
         self._list_seconds = 0.0
         """How long the last list took."""
         self._unreadable_event = False
@@ -288,7 +298,7 @@ class ListWatch(Generic[T]):
         except Exception as error:  # noqa: BLE001 - it is recorded; one object must not stop the others
             self._failures.record(f"handling a change of {self.kind.plural}", error, f"{self.kind.kind} {key} {what}")
 
-    def _after(self, error: ApiError | TransportError | ConfigError) -> float:
+    def _after(self, error: RequestError) -> float:
         """Prepare the next request after a failure. Returns the seconds to wait before it."""
         if self._unreadable_event:
             # The server works, so one event must not delay those after it. Lists take a third of the time at most.
@@ -303,8 +313,12 @@ class ListWatch(Generic[T]):
         if isinstance(error, TransportError) and not error.sent:
             self._unreachable = True
         self.problem = f"{self.kind.resource}: {error}"
-        logger.warning("%s; retrying in %.1f s", self.problem, pause)
+        self._report_failure(self.kind, error, pause)
         return pause
+
+
+def _log_failure(kind: Kind, error: RequestError, pause: float) -> None:
+    logger.warning("%s: %s; retrying in %.1f s", kind.resource, error, pause)
 
 
 def _is_older(version: str, than: str) -> bool:

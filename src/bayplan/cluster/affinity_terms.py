@@ -67,7 +67,7 @@ class PodTerms:
     preferred_anti: tuple[AffinityTerm, ...] = ()
 
     def __iter__(self) -> Iterator[AffinityTerm]:
-        yield from (*self.required, *self.required_anti, *self.preferred, *self.preferred_anti)
+        return iter((*self.required, *self.required_anti, *self.preferred, *self.preferred_anti))
 
     def __bool__(self) -> bool:
         return bool(self.required or self.required_anti or self.preferred or self.preferred_anti)

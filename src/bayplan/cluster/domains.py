@@ -20,7 +20,7 @@ class Countable(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: each attempt makes several, and freezing triples the time to create one
 class Domains:
     """The domains of one topology key. Arrays of sums by domain have shape (count,) and are indexed by code.
 

@@ -25,6 +25,9 @@ from bayplan.cluster.volumes_in_use import VolumesInUse
 
 NO_PRIORITY = 2**31
 """Higher than every pod priority."""
+INITIAL_CAPACITY = 64
+"""The number of rows of a new table."""
+_AMOUNTS = ("allocatable", "requested", "nonzero_requested", "pod_count", "allowed_pods")
 _LARGE_AMOUNT = 2**53
 """Sums of amounts above it may exceed 64 bits."""
 _PERMANENT_RESOURCES = 3
@@ -52,8 +55,8 @@ class NodeTable:
     shrinks only when a node changes, so that it stays the same during an attempt.
     """
 
-    def __init__(self, capacity: int = 64) -> None:
-        self.capacity = capacity
+    def __init__(self) -> None:
+        self.capacity = capacity = INITIAL_CAPACITY
         self.size = 0
         self.live_count = 0
         self.version = 0
@@ -174,7 +177,8 @@ class NodeTable:
         row = self._claim_row(pod.node_name)
         self.pods[row][pod.uid] = pod
         self.row_of_pod[pod.uid] = row
-        self.lowest_priority[row] = min(self.lowest_priority[row], pod.priority)
+        if pod.priority < self.lowest_priority.item(row):
+            self.lowest_priority[row] = pod.priority
         self._account(row, pod, 1)
 
     def pod(self, uid: str) -> PodInfo | None:
@@ -193,10 +197,18 @@ class NodeTable:
         return pod
 
     def replace_pod(self, new: PodInfo) -> None:
-        """Replace a pod by a newer version on the same row. The caller ensures that no column depends on the change."""
+        """Replace a pod by a newer version on the same row, with the same requests, ports and affinity terms.
+
+        Its labels often differ: when a pod is bound, the API server adds the topology labels of the node.
+        """
         row = self.row_of_pod[new.uid]
+        old = self.pods[row][new.uid]
         self.pods[row][new.uid] = new
         self.volumes.replace(row, new)
+        if old.labels != new.labels or old.terminating != new.terminating:
+            self._groups.remove(row, old)
+            self._groups.add(row, new)
+            self._changed(row)
 
     def changed_since(self, version: int) -> Rows | None:
         """Return the rows that have changed since a version, sorted; None if the version is too old to know."""
@@ -204,7 +216,7 @@ class NodeTable:
         if number > len(self._changes):
             return None
         changed = set(self._changes[len(self._changes) - number :])
-        return np.array(sorted(row for row in changed if row < self.size), dtype=np.intp)
+        return np.array(sorted([row for row in changed if row < self.size]), dtype=np.intp)
 
     # Columns
 
@@ -409,17 +421,11 @@ class NodeTable:
 
     def _grow(self) -> None:
         self.capacity *= 2
-        self.live = grown(self.live, self.capacity)
-        self.row_version = grown(self.row_version, self.capacity)
-        self.allocatable = grown(self.allocatable, self.capacity)
-        self.requested = grown(self.requested, self.capacity)
-        self.nonzero_requested = grown(self.nonzero_requested, self.capacity)
-        self.pod_count = grown(self.pod_count, self.capacity)
-        self.allowed_pods = grown(self.allowed_pods, self.capacity)
+        for name in ("live", "row_version", "unschedulable", *_AMOUNTS):
+            setattr(self, name, grown(getattr(self, name), self.capacity))
         lowest_priority = np.full(self.capacity, NO_PRIORITY, dtype=np.int64)
         lowest_priority[: len(self.lowest_priority)] = self.lowest_priority
         self.lowest_priority = lowest_priority
-        self.unschedulable = grown(self.unschedulable, self.capacity)
         self.taints.grow(self.capacity)
         self.terms.grow(self.capacity)
         self._groups.grow(self.capacity)

@@ -22,6 +22,8 @@ from bayplan.cluster.node_table import NodeTable
 from bayplan.cluster.pod_info import ANY_IP, HostPort, PodInfo
 
 T = TypeVar("T", bound=np.generic)
+_NONZERO = {requests.CPU: 0, requests.MEMORY: 1}
+"""The indexes of `NodeTable.nonzero_requested`."""
 Count = Callable[[Collection[PodInfo]], int]
 """Counts some of the given pods. The count of several pods is the sum of the counts of each."""
 
@@ -375,13 +377,14 @@ class NodeInfo:
 
     def nonzero_requested_of(self, resource: str) -> int:
         """Return the requests that scoring uses, with defaults for pods that request no cpu or memory."""
-        if resource not in {requests.CPU, requests.MEMORY}:
+        index = _NONZERO.get(resource)
+        if index is None:
             return self.requested_of(resource)
-        cpu = resource == requests.CPU
-        requested = self._nodes.table.nonzero_requested.item(0 if cpu else 1, self._row)
+        requested = self._nodes.table.nonzero_requested.item(index, self._row)
         changes = self._nodes.changes.get(self._position)
         if changes is None:
             return requested
+        cpu = resource == requests.CPU
         return requested + sum(
             sign * (pod.nonzero_cpu if cpu else pod.nonzero_memory) for pod, sign in changes.signed()
         )

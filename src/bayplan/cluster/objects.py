@@ -93,6 +93,10 @@ class ObjectStore(Mapping[str, Any]):
     def __getitem__(self, key: str) -> Any:
         return self._assumed[key] if key in self._assumed else self._known[key]
 
+    def get(self, key: str, default: Any = None) -> Any:
+        """The object, or `default`. Unlike the inherited method, it raises no exception where there is none."""
+        return self._assumed[key] if key in self._assumed else self._known.get(key, default)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._known)
 

@@ -89,7 +89,7 @@ class PodInfo:
         self.node_name: str = spec.nodeName or ""
         self.scheduler_name: str = spec.schedulerName or "default-scheduler"
         self.priority: int = spec.priority or 0
-        self.scheduling_gates: tuple[str, ...] = tuple(gate.name for gate in spec.schedulingGates or ())
+        self.scheduling_gates: tuple[str, ...] = tuple([gate.name for gate in spec.schedulingGates or ()])
         self.phase: str = (status.phase if status else None) or "Pending"
         self.nominated_node_name: str = (status.nominatedNodeName if status else None) or ""
         self.start_time: datetime | None = status.startTime if status else None
@@ -127,7 +127,7 @@ class PodInfo:
     @property
     def metadata(self) -> ObjectMeta:
         """The pod's metadata."""
-        metadata = self.object.metadata
+        metadata = (self._object or self.object).metadata
         assert metadata is not None
         return metadata
 
@@ -139,7 +139,7 @@ class PodInfo:
     @property
     def spec(self) -> PodSpec:
         """The pod's spec."""
-        spec = self.object.spec
+        spec = (self._object or self.object).spec
         assert spec is not None
         return spec
 
@@ -198,16 +198,15 @@ def _with_node(raw: bytes, node_name: str) -> bytes:
 
 
 def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
+    sidecars = [container for container in spec.initContainers or () if container.restartPolicy == "Always"]
     return tuple(
-        HostPort(port.hostIP or ANY_IP, port.protocol or "TCP", port.hostPort)
-        for container in (*(spec.containers or ()), *_sidecars(spec))
-        for port in container.ports or ()
-        if port.hostPort
+        [
+            HostPort(port.hostIP or ANY_IP, port.protocol or "TCP", port.hostPort)
+            for container in (*(spec.containers or ()), *sidecars)
+            for port in container.ports or ()
+            if port.hostPort
+        ]
     )
-
-
-def _sidecars(spec: PodSpec) -> list[Any]:
-    return [container for container in spec.initContainers or () if container.restartPolicy == "Always"]
 
 
 def _nonzero(pod: Pod, amounts: requests.Amounts, requested: Mapping[str, int]) -> tuple[int, int]:

@@ -30,7 +30,7 @@ class Preemptions:
         """End the preemption of a pod, successful or not."""
         self._last_victims.pop(uid, None)
 
-    def going_on(self, uid: str) -> bool:
+    def in_progress(self, uid: str) -> bool:
         """Whether a pod must wait because its victims are being evicted."""
         if uid not in self._last_victims:
             return False

@@ -194,15 +194,13 @@ class StateWhatIf:
 
 
 def _takes_the_same(old: PodInfo, new: PodInfo) -> bool:
-    """Whether two versions of a pod use the same of the same node, so that no column changes between them."""
+    """Whether two versions of a pod use the same of the same node, and have the same affinity terms."""
     return (
         old.node_name == new.node_name
         and old.requested == new.requested
         and old.nonzero_cpu == new.nonzero_cpu
         and old.nonzero_memory == new.nonzero_memory
         and old.host_ports == new.host_ports
-        and old.labels == new.labels
-        and old.terminating == new.terminating
         and old.volumes == new.volumes
         and bound_terms(old) == bound_terms(new)
     )

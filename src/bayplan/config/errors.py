@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from bayplan.api.field_errors import FieldError
+from bayplan.failures import Failures, described, drop_callers, is_ctrl_c
 
 LineOf = Callable[[str], int]
 """The line of a path in a document; 0 if it isn't known."""
@@ -24,6 +25,19 @@ class ConfigurationError(ValueError):
 
 class PluginLoadError(ValueError):
     """A plugin that can't be loaded or built. The message says which, why, and what is expected."""
+
+    @classmethod
+    def of(cls, what: str, error: BaseException) -> PluginLoadError:
+        """Log what a plugin raised, with its frames, and return it as an error of one line.
+
+        Raises `error` itself if the user pressed Ctrl-C.
+        """
+        if is_ctrl_c(error):
+            raise error
+        drop_callers(error)
+        message = f"{what}: {described(error)}"
+        Failures().record(what, error, message=message)
+        return cls(message)
 
 
 def error_line(note: FieldError, source: str, line_of: LineOf | None, label: str = "") -> str:

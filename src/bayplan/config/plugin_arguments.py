@@ -13,7 +13,6 @@ from bayplan.config.decoding import decode, fields_of
 from bayplan.config.errors import PluginLoadError, unrelated
 from bayplan.config.former_plugins import LIMITS
 from bayplan.config.types import API_VERSION, KubeSchedulerProfile
-from bayplan.framework.failures import log_failure
 from bayplan.plugins.arguments import PluginArgs
 from bayplan.plugins.registry import PLUGINS
 
@@ -119,5 +118,4 @@ def decode_extra(name: str, cls: type[Any], args: Mapping[str, Any], where: str 
         args = {field: value for field, value in args.items() if field in own or field not in {"apiVersion", "kind"}}
         return decode(args, cls, where)
     except BaseException as error:
-        what = f"plugin {name!r} failed to decode its arguments"
-        raise PluginLoadError(f"{what}: {log_failure(what, error)}") from error
+        raise PluginLoadError.of(f"plugin {name!r} failed to decode its arguments", error) from error

@@ -13,12 +13,13 @@ import sys
 from collections.abc import Iterable
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from traceback import extract_tb
 from types import ModuleType
 
 from bayplan.config.errors import PluginLoadError
 from bayplan.config.profiles import ExtraPlugin
+from bayplan.failures import described, drop_callers
 from bayplan.framework.checks import check_plugin
-from bayplan.framework.failures import described, line_of, log_failure, plugin_frames
 from bayplan.framework.functions import FunctionPlugin, InvalidPlugin
 from bayplan.framework.interface import Plugin
 
@@ -124,15 +125,15 @@ def _installed() -> str:
 def _explain(place: str, error: BaseException) -> PluginLoadError:
     if isinstance(error, SyntaxError):
         return PluginLoadError(f"{place}: line {error.lineno}: {error.msg}")
-    if not isinstance(error, InvalidPlugin):
-        log_failure(f"{place} cannot be imported", error)
-    frames = plugin_frames(error)
+    known = isinstance(error, InvalidPlugin)
+    if not known:
+        PluginLoadError.of(f"{place} cannot be imported", error)  # logs it
+    frames = extract_tb(error.__traceback__) if drop_callers(error) else []
+    lines = [frame.lineno for frame in frames if frame.filename == frames[0].filename]
     if frames and frames[0].filename == place:
-        lines = [frame.lineno for frame in frames if frame.filename == place]
-        problem = str(error) if isinstance(error, InvalidPlugin) else described(error)
-        return PluginLoadError(f"{place}: line {lines[-1]}: {problem}")
-    line = "" if frames and frames[0].filename == __file__ else line_of(frames)  # no frame of the plugin's
-    return PluginLoadError(f"{place}: {described(error)}{f' ({line})' if line else ''}")
+        return PluginLoadError(f"{place}: line {lines[-1]}: {error if known else described(error)}")
+    line = f" ({frames[0].filename}:{lines[-1]})" if lines else ""
+    return PluginLoadError(f"{place}: {described(error)}{line}")
 
 
 def _plugins_in(module: ModuleType) -> list[tuple[str, ExtraPlugin]]:

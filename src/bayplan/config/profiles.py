@@ -22,7 +22,6 @@ from bayplan.config.types import (
     PluginSet,
 )
 from bayplan.framework.checks import check_events
-from bayplan.framework.failures import forget_failures, log_failure
 from bayplan.framework.functions import InvalidPlugin
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import EnqueueExtensions
@@ -45,7 +44,6 @@ def build_profiles(
     The user's plugins are enabled where the configuration names them; those of feature gates are enabled by default.
     Raises ConfigurationError with the errors of all profiles, and PluginLoadError if two plugins have the same name.
     """
-    forget_failures()
     catalog = Catalog(extra_plugins, gated_plugins)
     profiles: dict[str, Profile] = {}
     faults: list[FieldError] = []
@@ -80,7 +78,6 @@ def default_profile(
     A QueueSort plugin of the user's replaces the default one, and Bind plugins run before the default one. Raises
     PluginLoadError if a plugin can't be built.
     """
-    forget_failures()
     catalog = Catalog(extra_plugins, gated_plugins)
     profile = profile_of_all(scheduler_name, catalog)
     built, faults = _build(profile, catalog, handle, "", 0)
@@ -153,8 +150,7 @@ def _extra(extra: ExtraPlugin, plan: Plan, handle: Handle) -> Any:
     try:
         plugin = extra(**arguments)
     except BaseException as error:
-        what = f"plugin {extra.name!r} failed to start"
-        raise PluginLoadError(f"{what}: {log_failure(what, error)}") from error
+        raise PluginLoadError.of(f"plugin {extra.name!r} failed to start", error) from error
     if implements(plugin, EnqueueExtensions):
         try:
             check_events(plugin)

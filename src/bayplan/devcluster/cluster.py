@@ -38,6 +38,7 @@ class DevCluster:
     authorize requests, and the kubeconfig is an administrator's. With `alpha`, the server has PodGroups. Controllers
     and kubelets are ordinary clients, with the rights of an administrator. A kubelet serves every node, even one that
     another client creates. Without `listen` there are no sockets: `client` calls the server in memory.
+    `accept_hosts` is as in `ApiServer`.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class DevCluster:
         controllers: bool = True,
         kubelets: bool = True,
         delays: KubeletDelays | None = None,
+        accept_hosts: str | None = None,
     ) -> None:
         self.clock: TimerClock = clock or RunningClock()
         self._tls = Tls.create() if tls else None
@@ -61,7 +63,14 @@ class DevCluster:
         tokens = {self._token: ADMIN} if self._token else None
         self._listen = listen
         self.server = ApiServer(
-            listen=listen, port=port, clock=self.clock, tls=self._tls, tokens=tokens, rbac=rbac, alpha=alpha
+            listen=listen,
+            port=port,
+            clock=self.clock,
+            tls=self._tls,
+            tokens=tokens,
+            rbac=rbac,
+            alpha=alpha,
+            accept_hosts=accept_hosts,
         )
         self.port = port
         """The requested port."""

@@ -65,7 +65,7 @@ class InMemoryTransport:
         self.requests.append(SentRequest(info, request))
         await asyncio.sleep(0)  # as over a socket, others get their turn before the response
         if not self.reachable:
-            raise TransportError(f"{request.method} {path}: connection refused", sent=False)
+            raise TransportError(f"{request.method} {path}: connection refused", sent=False, cause="connection refused")
         try:
             response = await self._carry_out(
                 info,

@@ -24,6 +24,7 @@ from lightkube.models.core_v1 import (
 from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.api.kinds import LEASE, NODE
+from bayplan.api.requests import is_extended
 from bayplan.api.times import micro_time, whole_seconds
 from bayplan.client import ApiError, PatchType
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
@@ -215,7 +216,7 @@ class NodeManager(Controller):
         now = whole_seconds(self.clock.now())
         posted = self._posted.get(node.metadata.uid)
         due = posted is None or now >= posted + timedelta(seconds=max(STATUS_EVERY * self._rate, self.renewal))
-        if not due and is_healthy(node):
+        if not due and is_current(node):
             return
         status = healthy_status(node, self.address(node.metadata.name), now)
         patch = {"metadata": {"uid": node.metadata.uid}, "status": status}
@@ -256,7 +257,7 @@ class NodeManager(Controller):
             self._renewed.pop(old.metadata.uid, None)
         elif not self._serves(new):
             return
-        elif old is None or not is_healthy(new):
+        elif old is None or not is_current(new):
             self.queue.add(new.metadata.name)
 
 
@@ -280,7 +281,7 @@ def healthy_status(node: Node, address: str, now: datetime) -> NodeStatus:
         )
     return NodeStatus(
         capacity=capacity,
-        allocatable=stated.allocatable or capacity,
+        allocatable={**(stated.allocatable or capacity), **_extended_changes(stated)},
         conditions=conditions,
         addresses=[
             NodeAddress(type="InternalIP", address=address),
@@ -290,6 +291,23 @@ def healthy_status(node: Node, address: str, now: datetime) -> NodeStatus:
         images=stated.images,
         nodeInfo=_node_info(node),
     )
+
+
+def _extended_changes(status: NodeStatus) -> dict[str, str | None]:
+    """How the allocatable extended resources have to change to follow the capacity; None for a removal.
+
+    Clients may write the capacity. Mirrors MachineInfo in pkg/kubelet/nodestatus/setters.go.
+    """
+    capacity, allocatable = status.capacity or {}, status.allocatable or {}
+    if not capacity:
+        return {}
+    added = {name: amount for name, amount in capacity.items() if is_extended(name) and name not in allocatable}
+    return {**added, **{name: None for name in allocatable if is_extended(name) and name not in capacity}}
+
+
+def is_current(node: Node) -> bool:
+    """Whether the node's status needs no update by its kubelet, except from time to time."""
+    return is_healthy(node) and not _extended_changes(node.status)
 
 
 def is_healthy(node: Node) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from lightkube.models.resource_v1 import DeviceClass
 
 from bayplan.api import requests
@@ -26,6 +28,10 @@ class ExtendedResources:
     def class_of(self, resource: str) -> DeviceClass | None:
         """The class that provides a resource."""
         return self._classes.get(resource)
+
+    def provided(self, request: Mapping[str, int]) -> list[str]:
+        """The requested resources that a class provides. `request`: amounts by resource."""
+        return [resource for resource in self._classes.keys() & request.keys() if request[resource]]
 
     def _changed(self, before: DeviceClass | None, now: DeviceClass | None) -> None:
         rival = self._classes.get(now.spec.extendedResourceName or "") if now is not None else None

@@ -12,8 +12,9 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.extender.plugins import ExtenderProfiles
 from bayplan.extender.problems import Unanswerable
 from bayplan.extender.wire import ExtenderBindingArgs, ExtenderBindingResult
+from bayplan.failures import Failures
+from bayplan.framework.binding_runner import run_bind, run_post_bind
 from bayplan.framework.interface import CycleState
-from bayplan.framework.runner import run_bind, run_post_bind
 from bayplan.framework.status import Code, PluginError
 from bayplan.log_fields import about_node, about_pod, pod_named
 
@@ -34,10 +35,11 @@ class Binding:
     A repeated request for a successful binding succeeds again.
     """
 
-    def __init__(self, profiles: ExtenderProfiles, client: Client, known: PodLookup) -> None:
+    def __init__(self, profiles: ExtenderProfiles, client: Client, known: PodLookup, failures: Failures) -> None:
         self._profiles = profiles
         self._client = client
         self._known = known
+        self._failures = failures
 
     async def bind(self, args: ExtenderBindingArgs) -> ExtenderBindingResult:
         """Bind a pod. The result contains the error, if there is one."""
@@ -47,6 +49,8 @@ class Binding:
         try:
             return ExtenderBindingResult(Error=await self._bind(args))
         except (ApiError, TransportError, ConfigError, PluginError, ValueError) as error:
+            if isinstance(error, PluginError):
+                error.record(self._failures, f"pod {pod_named(args.PodNamespace, args.PodName)}")
             return ExtenderBindingResult(Error=f"binding {args.PodNamespace}/{args.PodName} to {args.Node}: {error}")
 
     async def _bind(self, args: ExtenderBindingArgs) -> str:
@@ -68,7 +72,7 @@ class Binding:
             if status.code is not Code.SUCCESS:
                 return f"plugin {status.plugin}: {status.message or status.code}"
         for problem in run_post_bind(profile, cycle, pod, args.Node):
-            log.error("pod %s is bound, but %s", about_pod(pod), problem)
+            problem.record(self._failures, f"pod {about_pod(pod)}, which is bound")
         return ""
 
     async def _read(self, args: ExtenderBindingArgs) -> PodInfo:

@@ -99,7 +99,7 @@ class HttpExtenders:
         """Call the extenders in order, each with the nodes that the previous ones accepted."""
         pod, nodes = question.pod, question.nodes
         offered = {nodes.name(position): position for position in range(len(nodes))}
-        refused: dict[str, Status] = {}
+        rejected: dict[str, Status] = {}
         for extender in self._extenders:
             if not offered:
                 break
@@ -113,9 +113,9 @@ class HttpExtenders:
                 self._ignore(extender, "filter", error)
                 continue
             self._recovered(extender, "filter")
-            refused.update(answer.refused)
-            offered = {name: offered[name] for name in answer.left}
-        return Filtered(offered.keys(), refused)
+            rejected.update(answer.rejected)
+            offered = {name: offered[name] for name in answer.feasible}
+        return Filtered(offered.keys(), rejected)
 
     async def _prioritize(self, question: ExtenderScore) -> Mapping[str, int]:
         """Call all extenders concurrently. Failed ones add nothing."""

@@ -73,20 +73,20 @@ class HttpExtender:
         result = await self._send(self._verbs.filterVerb, self._about(pod, nodes, offered), wire.ExtenderFilterResult)
         if result.Error:
             raise ExtenderError(result.Error)
-        left: Sequence[str] = ()
+        feasible: Sequence[str] = ()
         if self.knows_nodes and result.NodeNames is not None:
-            left = result.NodeNames
+            feasible = result.NodeNames
         elif result.Nodes is not None:
-            left = [self._name(node) for node in result.Nodes.items]
-        for name in left:
+            feasible = [self._name(node) for node in result.Nodes.items]
+        for name in feasible:
             if name not in offered:
                 raise ExtenderError(
                     f'extender "{self.url}" claims a filtered node "{name}" which is not found in the input node list'
                 )
-        refused = {name: Status.unschedulable(why) for name, why in (result.FailedNodes or {}).items()}
+        rejected = {name: Status.unschedulable(why) for name, why in (result.FailedNodes or {}).items()}
         for name, why in (result.FailedAndUnresolvableNodes or {}).items():
-            refused[name] = Status.unresolvable(why)
-        return Filtered(left, refused)
+            rejected[name] = Status.unresolvable(why)
+        return Filtered(feasible, rejected)
 
     async def prioritize(self, pod: PodInfo, nodes: Nodes, offered: Mapping[str, int]) -> dict[str, int]:
         """The scores to add to nodes, multiplied by the extender's weight. They may be any number."""

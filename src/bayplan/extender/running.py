@@ -23,6 +23,7 @@ from bayplan.extender.sent_nodes import SentNodes
 from bayplan.extender.server import ExtenderServer
 from bayplan.extender.verbs import Verbs
 from bayplan.extender.watched_cluster import WatchedCluster
+from bayplan.failures import Failures
 from bayplan.framework.handle import Handle
 from bayplan.service.handle import SchedulerHandle
 from bayplan.service.runtime import Runtime
@@ -39,8 +40,8 @@ class ServerSettings:
     """The settings of an extender except its plugins.
 
     `paths` are the paths by verb. The log names a plugin that blocks for `blocked_after` seconds. Open requests and
-    recorded events may take `drain` seconds at the end. `freeze` excludes the synced cluster from garbage collection,
-    for the whole process.
+    recorded events may take `drain` seconds at the end. `accept_hosts` are the patterns of `HostNames`. `freeze`
+    excludes the synced cluster from garbage collection, for the whole process.
     """
 
     host: str = "127.0.0.1"
@@ -49,6 +50,7 @@ class ServerSettings:
     tls: ssl.SSLContext | None = None
     blocked_after: float = 2.0
     drain: float = 10.0
+    accept_hosts: str | None = None
     freeze: bool = False
 
 
@@ -75,29 +77,31 @@ async def running_extender(
     It serves health checks from the start, and other requests once it has synced. Raises the errors of `build`, and
     OSError if it can't listen on the address.
     """
-    state = ClusterState()
+    state, failures = ClusterState(), Failures()
     watched = binding = recorder = started = None
     if client is None:
         profiles = build(UnconnectedHandle(state))
     else:
         clock = SystemClock()
         runtime = Runtime(client, clock, state=state)
-        recorder = runtime.recorder
+        recorder, failures = runtime.recorder, runtime.failures
         handle = SchedulerHandle(runtime, _activate)
         profiles, started = build(handle), handle.started
         handle.freeze()
         watched = WatchedCluster(client, state, handle.watched)
-        binding = Binding(profiles, client, state.objects[POD])
+        binding = Binding(profiles, client, state.objects[POD], failures)
     known = watched or SentNodes(state)
     server = ExtenderServer(
         Verbs(profiles, state, known),
         known,
         binding,
+        failures,
         host=settings.host,
         port=settings.port,
         paths=settings.paths,
         tls=settings.tls,
         drain=settings.drain,
+        accept_hosts=settings.accept_hosts,
     )
     watchdog = Watchdog(settings.blocked_after)
     async with AsyncExitStack() as stack:

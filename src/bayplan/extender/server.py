@@ -14,7 +14,6 @@ from types import TracebackType
 from typing import Any, Self
 
 from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
 
 from bayplan.client.answers import Identity
 from bayplan.extender import wire
@@ -22,7 +21,9 @@ from bayplan.extender.binding import Binding
 from bayplan.extender.paths import ALIASES, BIND, DEFAULT_PATHS, FILTER, PREEMPT, PRIORITIZE
 from bayplan.extender.problems import NotYet, Unanswerable
 from bayplan.extender.verbs import NodeSource, Verbs
+from bayplan.failures import Failures
 from bayplan.framework.status import PluginError
+from bayplan.http_server import HostNames, HttpServer, Limits, bind
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +39,8 @@ class ExtenderServer:
     """Serves the verbs while it is entered. `port` 0 means a free port.
 
     With `tls`, it serves HTTPS. If that context requests client certificates, verbs require one, and health checks
-    don't. Open requests may take `drain` seconds at the end.
+    don't. Open requests may take `drain` seconds at the end. `accept_hosts` are the patterns of `HostNames`. Raises
+    ValueError if they are invalid.
     """
 
     def __init__(
@@ -46,16 +48,20 @@ class ExtenderServer:
         verbs: Verbs,
         known: NodeSource,
         binding: Binding | None = None,
+        failures: Failures | None = None,
         *,
         host: str = "127.0.0.1",
         port: int = 0,
         paths: Mapping[str, str] = DEFAULT_PATHS,
         tls: ssl.SSLContext | None = None,
         drain: float = 10.0,
+        accept_hosts: str | None = None,
+        limits: Limits = Limits(),  # noqa: B008 - immutable
     ) -> None:
         self._known = known
         self._verbs = verbs
         self._binding = binding
+        self._failures = failures or Failures()
         self._host = host
         self._port = port
         self._tls = tls
@@ -68,7 +74,14 @@ class ExtenderServer:
             PREEMPT: self._preempt,
             BIND: self._bind,
         }
-        self._runner: web.ServerRunner | None = None
+        self._http = HttpServer(
+            self._serve,
+            log=log,
+            limits=limits,
+            tls=tls,
+            hosts=HostNames(host, accept_hosts),
+            body_limit=BODY_LIMIT,
+        )
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -81,18 +94,13 @@ class ExtenderServer:
 
     async def start(self) -> None:
         """Start serving. Raises OSError if it can't listen on the address."""
-        server = web.Server(self._serve, request_factory=_request, access_log=None, logger=_http_log)
-        self._runner = web.ServerRunner(server, shutdown_timeout=self._drain)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host, self._port, ssl_context=self._tls)
-        await site.start()
-        self._port = self._runner.addresses[0][1]
+        listeners = await bind(self._host, self._port)
+        self._port = listeners[0].getsockname()[1]
+        self._http.start(listeners)
 
     async def stop(self) -> None:
         """Stop accepting requests, finish open ones, and close."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        await self._http.stop(self._drain)
 
     @property
     def url(self) -> str:
@@ -107,18 +115,23 @@ class ExtenderServer:
         if http.method != "POST":
             return _text(405, f"{http.path} requires POST, not {http.method}", Allow="POST")
         if self._tls is not None and self._tls.verify_mode is not ssl.CERT_NONE and not _has_certificate(http):
+            self._http.refusals.record("refused a request without a client certificate", f"from {http.remote}")
             return _text(401, "a client certificate from a CA of --client-ca-file is required")
         began = time.perf_counter()
         try:
-            body = await _body(http)
+            async with asyncio.timeout(self._http.limits.body):
+                body = await _body(http)
         except web.HTTPRequestEntityTooLarge:
             return _text(413, f"the body has more than {BODY_LIMIT} bytes", Connection="close")
+        except TimeoutError:
+            self._http.refusals.record("a client did not send its body", f"from {http.remote}")
+            return _text(408, "the body has not arrived in time", Connection="close")
         except (ConnectionError, web.RequestPayloadError) as error:
             log.info("%s: the client has disconnected: %s", verb, error)
             return _text(400, f"the body cannot be read: {error}", Connection="close")
         status, answer, summary = await self._answer(verb, body)
         if status != 200:
-            log.warning("%s: %s", verb, summary)
+            self._http.refusals.record(f"{verb} failed with status {status}", summary)
         elif log.isEnabledFor(logging.INFO):
             log.info("%s: %s, %.1f ms", verb, summary, 1000 * (time.perf_counter() - began))
         return web.Response(body=answer, content_type=_JSON) if status == 200 else _text(status, summary)
@@ -133,7 +146,7 @@ class ExtenderServer:
         except Unanswerable as error:
             return _failure(verb, error.status, str(error))
         except PluginError as error:
-            log.warning("%s: %s", verb, error, exc_info=error.__cause__ if log.isEnabledFor(logging.INFO) else None)
+            error.record(self._failures, verb)
             return _failure(verb, 500, str(error))
         except Exception as error:  # a bug must not end the connection without a response
             log.exception("%s failed", verb)
@@ -194,29 +207,9 @@ async def _body(http: web.BaseRequest) -> bytes:
     return await http.read()
 
 
-class _WithoutTraceback(logging.Filter):
-    """Logs invalid HTTP without a traceback, because it isn't an error of the server."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        error = record.exc_info[1] if record.exc_info else None
-        if isinstance(error, HttpProcessingError):
-            record.msg, record.args = f"{record.getMessage()}: {' '.join(error.message.split())}", ()
-            record.exc_info = None
-        return True
-
-
-_http_log = logging.getLogger(f"{__name__}.http")
-_http_log.addFilter(_WithoutTraceback())
-
-
 def _has_certificate(http: web.BaseRequest) -> bool:
     return http.transport is not None and bool(http.transport.get_extra_info("peercert"))
 
 
 def _text(status: int, text: str, **headers: str) -> web.Response:
     return web.Response(status=status, text=text + "\n", headers=headers)
-
-
-def _request(message: Any, payload: Any, protocol: Any, writer: Any, task: asyncio.Task[None]) -> web.BaseRequest:
-    loop = asyncio.get_running_loop()
-    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=BODY_LIMIT)

@@ -198,7 +198,7 @@ def _partition(verdicts: Verdicts, found: _Found, failed: dict[str, str], unreso
     ):
         reason, kind = answers[code]
         (unresolvable if kind is Code.UNSCHEDULABLE_AND_UNRESOLVABLE else failed)[found.names[place]] = reason
-    passed: list[int] = found.index[verdicts.standing].tolist()
+    passed: list[int] = found.index[verdicts.feasible_mask].tolist()
     return passed
 
 

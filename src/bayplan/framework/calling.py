@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from bayplan.framework.failures import failure
 from bayplan.framework.status import PluginError
 
 Caller = Callable[..., Any]
@@ -28,7 +27,7 @@ def call(plugin: Any, point: str, method: Callable[..., Any], /, *arguments: Any
     except PluginError:
         raise
     except BaseException as error:
-        raise failure(plugin.name, point, error) from error
+        raise PluginError.of(plugin.name, point, error) from error
 
 
 async def wait_for(plugin: Any, point: str, answer: Awaitable[Any], expected: tuple[type[Exception], ...] = ()) -> Any:
@@ -47,7 +46,7 @@ async def wait_for(plugin: Any, point: str, answer: Awaitable[Any], expected: tu
     except BaseException as error:
         if is_ending(error):
             raise
-        raise failure(plugin.name, point, error) from error
+        raise PluginError.of(plugin.name, point, error) from error
 
 
 def is_ending(error: BaseException) -> bool:

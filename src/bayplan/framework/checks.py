@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from bayplan.api.kinds import kind_of
+from bayplan.failures import described, is_ctrl_c
 from bayplan.framework import interface
 from bayplan.framework.events import ANY, ClusterEvent, EventHint
-from bayplan.framework.failures import described, pressed_ctrl_c
 from bayplan.framework.functions import InvalidPlugin
 from bayplan.framework.interface import Plugin
 
@@ -72,7 +72,7 @@ def check_events(plugin: Any) -> None:
     try:
         hints = list(plugin.events())
     except BaseException as error:
-        if pressed_ctrl_c(error):
+        if is_ctrl_c(error):
             raise
         raise InvalidPlugin(f"plugin {plugin.name!r}: events failed: {described(error)}") from error
     for hint in hints:

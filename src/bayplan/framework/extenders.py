@@ -32,14 +32,14 @@ class ExtenderFilter:
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """The names of the feasible nodes (`left`), and the statuses of rejected ones (`refused`).
+    """The names of the feasible nodes (`feasible`), and the statuses of rejected ones (`rejected`).
 
     A node in neither was dropped without a reason. The status of a node that was not in the request replaces the
     verdict of the filters.
     """
 
-    left: Collection[str]
-    refused: Mapping[str, Status]
+    feasible: Collection[str]
+    rejected: Mapping[str, Status]
 
 
 @dataclass(frozen=True, slots=True)

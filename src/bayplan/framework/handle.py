@@ -10,11 +10,12 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Any, Protocol
 
-from bayplan.api.kinds import Kind
+from bayplan.api.kinds import Kind, kind_of
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.state import ClusterState
 from bayplan.framework.measurements import Measurements
 
 Verb = Callable[..., Awaitable[Any]]
@@ -86,6 +87,31 @@ class Handle(Protocol):
 
         The event names the pod's scheduler as its reporting controller.
         """
+
+
+class StateHandle:
+    """The part of a handle that reads the cluster state. Implementations of `Handle` derive from it."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+
+    @property
+    def nodes(self) -> Nodes:
+        """All nodes, as they are now."""
+        return self._state.nodes
+
+    @property
+    def nominations(self) -> Nominations:
+        """The pods that are nominated to nodes."""
+        return self._state.nominations
+
+    def objects(self, kind: Kind | str) -> ObjectStore:
+        """The store of a kind's objects, which may be empty."""
+        return self._state.objects[kind_of(kind) if isinstance(kind, str) else kind]
+
+    def preempting(self, uid: str) -> bool:
+        """Whether the victims of a pod are being evicted."""
+        return self._state.preemptions.in_progress(uid)
 
 
 class ApiClient(Protocol):

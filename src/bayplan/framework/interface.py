@@ -21,9 +21,8 @@ from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.calling import Caller, call
 from bayplan.framework.events import EventHint
-from bayplan.framework.failures import failure
 from bayplan.framework.plugin import Plugin as Plugin  # noqa: PLC0414 - re-exported
-from bayplan.framework.status import Status
+from bayplan.framework.status import PluginError, Status
 from bayplan.framework.verdicts import Diagnosis, Rejections, Verdicts
 
 MAX_NODE_SCORE = 100
@@ -59,7 +58,7 @@ def _cloned(key: Hashable, value: Any) -> Any:
     try:
         return value.clone()
     except BaseException as error:
-        raise failure(str(key), "CycleState.clone", error) from error
+        raise PluginError.of(str(key), "CycleState.clone", error) from error
 
 
 @dataclass(frozen=True, slots=True)

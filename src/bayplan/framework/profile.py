@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
@@ -18,7 +18,7 @@ from bayplan.framework.calling import call
 from bayplan.framework.events import ALL_EVENTS, EventHint
 
 
-class Point(Enum):
+class Point(StrEnum):
     """The extension points. Their values are their names in configuration files."""
 
     PRE_ENQUEUE = "preEnqueue"
@@ -144,10 +144,13 @@ class Profile:
         """
         if self._signing is None:
             return None
+        signature: Signature | None
         try:
             signature = tuple([(plugin.name, plugin.sign(pod)) for plugin in self._signing])
             hash(signature)
         except BaseException:  # noqa: BLE001 - `call` finds the plugin; calling it for each plugin costs every pod
+            signature = None
+        if signature is None:
             return tuple([(plugin.name, call(plugin, "Sign", _sign, plugin, pod)) for plugin in self._signing])
         return signature
 
@@ -156,12 +159,16 @@ class Profile:
 
         A plugin's value is None if its results for this pod cannot be shared. Raises PluginError.
         """
+        rests_on: Signature | None
         try:
-            return tuple([(plugin.name, plugin.rests_on(pod, nodes)) for plugin in self._resting])
+            rests_on = tuple([(plugin.name, plugin.rests_on(pod, nodes)) for plugin in self._resting])
         except BaseException:  # noqa: BLE001 - as in `sign`
+            rests_on = None
+        if rests_on is None:
             return tuple(
                 [(plugin.name, call(plugin, "RestsOn", plugin.rests_on, pod, nodes)) for plugin in self._resting]
             )
+        return rests_on
 
     def split(self, apart: frozenset[str]) -> tuple[Profile, Profile]:
         """Split the profile into the plugins whose results pods can share, and those that run for each pod.

@@ -7,10 +7,9 @@ PluginError with its name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass, replace
-from inspect import isawaitable
-from typing import Any
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +17,6 @@ from bayplan.cluster.columns import Bool, Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import interface
-from bayplan.framework.calling import wait_for
 from bayplan.framework.extenders import Answer, ExtenderError, ExtenderPreempt
 from bayplan.framework.interface import (
     MAX_NODE_SCORE,
@@ -26,15 +24,15 @@ from bayplan.framework.interface import (
     NodeNames,
     PostFilterResult,
     Shortlist,
-    Wait,
     WhatIf,
 )
 from bayplan.framework.profile import Point, Profile, implements
-from bayplan.framework.status import SKIP, Code, PluginError, Status
+from bayplan.framework.status import Code, PluginError, Status
 from bayplan.framework.verdicts import Diagnosis, Rejections, Verdicts
 
 _SUCCESS = Status(Code.SUCCESS)
 
+_INTEGERS = (int, np.integer)
 _TOO_LARGE = 2**63
 _ROUND_IT = ": floats are not rounded, round them in the plugin"
 
@@ -42,8 +40,7 @@ FEW_NODES = 2
 """A plugin with both forms is called in its per-node form for up to this many nodes."""
 
 
-@dataclass(frozen=True, slots=True)
-class PreFilterOutcome:
+class PreFilterOutcome(NamedTuple):
     """The combined result of PreFilter: a rejection, or the names of the candidate nodes (None: all nodes).
 
     `narrowed_by`: the plugins that returned NodeNames.
@@ -75,7 +72,7 @@ def run_pre_filter(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nod
         elif status.code is Code.UNSCHEDULABLE:
             refusal = status
         elif status.code is not Code.SUCCESS:
-            raise _failure(status, "PreFilter")
+            raise failure(status, "PreFilter")
     return PreFilterOutcome(refusal, names, frozenset(narrowed_by))
 
 
@@ -98,7 +95,7 @@ def run_filter(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) 
             verdicts.reject(rejections if positions is None else rejections.among(len(nodes), positions), plugin.name)
         else:
             _filter_one_by_one(plugin, cycle, pod, nodes, verdicts)
-        if not verdicts.standing.any():
+        if not verdicts.feasible_mask.any():
             break
     return verdicts
 
@@ -112,7 +109,7 @@ def filter_node(plugins: Iterable[Any], cycle: CycleState, pod: PodInfo, node: N
             if status.rejected:
                 return status
             if status.code is not Code.SUCCESS:
-                raise _failure(status, "Filter")
+                raise failure(status, "Filter")
     return None
 
 
@@ -190,7 +187,7 @@ def run_pre_score(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Node
         if status.code is Code.SKIP:
             cycle.skip_score.add(plugin.name)
         elif status.code is not Code.SUCCESS:
-            raise _failure(status, "PreScore")
+            raise failure(status, "PreScore")
 
 
 def run_score(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> dict[str, Int64]:
@@ -227,99 +224,6 @@ def normalized(plugin: Any, cycle: CycleState, pod: PodInfo, raw: Int64, nodes: 
     return checked(raw, plugin, len(nodes))
 
 
-def run_reserve(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
-    """Run the Reserve plugins up to the first that does not succeed. The caller then has to call `run_unreserve`."""
-    for plugin in profile.at(Point.RESERVE):
-        answer = cycle.call(plugin, "Reserve", plugin.reserve, cycle, pod, node_name)
-        if answer is not None:
-            status = status_of(answer, plugin, "Reserve")
-            if status.code is Code.ERROR:
-                return Status.error(f'running Reserve plugin "{plugin.name}": {status.message}').by(plugin.name)
-            if status.code is not Code.SUCCESS:
-                return status
-    return _SUCCESS
-
-
-def run_unreserve(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> list[PluginError]:
-    """Call `unreserve` of all Reserve plugins, in reverse order. Returns their errors."""
-    return _call_all(reversed(profile.at(Point.RESERVE)), "Unreserve", "unreserve", cycle, pod, node_name)
-
-
-def run_permit(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> tuple[Status, dict[str, float]]:
-    """Run the Permit plugins up to the first rejection, and return it.
-
-    Otherwise returns SUCCESS, or WAIT with the timeout of each plugin that the pod waits for, in seconds.
-    """
-    waits: dict[str, float] = {}
-    for plugin in profile.at(Point.PERMIT):
-        answer = cycle.call(plugin, "Permit", plugin.permit, cycle, pod, node_name)
-        if isinstance(answer, Wait):
-            waits[plugin.name] = answer.seconds
-            continue
-        status = status_of(answer, plugin, "Permit")
-        if status.code is not Code.SUCCESS:
-            return status, {}
-    return Status(Code.WAIT if waits else Code.SUCCESS), waits
-
-
-async def run_pre_bind(
-    profile: Profile,
-    cycle: CycleState,
-    pod: PodInfo,
-    node_name: str,
-    expected: tuple[type[Exception], ...] = (Exception,),
-) -> Status:
-    """Run the PreBind plugins one after the other, up to the first that does not succeed.
-
-    `expected`: exceptions of asynchronous methods that the caller handles; others become a PluginError.
-    """
-    for plugin in profile.at(Point.PRE_BIND):
-        status = await _finished(cycle, plugin, "PreBind", plugin.pre_bind, expected, pod, node_name)
-        if status.code is not Code.SUCCESS:
-            return status
-    return _SUCCESS
-
-
-def run_pre_bind_pre_flight(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> bool:
-    """Return whether any PreBind plugin has work to do. One without `pre_bind_pre_flight` is assumed to have."""
-    works = False
-    for plugin in profile.at(Point.PRE_BIND):
-        if not implements(plugin, interface.PreBindPreFlight):
-            works = True
-            continue
-        answer = cycle.call(plugin, "PreBindPreFlight", plugin.pre_bind_pre_flight, cycle, pod, node_name)
-        if answer is SKIP:
-            continue
-        status = status_of(answer, plugin, "PreBindPreFlight")
-        if status.code not in {Code.SUCCESS, Code.SKIP}:
-            raise _failure(status, "PreBindPreFlight")
-        works = works or status.code is Code.SUCCESS
-    return works
-
-
-async def run_bind(
-    profile: Profile,
-    cycle: CycleState,
-    pod: PodInfo,
-    node_name: str,
-    expected: tuple[type[Exception], ...] = (Exception,),
-) -> Status:
-    """Run the Bind plugins until one does not skip. Raises PluginError if all of them skip.
-
-    `expected`: as for `run_pre_bind`.
-    """
-    for plugin in profile.at(Point.BIND):
-        status = await _finished(cycle, plugin, "Bind", plugin.bind, expected, pod, node_name)
-        if status.code is not Code.SKIP:
-            return status
-    raise PluginError(profile.scheduler_name, "Bind", "every Bind plugin of the profile skipped the pod")
-
-
-def run_post_bind(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> list[PluginError]:
-    """Run the PostBind plugins. Returns their errors, because the pod is bound already."""
-    return _call_all(profile.at(Point.POST_BIND), "PostBind", "post_bind", cycle, pod, node_name)
-
-
 def status_of(answer: object, plugin: Any, point: str) -> Status:
     """Convert a plugin's return value to a Status with the plugin's name.
 
@@ -334,37 +238,9 @@ def status_of(answer: object, plugin: Any, point: str) -> Status:
     raise PluginError(plugin.name, point, f"returned {answer!r}; expected None, a reason (str) or a Status")
 
 
-def _call_all(
-    plugins: Iterable[Any], point: str, method: str, cycle: CycleState, pod: PodInfo, node_name: str
-) -> list[PluginError]:
-    """Call a method of all plugins, even if some of them fail. Returns the errors."""
-    errors = []
-    for plugin in plugins:
-        try:
-            cycle.call(plugin, point, getattr(plugin, method), cycle, pod, node_name)
-        except PluginError as error:
-            errors.append(error)
-    return errors
-
-
-def _failure(status: Status, point: str) -> PluginError:
+def failure(status: Status, point: str) -> PluginError:
     """The error for a Status that reports one, or that is not allowed at the extension point."""
     return PluginError(status.plugin, point, status.message or str(status.code))
-
-
-async def _finished(
-    cycle: CycleState,
-    plugin: Any,
-    point: str,
-    method: Callable[..., Any],
-    expected: tuple[type[Exception], ...],
-    *arguments: Any,
-) -> Status:
-    """Call a method that may be asynchronous, and return its Status."""
-    answer = cycle.call(plugin, point, method, cycle, *arguments)
-    if isawaitable(answer):
-        answer = await wait_for(plugin, point, answer, expected)
-    return status_of(answer, plugin, point)
 
 
 def _whole_table(plugin: Any, whole_form: type[Any], node_form: type[Any], nodes: Nodes) -> bool:
@@ -386,7 +262,7 @@ def _filter_one_by_one(plugin: Any, cycle: CycleState, pod: PodInfo, nodes: Node
 
 def integer(score: Any, plugin: Any, point: str) -> int:
     """Return a score as an int. Raises PluginError if it is neither an int nor an integer of NumPy."""
-    if not isinstance(score, int | np.integer):
+    if not isinstance(score, _INTEGERS):
         hint = _ROUND_IT if isinstance(score, float | np.floating) else ""
         raise PluginError(plugin.name, point, f"expected an integer, got {score!r}{hint}")
     value = int(score)

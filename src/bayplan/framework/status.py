@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
+from bayplan.failures import Failures, described, drop_callers, is_ctrl_c
+
 
 class Code(IntEnum):
     """The codes of a Status. Their names are upstream's."""
@@ -86,3 +88,21 @@ class PluginError(Exception):
         super().__init__(f"plugin {plugin} failed in {point}: {problem}")
         self.plugin = plugin
         self.point = point
+
+    @classmethod
+    def of(cls, plugin: str, point: str, error: BaseException) -> PluginError:
+        """Return what a plugin raised as a PluginError of one line, to be raised `from` it or recorded.
+
+        Raises `error` itself if it is not the plugin's: the user pressed Ctrl-C.
+        """
+        if is_ctrl_c(error):
+            raise error
+        drop_callers(error)
+        failure = cls(plugin, point, described(error))
+        failure.__cause__ = error
+        return failure
+
+    def record(self, failures: Failures, about: object = "") -> None:
+        """Record the failure: with the plugin's frames, if it raised an exception. `about`: the pod, for the log."""
+        work, cause = f"plugin {self.plugin} in {self.point}", self.__cause__
+        failures.record(work, cause or self, about, message=str(self), expected=cause is None)

@@ -15,6 +15,8 @@ from bayplan.cluster.columns import Bool, Int32, Rows
 from bayplan.cluster.nodes import Nodes
 from bayplan.framework.status import Code, PluginError, Status
 
+_SUCCESS = Status(Code.SUCCESS)
+
 
 @dataclass(frozen=True, slots=True)
 class Rejections:
@@ -49,66 +51,70 @@ class Verdicts:
     """The verdict on each node of a selection.
 
     `codes`: int32, shape (len(nodes),); 0 if the node is feasible or its row is not live, else an index into `table`.
-    `standing`: bool, shape (len(nodes),); whether the node is still feasible.
+    `feasible_mask`: bool, shape (len(nodes),); whether the node is still feasible.
     """
 
-    __slots__ = ("codes", "nodes", "standing", "table")
+    __slots__ = ("codes", "feasible_mask", "nodes", "table")
 
     def __init__(self, nodes: Nodes) -> None:
         self.nodes = nodes
         self.codes: Int32 = np.zeros(len(nodes), dtype=np.int32)
-        self.standing: Bool = nodes.live.copy()
-        self.table: list[Status] = [Status(Code.SUCCESS)]
+        self.feasible_mask: Bool = nodes.live.copy()
+        self.table: list[Status] = [_SUCCESS]
 
     def reject(self, rejections: Rejections, plugin: str) -> None:
         """Reject nodes on behalf of a plugin. Statuses of nodes that are not feasible are ignored, errors included."""
-        rejected = self.standing & (rejections.index > 0)
+        rejected = self.feasible_mask & (rejections.index > 0)
         if not rejected.any():
             return
         np.copyto(self.codes, rejections.index + (len(self.table) - 1), where=rejected, casting="same_kind")
         self.table.extend(status.by(plugin) for status in rejections.statuses)
-        self.standing ^= rejected
+        self.feasible_mask ^= rejected
 
     def set(self, position: int, status: Status) -> None:
         """Replace the verdict on one node by a rejection or an error."""
         self.codes[position] = len(self.table)
         self.table.append(status)
-        self.standing[position] = False
+        self.feasible_mask[position] = False
 
     def settle(self, position: int, status: Status | None) -> bool:
         """Replace the verdict on one node; None if it is feasible. Returns whether its feasibility has changed."""
-        was_feasible = bool(self.standing[position])
+        was_feasible = bool(self.feasible_mask[position])
         self.codes[position] = 0 if status is None else self._code_of(status)
-        self.standing[position] = status is None
+        self.feasible_mask[position] = status is None
         return was_feasible is not (status is None)
 
     def replace(self, positions: Rows, others: Verdicts) -> None:
         """Replace the verdicts on the nodes at `positions` by `others`, in the same order."""
         codes = np.array([0, *map(self._code_of, others.table[1:])], dtype=np.int32)
         self.codes[positions] = codes[others.codes]
-        self.standing[positions] = others.standing
+        self.feasible_mask[positions] = others.feasible_mask
 
     def among(self, nodes: Nodes) -> Verdicts:
         """Return the verdicts on some of the nodes. These verdicts have to be about all rows of the table."""
         part = Verdicts(nodes)
-        part.codes, part.standing = self.codes[nodes.rows], self.standing[nodes.rows]
+        part.codes, part.feasible_mask = self.codes[nodes.rows], self.feasible_mask[nodes.rows]
         part.table = self.table
         return part
 
     def freeze(self) -> None:
         """Make the arrays read-only."""
         self.codes.setflags(write=False)
-        self.standing.setflags(write=False)
+        self.feasible_mask.setflags(write=False)
 
     def copy(self) -> Verdicts:
         """Return an independent copy."""
         copied = Verdicts(self.nodes)
-        copied.codes, copied.standing, copied.table = self.codes.copy(), self.standing.copy(), self.table.copy()
+        copied.codes, copied.feasible_mask, copied.table = (
+            self.codes.copy(),
+            self.feasible_mask.copy(),
+            self.table.copy(),
+        )
         return copied
 
     def feasible(self) -> Rows:
         """Return the positions of the feasible nodes."""
-        return np.flatnonzero(self.standing)
+        return np.flatnonzero(self.feasible_mask)
 
     def of(self, position: int) -> Status:
         """Return the status of one node."""

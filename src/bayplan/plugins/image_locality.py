@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from lightkube.models.core_v1 import PodSpec
 
@@ -52,13 +50,12 @@ class ImageLocality(Plugin):
         return (*sorted(_images(spec)), str(containers))
 
 
-def _images(spec: PodSpec) -> Iterator[str]:
-    """Yield the normalized names of the images of all containers and image volumes."""
-    for container in (*(spec.initContainers or ()), *(spec.containers or ())):
-        yield _normalized(container.image or "")
-    for volume in spec.volumes or ():
-        if volume.image is not None:
-            yield _normalized(volume.image.reference or "")
+def _images(spec: PodSpec) -> list[str]:
+    """Return the normalized names of the images of all containers and image volumes."""
+    containers = (*(spec.initContainers or ()), *(spec.containers or ()))
+    images = [container.image for container in containers]
+    images += [volume.image.reference for volume in spec.volumes or () if volume.image is not None]
+    return [_normalized(image or "") for image in images]
 
 
 def _normalized(image: str) -> str:

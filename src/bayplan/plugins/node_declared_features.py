@@ -61,7 +61,7 @@ def required_features(pod: PodInfo) -> frozenset[str]:
     found: frozenset[str] | None = pod.cache.get(NodeDeclaredFeatures)
     if found is None:
         spec = pod.spec
-        found = frozenset(name for name, requires in _FEATURES.items() if requires(spec))
+        found = frozenset([name for name, requires in _FEATURES.items() if requires(spec)])
         pod.cache[NodeDeclaredFeatures] = found
     return found
 
@@ -80,11 +80,9 @@ def after_pod_update(pod: PodInfo, old: PodInfo, new: PodInfo) -> Hint:
 
 
 def _restarts_all_containers(spec: PodSpec) -> bool:
-    return any(
-        rule.action == "RestartAllContainers"
-        for container in (*(spec.containers or ()), *(spec.initContainers or ()))
-        for rule in container.restartPolicyRules or ()
-    )
+    containers = (*(spec.containers or ()), *(spec.initContainers or ()))
+    actions = [rule.action for container in containers for rule in container.restartPolicyRules or ()]
+    return "RestartAllContainers" in actions
 
 
 def _has_user_namespace_on_host_network(spec: PodSpec) -> bool:

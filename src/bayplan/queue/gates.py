@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Any
 
+from bayplan.failures import Failures
 from bayplan.framework.calling import Caller
 from bayplan.framework.runner import status_of
 from bayplan.framework.status import Code, PluginError, Status
 from bayplan.log_fields import about_pod
 from bayplan.queue.queued_pod import QueuedPod
 
-logger = logging.getLogger(__name__)
 
-
-def run_pre_enqueue(queued: QueuedPod, plugins: Sequence[Any], call: Caller) -> bool:
+def run_pre_enqueue(queued: QueuedPod, plugins: Sequence[Any], call: Caller, failures: Failures) -> bool:
     """Run the PreEnqueue plugins until one rejects the pod, beginning with the one that gates it already.
 
     Returns whether the pod is gated, and stores the plugin's name and message in `queued`. A plugin that fails gates
-    the pod too.
+    the pod too, and is recorded in `failures`.
     """
     if queued.gated:
         plugins = sorted(plugins, key=lambda plugin: plugin.name != queued.gating_plugin)
     for plugin in plugins:
-        status = _status(plugin, queued, call)
+        status = _status(plugin, queued, call, failures)
         if status.code is not Code.SUCCESS:
             queued.unschedulable_plugins |= {plugin.name}
             queued.gating_plugin, queued.message = plugin.name, status.message
@@ -34,9 +32,9 @@ def run_pre_enqueue(queued: QueuedPod, plugins: Sequence[Any], call: Caller) -> 
     return False
 
 
-def _status(plugin: Any, queued: QueuedPod, call: Caller) -> Status:
+def _status(plugin: Any, queued: QueuedPod, call: Caller, failures: Failures) -> Status:
     try:
         return status_of(call(plugin, "PreEnqueue", plugin.pre_enqueue, queued.pod), plugin, "PreEnqueue")
     except PluginError as error:
-        logger.error("pod %s stays gated: %s", about_pod(queued.pod), error)  # noqa: TRY400 - `call` logs the frames
+        error.record(failures, f"pod {about_pod(queued.pod)} stays gated")
         return Status.error(str(error))

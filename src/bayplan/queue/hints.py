@@ -6,22 +6,20 @@ Mirrors isPodWorthRequeuing (pkg/scheduler/backend/queue/scheduling_queue.go) an
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.failures import Failures
 from bayplan.framework.events import ALL_EVENTS, ANY, NODE, Action, ClusterEvent, EventHint, Hint, HintFunction
-from bayplan.framework.failures import failure
 from bayplan.framework.profile import Point, Profile
+from bayplan.framework.status import PluginError
 from bayplan.log_fields import about_pod
 from bayplan.queue.in_flight import Happened
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.unschedulable import Rejector
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +74,16 @@ def ask_hint(hint: HintFunction, _plugin: str, pod: PodInfo, _event: ClusterEven
 
 
 class Hints:
-    """The hints of all profiles, by event. `ask_hint`: calls a hint, so that the service can time it."""
+    """The hints of all profiles, by event. `ask_hint`: calls a hint, so that the service can time it.
 
-    def __init__(self, profiles: Mapping[str, QueueProfile], ask_hint: AskHint = ask_hint) -> None:
+    `failures`: where hints that fail are recorded.
+    """
+
+    def __init__(
+        self, profiles: Mapping[str, QueueProfile], ask_hint: AskHint = ask_hint, failures: Failures | None = None
+    ) -> None:
         self._ask_hint = ask_hint
+        self._failures = failures or Failures()
         self._registered: dict[Rejector, list[EventHint]] = {
             (scheduler_name, plugin): _with_taints(hints)
             for scheduler_name, profile in profiles.items()
@@ -146,17 +150,14 @@ class Hints:
         try:
             answer = self._ask_hint(hint, plugin, pod, event, old, new)
         except BaseException as error:  # noqa: BLE001 - whatever a plugin raises is its own error
-            failure(plugin, f"the hint for {event.label}", error)
-            return True
-        if not isinstance(answer, Hint):
-            logger.error(
-                "plugin %s: hint for %s returned %r, expected Hint.QUEUE or Hint.SKIP; requeueing pod %s",
-                plugin,
-                event.label,
-                answer,
-                about_pod(pod),
-            )
-        return answer is not Hint.SKIP
+            failure = PluginError.of(plugin, f"the hint for {event.label}", error)
+        else:
+            if isinstance(answer, Hint):
+                return answer is Hint.QUEUE
+            problem = f"returned {answer!r}, expected Hint.QUEUE or Hint.SKIP"
+            failure = PluginError(plugin, f"the hint for {event.label}", problem)
+        failure.record(self._failures, f"pod {about_pod(pod)}")
+        return True
 
 
 def _with_taints(hints: Iterable[EventHint]) -> list[EventHint]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.failures import Failures
 from bayplan.framework import changes
 from bayplan.framework.calling import Caller, call
 from bayplan.framework.events import ClusterEvent
@@ -67,6 +68,7 @@ class SchedulingQueue:
         unschedulable_timeout: seconds after which an unschedulable pod is requeued without an event.
         caller: returns the function that calls the PreEnqueue plugins for a pod.
         ask_hint: calls a hint.
+        failures: where failures of QueueSort, PreEnqueue and hints are recorded.
 
     Attributes:
         incoming: how often pods entered a place, by place and cause.
@@ -82,6 +84,7 @@ class SchedulingQueue:
         unschedulable_timeout: float = 300.0,
         caller: Callable[[PodInfo], Caller] = lambda _: call,
         ask_hint: AskHint = ask_hint,
+        failures: Failures | None = None,
     ) -> None:
         if not profiles:
             raise ValueError("a scheduling queue needs at least one profile")
@@ -90,9 +93,10 @@ class SchedulingQueue:
         self._profiles = profiles
         self._unschedulable_timeout = unschedulable_timeout
         self._caller = caller
-        self._hints = Hints(profiles, ask_hint)
+        self._failures = failures or Failures()
+        self._hints = Hints(profiles, ask_hint, self._failures)
         self._backoff_rule = Backoff(initial_backoff, max_backoff)
-        sort_key = sort_key_of(next(iter(profiles.values())).sort_key)
+        sort_key = sort_key_of(next(iter(profiles.values())).sort_key, self._failures)
         self._active = PodHeap(sort_key)
         self._backoff = BackoffQueue(self._backoff_rule, sort_key)
         self._unschedulable = UnschedulablePods()
@@ -398,7 +402,8 @@ class SchedulingQueue:
         was_gated = queued.gated
         if queued.place is not None:
             self._leave(queued)
-        if run_pre_enqueue(queued, self._profiles[queued.pod.scheduler_name].pre_enqueue, self._caller(queued.pod)):
+        plugins = self._profiles[queued.pod.scheduler_name].pre_enqueue
+        if run_pre_enqueue(queued, plugins, self._caller(queued.pod), self._failures):
             self._enter(queued, Place.GATED, None if was_gated else cause, now)
             return False
         self._enter(queued, place, cause, now)

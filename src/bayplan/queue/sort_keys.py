@@ -6,14 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.failures import failure
+from bayplan.failures import Failures
+from bayplan.framework.status import PluginError
+from bayplan.log_fields import about_pod
 from bayplan.queue.queued_pod import QueuedPod
 
 
-def sort_key_of(of_pod: Callable[[PodInfo, float], Any]) -> Callable[[QueuedPod], Any]:
+def sort_key_of(of_pod: Callable[[PodInfo, float], Any], failures: Failures) -> Callable[[QueuedPod], Any]:
     """Return the sort key of the queue.
 
-    If the QueueSort plugin fails for a pod, or its key cannot be compared with the first key, the pod is sorted last.
+    If the QueueSort plugin fails for a pod, or its key cannot be compared with the first key, the pod is sorted last,
+    and the failure is recorded in `failures`.
     """
     name = str(getattr(getattr(of_pod, "__self__", None), "name", "QueueSort"))
     first: dict[str, Any] = {}
@@ -24,7 +27,7 @@ def sort_key_of(of_pod: Callable[[PodInfo, float], Any]) -> Callable[[QueuedPod]
             min(key, first.get("key", key))  # raises for keys that cannot be compared
             first.setdefault("key", key)
         except BaseException as error:  # noqa: BLE001 - whatever a plugin raises is its own error
-            failure(name, "QueueSort", error)
+            PluginError.of(name, "QueueSort", error).record(failures, f"pod {about_pod(queued.pod)}")
             return 1, queued.queued_at
         return 0, key
 

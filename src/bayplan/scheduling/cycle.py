@@ -18,6 +18,7 @@ from bayplan.cluster.columns import Int64, Rows
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
+from bayplan.failures import Failures
 from bayplan.framework.calling import Caller, call
 from bayplan.framework.extenders import (
     EXTENDER,
@@ -56,7 +57,8 @@ class Options:
 
     `ask_extenders`: whether to yield questions about a pod. `explain`: always score, and keep the scores by plugin.
     `templates`: results of earlier attempts to reuse; they change no decision. `rotation`: where to start looking for
-    enough feasible nodes (see `sampling`); None looks at all nodes. `call`: how plugins are called.
+    enough feasible nodes (see `sampling`); None looks at all nodes. `call`: how plugins are called. `failures`: where
+    failures of plugins are recorded; None logs every one.
     """
 
     ask_extenders: Callable[[PodInfo], bool] = _no_extenders
@@ -64,6 +66,11 @@ class Options:
     templates: Templates | None = None
     rotation: Rotation | None = None
     call: Caller = call
+    failures: Failures | None = None
+
+    def record(self, error: PluginError, pod: PodInfo) -> None:
+        """Record the failure of a plugin in the attempt of a pod."""
+        error.record(self.failures or Failures(), f"pod {about_pod(pod)}")
 
 
 @dataclass(slots=True)
@@ -86,22 +93,24 @@ class SchedulingCycle:
         """PreFilter, Filter, PreScore, Score and selection; PostFilter where no node is feasible."""
         placement, state, options = self.placement, self.state, self.options
         total = state.table.live_count if placement is None else len(placement.nodes)
-        decision = Decision(self.pod, Outcome.UNSCHEDULABLE, CycleState(call=options.call), Diagnosis(total=total))
+        asks = options.ask_extenders(self.pod)
+        reuse = self._reuse(asks=asks) if total else None
+        cycle = CycleState(call=options.call) if reuse is None else reuse.cycle
+        decision = Decision(self.pod, Outcome.UNSCHEDULABLE, cycle, Diagnosis(total=total))
         if total == 0:
             decision.message, decision.nominated_node = NO_NODES, ""
             return decision
         try:
-            yield from self._decide(decision, asks=options.ask_extenders(self.pod))
+            yield from self._decide(decision, reuse, asks=asks)
         except PluginError as error:
+            options.record(error, self.pod)
             decision.outcome, decision.message, decision.failed_plugin = Outcome.ERROR, str(error), error.plugin
         except ExtenderError as error:
             decision.outcome, decision.message = Outcome.ERROR, str(error)
         return decision
 
-    def _decide(self, decision: Decision, *, asks: bool) -> Generator[Question, Answer, None]:
-        reuse, common = self._reuse(asks=asks), False
-        if reuse is not None:
-            decision.cycle = reuse.cycle
+    def _decide(self, decision: Decision, reuse: Reuse | None, *, asks: bool) -> Generator[Question, Answer, None]:
+        common = False
         if self.gang is not None:
             decision.cycle.data[PLACED_WITH] = self.gang
         if reuse is not None:
@@ -130,7 +139,7 @@ class SchedulingCycle:
         options = self.options
         if options.templates is None or options.explain or asks or self.pod.nominated_node_name:
             return None
-        return options.templates.reuse(self.pod, self.state.nodes, options.call)
+        return options.templates.reuse(self.pod, self.state.nodes, options.call, options.record)
 
     def _find_feasible_by_template(self, decision: Decision, reuse: Reuse) -> tuple[Nodes, Rows, bool]:
         """The result of `_find_feasible`, from a template; and whether all pods of the template have it."""
@@ -164,10 +173,12 @@ class SchedulingCycle:
                 verdicts = self._filter(cycle, alone)
                 yield from self._ask_filter(verdicts, diagnosis, asks=asks)
             except (PluginError, ExtenderError) as error:
+                if isinstance(error, PluginError):
+                    self.options.record(error, pod)
                 node = about_node(pod.nominated_node_name)
                 log.warning("pod %s: filtering its nominated node %s failed: %s", about_pod(pod), node, error)
             else:
-                if verdicts.standing.any():
+                if verdicts.feasible_mask.any():
                     diagnosis.verdicts = verdicts
                     return alone, verdicts.feasible()
 
@@ -199,21 +210,21 @@ class SchedulingCycle:
 
     def _ask_filter(self, verdicts: Verdicts, diagnosis: Diagnosis, *, asks: bool) -> Generator[Question, Answer, bool]:
         """Let extenders reject nodes that the filters left feasible. Returns whether they rejected any."""
-        if not asks or not verdicts.standing.any():
+        if not asks or not verdicts.feasible_mask.any():
             return False
         nodes, asked = verdicts.nodes, verdicts.feasible()
         answer = yield ExtenderFilter(self.pod, nodes.at(asked))
         assert isinstance(answer, Filtered)
-        left = frozenset(answer.left)
-        for name, status in answer.refused.items():
-            position = None if name in left else nodes.position(name)
+        feasible = frozenset(answer.feasible)
+        for name, status in answer.rejected.items():
+            position = None if name in feasible else nodes.position(name)
             if position is not None:
                 verdicts.set(position, status.by(EXTENDER))
         without_reason = diagnosis.absent or Status.unresolvable()
         for position in asked.tolist():
-            if verdicts.standing[position] and nodes.name(position) not in left:
+            if verdicts.feasible_mask[position] and nodes.name(position) not in feasible:
                 verdicts.set(position, without_reason)
-        return int(verdicts.standing.sum()) < len(asked)
+        return int(verdicts.feasible_mask.sum()) < len(asked)
 
     def _score(self, decision: Decision, nodes: Nodes, *, asks: bool) -> Generator[Question, Answer, Scores]:
         """Score `nodes`, all of which are feasible."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from bayplan.cluster.columns import Int64, Rows
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.interface import CycleState
 from bayplan.framework.verdicts import Diagnosis
+
+_NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
 
 
 class Outcome(Enum):
@@ -21,8 +24,7 @@ class Outcome(Enum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, slots=True)
-class Scores:
+class Scores(NamedTuple):
     """The weighted scores of the feasible nodes.
 
     `rows`: rows of the node table, one per feasible node, ascending. `plugins` and `total`: int64, as long as `rows`.
@@ -36,7 +38,7 @@ class Scores:
     @property
     def best(self) -> Rows:
         """The rows with the highest total."""
-        best = np.flatnonzero(self.total == self.total.max())
+        best: Rows = (self.total == self.total.max()).nonzero()[0]
         every = self.rows[-1] == len(self.rows) - 1
         return best if every else self.rows[best]
 
@@ -57,7 +59,7 @@ class Decision:
     diagnosis: Diagnosis
     node: str | None = None
     message: str = ""
-    feasible: Rows = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    feasible: Rows = field(default_factory=lambda: _NO_ROWS)
     scores: Scores | None = None
     nominated_node: str | None = None
     victims: tuple[PodInfo, ...] = ()

@@ -16,7 +16,6 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.calling import call
 from bayplan.framework.extenders import Question
-from bayplan.framework.failures import failure
 from bayplan.framework.interface import Gang, GangOutcome, GangPostFilter, GangTrial, GangVictims, Placement
 from bayplan.framework.placements import best_placement, generate_placements
 from bayplan.framework.profile import Profile, implements
@@ -75,6 +74,7 @@ class GangAttempt:
             placements = generate_placements(self.profile, named, self.state.nodes)
             trial, plugin = (None, "") if placements is not None else self._trial(named)
         except PluginError as error:
+            self.options.record(error, unit.pod)
             return self._refused(Refusal.failed(unit.pod, str(error)), GangOutcome.ERROR)
         if placements is not None:
             named = replace(named, no_preemption=CONSTRAINED)
@@ -101,6 +101,7 @@ class GangAttempt:
             if not fit.fits and not fit.failed and not room_is_made:
                 fit = yield from self._make_room(fit, trial, plugin)
         except PluginError as error:
+            self.options.record(error, unit.pod)
             return self._failed(str(error))
         if fit.fits and not fit.preempt:
             return self._place(fit)
@@ -173,7 +174,7 @@ class GangAttempt:
         """Whether victims of the gang are still there; until they are gone, it must not evict more pods."""
         nodes, nominations = self.state.nodes, self.state.nominations
         for member in self._gang.members:
-            if self.state.preemptions.going_on(member.uid):
+            if self.state.preemptions.in_progress(member.uid):
                 return True
             position = nodes.position(nominations.node_of(member.uid) or "")
             if position is not None and any(
@@ -294,4 +295,4 @@ def _next(trial: GangTrial, fits: bool | None, plugin: str) -> Any:
     except StopIteration as end:
         return end.value
     except BaseException as error:
-        raise failure(plugin, "GangPostFilter", error) from error
+        raise PluginError.of(plugin, "GangPostFilter", error) from error

@@ -84,10 +84,9 @@ class Plan:
     @classmethod
     def of(cls, unit: Unit, decision: Decision) -> Plan:
         """The plan for a pod that was decided on its own."""
-        plan = cls(unit, [decision])
         if decision.outcome is Outcome.SCHEDULED:
-            plan.placed.append(decision)
-            return plan
+            return cls(unit, [decision], placed=[decision])
+        plan = cls(unit, [decision])
         if decision.victims:
             node = decision.nominated_node or ""
             plan.preemptions.append(Preemption(decision.pod, node, decision.victims, decision.preempted_by))

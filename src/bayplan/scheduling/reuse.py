@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any
+from types import EllipsisType
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bayplan.cluster.columns import Int64, Rows
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.calling import Caller, call
+from bayplan.framework.calling import Caller
 from bayplan.framework.interface import CycleState, Filter, NormalizeScores, Score
 from bayplan.framework.profile import Point, Profile, Signature, implements
 from bayplan.framework.runner import (
@@ -34,6 +35,9 @@ from bayplan.framework.runner import (
 )
 from bayplan.framework.status import Code, PluginError
 from bayplan.framework.verdicts import Verdicts
+
+Record = Callable[[PluginError, PodInfo], None]
+"""Records the failure of a plugin in the attempt of a pod."""
 
 CAPACITY = 32
 """Templates kept per profile; with 5,000 nodes, one takes about 250 kB."""
@@ -56,17 +60,17 @@ class RawScores:
     @classmethod
     def of(cls, profile: Profile, cycle: CycleState, pod: PodInfo, verdicts: Verdicts) -> RawScores:
         """Score the nodes of `verdicts` with every scoring plugin."""
-        nodes, standing = verdicts.nodes, verdicts.standing
-        feasible = int(np.count_nonzero(standing))
+        nodes, mask = verdicts.nodes, verdicts.feasible_mask
+        feasible = int(np.count_nonzero(mask))
         scores = cls(np.zeros(len(nodes), dtype=np.int64), np.zeros(len(nodes), dtype=np.int64))
         for plugin in profile.at(Point.SCORE):
             if plugin.name in cycle.skip_score:
                 continue
-            raw, weight = raw_scores(plugin, cycle, pod, nodes, standing), profile.weights.get(plugin.name, 1)
+            raw, weight = raw_scores(plugin, cycle, pod, nodes, mask), profile.weights.get(plugin.name, 1)
             if implements(plugin, NormalizeScores):
                 scores.to_normalize.append((plugin, weight, raw.copy()))  # `replace` writes to it
             else:
-                checked(raw if feasible == len(nodes) else raw[standing], plugin, feasible)
+                checked(raw if feasible == len(nodes) else raw[mask], plugin, feasible)
                 weighted = raw if weight == 1 else raw * weight
                 scores.fixed += weighted
                 if not plugin.reads_pods:
@@ -113,8 +117,7 @@ class AfterPlacement:
         return cls(frozenset(settled), filters, scorers) if per_node else None
 
 
-@dataclass(frozen=True, slots=True)
-class Filtered:
+class Filtered(NamedTuple):
     """The verdicts for one pod. `verdicts` is read-only; `feasible`: positions of the feasible nodes, ascending.
 
     `common`: whether every pod of the template has these feasible nodes, so that sums over them can be kept.
@@ -127,7 +130,7 @@ class Filtered:
     def changed_to(self, verdicts: Verdicts) -> Filtered:
         """The same with other verdicts of all rows. Raises PluginError where a filter failed on a node."""
         verdicts.raise_error()
-        if np.array_equal(verdicts.standing, self.verdicts.standing):
+        if np.array_equal(verdicts.feasible_mask, self.verdicts.feasible_mask):
             return Filtered(verdicts, self.feasible, self.common)
         return Filtered(verdicts, verdicts.feasible(), common=False)
 
@@ -137,8 +140,7 @@ class Filtered:
         return Filtered(verdicts, verdicts.feasible(), common=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Reuse:
+class Reuse(NamedTuple):
     """A template applied to one pod: `cycle` is the pod's own, after PreFilter."""
 
     template: Template
@@ -184,6 +186,8 @@ class Template:
     version: int
     rests_on: Hashable
     after_placement: AfterPlacement | None = None
+    used_at: int = 0
+    """`Templates.used` at the last use."""
     _feasible: Rows | None = None
     """The feasible rows; None after they changed."""
     _normalized: Int64 | None = None
@@ -227,9 +231,9 @@ class Template:
         rescaled = False
         if self.scores is not None:
             rescaled = self.scores.replace(changed, RawScores.of(self.shared, self.cycle, pod, verdicts))
-        elif verdicts.standing.any():
+        elif verdicts.feasible_mask.any():
             return False
-        if rescaled or (self.verdicts.standing[changed] != verdicts.standing).any():
+        if rescaled or (self.verdicts.feasible_mask[changed] != verdicts.feasible_mask).any():
             self._feasible = self._normalized = None
         self.verdicts.replace(changed, verdicts)
         self.version = table.version
@@ -267,7 +271,7 @@ class Template:
         nodes = self.verdicts.nodes
         every = len(self._feasible) == len(nodes)
         verdicts = run_filter(self.each, cycle, pod, nodes if every else nodes.at(self._feasible))
-        if verdicts.standing.all():
+        if verdicts.feasible_mask.all():
             return common
         if not every:
             part, verdicts = verdicts, self.verdicts.copy()
@@ -293,39 +297,46 @@ class Templates:
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
+        self._key = (Templates, id(profile))
+        """Of signatures in the caches of pods."""
         self._halves: dict[frozenset[str], tuple[Profile, Profile]] = {}
-        self._templates: OrderedDict[Hashable, Template] = OrderedDict()
+        self._templates: dict[Hashable, Template] = {}
         self._seen: OrderedDict[Hashable, None] = OrderedDict()
         self.used = 0
         """Decisions that used a template."""
         self.unused = 0
         """Decisions that could have used one, and did not."""
 
-    def reuse(self, pod: PodInfo, nodes: Nodes, call: Caller = call) -> Reuse | None:
+    def reuse(self, pod: PodInfo, nodes: Nodes, call: Caller, record: Record) -> Reuse | None:
         """Return an up-to-date template applied to a pod; None where the pod must be decided without one.
 
         That is so for the first pod of a signature, because many signatures occur once, and for a pod with a plugin
-        that fails, which then fails as it would without templates.
+        that fails, which then fails as it would without templates. `record`: called where only reuse needs what fails.
         """
-        reuse = self._reuse(pod, nodes, call)
+        reuse = self._reuse(pod, nodes, call, record)
         if reuse is None:
             self.unused += 1
         else:
             self.used += 1
         return reuse
 
-    def _reuse(self, pod: PodInfo, nodes: Nodes, call: Caller) -> Reuse | None:
-        key: Hashable = None
+    def _reuse(self, pod: PodInfo, nodes: Nodes, call: Caller, record: Record) -> Reuse | None:
         try:
             signature = self._signature(pod)
             if signature is None:
                 return None
             rests_on = self._profile.rests_on(pod, nodes)
-            apart = frozenset([name for name, value in (*signature, *rests_on) if value is None])
-            if apart:
-                signature = tuple([each for each in signature if each[0] not in apart])
-                rests_on = tuple([each for each in rests_on if each[0] not in apart])
-            key = apart, signature
+        except PluginError as error:
+            record(error, pod)
+            return None
+        unsigned = frozenset([name for name, value in signature if value is None])
+        apart = unsigned.union([name for name, value in rests_on if value is None])
+        if apart:
+            rests_on = tuple([each for each in rests_on if each[0] not in apart])
+        if apart != unsigned:
+            signature = tuple([each for each in signature if each[0] not in apart])
+        key = apart, signature
+        try:
             template = self._get(key, apart, pod, nodes, rests_on, call)
             cycle = None if template is None else template.begin(pod, nodes)
         except PluginError:
@@ -333,14 +344,13 @@ class Templates:
             return None
         if template is None or cycle is None:
             return None
-        self._templates.move_to_end(key)
+        template.used_at = self.used
         return Reuse(template, pod, cycle)
 
     def _signature(self, pod: PodInfo) -> Signature | None:
-        key = (Templates, id(self._profile))
-        if key not in pod.cache:
-            pod.cache[key] = self._profile.sign(pod)
-        signature: Signature | None = pod.cache[key]
+        signature: Signature | EllipsisType | None = pod.cache.get(self._key, ...)
+        if signature is ...:
+            signature = pod.cache[self._key] = self._profile.sign(pod)
         return signature
 
     def _get(
@@ -353,18 +363,16 @@ class Templates:
                 return template
         self._templates.pop(key, None)
         if key not in self._seen:
-            _remember(self._seen, key, None, _SEEN_CAPACITY)
+            self._seen[key] = None
+            if len(self._seen) > _SEEN_CAPACITY:
+                self._seen.popitem(last=False)
             return None
         if apart not in self._halves:
             self._halves[apart] = self._profile.split(apart)
         template = Template.build(*self._halves[apart], pod, nodes, rests_on, call)
         if template is None or template.verdicts.error() is not None:
             return None
-        _remember(self._templates, key, template, CAPACITY)
+        if len(self._templates) >= CAPACITY:
+            del self._templates[min(self._templates, key=lambda key: self._templates[key].used_at)]
+        self._templates[key] = template
         return template
-
-
-def _remember(values: OrderedDict[Hashable, Any], key: Hashable, value: Any, capacity: int) -> None:
-    values[key] = value
-    if len(values) > capacity:
-        values.popitem(last=False)

@@ -1,7 +1,7 @@
-"""`percentageOfNodesToScore`: on big clusters, plugins that are asked node by node look for enough nodes only.
+"""`percentageOfNodesToScore`: in big clusters, plugins that are called node by node stop at enough feasible nodes.
 
-Whole-table plugins look at all nodes in the time that a loop takes for a few, so that a profile of these alone never
-stops early. Mirrors findNodesThatPassFilters and numFeasibleNodesToFind (pkg/scheduler/schedule_one.go).
+Whole-table plugins filter all nodes in the time that a loop takes for a few, so a profile of only these never stops
+early. Mirrors findNodesThatPassFilters and numFeasibleNodesToFind (pkg/scheduler/schedule_one.go).
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from bayplan.framework.profile import Profile
 from bayplan.framework.verdicts import Verdicts
 
 MIN_FEASIBLE_NODES = 100
-"""So many feasible nodes are looked for in any case."""
+"""The least number of feasible nodes to search for."""
 MIN_PERCENTAGE = 5
 _LEAST_AT_ONCE = 64
-"""Nodes that are looked at together at least: for fewer, whole-table plugins cost as much."""
+"""The least number of nodes that are filtered together: for fewer, whole-table plugins cost as much."""
 
 
 @dataclass(slots=True)
 class Rotation:
-    """Where the next pod begins to look, so that all nodes get their turn: a position among those that exist."""
+    """Where the filters start for the next pod, so that all nodes get their turn: a position among the live nodes."""
 
     start: int = 0
 
@@ -32,7 +32,7 @@ class Rotation:
 def enough_nodes(profile: Profile, total: int) -> int:
     """How many feasible nodes are enough for a pod of this profile, out of `total`.
 
-    All, where no plugin is asked node by node, or where answers are kept for the next pod of the same signature.
+    All of them, if no plugin is called node by node, or if verdicts are kept for the next pod of the same signature.
     """
     if not profile.looks_at_each_node or total <= MIN_FEASIBLE_NODES:
         return total
@@ -43,28 +43,28 @@ def enough_nodes(profile: Profile, total: int) -> int:
 def filter_enough(
     look: Callable[[Nodes], Verdicts], profile: Profile, nodes: Nodes, rotation: Rotation | None
 ) -> Verdicts:
-    """What `look` says of as many nodes as it takes; those that were not looked at neither stand nor were turned down.
+    """Filter nodes with `look` until enough are feasible. The other nodes are neither feasible nor rejected.
 
-    Without a rotation all nodes are looked at.
+    Without a rotation, all nodes are filtered.
     """
-    there = np.flatnonzero(nodes.live)
-    enough = enough_nodes(profile, len(there))
-    if rotation is None or enough >= len(there):
+    live = np.flatnonzero(nodes.live)
+    enough = enough_nodes(profile, len(live))
+    if rotation is None or enough >= len(live):
         return look(nodes)
-    order = np.roll(there, -(rotation.start % len(there)))
+    order = np.roll(live, -(rotation.start % len(live)))
     verdicts = Verdicts(nodes)
-    verdicts.standing[:] = False
+    verdicts.feasible_mask[:] = False
     found = looked_at = 0
     while found < enough and looked_at < len(order):
         positions = order[looked_at : looked_at + max(enough - found, _LEAST_AT_ONCE)]
-        said = look(nodes.at(positions))
-        verdicts.replace(positions, said)
-        feasible = said.feasible()
+        part = look(nodes.at(positions))
+        verdicts.replace(positions, part)
+        feasible = part.feasible()
         if found + len(feasible) > enough:  # the last one that is needed ends it
             end = int(feasible[enough - found - 1]) + 1
-            verdicts.codes[positions[end:]], verdicts.standing[positions[end:]] = 0, False
+            verdicts.codes[positions[end:]], verdicts.feasible_mask[positions[end:]] = 0, False
             positions, feasible = positions[:end], feasible[: enough - found]
         found += len(feasible)
         looked_at += len(positions)
-    rotation.start = (rotation.start + looked_at) % len(there)
+    rotation.start = (rotation.start + looked_at) % len(live)
     return verdicts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.calling import call
@@ -12,8 +12,7 @@ from bayplan.framework.profile import Point, Profile, implements
 from bayplan.framework.status import PluginError
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(NamedTuple):
     """A pod, and the gang that must be placed with it, if it has one.
 
     `pod`: the pod whose turn it is. `gang`: the gang as the plugin `named_by` returned it. `pending`: the members that

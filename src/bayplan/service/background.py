@@ -8,9 +8,8 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from bayplan.failures import Failures
+from bayplan.failures import Failures, drop_callers
 from bayplan.framework.calling import wait_for
-from bayplan.framework.failures import log_failure
 from bayplan.framework.interface import Background
 from bayplan.framework.profile import Profile, implements
 from bayplan.service.supervisor import Supervisor, Work, outcome
@@ -18,7 +17,6 @@ from bayplan.service.supervisor import Supervisor, Work, outcome
 log = logging.getLogger(__name__)
 
 _RESTART_SECONDS = 10.0
-_STARTED = "work that a plugin started"
 
 
 def start_background(supervisor: Supervisor, profiles: Iterable[Profile]) -> None:
@@ -63,7 +61,7 @@ class StartedWork:
     async def _finish(self, name: str, work: Work) -> None:
         try:
             if (error := await outcome(work)) is not None:
-                log_failure(f"{_STARTED} failed: {name}", error)
-                self._failures.counts[_STARTED, type(error).__name__] += 1
+                drop_callers(error)
+                self._failures.record("work that a plugin started", error, name)
         finally:
             self._waiting.task_done()

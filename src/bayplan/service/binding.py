@@ -14,10 +14,10 @@ from bayplan.api.kinds import POD
 from bayplan.api.objects import UndecodableObject
 from bayplan.client import ApiError, ConfigError, TransportError
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.binding_runner import run_bind, run_pre_bind, run_pre_bind_pre_flight
 from bayplan.framework.extenders import ExtenderError
 from bayplan.framework.interface import CycleState
 from bayplan.framework.profile import Profile
-from bayplan.framework.runner import run_bind, run_pre_bind, run_pre_bind_pre_flight
 from bayplan.framework.status import Code, PluginError, Status
 from bayplan.log_fields import about_pod
 from bayplan.queue import QueuedPod
@@ -83,8 +83,16 @@ class BindingCycles:
     async def _run(self, binding: Binding, waiting: WaitingPod | None, ended: Ended) -> None:
         try:
             status = await self._bind(binding, waiting)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._runtime.tasks.cancelling or task is None:
+                raise
+            task.uncancel()
+            status = Status(Code.ERROR, ("a plugin cancelled the task of the binding",))
         except Exception as error:  # whatever fails, the pod must return to the queue
-            if not isinstance(error, PluginError):
+            if isinstance(error, PluginError):
+                error.record(self._runtime.failures, f"pod {about_pod(binding.pod)}")
+            else:
                 log.debug("binding pod %s failed", about_pod(binding.pod), exc_info=error)
             status = Status(Code.ERROR, (_with_notes(error),))
         ended(binding, status)
@@ -113,8 +121,11 @@ class BindingCycles:
             return status if status.code is Code.ERROR else Status(Code.ERROR, status.reasons, status.plugin)
         await runtime.status.withdraw(pod.uid)
         try:
-            if self._extenders is not None and await self._extenders.bind(pod, node_name):
-                return Status(Code.SUCCESS)
+            if self._extenders is not None:
+                if not runtime.leads():
+                    raise ExtenderError("this scheduler is not the leader and binds no pods")
+                if await self._extenders.bind(pod, node_name):
+                    return Status(Code.SUCCESS)
             return await run_bind(profile, cycle, pod, node_name, _EXPECTED)
         except (ApiError, TransportError, ExtenderError) as error:
             return await self._look_up(binding, error)

@@ -14,11 +14,11 @@ from typing import Any
 
 from bayplan.api.kinds import POD
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.binding_runner import run_permit, run_post_bind, run_reserve, run_unreserve
 from bayplan.framework.calling import call
 from bayplan.framework.changes import ASSIGNED_POD_DELETE
 from bayplan.framework.interface import GangDecided, GangOutcome
 from bayplan.framework.profile import Profile, implements
-from bayplan.framework.runner import run_permit, run_post_bind, run_reserve, run_unreserve
 from bayplan.framework.status import Code, PluginError, Status
 from bayplan.log_fields import about_node, about_pod
 from bayplan.queue import QueuedPod
@@ -84,7 +84,7 @@ class PlanCarrier:
         gone = {uid: queued for uid, queued in taken.items() if self._is_gone(queued)}
         missing = [pod.key for decision in plan.placed if (pod := decision.pod).uid in gone]
         for queued in gone.values():
-            self._queue.done(taken.pop(queued.uid).uid)
+            self._end(taken.pop(queued.uid))
         plan.placed = [decision for decision in plan.placed if decision.pod.uid not in gone]
         plan.refused = [refusal for refusal in plan.refused if refusal.pod.uid not in gone]
         plan.preemptions = [preemption for preemption in plan.preemptions if preemption.pod.uid not in gone]
@@ -125,7 +125,7 @@ class PlanCarrier:
         self._state.nominations.remove(assumed.uid)
         profile = self._profiles[assumed.scheduler_name]
         binding = Binding(queued, assumed, node, profile, decision.cycle, times)
-        status, waits = _reserve_and_permit(binding)
+        status, waits = self._reserve_and_permit(binding)
         if status.code is Code.SUCCESS:
             self._bindings.start(binding, None, self._binding_ended)
         elif status.code is Code.WAIT:
@@ -134,6 +134,17 @@ class PlanCarrier:
             self._binding_ended(binding, status)
             return False
         return True
+
+    def _reserve_and_permit(self, binding: Binding) -> tuple[Status, dict[str, float]]:
+        """Run Reserve and Permit. Returns their status, and the seconds that plugins let the pod wait."""
+        try:
+            status = run_reserve(binding.profile, binding.cycle, binding.pod, binding.node_name)
+            if status.code is not Code.SUCCESS:
+                return status, {}
+            return run_permit(binding.profile, binding.cycle, binding.pod, binding.node_name)
+        except PluginError as error:
+            error.record(self._runtime.failures, f"pod {about_pod(binding.pod)}")
+            return Status(Code.ERROR, (str(error),), error.plugin), {}
 
     def _place_all(self, plan: Plan, taken: dict[str, QueuedPod]) -> Plan:
         """Assume all pods of the plan. Where a plugin rejects one of them, return a plan that requeues the others."""
@@ -170,20 +181,20 @@ class PlanCarrier:
         pod, runtime = binding.pod, self._runtime
         self.bound += 1
         runtime.metrics.bound(binding.queued)
-        self._queue.done(pod.uid)
+        self._end(binding.queued)
         runtime.status.forget(pod.uid)
         if log.isEnabledFor(logging.INFO):
             log.info("pod %s bound to node %s", about_pod(pod), about_node(binding.node_name))
         note = f"Successfully assigned {pod.key} to {binding.node_name}"
         self._record(binding.queued.pod, "Normal", "Scheduled", "Binding", note)
         for error in run_post_bind(binding.profile, binding.cycle, pod, binding.node_name):
-            log.error("pod %s is bound, but %s", about_pod(pod), error)
+            error.record(runtime.failures, f"pod {about_pod(pod)}, which is bound")
 
     def _undo(self, binding: Binding, status: Status) -> None:
         """Unreserve and forget a pod that could not be bound, and requeue it and the pods that its room may help."""
         pod = binding.pod
         for error in run_unreserve(binding.profile, binding.cycle, pod, binding.node_name):
-            log.error("pod %s: %s", about_pod(pod), error)
+            error.record(self._runtime.failures, f"pod {about_pod(pod)}")
         self._state.forget(pod.uid)
         refusal = Refusal.failed(pod, status.message)
         if status.rejected:
@@ -223,7 +234,7 @@ class PlanCarrier:
             queued.pending_plugins |= refusal.pending
         pod = self._known(queued)
         if pod is None:
-            self._queue.done(queued.uid)
+            self._end(queued)
             return
         queued.pod, queued.message = pod, refusal.message
         self._queue.add_unschedulable(queued, runtime.now())
@@ -239,6 +250,13 @@ class PlanCarrier:
         self._record(pod, "Warning", "FailedScheduling", "Scheduling", refusal.message)
         reason = SCHEDULER_ERROR if refusal.error else UNSCHEDULABLE
         runtime.status.not_scheduled(pod, reason, refusal.message, node)
+
+    def _end(self, queued: QueuedPod) -> None:
+        """End the attempt of a pod that is bound or gone. Queue the pod that was created with its uid since, if any."""
+        key = queued.pod.key
+        self._queue.done(queued.uid)  # stores the latest version in `queued`
+        if queued.pod.key != key and (successor := self._known(queued)) is not None:
+            self._queue.add(successor, self._runtime.now())
 
     def _known(self, queued: QueuedPod) -> PodInfo | None:
         """The latest version of a pod; None if it was deleted, replaced by another of its name, or bound."""
@@ -261,15 +279,4 @@ class PlanCarrier:
             try:
                 call(plugin, "GangDecided", plugin.gang_decided, gang, plan.outcome, message)
             except PluginError as error:
-                log.error("gang %s: %s", gang and gang.name, error)  # noqa: TRY400 - the message names the plugin
-
-
-def _reserve_and_permit(binding: Binding) -> tuple[Status, dict[str, float]]:
-    """Run Reserve and Permit. Returns their status, and the seconds that plugins let the pod wait."""
-    try:
-        status = run_reserve(binding.profile, binding.cycle, binding.pod, binding.node_name)
-        if status.code is not Code.SUCCESS:
-            return status, {}
-        return run_permit(binding.profile, binding.cycle, binding.pod, binding.node_name)
-    except PluginError as error:
-        return Status(Code.ERROR, (str(error),), error.plugin), {}
+                error.record(self._runtime.failures, f"pod {about_pod(plan.unit.pod)}")

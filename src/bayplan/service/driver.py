@@ -63,6 +63,7 @@ class AttemptDriver:
             templates=None if scores_wanted() else self.templates[name],
             rotation=self._rotation,
             call=call if times is None else times.call,
+            failures=self._runtime.failures,
         )
         steps = attempt(unit, self._profiles[name], self._runtime.state, self._rng, options)
         try:

@@ -16,6 +16,9 @@ from bayplan.failures import Failures
 
 SERIES_ENDS_AFTER = 360.0
 """Seconds without a repetition after which a series ends."""
+_CAPACITY = 20_000
+"""Events that wait to be written; more are dropped."""
+_WRITERS = 8
 
 
 class Regarding(Protocol):
@@ -40,18 +43,10 @@ class _Recorded:
 class EventRecorder:
     """Records events about pods on behalf of schedulers. `run` writes them; until it runs, they are kept."""
 
-    def __init__(
-        self,
-        client: Client,
-        clock: Clock,
-        failures: Failures | None = None,
-        *,
-        capacity: int = 20_000,
-        writers: int = 8,
-    ) -> None:
+    def __init__(self, client: Client, clock: Clock, failures: Failures | None = None) -> None:
         self._clock = clock
         self._host = socket.gethostname()
-        self._writer = EventWriter(client, EVENT, failures, capacity=capacity, writers=writers)
+        self._writer = EventWriter(client, EVENT, failures, capacity=_CAPACITY, writers=_WRITERS)
         self._recorded: dict[tuple[str, ...], _Recorded] = {}
         self.drain = self._writer.drain
 

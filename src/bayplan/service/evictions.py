@@ -12,8 +12,7 @@ from typing import Any
 
 from bayplan.api.kinds import POD
 from bayplan.api.objects import UndecodableObject
-from bayplan.api.times import rfc3339
-from bayplan.client import ApiError, ConfigError, PatchType, TransportError
+from bayplan.client import ApiError, ConfigError, TransportError
 from bayplan.client.errors import InvalidNameError
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.changes import FORCE_ACTIVATE
@@ -21,6 +20,7 @@ from bayplan.log_fields import about_pod
 from bayplan.queue import Place
 from bayplan.scheduling import Preemption
 from bayplan.service.binding import BindingCycles
+from bayplan.service.pod_status import patch_status, pod_condition
 from bayplan.service.runtime import Runtime
 
 log = logging.getLogger(__name__)
@@ -98,8 +98,8 @@ class Evictions:
         client, condition = self._runtime.client, self._disruption(victim, scheduler_name, preemptor)
         try:
             if condition is not None:
-                patch = {"metadata": {"uid": victim.uid}, "status": _last_among(victim, condition)}
-                await _retried(lambda: self._patch_status(victim, patch))
+                status = _last_among(victim, condition)
+                await _retried(lambda: patch_status(client, victim, status))
             await _retried(lambda: client.delete(POD, victim.name, victim.namespace, uid=victim.uid))
         except ApiError as error:
             if error.status == 404:
@@ -107,28 +107,15 @@ class Evictions:
             raise
         return True
 
-    async def _patch_status(self, victim: PodInfo, patch: dict[str, Any]) -> None:
-        await self._runtime.client.patch(
-            POD, victim.name, patch, victim.namespace, type=PatchType.STRATEGIC, subresource="status"
-        )
-
     def _disruption(self, victim: PodInfo, scheduler_name: str, preemptor: str) -> dict[str, Any] | None:
         """The condition with the reason for the eviction; None where the victim's status has it already."""
-        fields: dict[str, Any] = {
-            "status": "True",
-            "reason": PREEMPTED,
-            "message": f"{scheduler_name}: preempting to accommodate a higher priority {preemptor}",
-        }
-        generation = victim.metadata.generation
-        if generation is not None:
-            fields["observedGeneration"] = generation
+        message = f"{scheduler_name}: preempting to accommodate a higher priority {preemptor}"
         old = next((each for each in victim.status.conditions or () if each.type == DISRUPTION_TARGET), None)
-        if old is not None and all(getattr(old, name) == value for name, value in fields.items()):
-            return None
-        condition: dict[str, Any] = {"type": DISRUPTION_TARGET, "lastProbeTime": None, **fields}
-        if old is None or old.status != "True":
-            condition["lastTransitionTime"] = rfc3339(self._runtime.clock.now())
-        return condition
+        changed = self._runtime.clock.now() if old is None or old.status != "True" else None
+        generation = victim.metadata.generation
+        condition = pod_condition(DISRUPTION_TARGET, "True", PREEMPTED, message, generation, changed)
+        same = old is not None and all(getattr(old, name) == value for name, value in condition.items())
+        return None if same else condition
 
     def _missed_the_events(self, preemption: Preemption) -> bool:
         """Whether the pod was gated while its victims were deleted, so that no event will requeue it."""
@@ -147,7 +134,7 @@ def _last_among(pod: PodInfo, condition: dict[str, Any]) -> dict[str, Any]:
     return {"$setElementOrder/conditions": [{"type": name} for name in types], "conditions": [condition]}
 
 
-async def _retried(request: Callable[[], Awaitable[None]]) -> None:
+async def _retried(request: Callable[[], Awaitable[object]]) -> None:
     """Repeat a request a few times while the API server fails. Raises the last error."""
     for delay in _RETRY_SECONDS:
         try:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.extenders import Answer, ExtenderError, Question
+from bayplan.framework.extenders import Answer, Question
 
 
 class Extenders(Protocol):
@@ -25,30 +23,3 @@ class Extenders(Protocol):
 
     async def bind(self, pod: PodInfo, node_name: str) -> bool:
         """Let an extender bind the pod. Returns False if no extender binds this pod. Raises ExtenderError."""
-
-
-@dataclass(frozen=True, slots=True)
-class FencedExtenders:
-    """Forwards to `extenders`, but refuses to bind while `leads` returns False. Implements Extenders."""
-
-    extenders: Extenders
-    leads: Callable[[], bool]
-
-    @property
-    def want_nodes(self) -> bool:
-        """Whether any extender receives whole nodes."""
-        return self.extenders.want_nodes
-
-    def have_a_say(self, pod: PodInfo) -> bool:
-        """Whether any extender is consulted about this pod."""
-        return self.extenders.have_a_say(pod)
-
-    async def answer(self, question: Question) -> Answer:
-        """Answer a question of an attempt."""
-        return await self.extenders.answer(question)
-
-    async def bind(self, pod: PodInfo, node_name: str) -> bool:
-        """Let an extender bind the pod. Raises ExtenderError while another instance may lead."""
-        if not self.leads():
-            raise ExtenderError("this scheduler is not the leader and binds no pods")
-        return await self.extenders.bind(pod, node_name)

@@ -7,16 +7,15 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 
 from bayplan.api.kinds import NODE, POD, Kind, kind_of
-from bayplan.cluster.nodes import Nodes
-from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.handle import StateHandle
 from bayplan.framework.measurements import Measurements
 from bayplan.service.background import StartedWork
 from bayplan.service.runtime import Runtime
 
 
-class SchedulerHandle:
+class SchedulerHandle(StateHandle):
     """Implements framework.handle.Handle.
 
     `activate` moves pods to the active queue. `watched`: the kinds that plugins asked for before `freeze`. `started`:
@@ -24,6 +23,7 @@ class SchedulerHandle:
     """
 
     def __init__(self, runtime: Runtime, activate: Callable[[Iterable[PodInfo]], None]) -> None:
+        super().__init__(runtime.state)
         self.client = runtime.client
         self.waiting_pods = runtime.waiting
         self.activate = activate
@@ -33,19 +33,8 @@ class SchedulerHandle:
         self.monotonic = runtime.clock.monotonic
         self.measurements: Measurements = runtime.metrics.plugin_measurements
         self.watched: set[Kind] = {POD, NODE}
-        self._state = runtime.state
         self._recorder = runtime.recorder
         self._frozen = False
-
-    @property
-    def nodes(self) -> Nodes:
-        """All nodes, as they are now."""
-        return self._state.nodes
-
-    @property
-    def nominations(self) -> Nominations:
-        """The nominated pods by node."""
-        return self._state.nominations
 
     def objects(self, kind: Kind | str) -> ObjectStore:
         """The objects of a kind by `namespace/name`. Raises RuntimeError for a new kind after `freeze`."""
@@ -55,15 +44,11 @@ class SchedulerHandle:
             if self._frozen:
                 raise RuntimeError(f"{kind.plural} are not watched: call handle.objects in __init__")
             self.watched.add(kind)
-        return self._state.objects[kind]
+        return super().objects(kind)
 
     def freeze(self) -> None:
         """Watch no more kinds from now on."""
         self._frozen = True
-
-    def preempting(self, uid: str) -> bool:
-        """Whether the victims of a pod are being evicted."""
-        return self._state.preemptions.going_on(uid)
 
     async def until(self, done: Callable[[], bool], stores: Iterable[ObjectStore], seconds: float) -> bool:
         """Wait until `done()`, called now and after every change of the stores. Returns False after `seconds`."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from lightkube.models.core_v1 import Node
 
 from bayplan.api.kinds import NODE, POD, Kind
 from bayplan.api.objects import bare, decode
+from bayplan.client.answers import Identity
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.changes import (
     ASSIGNED_POD_ADD,
@@ -36,9 +38,6 @@ log = logging.getLogger(__name__)
 
 LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 """Terminated pods use nothing, and there may be many of them."""
-
-_NODE_UPDATE = "NodeUpdate"
-"""The name of every node update in metrics, heartbeats included; what changed is found while it is handled."""
 
 
 class SentNode(msgspec.Struct, frozen=True, gc=False):
@@ -87,7 +86,7 @@ class PodHandler:
 
     def undecodable(self, raw: bytes, error: Exception) -> None:
         """Report a pod that cannot be decoded; a pending one of this scheduler gets an event."""
-        pod = _Partial.of(raw)
+        pod = _Undecodable.of(raw)
         log.error("ignoring pod %s, which cannot be decoded: %s", about_pod(pod), error)
         if pod.scheduler_name in self._scheduler_names and not pod.bound:
             note = f"the pod cannot be decoded: {error}"
@@ -186,48 +185,12 @@ class PodHandler:
         return pod.scheduler_name in self._scheduler_names
 
 
-class NodeHandler:
-    """Nodes go to the state."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-        self._state = runtime.state
-        self._store = runtime.state.objects[NODE]
-
-    def put(self, key: str, new: SentNode) -> None:
-        """Handle a new or changed node."""
-        label = _NODE_UPDATE if key in self._store else NODE_ADD.label
-        self._runtime.intake.take(label, self._put, key, new)
-
-    def removed(self, key: str) -> None:
-        """Handle the deletion of a node."""
-        self._runtime.intake.take(NODE_DELETE.label, self._remove, key)
-
-    def undecodable(self, raw: bytes, error: Exception) -> None:
-        """Report a node that cannot be decoded; the last good version stays in use."""
-        log.error("ignoring node %s, which cannot be decoded: %s", about_node(_Partial.of(raw).name), error)
-
-    def _put(self, name: str, new: SentNode) -> None:
-        try:
-            self._state.set_node(new.object, new.raw)
-        except ValueError as error:
-            log.error("ignoring an invalid version of node %s: %s", about_node(name), error)  # noqa: TRY400 - bad input is not a bug
-            return
-        old: Node | None = self._store.get(name)
-        self._store.set(name, new.object)
-        for event in (NODE_ADD,) if old is None else node_changes(old, new.object):
-            self._runtime.move(event, old, new.object)
-
-    def _remove(self, name: str) -> None:
-        old: Node | None = self._store.get(name)
-        if old is not None:
-            self._store.remove(name)
-            self._state.remove_node(name)
-            self._runtime.move(NODE_DELETE, old, None)
-
-
 class ObjectHandler:
-    """Objects of the other kinds that plugins read or register events of."""
+    """Objects of the kinds that plugins read or register events of go to their store.
+
+    In metrics, every update of a kind has one name, heartbeats of nodes included, because it is not known what changed
+    until the update is handled.
+    """
 
     def __init__(self, kind: Kind, runtime: Runtime) -> None:
         self._kind = kind
@@ -245,8 +208,8 @@ class ObjectHandler:
 
     def undecodable(self, raw: bytes, error: Exception) -> None:
         """Report an object that cannot be decoded."""
-        seen = _Partial.of(raw)
-        log.error("ignoring %s %s/%s, which cannot be decoded: %s", self._kind.kind, seen.namespace, seen.name, error)
+        key = Identity.of(raw).key
+        log.error("ignoring %s %s, which cannot be decoded: %s", self._kind.kind.lower(), key, error)
 
     def _put(self, key: str, new: Any) -> None:
         old = self._store.known(key)
@@ -261,33 +224,62 @@ class ObjectHandler:
             self._runtime.move(object_event(self._kind.kind, Action.DELETE), old, None)
 
 
-class _Partial(msgspec.Struct):
-    """What can be read of an object that cannot be decoded."""
+class NodeHandler(ObjectHandler):
+    """Nodes go to the state, too. One with an invalid value is ignored, and its last valid version stays in use."""
 
-    namespace: str = ""
-    name: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    scheduler_name: str = ""
-    bound: bool = False
+    def __init__(self, runtime: Runtime) -> None:
+        super().__init__(NODE, runtime)
+
+    def undecodable(self, raw: bytes, error: Exception) -> None:
+        """Report a node that cannot be decoded; its last version stays in use."""
+        log.error("ignoring node %s, which cannot be decoded: %s", about_node(Identity.of(raw).key), error)
+
+    def _put(self, key: str, new: SentNode) -> None:
+        try:
+            self._runtime.state.set_node(new.object, new.raw)
+        except ValueError as error:
+            log.error("ignoring an invalid version of node %s: %s", about_node(key), error)  # noqa: TRY400 - bad input is not a bug
+            return
+        old: Node | None = self._store.get(key)
+        self._store.set(key, new.object)
+        for event in (NODE_ADD,) if old is None else node_changes(old, new.object):
+            self._runtime.move(event, old, new.object)
+
+    def _remove(self, key: str) -> None:
+        old: Node | None = self._store.get(key)
+        if old is not None:
+            self._store.remove(key)
+            self._runtime.state.remove_node(key)
+            self._runtime.move(NODE_DELETE, old, None)
+
+
+class _Spec(msgspec.Struct):
+    schedulerName: str | None = None
+    nodeName: str | None = None
+
+
+class _Document(msgspec.Struct):
+    spec: _Spec | None = None
+
+
+@dataclass(slots=True)
+class _Undecodable:
+    """What can be read of a pod that cannot be decoded; "" for the rest."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    scheduler_name: str
+    bound: bool
 
     @classmethod
-    def of(cls, raw: bytes) -> _Partial:
-        """Read what is there; everything is empty for bytes that are not a JSON object."""
+    def of(cls, raw: bytes) -> _Undecodable:
+        identity = Identity.of(raw)
+        namespace, _, name = identity.key.rpartition("/")
         try:
-            document = msgspec.json.decode(raw)
-        except msgspec.DecodeError:
-            return cls()
-        metadata, spec = (_mapping(_mapping(document).get(field)) for field in ("metadata", "spec"))
-        return cls(
-            str(metadata.get("namespace") or ""),
-            str(metadata.get("name") or ""),
-            str(metadata.get("uid") or ""),
-            str(metadata.get("resourceVersion") or ""),
-            str(spec.get("schedulerName") or "default-scheduler"),
-            bool(spec.get("nodeName")),
-        )
-
-
-def _mapping(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+            spec = msgspec.json.decode(raw, type=_Document).spec or _Spec()
+        except (msgspec.MsgspecError, RecursionError):
+            spec = _Spec()
+        scheduler_name = spec.schedulerName or "default-scheduler"
+        return cls(namespace, name, identity.uid, identity.resource_version, scheduler_name, bool(spec.nodeName))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import socket
 import threading
@@ -17,7 +18,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 import msgspec
 from lightkube.models.coordination_v1 import Lease, LeaseSpec
@@ -29,11 +30,14 @@ from bayplan.api.times import micro_time
 from bayplan.client import ApiError, Client, ConfigError, TransportError
 from bayplan.client.events import new_event, reference
 from bayplan.clock import Clock, SystemClock
+from bayplan.service.tasks import first
 
 log = logging.getLogger(__name__)
 
 JITTER = 1.2
 """Candidates wait for the retry period plus a random part of up to this many retry periods."""
+RELEASE_SECONDS = 2.0
+"""How long to try to release the lease on exit. After that, it expires by itself."""
 _ERRORS = (ApiError, TransportError, UndecodableObject, ConfigError, TimeoutError)
 
 
@@ -140,9 +144,9 @@ class LeaderElector:
     async def release(self) -> None:
         """Release the lease so that another process can acquire it. The scheduler must have stopped."""
         self.leads_until = float("-inf")
-        now = micro_time(self._clock.now())
+        now, within = micro_time(self._clock.now()), min(RELEASE_SECONDS, self._settings.renew_deadline / 2)
         try:
-            async with asyncio.timeout(self._settings.renew_deadline / 2):
+            async with asyncio.timeout(within) as limit:
                 lease: Lease = await self._client.get(LEASE, self._settings.name, self._settings.namespace)
                 spec = lease.spec or LeaseSpec()
                 if spec.holderIdentity != self.identity:
@@ -156,9 +160,10 @@ class LeaderElector:
                 )
                 self._remember(await self._client.update(LEASE, msgspec.structs.replace(lease, spec=released)))
         except _ERRORS as error:
-            log.warning("cannot release the lease %s: %s", self._key, error or "timeout")
+            problem = f"no reply within {within:g} s" if limit.expired() else error
+            log.warning("cannot release the lease %s: %s; it expires by itself", self._key, problem)
         else:
-            await self._write_event("stopped leading")
+            await self._write_event("stopped leading", within=within)
 
     @property
     def _key(self) -> str:
@@ -228,7 +233,7 @@ class LeaderElector:
         spec = self._seen.spec if self._seen else None
         return self._seen_at + ((spec.leaseDurationSeconds if spec else None) or 0) > self._elapsed()
 
-    async def _write_event(self, what: str) -> None:
+    async def _write_event(self, what: str, *, within: float = math.inf) -> None:
         """Write an event about the lease. Failures are logged, and not retried."""
         namespace, name = self._settings.namespace, self._settings.name
         uid = self._seen.metadata.uid if self._seen and self._seen.metadata else None
@@ -243,7 +248,7 @@ class LeaderElector:
             instance=self.identity,
         )
         try:
-            async with asyncio.timeout(self._settings.renew_deadline / 2):
+            async with asyncio.timeout(min(within, self._settings.renew_deadline / 2)):
                 await self._client.request("POST", EVENT.path(namespace), body=encode(event))
         except _ERRORS as error:
             log.debug("cannot write an event about the lease %s: %s", self._key, error)
@@ -309,11 +314,12 @@ class LeaderElection:
         async with self._open_client() as client:
             self._elector = elector = LeaderElector(client, self.identity, self._settings)
             self._ready.set()
-            if not await _unless(self._stop, elector.acquire()):
-                return
-            self._signal(self.acquired)
-            if not await _unless(self._stop, elector.hold()):
-                await elector.release()
+            await first(elector.acquire(), self._stop.wait())
+            if elector.leads():
+                self._signal(self.acquired)
+                await first(elector.hold(), self._stop.wait())
+                if elector.leads():
+                    await elector.release()
 
     def _signal(self, event: asyncio.Event) -> None:
         """Set an event in the scheduler's loop."""
@@ -327,17 +333,3 @@ class LeaderElection:
 def boot_time() -> float:
     """Seconds since boot, including suspend if the platform supports it."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
-
-
-async def _unless(stop: asyncio.Event, work: Any) -> bool:
-    """Run `work` unless `stop` is set before it ends. Returns whether it ended by itself."""
-    task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
-    try:
-        await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            task.result()
-        return bool(task.done())
-    finally:
-        for each in (task, stopped):
-            each.cancel()
-        await asyncio.gather(task, stopped, return_exceptions=True)

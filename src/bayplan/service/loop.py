@@ -51,6 +51,7 @@ class SchedulingLoop:
                 plan = self._plans.current(plan, taken)
             self._plans.carry_out(plan, taken, times)
         except PluginError as error:
+            error.record(self._runtime.failures, f"pod {about_pod(queued.pod)}")
             self._plans.fail(taken, str(error))
         except Exception as error:  # noqa: BLE001 - it is recorded, and the pod is requeued
             self._runtime.failures.record("scheduling a pod", error, f"pod {about_pod(queued.pod)}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from bayplan.api.kinds import POD
@@ -23,6 +24,7 @@ from bayplan.log_fields import about_pod
 
 log = logging.getLogger(__name__)
 
+_WRITERS = 4
 _RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0)
 _CONDITION, _NOMINATION = "conditions", "nominatedNodeName"
 _UNKNOWN = object()
@@ -73,11 +75,10 @@ class _Status:
 class PodStatusWriter:
     """Keeps the status of pending pods up to date. `run` writes; until it runs, values are queued."""
 
-    def __init__(self, client: Client, clock: Clock, failures: Failures | None = None, *, writers: int = 4) -> None:
+    def __init__(self, client: Client, clock: Clock, failures: Failures | None = None) -> None:
         self._client = client
         self._clock = clock
         self._failures = failures or Failures()
-        self._writers = writers
         self._statuses: dict[str, _Status] = {}
         """By pod uid: of pending pods of which something was written or is to be written."""
         self._due: asyncio.Queue[str] = asyncio.Queue()
@@ -121,7 +122,7 @@ class PodStatusWriter:
     async def run(self) -> None:
         """Write until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for number in range(self._writers):
+            for number in range(_WRITERS):
                 tasks.create_task(self._write_all(), name=f"status-writer-{number}")
 
     async def drain(self, seconds: float) -> None:
@@ -194,7 +195,7 @@ class PodStatusWriter:
     async def _write(self, status: _Status) -> float | None:
         """Write the wanted values. Returns the seconds until a retry, None for no retry."""
         pod, values = status.pod, status.wanted
-        patch = {"metadata": {"uid": pod.uid}, "status": self._patch(status)}
+        patch = self._patch(status)
         delay = _RETRY_SECONDS[min(status.failures, len(_RETRY_SECONDS) - 1)]
         status.current(pod)  # forgets what the watch has reported
         status.sent.update(values)
@@ -202,10 +203,8 @@ class PodStatusWriter:
         running = status.running = asyncio.Event()
         again = False
         try:
-            written = await self._client.patch(
-                POD, pod.name, patch, pod.namespace, type=PatchType.STRATEGIC, subresource="status"
-            )
-            status.version, status.failures = _version(written), 0
+            status.version = _version(await patch_status(self._client, pod, patch))
+            status.failures = 0
             return None
         except ApiError as error:
             if error.status >= 500 or error.status == 429:
@@ -232,21 +231,35 @@ class PodStatusWriter:
         patch: dict[str, Any] = {}
         wanted: _NotScheduled | None = status.wanted.get(_CONDITION)
         if wanted is not None:
-            condition: dict[str, Any] = {
-                "type": "PodScheduled",
-                "status": "False",
-                "reason": wanted.reason,
-                "message": wanted.message,
-                "lastProbeTime": None,
-            }
-            if wanted.generation is not None:
-                condition["observedGeneration"] = wanted.generation
-            if not isinstance(status.current(status.pod)[_CONDITION], _NotScheduled):
-                condition["lastTransitionTime"] = rfc3339(self._clock.now())
-            patch[_CONDITION] = [condition]
+            known = isinstance(status.current(status.pod)[_CONDITION], _NotScheduled)
+            patch[_CONDITION] = [pod_condition("PodScheduled", "False", *wanted, None if known else self._clock.now())]
         if _NOMINATION in status.wanted:
             patch[_NOMINATION] = status.wanted[_NOMINATION] or None
         return patch
+
+
+async def patch_status(client: Client, pod: PodInfo, status: dict[str, Any]) -> Any:
+    """Change parts of a pod's status, unless another pod has its name. Returns the reply. Raises as `Client.patch`."""
+    patch = {"metadata": {"uid": pod.uid}, "status": status}
+    return await client.patch(POD, pod.name, patch, pod.namespace, type=PatchType.STRATEGIC, subresource="status")
+
+
+def pod_condition(
+    kind: str, status: str, reason: str, message: str, generation: int | None, changed: datetime | None
+) -> dict[str, Any]:
+    """A condition of a pod for a patch. `changed`: when its status changed; None if it has not."""
+    condition: dict[str, Any] = {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastProbeTime": None,
+    }
+    if generation is not None:
+        condition["observedGeneration"] = generation
+    if changed is not None:
+        condition["lastTransitionTime"] = rfc3339(changed)
+    return condition
 
 
 def _reported(pod: PodInfo) -> _NotScheduled | None:

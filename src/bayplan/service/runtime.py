@@ -26,7 +26,7 @@ class Runtime:
     """One scheduler's state, queue, clock and writers.
 
     `work` is set whenever the queue may have a pod to schedule. `tasks`: what is awaited for single pods: bindings and
-    evictions. `queue` is set once the profiles are built.
+    evictions. `leads`: whether this process may write. `queue` is set once the profiles are built.
     """
 
     client: Client
@@ -35,6 +35,7 @@ class Runtime:
     state: ClusterState = field(default_factory=ClusterState)
     waiting: WaitingPods = field(default_factory=WaitingPods)
     work: asyncio.Event = field(default_factory=asyncio.Event)
+    leads: Callable[[], bool] = lambda: True
     tasks: PodTasks = field(init=False)
     recorder: EventRecorder = field(init=False)
     status: PodStatusWriter = field(init=False)

@@ -6,13 +6,13 @@ import asyncio
 import gc
 import logging
 import random
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
 
 from bayplan.api.kinds import NODE, POD, Kind, kind_of
-from bayplan.client import Client, ListWatch
+from bayplan.client import ApiError, Client, ListWatch
 from bayplan.client.list_watch import IDLE_SECONDS
 from bayplan.clock import Clock, SystemClock
 from bayplan.cluster.pod_info import PodInfo
@@ -27,7 +27,7 @@ from bayplan.service.carry_out import PlanCarrier
 from bayplan.service.debugging.debugger import CacheDebugger
 from bayplan.service.driver import AttemptDriver
 from bayplan.service.evictions import Evictions
-from bayplan.service.extenders import Extenders, FencedExtenders
+from bayplan.service.extenders import Extenders
 from bayplan.service.fenced_client import FencedClient
 from bayplan.service.handle import SchedulerHandle
 from bayplan.service.informers import LIVE_PODS, NodeHandler, ObjectHandler, PodHandler, SentNode
@@ -36,8 +36,11 @@ from bayplan.service.loop import SchedulingLoop
 from bayplan.service.loop_reader import LoopReader
 from bayplan.service.metrics.measuring import Metrics
 from bayplan.service.metrics.snapshot import Snapshot
+from bayplan.service.missing_permissions import missing_permissions, report
 from bayplan.service.runtime import Runtime
 from bayplan.service.supervisor import Supervisor, outcome
+from bayplan.service.tasks import first
+from bayplan.service.watch_failures import WatchFailures
 from bayplan.service.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
@@ -93,15 +96,17 @@ class Scheduler:
         metrics: Metrics | None = None,
         dump_asked: asyncio.Event | None = None,
     ) -> None:
+        unfenced = client
         if leadership is not None:
             client = FencedClient(client, leadership.leads)
-            extenders = FencedExtenders(extenders, leadership.leads) if extenders is not None else None
         self._settings = settings
         self._extenders = extenders
         self._leadership = leadership
         self._dump_asked = dump_asked or asyncio.Event()
         clock = clock or SystemClock()
         self._runtime = runtime = Runtime(client, clock, metrics or Metrics(clock))
+        if leadership is not None:
+            runtime.leads = leadership.leads
         self._handle = SchedulerHandle(runtime, runtime.activate)
         self.profiles = build_profiles(self._handle)
         self._handle.freeze()
@@ -123,6 +128,8 @@ class Scheduler:
         )
         self.ended_because = ""
         """Why the scheduling loop has ended by itself; "" while it has not."""
+        self._readers = self._plugins_by_kind()
+        self._watch_failures = WatchFailures(unfenced, self._readers, self.synced.is_set)
         self._listing: ListWatch[Any] | None = None
         """The kind that is being listed for the first time."""
         self._stop: asyncio.Event | None = None
@@ -138,6 +145,7 @@ class Scheduler:
             unschedulable_timeout=settings.unschedulable_timeout,
             caller=runtime.metrics.pre_enqueue_caller,
             ask_hint=runtime.metrics.ask_hint,
+            failures=runtime.failures,
         )
 
     @property
@@ -182,6 +190,14 @@ class Scheduler:
         """All pods that have not terminated. Call it in the scheduler's thread."""
         return list(self.state.objects[POD].values())
 
+    async def report_permissions(self, denied: ApiError) -> str:
+        """Return the message about all kinds that may not be listed or watched, for one denied request.
+
+        "" if the API server doesn't say what is missing.
+        """
+        missing = await missing_permissions(self._runtime.client, self._readers)
+        return report(missing, self._readers, denied, synced=False) if missing else ""
+
     async def run(self, stop: asyncio.Event) -> None:
         """Schedule until `stop` is set; then finish in-flight bindings and pending writes, and return.
 
@@ -206,13 +222,14 @@ class Scheduler:
         services.start("the runner of plugins' work", self._handle.started.run)
         services.start("the event recorder", runtime.recorder.run)
         services.start("the writer of pod statuses", runtime.status.run)
+        services.start("the reports of failing watches", self._watch_failures.run)
         try:
             if self._settings.delay_cache_until_active:
                 await self._lead(stop)
             for list_watch in self._list_watches():
                 self._listing = list_watch
                 services.start(f"the watch of {list_watch.kind.plural}", list_watch.run)
-                await _first(list_watch.synced.wait(), stop.wait())
+                await first(list_watch.synced.wait(), stop.wait())
             if not stop.is_set():
                 self._synchronized()
                 start_background(services, self.profiles.values())
@@ -237,23 +254,29 @@ class Scheduler:
         whole = self._extenders is not None and self._extenders.want_nodes
         decode = SentNode.keep if whole else SentNode.read
         follow = partial(
-            ListWatch[Any], runtime.client, idle_seconds=self._settings.watch_idle, failures=runtime.failures
+            ListWatch[Any],
+            runtime.client,
+            idle_seconds=self._settings.watch_idle,
+            failures=runtime.failures,
+            report_failure=self._watch_failures.add,
         )
         list_watches = [follow(NODE, NodeHandler(runtime), decode=decode)]
-        for kind in sorted(self._kinds() - {POD, NODE}, key=lambda kind: kind.resource):
+        for kind in sorted(self._readers.keys() - {POD, NODE}, key=lambda kind: kind.resource):
             handler, again = ObjectHandler(kind, runtime), self._settings.look_for_kind
             list_watches.append(follow(kind, handler, look_for_kind=again))
         pods = PodHandler(runtime, self.profiles.keys())
         list_watches.append(follow(POD, pods, field_selector=LIVE_PODS, decode=PodInfo.from_raw))
         return list_watches
 
-    def _kinds(self) -> set[Kind]:
-        """The kinds that plugins read, and those whose events they register."""
-        kinds = set(self._handle.watched)
+    def _plugins_by_kind(self) -> dict[Kind, set[str]]:
+        """The kinds that plugins read or register events of, with the names of the plugins that register them."""
+        plugins: dict[Kind, set[str]] = {kind: set() for kind in self._handle.watched}
         for profile in self.profiles.values():
-            for hints in profile.events().values():
-                kinds |= {kind_of(hint.event.resource) for hint in hints if hint.event.resource != events.ANY}
-        return kinds
+            for name, hints in profile.events().items():
+                for hint in hints:
+                    if hint.event.resource != events.ANY:
+                        plugins.setdefault(kind_of(hint.event.resource), set()).add(name)
+        return plugins
 
     async def _schedule_until(self, stop: asyncio.Event) -> None:
         await self._lead(stop)
@@ -261,7 +284,7 @@ class Scheduler:
         if not stop.is_set():
             scheduling = asyncio.create_task(outcome(self._loop.run), name="scheduling-loop")
             try:
-                await _first(stop.wait(), lost.wait(), asyncio.wait({scheduling}))
+                await first(stop.wait(), lost.wait(), asyncio.wait({scheduling}))
                 if scheduling.done():
                     self._scheduling_ended(scheduling.result())
             finally:
@@ -280,7 +303,7 @@ class Scheduler:
     async def _lead(self, stop: asyncio.Event) -> None:
         """Wait until this instance leads, or `stop` is set."""
         if self._leadership is not None:
-            await _first(self._leadership.acquired.wait(), self._leadership.lost.wait(), stop.wait())
+            await first(self._leadership.acquired.wait(), self._leadership.lost.wait(), stop.wait())
 
     def _synchronized(self) -> None:
         table = self.state.table
@@ -290,13 +313,3 @@ class Scheduler:
             gc.freeze()
             gc.enable()
         self.synced.set()
-
-
-async def _first(*awaitables: Coroutine[Any, Any, object]) -> None:
-    """Wait for the first of several awaitables, and cancel the others."""
-    tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()

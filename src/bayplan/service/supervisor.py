@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from bayplan.failures import Failures
 from bayplan.framework.status import PluginError
+from bayplan.service.tasks import cancel
 
 Work = Callable[[], Awaitable[object]]
 
@@ -28,29 +29,36 @@ class Supervisor:
 
     async def stop(self) -> None:
         """Cancel all tasks, and wait until they have ended."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel(self._tasks)
 
     async def _keep_running(self, name: str, work: Work, restart_seconds: float) -> None:
         while (error := await outcome(work)) is not None:
-            self._failures.record(name, error, expected=isinstance(error, PluginError))  # its plugin was logged
+            if isinstance(error, PluginError):
+                error.record(self._failures)
+            else:
+                self._failures.record(name, error)
             await asyncio.sleep(restart_seconds)
 
 
 async def outcome(work: Work) -> BaseException | None:
-    """Await work, and return what it raised. Only a cancellation of the calling task is raised.
+    """Await work in a task of its own, and return what it raised. Only a cancellation of the calling task is raised.
 
-    Work that raises KeyboardInterrupt, SystemExit or CancelledError by itself must not end the event loop or the task.
+    Work that raises KeyboardInterrupt, SystemExit or CancelledError, or cancels its own task, must not end the event
+    loop or the calling task.
     """
+    task = asyncio.create_task(_caught(work), name=getattr(asyncio.current_task(), "get_name", str)())
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        task.cancel()
+        await asyncio.wait([task])
+        raise
+    return task.result()
+
+
+async def _caught(work: Work) -> BaseException | None:
     try:
         await work()
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise
-        return error
     except BaseException as error:  # noqa: BLE001 - the caller records it
         return error
     return None

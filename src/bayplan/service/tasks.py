@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from bayplan.cluster.pod_info import PodInfo
@@ -14,13 +14,33 @@ from bayplan.log_fields import about_pod
 log = logging.getLogger(__name__)
 
 
+async def first(*awaitables: Coroutine[Any, Any, object]) -> None:
+    """Wait for the first of several awaitables, and cancel the others. Raises what the first one raised."""
+    tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        await cancel(tasks)
+
+
+async def cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel tasks, and wait until they have ended."""
+    tasks = list(tasks)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 class PodTasks:
     """Runs a task per pod. A task that fails is recorded and affects no other."""
 
     def __init__(self, failures: Failures) -> None:
         self._failures = failures
         self._running: dict[asyncio.Task[None], tuple[str, PodInfo]] = {}
-        self._cancelling = False
+        self.cancelling = False
+        """Whether `cancel` was called. Any other cancellation of a task is the work's own."""
 
     def start(self, what: str, pod: PodInfo, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` for a pod; `what` names the work in logs."""
@@ -43,14 +63,11 @@ class PodTasks:
 
     async def cancel(self) -> None:
         """Cancel all tasks, and wait until they have ended."""
-        self._cancelling = True
-        running = list(self._running)
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        self.cancelling = True
+        await cancel(self._running)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         what, pod = self._running.pop(task)
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
-        if error is not None and not (task.cancelled() and self._cancelling):
+        if error is not None and not (task.cancelled() and self.cancelling):
             self._failures.record(what, error, f"pod {about_pod(pod)}")

@@ -16,9 +16,9 @@ import msgspec
 from bayplan.api.kinds import POD
 from bayplan.api.objects import encode
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.binding_runner import run_permit, run_reserve, run_unreserve
 from bayplan.framework.interface import CycleState
 from bayplan.framework.profile import Point, Profile
-from bayplan.framework.runner import run_permit, run_reserve, run_unreserve
 from bayplan.framework.status import Code, PluginError, Status
 from bayplan.plugins.dynamic_resources.plugin import DynamicResources
 from bayplan.plugins.volume_binding.plugin import VolumeBinding

@@ -6,14 +6,11 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from bayplan.api import kinds
-from bayplan.api.kinds import kind_of
-from bayplan.cluster.nodes import Nodes
-from bayplan.cluster.nominations import Nominations
+from bayplan.api.kinds import Kind, kind_of
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
-from bayplan.framework.handle import ApiClient
+from bayplan.framework.handle import ApiClient, StateHandle
 from bayplan.framework.measurements import Unmeasured
 from bayplan.simulation.waiting_pods import WaitingPods
 
@@ -29,7 +26,7 @@ class RecordedEvent:
     note: str
 
 
-class OfflineHandle:
+class OfflineHandle(StateHandle):
     """A handle without an API server, on which no time passes. Implements framework.handle.Handle.
 
     `events`, `activated` and `started` are the events that plugins recorded, the pods that they activated and the tasks
@@ -40,33 +37,19 @@ class OfflineHandle:
     measurements = Unmeasured()
 
     def __init__(self, state: ClusterState) -> None:
-        self._state = state
+        super().__init__(state)
         self.waiting_pods = WaitingPods()
         self.events: list[RecordedEvent] = []
         self.activated: list[PodInfo] = []
         self.started: list[tuple[str, Callable[[], Awaitable[object]]]] = []
-        self.watched: set[kinds.Kind] = set()
+        self.watched: set[Kind] = set()
         self.time = datetime(2026, 1, 1, tzinfo=UTC)
 
-    @property
-    def nodes(self) -> Nodes:
-        """All nodes as they are now."""
-        return self._state.nodes
-
-    @property
-    def nominations(self) -> Nominations:
-        """The pods that are nominated to nodes."""
-        return self._state.nominations
-
-    def objects(self, kind: kinds.Kind | str) -> ObjectStore:
-        """The known objects of a kind by `namespace/name`."""
-        kind = kind_of(kind) if isinstance(kind, str) else kind
-        self.watched.add(kind)
-        return self._state.objects[kind]
-
-    def preempting(self, uid: str) -> bool:
-        """Whether the victims of a pod are still being evicted."""
-        return self._state.preemptions.going_on(uid)
+    def objects(self, kind: Kind | str) -> ObjectStore:
+        """The store of a kind's objects, which is then one of the `watched`."""
+        store = super().objects(kind)
+        self.watched.add(kind_of(kind) if isinstance(kind, str) else kind)
+        return store
 
     async def until(self, done: Callable[[], bool], stores: Iterable[ObjectStore], seconds: float) -> bool:
         """Call `done` once: nothing changes while a plugin waits."""

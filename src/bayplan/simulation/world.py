@@ -23,6 +23,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.config import Catalog, ExtraPlugin, KubeSchedulerConfiguration, build_profiles
 from bayplan.config.profiles import profile_of_all
 from bayplan.config.types import DEFAULT_SCHEDULER_NAME
+from bayplan.failures import Failures
 from bayplan.framework.calling import call
 from bayplan.framework.changes import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE, object_event
 from bayplan.framework.events import Action
@@ -82,6 +83,7 @@ class World:
         self.problems: list[str] = []
         self.version = 0
         self._pending_by_uid: dict[str, PodInfo] = {}
+        self._failures = Failures()
         self._seed = seed
         self.rng = random.Random(seed)
         self._templates = {name: Templates(profile) for name, profile in self.profiles.items()}
@@ -268,12 +270,12 @@ class World:
         """Sort pods as the scheduling queue does, those with equal keys by creation, then by name."""
         queued = [QueuedPod(pod, queued_at=_created(pod)) for pod in sorted(pods, key=lambda pod: pod.key)]
         plugin = next(iter(self.profiles.values())).at(Point.QUEUE_SORT)[0]
-        return [each.pod for each in sorted(queued, key=sort_key_of(plugin.sort_key))]
+        return [each.pod for each in sorted(queued, key=sort_key_of(plugin.sort_key, self._failures))]
 
     def gate_of(self, pod: PodInfo) -> tuple[str, str] | None:
         """Return the PreEnqueue plugin that keeps a pod out of the queue, and its message; None if no plugin does."""
         queued = QueuedPod(pod, queued_at=0.0)
-        gated = run_pre_enqueue(queued, self.profiles[pod.scheduler_name].at(Point.PRE_ENQUEUE), call)
+        gated = run_pre_enqueue(queued, self.profiles[pod.scheduler_name].at(Point.PRE_ENQUEUE), call, self._failures)
         return (queued.gating_plugin, queued.message) if gated else None
 
     def unit_of(self, pod: PodInfo) -> Unit:
@@ -305,7 +307,8 @@ class World:
         gang are not attempted.
         """
         name = unit.pod.scheduler_name
-        options = Options(explain=explain, templates=None if explain else self._templates[name])
+        templates = None if explain else self._templates[name]
+        options = Options(explain=explain, templates=templates, failures=self._failures)
         profile = self.profiles[name] if preempt else self._without_preemption[name]
         steps, reply = attempt(unit, profile, self.state, self.rng, options), None
         try:

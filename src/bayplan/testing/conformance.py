@@ -12,8 +12,8 @@ from typing import Any
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
+from bayplan.framework.binding_runner import run_reserve
 from bayplan.framework.profile import Point, Profile
-from bayplan.framework.runner import run_reserve
 from bayplan.framework.status import Code, Status
 from bayplan.scheduling import decide
 from bayplan.scheduling.decision import Decision, Outcome

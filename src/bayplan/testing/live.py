@@ -30,9 +30,8 @@ from bayplan.service.scheduler import Scheduler, Settings
 from bayplan.testing.builders import make_node
 from bayplan.testing.configured import DEFAULT_SCHEDULER, configured_profiles
 from bayplan.testing.documents import as_sent
-from bayplan.testing.invariants import condition_of
+from bayplan.testing.observer import Observer, condition_of
 from bayplan.testing.running import FAST, running_scheduler
-from bayplan.testing.witness import Witness
 
 T = TypeVar("T")
 
@@ -62,7 +61,7 @@ class LiveCluster:
         self._settings = settings
         self._loop: asyncio.AbstractEventLoop
         self._stop: asyncio.Event
-        self.witness: Witness
+        self.observer: Observer
         """Sees all that happens; of the cluster's thread, as `scheduler` is."""
         self.scheduler: Scheduler
         self.dev_cluster: DevCluster
@@ -106,11 +105,11 @@ class LiveCluster:
 
     def node_of(self, name: str, namespace: str = "default") -> str:
         """Where a pod is; "" while it waits, or is not there."""
-        return self.witness.node_of(f"{namespace}/{name}")
+        return self.observer.node_of(f"{namespace}/{name}")
 
     def events_of(self, name: str, reason: str = "", namespace: str = "default") -> list[str]:
         """What the events about a pod say."""
-        return [event.get("note") or "" for event in self.witness.events_of(f"{namespace}/{name}", reason)]
+        return [event.get("note") or "" for event in self.observer.events_of(f"{namespace}/{name}", reason)]
 
     def wait_until_bound(self, name: str, *, namespace: str = "default", within: float = 15.0) -> str:
         """The node that a pod was given. Raises AssertionError after `within` seconds, with what the pod waits for."""
@@ -120,7 +119,7 @@ class LiveCluster:
         """The message of a pod that no node takes. Raises AssertionError after `within` seconds."""
 
         def message() -> str:
-            condition = condition_of(self.witness.pods.get(f"{namespace}/{name}", {}))
+            condition = condition_of(self.observer.pods.get(f"{namespace}/{name}", {}))
             return (condition or {}).get("message", "") if (condition or {}).get("status") == "False" else ""
 
         return self.until(message, within=within)
@@ -130,7 +129,7 @@ class LiveCluster:
 
         It runs in the cluster's thread. Raises AssertionError after `within` seconds, saying which pods are where.
         """
-        return self._call(self.witness.until(condition, within=within))
+        return self._call(self.observer.until(condition, within=within))
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
         """What a coroutine comes to in the cluster's thread. If that ends, so does the wait, with the reason."""
@@ -163,7 +162,7 @@ class LiveCluster:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         async with AsyncExitStack() as stack:
             self.dev_cluster = await stack.enter_async_context(DevCluster(self._nodes, delays=_QUICK))
-            self.witness = await stack.enter_async_context(Witness(self.dev_cluster.client))
+            self.observer = await stack.enter_async_context(Observer(self.dev_cluster.client))
             await self.dev_cluster.nodes_ready()
             access = ClusterAccess(server=self.dev_cluster.url)
             running = running_scheduler(access, build_profiles=self._profiles, settings=self._settings)

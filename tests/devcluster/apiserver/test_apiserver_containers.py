@@ -66,6 +66,10 @@ def causes(error):
                     "env[0].name",
                     VARIABLE,
                 ),
+                (
+                    "env[1].valueFrom.fieldRef.fieldPath",
+                    'Invalid value: "x": error converting fieldPath: field label not supported: x',
+                ),
                 ("env[1].valueFrom", 'Invalid value: "": may not be specified when `value` is not empty'),
             },
         ),

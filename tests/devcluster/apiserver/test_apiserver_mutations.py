@@ -28,7 +28,13 @@ VALUES = st.sampled_from((*TEXTS, *NUMBERS, None, True, False, [], {}, [None], [
 
 
 KINDS = [resource.kind for resource in catalog(alpha=True) if not resource.read_only]
-FROM_KUBERNETES = ("does not contain declared merge key", "resourceVersion should not be set on objects to be created")
+FROM_KUBERNETES = (
+    "does not contain declared merge key",
+    "resourceVersion should not be set on objects to be created",
+    "strconv.ParseUint",
+    "failed to create typed patch object",
+    "failed to convert the applied configuration",
+)
 """The errors that kube-apiserver has 500 for, too."""
 
 

@@ -51,6 +51,11 @@ async def test_openapi_v3_lists_the_possible_values_of_a_field(in_memory):
     policy = schemas["io.k8s.api.core.v1.Container"]["properties"]["imagePullPolicy"]
     modes = schemas["io.k8s.api.core.v1.PersistentVolumeClaimSpec"]["properties"]["accessModes"]
     assert policy["enum"] == ["Always", "IfNotPresent", "Never"]
+    title, always, *others = policy["description"].splitlines()[-4:]
+    assert title == "Possible enum values:"
+    assert always.startswith(' - `"Always"` means that kubelet always attempts to pull the latest image. Container')
+    assert [each.split()[1] for each in others] == ['`"IfNotPresent"`', '`"Never"`']
+    assert "Possible enum values" not in modes["description"]
     assert modes["items"]["enum"] == ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"]
 
 
@@ -66,8 +71,12 @@ class TestKubectl:
 
     async def test_explain_shows_possible_values_and_int_or_string(self, kubectl):
         container = await kubectl("explain", "pod.spec.containers.imagePullPolicy")
+        restart = await kubectl("explain", "pod.spec.restartPolicy")
         ports = await kubectl("explain", "service.spec.ports")
         limits = await kubectl("explain", "pod.spec.containers.resources.limits")
+
+        values = '    Possible enum values:\n     - `"Always"`\n     - `"Never"`\n     - `"OnFailure"`\n'
+        assert values in restart
 
         assert "ENUM:\n    Always\n    IfNotPresent\n    Never" in container
         assert "enum: SCTP, TCP, UDP" in ports

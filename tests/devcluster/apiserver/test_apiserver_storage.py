@@ -2,7 +2,7 @@
 
 import aiohttp
 import pytest
-from tests.storage_documents import claim, default_class, storage_class, volume
+from tests.support.storage_documents import claim, default_class, storage_class, volume
 
 from bayplan.clock import ManualClock
 from bayplan.devcluster.apiserver import ApiServer

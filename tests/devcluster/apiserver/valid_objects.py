@@ -46,6 +46,7 @@ POD_SPEC = {
     },
     "topologySpreadConstraints": [{"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", **TERM}],
     "schedulingGates": [{"name": "a"}],
+    "serviceAccountName": "default",
     "securityContext": {"fsGroup": 1},
 }
 TEMPLATE = {"metadata": {"labels": {"app": "web"}}, "spec": POD_SPEC}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from storage_state import PROVISIONED_BY, SELECTED_NODE, annotations, message, phases
-from tests.storage_documents import DRIVER, HOSTNAME, ZONE, allowed, claim, storage_class, volume
+from tests.support.storage_documents import DRIVER, HOSTNAME, ZONE, allowed, claim, storage_class, volume
 
 from bayplan.api.kinds import (
     CSI_NODE,

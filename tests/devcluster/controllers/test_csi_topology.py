@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from lightkube.models.core_v1 import Node, PersistentVolumeClaim
 from lightkube.models.storage_v1 import CSINode, CSIStorageCapacity, StorageClass
-from tests.storage_documents import DRIVER, ZONE, allowed, claim, storage_class
+from tests.support.storage_documents import DRIVER, ZONE, allowed, claim, storage_class
 
 from bayplan.api.objects import convert
 from bayplan.devcluster.controllers.csi_topology import (

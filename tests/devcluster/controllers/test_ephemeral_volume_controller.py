@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from storage_state import message, phases, pod
-from tests.storage_documents import claim, ephemeral, storage_class, using
+from tests.support.storage_documents import claim, ephemeral, storage_class, using
 
 from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
 from bayplan.devcluster.apiserver import Fault

@@ -15,7 +15,7 @@ from storage_state import (
     phases,
     pod,
 )
-from tests.storage_documents import claim, default_class, local_class, storage_class, using, volume
+from tests.support.storage_documents import claim, default_class, local_class, storage_class, using, volume
 
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
 from bayplan.client import ApiError, TransportError

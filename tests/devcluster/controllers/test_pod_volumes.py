@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from lightkube.models.core_v1 import PersistentVolumeClaim, Pod
-from tests.storage_documents import claim, ephemeral, using
+from tests.support.storage_documents import claim, ephemeral, using
 
 from bayplan.api.objects import convert
 from bayplan.devcluster.controllers.pod_volumes import claim_keys, keeps_claim

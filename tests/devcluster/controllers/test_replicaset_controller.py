@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from lightkube.models.core_v1 import Pod
 
-from bayplan.api.kinds import POD, REPLICA_SET
+from bayplan.api.kinds import POD, REPLICA_SET, REPLICATION_CONTROLLER
 from bayplan.devcluster.apiserver import Fault
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.replicaset import DELETION_COST, scale_down_order
@@ -43,6 +43,23 @@ async def test_number_of_pods_follows_the_replicas(world):
         await world.until(lambda n=replicas: status(world) == (n, n, n) and len(world.all(POD)) == n, step=0.5)
     found = world.one(REPLICA_SET, "rs")
     assert found.status.observedGeneration == found.metadata.generation
+
+
+async def test_replication_controller_creates_adopts_and_deletes_pods(world):
+    template = replica_set(0)["spec"]["template"]
+    orphan = {"name": "orphan", "namespace": "default", **template["metadata"]}
+    await world.create(POD, {"metadata": orphan, "spec": template["spec"]})
+    controller = {"metadata": {"name": "rc", "namespace": "default"}, "spec": {"replicas": 3, "template": template}}
+    await world.create(REPLICATION_CONTROLLER, controller)
+    await world.until(
+        lambda: (status := world.one(REPLICATION_CONTROLLER, "rc").status) and status.availableReplicas == 3, step=0.5
+    )
+    owners = [pod.metadata.ownerReferences for pod in world.all(POD)]
+    assert [[(one.kind, one.name) for one in owner] for owner in owners] == [[("ReplicationController", "rc")]] * 3
+    assert "orphan" in {pod.metadata.name for pod in world.all(POD)}
+
+    await world.patch(REPLICATION_CONTROLLER, "rc", {"spec": {"replicas": 0}})
+    await world.until(lambda: not world.all(POD), step=0.5)
 
 
 async def test_deleted_pod_is_replaced(world):

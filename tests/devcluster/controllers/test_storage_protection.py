@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from storage_state import phases, pod
-from tests.storage_documents import claim, storage_class, using, volume
+from tests.support.storage_documents import claim, storage_class, using, volume
 
 from bayplan.api.kinds import NAMESPACE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
 from bayplan.devcluster.controllers import pods

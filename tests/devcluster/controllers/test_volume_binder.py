@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from storage_state import BIND_COMPLETED, BOUND_BY_CONTROLLER, annotations, phases
-from tests.storage_documents import claim, local_class, volume
+from tests.support.storage_documents import claim, local_class, volume
 
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
 from bayplan.client import ApiError

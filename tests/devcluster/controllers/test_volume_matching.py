@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from lightkube.models.core_v1 import PersistentVolume, PersistentVolumeClaim
 from lightkube.models.storage_v1 import StorageClass
-from tests.storage_documents import claim, default_class, storage_class, volume
+from tests.support.storage_documents import claim, default_class, storage_class, volume
 
 from bayplan.api.objects import convert
 from bayplan.devcluster.controllers import volume_matching

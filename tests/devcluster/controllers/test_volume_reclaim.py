@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from lightkube.models.core_v1 import PersistentVolume
-from tests.storage_documents import volume
+from tests.support.storage_documents import volume
 
 from bayplan.api.objects import convert
 from bayplan.devcluster.controllers.volume_reclaim import Disposal, disposal_of

@@ -234,6 +234,20 @@ async def test_node_of_another_client_is_served(world):
     assert world.one(NODE, "extra").status.capacity == capacity
 
 
+async def test_allocatable_extended_resources_follow_the_capacity(world):
+    async def write(amount: str | None) -> None:
+        patch = {"status": {"capacity": {"example.com/dongle": amount}}}
+        await world.client.patch(NODE, "node-0", patch, type=PatchType.MERGE, subresource="status")
+
+    def allocatable() -> str | None:
+        return world.one(NODE, "node-0").status.allocatable.get("example.com/dongle")
+
+    await write("4")
+    await world.until(lambda: allocatable() == "4")
+    await write(None)
+    await world.until(lambda: allocatable() is None)
+
+
 async def test_silent_kubelet_does_nothing_and_catches_up_after_its_restart(world):
     world.cluster.kubelets.silence("node-0")
     await world.create(POD, pod())

@@ -41,8 +41,8 @@ class Field(msgspec.Struct, frozen=True, omit_defaults=True):
     """The keys that tell the elements of a `map` apart."""
     required: bool = False
     """Whether OpenAPI calls the field required."""
-    enum: tuple[str, ...] = ()
-    """The possible values of the string, or of the strings in the list, if OpenAPI names them."""
+    enum: dict[str, str] = {}
+    """The possible values of the string, or of the strings in the list, if OpenAPI names them, with their meanings."""
     default: str = ""
     """The string that the API writes for a missing one."""
 

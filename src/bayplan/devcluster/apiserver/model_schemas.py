@@ -57,7 +57,8 @@ def add_type(schemas: Object, kind: str, style: str) -> str:
     schema: Object = {"type": "object", "description": describe(kind), "properties": properties}
     schemas[name] = schema
     for key, field in fields_of(kind).items():
-        properties[key] = {"description": describe(kind, key), **_field_schema(schemas, field, style)}
+        description = describe(kind, key) + _possible_values(field)
+        properties[key] = {"description": description, **_field_schema(schemas, field, style)}
         properties[key] |= {extension: value for extension, value in _extensions(field) if value}
     if required := [key for key, field in fields_of(kind).items() if field.required]:
         schema["required"] = required
@@ -69,6 +70,14 @@ def _field_schema(schemas: Object, field: Field, style: str) -> Object:
     if field.enum:
         schema.get("items", schema)["enum"] = list(field.enum)
     return schema
+
+
+def _possible_values(field: Field) -> str:
+    """The paragraph on its values that Kubernetes adds to the description of a string, but not of a list."""
+    if not field.enum or field.type.startswith("[]"):
+        return ""
+    values = (f' - `"{value}"` {meaning}'.rstrip() for value, meaning in field.enum.items())
+    return "\n".join(["\n\nPossible enum values:", *values])
 
 
 def _extensions(field: Field) -> Iterator[tuple[str, Any]]:

@@ -18,6 +18,7 @@ Normalize = Callable[[Any, str, list[str]], Any]
 QUANTITY_SYNTAX = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
 _JSON_TYPES = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object"}
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 _INDEX = re.compile(r"\[\d+\]")
 
 
@@ -34,6 +35,22 @@ def text(go: str, owner: str, *, keep_empty: bool) -> Normalize:
         return value if value or keep_empty else None
 
     return normalize_text
+
+
+def base64_bytes(go: str, owner: str, *, keep_empty: bool) -> Normalize:
+    """Bytes in base64."""
+    normalize_text = text(go, owner, keep_empty=keep_empty)
+
+    def normalize_bytes(value: Any, path: str, unknown: list[str]) -> Any:
+        written = normalize_text(value, path, unknown)
+        plain = (written or "").replace("\r", "").replace("\n", "")
+        good = _BASE64.match(plain)
+        end = good.end() if good is not None else 0
+        if end < len(plain):
+            raise Mismatch(f"illegal base64 data at input byte {end}")
+        return written if written is None else plain
+
+    return normalize_bytes
 
 
 def integer(go: str, owner: str, *, bits: int, keep_zero: bool) -> Normalize:

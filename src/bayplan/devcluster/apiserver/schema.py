@@ -13,6 +13,7 @@ from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.api_types import METADATA, fields_of, go_name
 from bayplan.devcluster.apiserver.scalars import (
     Normalize,
+    base64_bytes,
     boolean,
     floating,
     int_or_string,
@@ -97,8 +98,10 @@ def _value(kind: str, go: str, owner: str, *, keep: bool) -> Normalize:
     if kind.startswith("{}"):
         return _map(kind[2:], go, owner)
     match kind:
-        case "string" | "bytes":
+        case "string":
             return text(go, owner, keep_empty=keep)
+        case "bytes":
+            return base64_bytes(go, owner, keep_empty=keep)
         case "int32" | "int64":
             return integer(go, owner, bits=int(kind[3:]), keep_zero=keep)
         case "float64":

@@ -67,6 +67,8 @@ class ApiServer:
     `alpha` adds PodGroup and Workload of scheduling.k8s.io, as kube-apiserver's feature gate GenericWorkload does.
     `clock` provides the times in objects. `history` is the number of changes per kind that watches can resume from.
     `advertise` is the address in discovery, if it is not the one that the server listens on.
+    `accept_hosts` are regular expressions for the host names that the server answers to, separated by commas. On
+    loopback, the default is `localhost` and loopback addresses. Raises ValueError if they are invalid.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class ApiServer:
         clock: Clock | None = None,
         history: int = 50_000,
         advertise: str = "",
+        accept_hosts: str | None = None,
     ) -> None:
         self.clock = clock or SystemClock()
         self.faults = Faults()
@@ -94,7 +97,7 @@ class ApiServer:
         )
         self._resources = ResourceHandler(Backend(self.storage, self.access), self.faults)
         self._non_resources = NonResourceHandler(self.storage.served)
-        self._listener = HttpListener(self.handle, host, port, tls) if listen else None
+        self._listener = HttpListener(self.handle, host, port, tls, accept_hosts) if listen else None
         self._advertise = advertise
         self._tls = tls
         self._first_token = next(iter(users), None)

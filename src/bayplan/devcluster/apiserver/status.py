@@ -104,6 +104,11 @@ def bad_request(message: str) -> StatusError:
     return StatusError(400, "BadRequest", message)
 
 
+def name_undeterminable(name: str) -> StatusError:
+    """400 for an update whose body has no name. `name`: the one in the URL."""
+    return bad_request(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
+
+
 def cannot_be_handled(kind: Kind, given: str, version: str, why: str) -> StatusError:
     """400 for a body that is not an object of the kind."""
     return bad_request(f'{given} in version "{version}" cannot be handled as a {kind.kind}: {why}')

@@ -22,7 +22,7 @@ from bayplan.devcluster.controllers.node_lifecycle import NodeLifecycleControlle
 from bayplan.devcluster.controllers.persistent_volume import PersistentVolumeController
 from bayplan.devcluster.controllers.pod_gc import PodGarbageCollector
 from bayplan.devcluster.controllers.recorder import EventSink
-from bayplan.devcluster.controllers.replicaset import ReplicaSetController
+from bayplan.devcluster.controllers.replicaset import ReplicaSetController, ReplicationManager
 from bayplan.devcluster.controllers.resource_claims import ResourceClaimController
 from bayplan.devcluster.controllers.root_ca import RootCaPublisher
 from bayplan.devcluster.controllers.service_accounts import ServiceAccountController
@@ -34,6 +34,7 @@ from bayplan.devcluster.controllers.ttl_after_finished import TtlAfterFinishedCo
 WORKLOADS: tuple[type[Controller], ...] = (
     DeploymentController,
     ReplicaSetController,
+    ReplicationManager,
     StatefulSetController,
     DaemonSetController,
     JobController,

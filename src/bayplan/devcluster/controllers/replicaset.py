@@ -1,4 +1,7 @@
-"""Keeps the desired number of pods of ReplicaSets. Mirrors pkg/controller/replicaset/replica_set.go."""
+"""Keeps the desired number of pods of ReplicaSets and ReplicationControllers.
+
+Mirrors pkg/controller/replicaset/replica_set.go and pkg/controller/replication.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,10 @@ from typing import Any, ClassVar
 
 import msgspec
 from lightkube.models.apps_v1 import ReplicaSetCondition, ReplicaSetStatus
+from lightkube.models.core_v1 import ReplicationControllerStatus
+from lightkube.models.meta_v1 import LabelSelector
 
-from bayplan.api.kinds import POD, REPLICA_SET
+from bayplan.api.kinds import POD, REPLICA_SET, REPLICATION_CONTROLLER, Kind
 from bayplan.api.times import whole_seconds
 from bayplan.client import ApiError
 from bayplan.devcluster.controllers import pods
@@ -31,15 +36,24 @@ class ReplicaSetController(Controller):
     """Creates and deletes pods, adopts matching orphans, reports the status."""
 
     name: ClassVar[str] = "replicaset-controller"
+    kind: ClassVar[Kind] = REPLICA_SET
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._replica_sets = self.watch(REPLICA_SET, self.enqueue)
+        self._replica_sets = self.watch(self.kind, self.enqueue)
         self._pods = self.watch(POD)
         self._by_controller = self._pods.index(controller_uids)
         self._sets_by_namespace = self._replica_sets.index(lambda one: (one.metadata.namespace,))
         self._pods.listen(self._pod_changed)
-        self._control = PodControl(self.client, self._pods, self.recorder, REPLICA_SET)
+        self._control = PodControl(self.client, self._pods, self.recorder, self.kind)
+
+    def selector(self, replica_set: ReplicaSet) -> Selector:
+        """The selector of its pods."""
+        return Selector(replica_set.spec.selector)
+
+    def status(self, status: ReplicaSetStatus) -> Any:
+        """The status in the form of the kind."""
+        return status
 
     async def sync(self, key: str) -> None:
         """Create or delete pods of one ReplicaSet until it has the desired number."""
@@ -49,10 +63,10 @@ class ReplicaSetController(Controller):
         metadata = replica_set.metadata
         claimed = await claim(
             self.client,
-            REPLICA_SET,
+            self.kind,
             replica_set,
             POD,
-            Selector(replica_set.spec.selector),
+            self.selector(replica_set),
             self._by_controller.get(metadata.uid),
             self._by_controller.get(orphans_of(metadata.namespace)),
         )
@@ -67,7 +81,7 @@ class ReplicaSetController(Controller):
     async def _manage(self, replica_set: ReplicaSet, active: list[Pod]) -> ApiError | None:
         missing = (replica_set.spec.replicas or 0) - len(active)
         if missing > 0:
-            template = pods.from_template(replica_set.spec.template, REPLICA_SET, replica_set)
+            template = pods.from_template(replica_set.spec.template, self.kind, replica_set)
             return await self._control.create(replica_set, [template] * missing)
         if missing < 0:
             siblings = [pod for one in self._siblings(replica_set) for pod in self._by_controller.get(one.metadata.uid)]
@@ -78,10 +92,10 @@ class ReplicaSetController(Controller):
         # Count the pods after the informer has this sync's creations and deletions.
         owned = self._by_controller.get(replica_set.metadata.uid)
         now = whole_seconds(self.clock.now())
-        status = calculate_status(replica_set, owned, failure, now)
+        status = self.status(calculate_status(replica_set, owned, failure, now))
         if status != replica_set.status:
             updated = msgspec.structs.replace(replica_set, status=status)
-            written = await self.client.update(REPLICA_SET, updated, subresource="status")
+            written = await self.client.update(self.kind, updated, subresource="status")
             await self._replica_sets.observe([written])
         wait = pods.seconds_until_available(owned, replica_set.spec.minReadySeconds or 0, now)
         if wait is not None:
@@ -98,13 +112,30 @@ class ReplicaSetController(Controller):
     def _pod_changed(self, old: Pod, new: Pod) -> None:
         for pod in (old, new):
             reference = controller_of(pod) if pod is not None else None
-            if reference is not None and reference.kind == REPLICA_SET.kind:
+            if reference is not None and reference.kind == self.kind.kind:
                 owned = self._by_controller.count(reference.uid)
                 self.enqueue_for(f"{pod.metadata.namespace}/{reference.name}", owned)
         if new is not None and controller_of(new) is None and not pods.is_terminating(new):
             for one in self._sets_by_namespace.get(new.metadata.namespace):
-                if Selector(one.spec.selector).matches(new.metadata.labels):
+                if self.selector(one).matches(new.metadata.labels):
                     self.queue.add(f"{one.metadata.namespace}/{one.metadata.name}")
+
+
+class ReplicationManager(ReplicaSetController):
+    """Does the same for ReplicationControllers."""
+
+    name: ClassVar[str] = "replication-controller"
+    kind: ClassVar[Kind] = REPLICATION_CONTROLLER
+
+    def selector(self, replica_set: ReplicaSet) -> Selector:
+        """The selector of its pods, which has only labels."""
+        return Selector(LabelSelector(matchLabels=replica_set.spec.selector))
+
+    def status(self, status: ReplicaSetStatus) -> ReplicationControllerStatus:
+        """The status, without the field that only ReplicaSets have."""
+        fields = msgspec.structs.asdict(status)
+        del fields["terminatingReplicas"]
+        return msgspec.convert(fields, ReplicationControllerStatus, from_attributes=True)
 
 
 def scale_down_order(candidates: Sequence[Pod], related: Iterable[Pod]) -> list[Pod]:

@@ -93,7 +93,7 @@ def _verdicts(world: World, pod: PodInfo) -> list[tuple[str, Verdicts]]:
             if outcome.refusal is None and outcome.names is not None:
                 missing = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{name}]").by(name)
                 named = {nodes.position(each) for each in outcome.names}
-                for position in np.flatnonzero(verdicts.standing).tolist():
+                for position in np.flatnonzero(verdicts.feasible_mask).tolist():
                     if position not in named:
                         verdicts.set(position, missing)
         except PluginError as error:
@@ -105,8 +105,8 @@ def _verdicts(world: World, pod: PodInfo) -> list[tuple[str, Verdicts]]:
 def _all(nodes: Nodes, status: Status) -> Verdicts:
     verdicts = Verdicts(nodes)
     verdicts.table.append(status)
-    verdicts.codes[verdicts.standing] = 1
-    verdicts.standing[:] = False
+    verdicts.codes[verdicts.feasible_mask] = 1
+    verdicts.feasible_mask[:] = False
     return verdicts
 
 

@@ -119,7 +119,7 @@ class DryRun:
             each.changes.restore(each.pods[turn])
         positions = np.array([each.position for each in reprieves], dtype=np.intp)
         what_ifs = {index: each.changes for index, each in enumerate(reprieves)}
-        fits = self._filter(nodes.at(positions).changed(what_ifs)).standing
+        fits = self._filter(nodes.at(positions).changed(what_ifs)).feasible_mask
         for each, fit in zip(reprieves, fits.tolist(), strict=True):
             if not fit:
                 each.changes.remove(each.pods[turn])

@@ -19,7 +19,7 @@ from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.devices.allocations import ClaimAllocations
 from bayplan.devices.claims import UnusableClaim, allocation_of, key_of, uid_of
-from bayplan.devices.classes import ExtendedResources
+from bayplan.devices.classes import ExtendedResources, may_be_backed_by_devices
 from bayplan.devices.extended_claims import ExtendedResourceClaims
 from bayplan.devices.requests import alternatives_of, requests_of
 from bayplan.devices.slices import DeviceSlices
@@ -96,8 +96,7 @@ class DynamicResources(Plugin):
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         """Collect the claims, and check those that aren't allocated yet."""
         cycle.data[self.name] = None
-        wanted = extended_requests(pod)
-        by_devices = any(self._extended.class_of(name) is not None for name in wanted)
+        by_devices = self._backs_any(pod)
         if not by_devices and not has_claims(pod):
             return SKIP
         try:
@@ -107,7 +106,8 @@ class DynamicResources(Plugin):
         if by_devices:
             claim = self._extended_claims.of(pod.uid) or new_claim(pod)  # an earlier attempt may have created one
             state.claims.append(claim)
-            state.extended, state.extended_uid, state.extended_requests = True, uid_of(claim), wanted
+            state.extended, state.extended_uid = True, uid_of(claim)
+            state.extended_requests = extended_requests(pod)
         if not state.claims:
             return SKIP
         for index, claim in enumerate(state.claims):
@@ -289,4 +289,8 @@ class DynamicResources(Plugin):
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
         """Nothing, except that a pod that can get extended resources from devices shares no results."""
-        return None if any(self._extended.class_of(name) is not None for name in extended_requests(pod)) else ()
+        return None if self._backs_any(pod) else ()
+
+    def _backs_any(self, pod: PodInfo) -> bool:
+        """Whether device classes provide any of the extended resources that a pod requests."""
+        return any(map(may_be_backed_by_devices, self._extended.provided(pod.requested)))

@@ -28,7 +28,7 @@ EXISTING_ANTI_AFFINITY, ANTI_AFFINITY, AFFINITY = 1, 2, 3
 """The rule that a node violates; 0 for none. If it violates several, the highest number counts."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, as Domains
 class DomainCounts:
     """A number for each domain of a topology key. `counts`: int64, shape (domains.count,); 0 for code 0."""
 
@@ -37,7 +37,7 @@ class DomainCounts:
 
     def at(self, nodes: Nodes) -> Int64:
         """Return the number of each node's domain: int64, shape (len(nodes),)."""
-        return self.counts[self.domains.at(nodes)]
+        return self.counts.take(self.domains.at(nodes))
 
 
 class Namespaces:
@@ -160,7 +160,7 @@ class Requirements:
             unmatched = np.zeros_like(counts.counts, dtype=np.bool_) if first else counts.counts == 0
             unmatched[0] = True
             _raise_to(violated, counts, unmatched, AFFINITY)
-        found = [numbers[Domains.of(key, nodes).at(nodes)] for key, numbers in violated.items()]
+        found = [numbers.take(Domains.of(key, nodes).at(nodes)) for key, numbers in violated.items()]
         verdicts: Int32 = found[0] if len(found) == 1 else np.maximum.reduce(found)
         return verdicts
 

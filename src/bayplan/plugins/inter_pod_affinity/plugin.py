@@ -61,7 +61,7 @@ class InterPodAffinity(Plugin):
         """Reject nodes by the pod's affinity first, then by its anti-affinity, then by that of pods on nodes."""
         requirements: Requirements = cycle.data[self.name]
         index = requirements.verdicts_if(nodes) if nodes.changes else requirements.verdicts(nodes)
-        return Rejections(index, STATUSES) if index.any() else None
+        return Rejections(index, STATUSES) if np.count_nonzero(index) else None
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         """Sum the weights of preferred terms by domain."""
@@ -78,8 +78,8 @@ class InterPodAffinity(Plugin):
     def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
         """Sum the scores of the node's domains. The sum may be negative."""
         found: list[DomainCounts] = cycle.data[self.name, "score"]
-        total: Int64 = np.zeros(len(nodes), dtype=np.int64)
-        for counts in found:
+        total: Int64 = found[0].at(nodes) if found else np.zeros(len(nodes), dtype=np.int64)
+        for counts in found[1:]:
             total += counts.at(nodes)
         return total
 
@@ -87,7 +87,7 @@ class InterPodAffinity(Plugin):
         """Scale linearly, so that the lowest score becomes 0 and the highest 100. If all are equal, they become 0."""
         least, most = int(scores.min()), int(scores.max())
         if most == least:
-            return np.zeros_like(scores)
+            return np.zeros(len(scores), dtype=np.int64)
         return (float(MAX_NODE_SCORE) * ((scores - least).astype(np.float64) / float(most - least))).astype(np.int64)
 
     def events(self) -> Iterable[EventHint]:

@@ -31,6 +31,7 @@ class NodeResourcesBalancedAllocation(Plugin):
     ) -> None:
         self._devices = DeviceCounts(handle) if handle is not None else None
         self._resources = [(resource.name, resource.weight) for resource in args.resources]
+        self._names = [resource.name for resource in args.resources]
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         """Skip a pod that requests no scored resource: all such pods would be placed on the same node."""
@@ -59,7 +60,7 @@ class NodeResourcesBalancedAllocation(Plugin):
         return (gain + MAX_NODE_SCORE // 2) // 2 + MAX_NODE_SCORE // 2
 
     def _requests_any(self, pod: PodInfo) -> bool:
-        return any(pod.requested.get(name) for name, _ in self._resources)
+        return any(map(pod.requested.get, self._names))
 
     def sign(self, pod: PodInfo) -> Hashable:
         """The pod's requests."""

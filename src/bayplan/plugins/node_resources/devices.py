@@ -54,7 +54,7 @@ class DeviceCounts:
 
     def back_any(self, request: Mapping[str, int]) -> bool:
         """Return whether a device class backs any of the requested resources."""
-        return any(amount and self.back(name) for name, amount in request.items())
+        return bool(self._classes.provided(request))
 
     def of_all(self, resource: str, nodes: Nodes) -> tuple[Int64, Int64]:
         """Return the number of devices of each node, and how many are allocated: int64, shape (len(nodes),)."""

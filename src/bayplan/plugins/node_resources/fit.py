@@ -44,8 +44,9 @@ class NodeResourcesFit(Plugin):
         self._strategy = strategy_of(args.scoringStrategy)
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> None:
-        """Store the pod's requests."""
-        cycle.data[self.name] = fit_request(pod)
+        """Store what the pod requests, without ignored resources."""
+        request = fit_request(pod).items()
+        cycle.data[self.name] = {name: amount for name, amount in request if amount and not self._ignores(name)}
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
         """Reject nodes that have too little of a resource left. The status has a reason for each such resource."""
@@ -54,13 +55,12 @@ class NodeResourcesFit(Plugin):
         shortages: list[tuple[str, Bool, int]] = [(TOO_MANY_PODS, full, 0)]
         rejected = full
         for name, amount in request.items():
-            if amount and not self._ignores(name):
-                allocatable = nodes.allocatable(name)
-                lacking = allocatable - nodes.requested(name) < amount
-                if self._may_be_devices(name):
-                    lacking &= allocatable > 0
-                shortages.append((name, lacking, amount))
-                rejected = rejected | lacking
+            allocatable = nodes.allocatable(name)
+            lacking = allocatable - nodes.requested(name) < amount
+            if self._may_be_devices(name):
+                lacking &= allocatable > 0
+            shortages.append((name, lacking, amount))
+            rejected = rejected | lacking
         return _rejections(shortages, nodes) if rejected.any() else None
 
     def filter(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
@@ -69,13 +69,12 @@ class NodeResourcesFit(Plugin):
         reasons = [TOO_MANY_PODS] if node.pod_count >= node.allowed_pods else []
         unresolvable = False
         for name, amount in request.items():
-            if amount and not self._ignores(name):
-                allocatable = node.allocatable_of(name)
-                if not allocatable and self._may_be_devices(name):
-                    continue
-                if allocatable - node.requested_of(name) < amount:
-                    reasons.append(f"Insufficient {name}")
-                    unresolvable = unresolvable or allocatable < amount
+            allocatable = node.allocatable_of(name)
+            if not allocatable and self._may_be_devices(name):
+                continue
+            if allocatable - node.requested_of(name) < amount:
+                reasons.append(f"Insufficient {name}")
+                unresolvable = unresolvable or allocatable < amount
         if not reasons:
             return None
         return Status.unresolvable(*reasons) if unresolvable else Status.unschedulable(*reasons)

@@ -52,8 +52,12 @@ def least_allocated(resources: Sequence[ScoredResource], count: int) -> Int64:
 
 def least_allocated_of_one(resources: Sequence[Amounts]) -> int:
     """Score one node; see `least_allocated`."""
-    free = ((max(each.allocatable - each.requested, 0), each) for each in resources)
-    return _mean_of_one([(MAX_NODE_SCORE * part // each.allocatable, each.weight) for part, each in free])
+    return _mean_of_one(
+        [
+            (MAX_NODE_SCORE * max(each.allocatable - each.requested, 0) // each.allocatable, each.weight)
+            for each in resources
+        ]
+    )
 
 
 def most_allocated(resources: Sequence[ScoredResource], count: int) -> Int64:
@@ -92,7 +96,11 @@ def _utilization_of_one(each: Amounts) -> int:
 
 
 def _mean_of_one(scores: Sequence[tuple[int, int]]) -> int:
-    return sum(score * weight for score, weight in scores) // max(sum(weight for _, weight in scores), 1)
+    total = weights = 0
+    for score, weight in scores:
+        total += score * weight
+        weights += weight
+    return total // max(weights, 1)
 
 
 def _utilization(each: ScoredResource) -> Int64:

@@ -36,6 +36,7 @@ SOURCES = (SERVICE, *OWNERS.values())
 """The kinds from which the selectors of default constraints are derived."""
 _CACHE_SIZE = 1024
 _MAX_SELECTORS = 8192
+_UNKNOWN: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,18 +103,17 @@ class DefaultConstraints:
     def __init__(self, constraints: Iterable[core_v1.TopologySpreadConstraint], handle: Handle) -> None:
         self._constraints = {action: parse(constraints, {}, action) for action in (HARD, SOFT)}
         self._stores = {kind: handle.objects(kind) for kind in SOURCES}
-        self._version: tuple[int, ...] = ()
+        self.version = 0
+        """Increases when the selector of a service or a controller changes."""
         self._selectors: dict[Any, LabelSelector | None] = {}
-        self._services: dict[str, list[dict[str, str]]] = {}
-
-    @property
-    def version(self) -> tuple[int, ...]:
-        """The versions of the stores from which the selectors are derived."""
-        return tuple([store.version for store in self._stores.values()])
+        self._services: dict[str, list[dict[str, str]]] | None = None
+        """By namespace: the selectors of services; None after one changed."""
+        for store in self._stores.values():
+            store.listen(self._changed)
 
     def apply_to(self, pod: PodInfo) -> bool:
         """Return whether there are default constraints for a pod without constraints of its own."""
-        return any(self._constraints.values()) and self._selector(pod) is not None
+        return bool(self._constraints[HARD] or self._constraints[SOFT]) and self._selector(pod) is not None
 
     def of(self, pod: PodInfo, action: str) -> tuple[Constraint, ...]:
         """Return the default constraints for a pod with one value of `whenUnsatisfiable`."""
@@ -124,21 +124,26 @@ class DefaultConstraints:
         return tuple(replace(each, selector=selector) for each in constraints) if selector is not None else ()
 
     def _selector(self, pod: PodInfo) -> LabelSelector | None:
-        version = self.version
-        if self._version != version:
-            self._version = version
-            self._selectors.clear()
-            self._services = self._services_by_namespace()
-        elif len(self._selectors) >= _MAX_SELECTORS:
-            self._selectors.clear()
         key = (labels_key(pod), _controller(pod))
-        if key not in self._selectors:
-            self._selectors[key] = self._find(pod)
-        return self._selectors[key]
+        selector: LabelSelector | None = self._selectors.get(key, _UNKNOWN)
+        if selector is _UNKNOWN:
+            if len(self._selectors) >= _MAX_SELECTORS:
+                self._selectors.clear()
+            selector = self._selectors[key] = self._find(pod)
+        return selector
+
+    def _changed(self, before: Any, now: Any) -> None:
+        """Most updates of controllers change only their status."""
+        if _selector_of(before) != _selector_of(now):
+            self.version += 1
+            self._selectors.clear()
+            self._services = None
 
     def _find(self, pod: PodInfo) -> LabelSelector | None:
         """Combine the selectors of all services that match the pod, and of its controller. Mirrors DefaultSelector."""
         merged: dict[str, str] = {}
+        if self._services is None:
+            self._services = self._services_by_namespace()
         for selector in self._services.get(pod.namespace, ()):
             if all(pod.labels.get(key) == value for key, value in selector.items()):
                 merged |= selector
@@ -160,6 +165,11 @@ class DefaultConstraints:
             if service.spec is not None and service.spec.selector is not None:
                 services.setdefault(service.metadata.namespace or "default", []).append(service.spec.selector)
         return services
+
+
+def _selector_of(obj: Any) -> Any:
+    """Return the selector of a service or a controller; None if there is no such object."""
+    return obj.spec.selector if obj is not None and obj.spec is not None else None
 
 
 def _requirements(selector: Any) -> tuple[Requirement, ...]:

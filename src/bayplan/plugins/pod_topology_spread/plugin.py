@@ -74,7 +74,7 @@ class HardSpread:
         skew = self.matching + (self.self_match - self._minimum())
         verdicts = (skew > self.constraint.max_skew).astype(np.int32)
         verdicts[0] = 2
-        by_node: Int32 = verdicts[self.eligible.domains.at(nodes)]
+        by_node: Int32 = verdicts.take(self.eligible.domains.at(nodes))
         return by_node
 
     def verdicts_if(self, nodes: Nodes) -> Int32:
@@ -166,7 +166,7 @@ class PodTopologySpread(Plugin):
         for spread in spreads:
             verdicts = spread.verdicts_if(nodes) if nodes.changes else spread.verdicts(nodes)
             index = verdicts if spread is spreads[0] else np.where(index == 0, verdicts, index)
-        return Rejections(index, (UNEVEN, NO_LABEL)) if index.any() else None
+        return Rejections(index, (UNEVEN, NO_LABEL)) if np.count_nonzero(index) else None
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         """Count the matching pods by domain, and compute the weights from the nodes to be scored."""
@@ -218,7 +218,7 @@ class PodTopologySpread(Plugin):
         """The inputs of default constraints. The results of a pod with constraints depend on all nodes."""
         if pod.spec.topologySpreadConstraints:
             return None
-        owners = tuple((owner.apiVersion, owner.kind, owner.name) for owner in pod.metadata.ownerReferences or ())
+        owners = tuple([(owner.apiVersion, owner.kind, owner.name) for owner in pod.metadata.ownerReferences or ()])
         return labels_key(pod), owners
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:

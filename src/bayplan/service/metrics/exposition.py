@@ -5,7 +5,7 @@ Mirrors pkg/scheduler/metrics/metrics.go. docs/metrics.md lists the names that a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import Any
 
@@ -15,7 +15,7 @@ from prometheus_client.utils import floatToGoString
 
 from bayplan.framework.profile import Point, Profile
 from bayplan.queue import Place
-from bayplan.service.metrics.instruments import Histogram, Histograms
+from bayplan.service.metrics.instruments import Histogram
 from bayplan.service.metrics.measuring import Metrics
 from bayplan.service.metrics.plugin_times import Evaluated
 from bayplan.service.metrics.process import BuildCollector, LimitsAndTraffic
@@ -52,9 +52,8 @@ class SchedulerCollector:
         yield from self._plugins()
         yield from self._requests()
         yield _counter(
-            "bayplan_background_failures",
-            "Failures of work in the background, such as a write with an unusable reply, by the work and the error.",
-            ("work", "error"),
+            "bayplan_background_failures{work,error}",
+            "Failures of plugins and of background work, such as a write with an unusable reply, by work and error.",
             self._metrics.failures.counts,
         )
         if snapshot is not None:
@@ -65,105 +64,83 @@ class SchedulerCollector:
         metrics = self._metrics
         attempts = dict(metrics.attempts)
         yield _counter(
-            "scheduler_schedule_attempts",
+            "scheduler_schedule_attempts{result,profile}",
             "Attempts to schedule pods, by result: 'unschedulable' if no node was feasible, 'error' if it failed.",
-            ("result", "profile"),
             {labels: histogram.count for labels, histogram in attempts.items()},
         )
         yield _histogram(
-            "scheduler_scheduling_attempt_duration_seconds",
+            "scheduler_scheduling_attempt_duration_seconds{result,profile}",
             "Duration of an attempt, including the binding.",
-            ("result", "profile"),
             attempts,
         )
         yield _histogram(
             "scheduler_scheduling_algorithm_duration_seconds",
             "Duration of the decision in an attempt.",
-            (),
-            {(): metrics.decisions},
+            metrics.decisions,
         )
         yield _histogram(
-            "scheduler_pod_scheduling_attempts",
-            "Number of attempts it took to bind a pod.",
-            (),
-            {(): metrics.attempts_of_pods},
+            "scheduler_pod_scheduling_attempts", "Number of attempts it took to bind a pod.", metrics.attempts_of_pods
         )
         yield _histogram(
-            "scheduler_pod_scheduling_sli_duration_seconds",
+            "scheduler_pod_scheduling_sli_duration_seconds{attempts}",
             "Time from when a pod first became active to its binding, over all attempts.",
-            ("attempts",),
             metrics.pod_durations,
         )
         yield _counter(
             "scheduler_pod_scheduled_after_flush",
             "Pods that were bound after they were retried because of a long wait, not because of an event.",
-            (),
-            {(): metrics.scheduled_after_flush},
+            metrics.scheduled_after_flush,
         )
-        yield _counter(
-            "scheduler_preemption_attempts", "Attempts to preempt pods.", (), {(): metrics.preemption_attempts}
-        )
+        yield _counter("scheduler_preemption_attempts", "Attempts to preempt pods.", metrics.preemption_attempts)
+        yield _histogram("scheduler_preemption_victims", "Number of victims of a preemption.", metrics.victims)
         yield _histogram(
-            "scheduler_preemption_victims", "Number of victims of a preemption.", (), {(): metrics.victims}
-        )
-        yield _histogram(
-            "scheduler_preemption_goroutines_duration_seconds",
+            "scheduler_preemption_goroutines_duration_seconds{result}",
             "Time to evict the victims of a preemption.",
-            ("result",),
             metrics.evictions,
         )
         yield _counter(
-            "scheduler_preemption_goroutines_execution",
+            "scheduler_preemption_goroutines_execution{result}",
             "Executed preemptions, by result.",
-            ("result",),
             {labels: histogram.count for labels, histogram in dict(metrics.evictions).items()},
         )
 
     def _plugins(self) -> Iterator[Metric]:
         metrics = self._metrics
         yield _histogram(
-            "scheduler_framework_extension_point_duration_seconds",
+            "scheduler_framework_extension_point_duration_seconds{extension_point,status,profile}",
             "Duration of all plugins of an extension point. Sampled.",
-            ("extension_point", "status", "profile"),
             metrics.points,
         )
         yield _histogram(
-            "scheduler_plugin_execution_duration_seconds",
+            "scheduler_plugin_execution_duration_seconds{plugin,extension_point,status}",
             "Duration of a call of a plugin at an extension point. Sampled.",
-            ("plugin", "extension_point", "status"),
             metrics.plugins,
         )
         yield _histogram(
-            "scheduler_queueing_hint_execution_duration_seconds",
+            "scheduler_queueing_hint_execution_duration_seconds{plugin,event,hint}",
             "Duration of a queueing hint. Sampled.",
-            ("plugin", "event", "hint"),
             metrics.hints,
         )
         yield _histogram(
-            "scheduler_permit_wait_duration_seconds",
-            "Time that pods wait in Permit.",
-            ("result",),
-            metrics.permit_waits,
+            "scheduler_permit_wait_duration_seconds{result}", "Time that pods wait in Permit.", metrics.permit_waits
         )
         yield _histogram(
-            "scheduler_event_handling_duration_seconds",
+            "scheduler_event_handling_duration_seconds{event}",
             "Duration of handling an event of the API server.",
-            ("event",),
             metrics.events,
         )
 
         for counter in metrics.plugin_measurements.counts():
             name = counter.name.removesuffix("_total")
-            yield _counter(name, counter.help, counter.labels, counter.samples)
+            yield _counter(f"{name}{{{','.join(counter.labels)}}}", counter.help, counter.samples)
         for histogram in metrics.plugin_measurements.seconds():
-            yield _histogram(histogram.name, histogram.help, histogram.labels, histogram.samples)
+            yield _histogram(f"{histogram.name}{{{','.join(histogram.labels)}}}", histogram.help, histogram.samples)
 
     def _requests(self) -> Iterator[Metric]:
         metrics = self._metrics
         yield _counter(
-            "rest_client_requests",
+            "rest_client_requests{code,method,host}",
             "Requests to the API server, by status code, method and host.",
-            ("code", "method", "host"),
             metrics.requests,
         )
         for name, text, histograms in (
@@ -176,21 +153,19 @@ class SchedulerCollector:
                 metrics.rate_limited,
             ),
         ):
-            yield _histogram(f"rest_client_{name}", text, ("verb", "host"), histograms)
+            yield _histogram(f"rest_client_{name}{{verb,host}}", text, histograms)
         yield _gauge(
-            "leader_election_master_status",
+            "leader_election_master_status{name}",
             "1 if this process holds the lease, 0 otherwise.",
-            ("name",),
             {(name,): float(leads()) for name, leads in dict(metrics.leading).items()},
         )
 
     def _queue(self, snapshot: Snapshot) -> Iterator[Metric]:
         pending = snapshot.pending
         yield _gauge(
-            "scheduler_pending_pods",
+            "scheduler_pending_pods{queue}",
             "Pending pods: 'active' pods are ready, 'backoff' pods wait for their backoff to end, 'unschedulable' pods "
             "wait for an event that may make them schedulable, 'gated' pods wait until PreEnqueue admits them.",
-            ("queue",),
             {
                 ("active",): pending.active,
                 ("backoff",): pending.backoff,
@@ -199,9 +174,8 @@ class SchedulerCollector:
             },
         )
         yield _counter(
-            "scheduler_queue_incoming_pods",
+            "scheduler_queue_incoming_pods{queue,event}",
             "Pods added to a part of the queue, by the event that moved them.",
-            ("queue", "event"),
             # Upstream counts gated pods as unschedulable.
             _summed(
                 ((("unschedulable" if place is Place.GATED else place.value), event), number)
@@ -209,16 +183,14 @@ class SchedulerCollector:
             ),
         )
         yield _gauge(
-            "scheduler_unschedulable_pods",
+            "scheduler_unschedulable_pods{plugin,profile}",
             "Pods that a plugin rejected. A pod counts once for each of these plugins, so the sum over plugins is "
             "meaningless.",
-            ("plugin", "profile"),
             snapshot.unschedulable_by_plugin(),
         )
         yield _gauge(
-            "scheduler_inflight_events",
+            "scheduler_inflight_events{event}",
             "Events recorded for pods in flight; PodPopped is the number of these pods.",
-            ("event",),
             {
                 **{(label,): number for label, number in snapshot.in_flight_events.items()},
                 ("PodPopped",): pending.in_flight,
@@ -227,9 +199,8 @@ class SchedulerCollector:
 
     def _state(self, snapshot: Snapshot) -> Iterator[Metric]:
         yield _gauge(
-            "scheduler_cache_size",
+            "scheduler_cache_size{type}",
             "Number of nodes, of pods on nodes, and of the assumed ones among them.",
-            ("type",),
             {
                 ("nodes",): snapshot.nodes,
                 ("pods",): snapshot.pods,
@@ -237,21 +208,16 @@ class SchedulerCollector:
             },
         )
         yield _gauge(
-            "scheduler_goroutines",
-            "Running tasks, by operation.",
-            ("operation",),
-            {("binding",): snapshot.binding},
+            "scheduler_goroutines{operation}", "Running tasks, by operation.", {("binding",): snapshot.binding}
         )
         yield _counter(
-            "scheduler_plugin_evaluation",
+            "scheduler_plugin_evaluation{plugin,extension_point,profile}",
             "Attempts in which a plugin was consulted, by extension point.",
-            ("plugin", "extension_point", "profile"),
             _summed(_evaluations(dict(self._metrics.evaluated), snapshot.profiles)),
         )
         yield _counter(
-            "scheduler_batch_attempts",
+            "scheduler_batch_attempts{profile,result}",
             "Decisions that reused results of earlier pods (hint_used), and those that didn't (no_hint).",
-            ("profile", "result"),
             {
                 (name, result): number
                 for name, (used, unused) in snapshot.templates.items()
@@ -261,8 +227,7 @@ class SchedulerCollector:
         yield _counter(
             "bayplan_events_dropped",
             "Events that were dropped because the API server was too slow.",
-            (),
-            {(): snapshot.dropped_events},
+            snapshot.dropped_events,
         )
 
 
@@ -277,13 +242,11 @@ class WatchdogCollector:
         yield _gauge(
             "bayplan_event_loop_blocked_seconds",
             "How long the event loop has been blocked; 0 if it isn't.",
-            (),
-            {(): self._watchdog.blocked_seconds},
+            self._watchdog.blocked_seconds,
         )
         yield _counter(
-            "bayplan_event_loop_blocks",
+            "bayplan_event_loop_blocks{culprit}",
             "Blocks of the event loop beyond the limit, by plugin and extension point.",
-            ("culprit",),
             {(culprit,): number for culprit, number in dict(self._watchdog.blocks).items()},
         )
 
@@ -310,26 +273,35 @@ def _summed(numbers: Iterable[tuple[tuple[str, ...], int]]) -> dict[tuple[str, .
     return sums
 
 
-def _counter(name: str, text: str, labels: Sequence[str], samples: Mapping[Any, float]) -> Metric:
-    family = CounterMetricFamily(name, text, labels=labels)
-    for values, value in dict(samples).items():
-        family.add_metric(values, value)
-    return family
+def _counter(name: str, text: str, samples: Mapping[Any, float] | float) -> Metric:
+    return _filled(CounterMetricFamily, name, text, samples)
 
 
-def _gauge(name: str, text: str, labels: Sequence[str], samples: Mapping[Any, float]) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=labels)
-    for values, value in dict(samples).items():
-        family.add_metric(values, value)
-    return family
+def _gauge(name: str, text: str, samples: Mapping[Any, float] | float) -> Metric:
+    return _filled(GaugeMetricFamily, name, text, samples)
 
 
-def _histogram(
-    name: str, text: str, labels: Sequence[str], samples: Mapping[tuple[str, ...], Histogram] | Histograms
+def _filled(
+    make: type[CounterMetricFamily | GaugeMetricFamily], name: str, text: str, samples: Mapping[Any, float] | float
 ) -> Metric:
+    """A family. `name` may end with its labels, as in `requests{code,method}`; without, `samples` is one number."""
+    name, labels = _split(name)
+    family = make(name, text, labels=labels)
+    for values, value in dict(samples if isinstance(samples, Mapping) else {(): samples}).items():
+        family.add_metric(values, value)
+    return family
+
+
+def _histogram(name: str, text: str, samples: Mapping[tuple[str, ...], Histogram] | Histogram) -> Metric:
+    name, labels = _split(name)
     family = HistogramMetricFamily(name, text, labels=labels)
-    for values, histogram in dict(samples).items():
+    for values, histogram in dict(samples if isinstance(samples, Mapping) else {(): samples}).items():
         bounds = (*map(floatToGoString, histogram.bounds), "+Inf")
         total = histogram.sum
         family.add_metric(values, list(zip(bounds, accumulate(histogram.counts), strict=True)), total)
     return family
+
+
+def _split(name: str) -> tuple[str, list[str]]:
+    name, _, labels = name.rstrip("}").partition("{")
+    return name, labels.split(",") if labels else []

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from itertools import accumulate, repeat
+from operator import mul
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +18,7 @@ Floats = npt.NDArray[np.float64]
 
 def exponential_buckets(start: float, factor: float, count: int) -> tuple[float, ...]:
     """`count` upper bounds: `start`, and then each `factor` times the one before. Mirrors Prometheus' function."""
-    bounds = [start]
-    while len(bounds) < count:
-        bounds.append(bounds[-1] * factor)
-    return tuple(bounds)
+    return tuple(accumulate(repeat(factor, count - 1), mul, initial=start))
 
 
 class Histogram:

@@ -39,16 +39,12 @@ class PodResourcesCollector:
                 info.scheduler_name,
                 "" if priority is None else str(priority),
             )
-            for family, amounts in ((requested, _requests(pod)), (limited, _limits(pod))):
+            for family, amounts in ((requested, requests.pod_requests(pod)), (limited, _limits(pod))):
                 for name, nanos in amounts.items():
                     if nanos:
                         family.add_metric((*head, name, _unit(name)), nanos / _NANO)
         yield requested
         yield limited
-
-
-def _requests(pod: Pod) -> requests.Amounts:
-    return requests.pod_requests(pod)
 
 
 def _limits(pod: Pod) -> requests.Amounts:

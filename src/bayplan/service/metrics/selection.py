@@ -57,15 +57,5 @@ def _constrained(family: Metric, allowed: Mapping[str, frozenset[str]]) -> Metri
         )
         sums[sample.name, labels] = sums.get((sample.name, labels), 0.0) + sample.value
     constrained = Metric(family.name, family.documentation, family.type, family.unit)
-    constrained.samples = [Sample(name, dict(labels), value) for (name, labels), value in _grouped(sums)]
+    constrained.samples = [Sample(name, dict(labels), value) for (name, labels), value in sums.items()]
     return constrained
-
-
-def _grouped(
-    sums: Mapping[tuple[str, tuple[tuple[str, str], ...]], float],
-) -> list[tuple[tuple[str, tuple[tuple[str, str], ...]], float]]:
-    """The samples with those of the same labels next to each other, as the format requires for histograms."""
-    order: dict[tuple[tuple[str, str], ...], int] = {}
-    for _, labels in sums:
-        order.setdefault(tuple(pair for pair in labels if pair[0] != "le"), len(order))
-    return sorted(sums.items(), key=lambda item: order[tuple(pair for pair in item[0][1] if pair[0] != "le")])

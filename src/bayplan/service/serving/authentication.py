@@ -8,15 +8,16 @@ from __future__ import annotations
 import hashlib
 import logging
 import ssl
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
 
 from aiohttp import web
 
-from bayplan.service.serving import authorities
-from bayplan.service.serving.authorities import Authorities, ClientCertificate, ClientCertificates
+from bayplan.service.serving.authorities import ClientCertificate, ClientCertificates
+from bayplan.service.serving.certificates import Certificates
 from bayplan.service.serving.options import ProxyHeaders
 from bayplan.service.serving.reviews import ReviewFailedError, Reviews, User
 
@@ -34,24 +35,11 @@ class InvalidCredentialsError(Exception):
 
 
 class Authentication:
-    """Authenticates requests.
+    """Authenticates requests. `trusted`: the authorities and headers that are trusted at the moment."""
 
-    `clients` and `proxies` return the authorities currently trusted for client certificates and front proxies,
-    `headers` the headers of front proxies.
-    """
-
-    def __init__(
-        self,
-        reviews: Reviews,
-        *,
-        clients: Callable[[], Authorities],
-        proxies: Callable[[], Authorities],
-        headers: Callable[[], ProxyHeaders],
-    ) -> None:
+    def __init__(self, reviews: Reviews, trusted: Certificates) -> None:
         self._reviews = reviews
-        self._clients = clients
-        self._proxies = proxies
-        self._headers = headers
+        self._trusted = trusted
         self._certificates = ClientCertificates()
 
     async def user_of(self, request: web.BaseRequest) -> User:
@@ -75,10 +63,10 @@ class Authentication:
     def _proxied_user(
         self, request: web.BaseRequest, certificate: ClientCertificate, problems: list[str]
     ) -> User | None:
-        trusted, headers = self._proxies(), self._headers()
+        trusted, headers = self._trusted.proxies, self._trusted.headers
         if not trusted:
             return None
-        if not certificate.is_signed_by(trusted, authorities.now()):
+        if not certificate.is_signed_by(trusted, time.time()):
             problems.append(f"the certificate of {certificate.common_name!r} is not a front proxy's")
         elif headers.allowed_names and certificate.common_name not in headers.allowed_names:
             problems.append(f"{certificate.common_name!r} is not an allowed name of a front proxy")
@@ -87,10 +75,10 @@ class Authentication:
         return None
 
     def _certified_user(self, certificate: ClientCertificate, problems: list[str]) -> User | None:
-        trusted = self._clients()
+        trusted = self._trusted.clients
         if not trusted:
             return None
-        if not certificate.is_signed_by(trusted, authorities.now()):
+        if not certificate.is_signed_by(trusted, time.time()):
             problems.append(f"the certificate of {certificate.common_name!r} has expired or has no trusted authority")
             return None
         try:

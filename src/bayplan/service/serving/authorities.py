@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ssl
-import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -45,7 +44,7 @@ class ClientCertificate:
     chain: frozenset[bytes]
 
     def is_signed_by(self, authorities: Authorities, now: float) -> bool:
-        """Whether one of the authorities is in the chain, and the certificate has not expired."""
+        """Whether one of the authorities is in the chain, and the certificate has not expired at `now`."""
         return now <= self.expires_at and not authorities.members.isdisjoint(self.chain)
 
     def subject_values(self, kind: str) -> list[str]:
@@ -94,8 +93,3 @@ def _verified_chain(connection: ssl.SSLObject) -> list[bytes]:
         return found
     inner: Any = connection._sslobj  # type: ignore[attr-defined]  # noqa: SLF001 - the only way before Python 3.13
     return [ssl.PEM_cert_to_DER_cert(each.public_bytes()) for each in inner.get_verified_chain() or ()]
-
-
-def now() -> float:
-    """The current time for checking expiry, in seconds since 1970."""
-    return time.time()

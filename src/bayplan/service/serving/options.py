@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from bayplan.http_server import Limits
 
 
 class ServingError(Exception):
@@ -71,3 +73,5 @@ class ServingOptions:
     """How long the scheduler's event loop may be blocked before /livez fails."""
     scrape_timeout: float = 1.0
     """How long a scrape waits for the scheduler before it returns the last known state."""
+    limits: Limits = field(default_factory=Limits)
+    """What clients can use. kube-scheduler has no flags for it."""

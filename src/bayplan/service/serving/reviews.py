@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from bayplan.client import ApiError, Client, ConfigError, TransportError
+from bayplan.service.serving.options import ServingOptions
 
 T = TypeVar("T")
 
@@ -43,21 +44,13 @@ class User:
 
 
 class Reviews:
-    """Reviews by the API server, cached for the given seconds. Without a client there are no reviews."""
+    """Reviews by the API server, cached as long as the options say. Without a client there are no reviews."""
 
     def __init__(
-        self,
-        client: Client | None,
-        *,
-        token_ttl: float,
-        allowed_ttl: float,
-        denied_ttl: float,
-        now: Callable[[], float] = time.monotonic,
+        self, client: Client | None, options: ServingOptions, now: Callable[[], float] = time.monotonic
     ) -> None:
         self._client = client
-        self._token_ttl = token_ttl
-        self._allowed_ttl = allowed_ttl
-        self._denied_ttl = denied_ttl
+        self._options = options
         self._users: ReviewCache[User | None] = ReviewCache(now)
         self._decisions: ReviewCache[tuple[bool, str]] = ReviewCache(now)
 
@@ -73,10 +66,11 @@ class Reviews:
         async def review() -> tuple[User | None, float]:
             status = await self._post(_TOKEN_REVIEWS, "authentication.k8s.io/v1", "TokenReview", {"token": token})
             user = status.get("user") or {}
+            seconds = self._options.token_cache_ttl
             if not status.get("authenticated") or not user.get("username"):
-                return None, self._token_ttl
+                return None, seconds
             groups = tuple(user.get("groups") or ())
-            return User(user["username"], groups, user.get("uid", ""), user.get("extra") or {}), self._token_ttl
+            return User(user["username"], groups, user.get("uid", ""), user.get("extra") or {}), seconds
 
         return await self._users.get(key, review)
 
@@ -95,7 +89,9 @@ class Reviews:
         async def review() -> tuple[tuple[bool, str], float]:
             status = await self._post(_ACCESS_REVIEWS, "authorization.k8s.io/v1", "SubjectAccessReview", spec)
             allowed = bool(status.get("allowed"))
-            return (allowed, str(status.get("reason") or "")), self._allowed_ttl if allowed else self._denied_ttl
+            options = self._options
+            seconds = options.authorized_cache_ttl if allowed else options.unauthorized_cache_ttl
+            return (allowed, str(status.get("reason") or "")), seconds
 
         return await self._decisions.get(msgspec.json.encode(spec), review)
 

@@ -15,6 +15,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from aiohttp import web
 
 from bayplan.client import Client, ConfigError
+from bayplan.http_server import HttpServer, Refusals
 from bayplan.service.serving.authentication import Authentication, InvalidCredentialsError
 from bayplan.service.serving.certificates import Certificates
 from bayplan.service.serving.cluster_authentication import ClientTrust, ClusterAuthentication
@@ -104,20 +105,18 @@ class EndpointServer:
             ]
             if authenticating is not None and self._needs_lookup:
                 await stack.enter_async_context(self._follow_cluster(authenticating))
-            certificates = self._certificates
-            authentication = Authentication(
-                self._reviews(authenticating),
-                clients=lambda: certificates.clients,
-                proxies=lambda: certificates.proxies,
-                headers=lambda: certificates.headers,
+            authentication = Authentication(Reviews(authenticating, self._options), self._certificates)
+            authorization = Reviews(authorizing, self._options)
+            limits = self._options.limits
+            refusals = Refusals(log, limits.log_every)
+            handler = _Handler(self._open_paths, self._pages, self._health, authentication, authorization, refusals)
+            server = HttpServer(
+                handler.handle, log=log, limits=limits, tls=self._certificates.context, refusals=refusals
             )
-            handler = _Handler(self._open_paths, self._pages, self._health, authentication, self._reviews(authorizing))
-            server = web.Server(handler.handle, access_log=None)
-            runner = web.ServerRunner(server, shutdown_timeout=_GRACE_SECONDS)
-            await runner.setup()
-            stack.push_async_callback(_close, runner, server)
-            await web.SockSite(runner, self._listen(), ssl_context=self._certificates.context).start()
-            self.port = runner.addresses[0][1]
+            listener = self._listen()
+            self.port = listener.getsockname()[1]
+            server.start([listener])
+            stack.push_async_callback(server.stop, _GRACE_SECONDS)
             self._started.set()
             while not self._stop.is_set():
                 self._certificates.refresh()
@@ -126,15 +125,6 @@ class EndpointServer:
                         await self._stop.wait()
                 except TimeoutError:
                     continue
-
-    def _reviews(self, client: Client | None) -> Reviews:
-        options = self._options
-        return Reviews(
-            client,
-            token_ttl=options.token_cache_ttl,
-            allowed_ttl=options.authorized_cache_ttl,
-            denied_ttl=options.unauthorized_cache_ttl,
-        )
 
     @property
     def _needs_lookup(self) -> bool:
@@ -182,16 +172,6 @@ class EndpointServer:
         return listener
 
 
-async def _close(runner: web.ServerRunner, server: web.Server) -> None:
-    """Finish requests in progress, then close all connections: clients keep idle ones open for the next scrape."""
-    transports = [connection.transport for connection in server.connections]
-    await runner.cleanup()
-    for transport in transports:
-        if transport is not None:
-            transport.abort()
-    await asyncio.sleep(0)  # let the transports close before the loop does
-
-
 class _Handler:
     """Authorizes requests and dispatches them to pages and health checks."""
 
@@ -202,6 +182,7 @@ class _Handler:
         health: HealthChecks,
         authentication: Authentication,
         authorization: Reviews,
+        refusals: Refusals,
     ) -> None:
         self._open_paths = frozenset(path for path in open_paths if not path.endswith("*"))
         self._open_prefixes = tuple(path[:-1] for path in open_paths if path.endswith("*"))
@@ -209,16 +190,17 @@ class _Handler:
         self._health = health
         self._authentication = authentication
         self._authorization = authorization
+        self._refusals = refusals
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Handle one request."""
         try:
             return await self._denial(request) or await self._dispatch(request)
         except InvalidCredentialsError as error:
-            log.warning("%s %s has invalid credentials: %s", request.method, request.path, error)
+            self._refusals.record("refused invalid credentials", f"{request.method} {request.path}: {error}")
             return failure(401, "Unauthorized", "Unauthorized")
         except ReviewFailedError as error:
-            log.warning("%s %s could not be authorized: %s", request.method, request.path, error)
+            self._refusals.record("could not authorize a request", f"{request.method} {request.path}: {error}")
             return internal_error(request.path_qs, str(error))
         except Exception:
             log.exception("%s %s failed", request.method, request.path)

@@ -13,20 +13,18 @@ from typing import Any
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import interface
-from bayplan.framework.interface import CycleState
-from bayplan.framework.profile import Point, Profile
-from bayplan.framework.runner import (
+from bayplan.framework.binding_runner import (
     run_bind,
-    run_filter,
     run_permit,
     run_post_bind,
-    run_post_filter,
     run_pre_bind,
     run_pre_bind_pre_flight,
-    run_pre_filter,
     run_reserve,
     run_unreserve,
 )
+from bayplan.framework.interface import CycleState
+from bayplan.framework.profile import Point, Profile
+from bayplan.framework.runner import run_filter, run_post_filter, run_pre_filter
 from bayplan.framework.status import Code, PluginError
 from bayplan.framework.verdicts import Diagnosis
 from bayplan.framework.what_if import ProfileWhatIf
@@ -81,7 +79,7 @@ def post_filter(subject: Subject, example: Example) -> None:
     if run_pre_filter(profile, cycle, world.pod, nodes).refusal is not None:
         return
     verdicts = run_filter(profile, cycle, world.pod, nodes)
-    if verdicts.standing.any():
+    if verdicts.feasible_mask.any():
         return
     diagnosis = Diagnosis(world.state.table.live_count, verdicts)
     what_if = ProfileWhatIf(profile, world.state.nominations, random.Random(0))

@@ -1,4 +1,4 @@
-"""Objects in YAML, in which numbers may be computed. Mirrors getSpecFromTextTemplateFile and getTemplateFuncs."""
+"""Objects in YAML with computed numbers. Mirrors getSpecFromTextTemplateFile and getTemplateFuncs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from bayplan.config.documents import parse_yaml
 
 
 class BenchmarkError(ValueError):
-    """A benchmark that cannot be found or read: the message says which, where, and what there is."""
+    """A benchmark that can't be found, read or run to its end. The message says which one, where, and why."""
 
 
 class Unsupported(Exception):
-    """A workload asks for something that cannot be done here; the message names it."""
+    """A workload needs something that doesn't exist here; the message names it."""
 
 
 _ARITHMETIC: dict[str, Callable[..., float]] = {
@@ -36,7 +36,7 @@ _ACTION = re.compile(r"\{\{-?\s*(.*?)\s*-?\}\}")
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """An object in YAML, in which `{{.Index}}`, `{{.Count}}` and functions of them may stand."""
+    """An object in YAML, which may contain `{{.Index}}`, `{{.Count}}` and functions of them."""
 
     path: Path
     text: str
@@ -55,7 +55,7 @@ class Template:
         return "{{" in self.text
 
     def document(self, index: int, count: int) -> dict[str, Any]:
-        """The object for an index. Raises BenchmarkError, and Unsupported for a function that is not known."""
+        """The object for an index. Raises BenchmarkError, and Unsupported for an unknown function."""
         variables = {".Index": float(index), ".Count": float(count)}
 
         def value(action: re.Match[str]) -> str:

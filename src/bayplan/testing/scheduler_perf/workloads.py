@@ -5,15 +5,15 @@ Mirrors test/integration/scheduler_perf/{scheduler_perf,operations}.go.
 
 from __future__ import annotations
 
-import fnmatch
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import yaml
 
+from bayplan.api import durations
 from bayplan.testing.scheduler_perf.templates import BenchmarkError, Template, Unsupported
 
 CONFIG_NAME = "performance-config.yaml"
@@ -22,6 +22,8 @@ CONFIG_NAME = "performance-config.yaml"
 class _Workload(msgspec.Struct):
     name: str
     params: dict[str, Any] = {}
+    labels: list[str] = []
+    featureGates: dict[str, bool] = {}
 
 
 class _TestCase(msgspec.Struct):
@@ -30,6 +32,8 @@ class _TestCase(msgspec.Struct):
     workloads: list[_Workload]
     defaultPodTemplatePath: str = ""
     schedulerConfigPath: str = ""
+    labels: list[str] = []
+    featureGates: dict[str, bool] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,52 +45,66 @@ class Operation:
     folder: Path
 
     def count(self) -> int:
-        """How many objects it makes."""
+        """The number of objects to create."""
         return self.number("count")
 
     def number(self, field: str) -> int:
-        """A field that is a number; 0 where it is not set. Raises BenchmarkError."""
+        """A field that is a number; 0 if it isn't set. Raises BenchmarkError."""
         number = self.fields.get(field) or 0
         if not isinstance(number, int) or number < 0:
             raise BenchmarkError(f"{self.folder}: {self.code}: {field} is {number!r}, expected a number")
         return number
 
+    def duration(self, field: str) -> float:
+        """A field that is a duration, in seconds. Raises BenchmarkError."""
+        try:
+            return durations.parse(str(self.fields.get(field)))
+        except ValueError as error:
+            raise BenchmarkError(f"{self.folder}: {self.code}: {field}: {error}") from None
+
     def template(self, field: str) -> Template | None:
-        """The object template that a field names, if it is set."""
+        """The object template that a field names; None if it isn't set."""
         path = self.fields.get(field)
         return Template.read(self.folder / path) if path else None
 
     def require_only(self, *known: str) -> None:
-        """Raises Unsupported for any other field, which would change what the operation means."""
+        """Raises Unsupported for any other field, which would change the meaning of the operation."""
         for name, value in self.fields.items():
-            if name not in {"opcode", "count", *known} and value not in (None, False, "", [], {}):
+            if name not in {"opcode", *known} and value not in (None, False, "", [], {}):
                 raise Unsupported(f"{self.code} with {name}")
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A test case with its parameters, called `TestCase/Workload`."""
+    """A test case with the parameters of one of its workloads, called `TestCase/Workload`.
+
+    `labels` and `feature_gates` are those of the test case and the workload.
+    """
 
     name: str
     operations: tuple[Operation, ...]
     default_pod_template: Template | None
     scheduler_config: Path | None
+    labels: frozenset[str] = frozenset()
+    feature_gates: Mapping[str, bool] = field(default_factory=dict)
 
 
-def find_config(place: str, folder: Path | None) -> Path:
-    """The configuration that `place` names: a file, a folder, or a topic in the benchmark's folder."""
-    candidates = [Path(place), Path(place) / CONFIG_NAME]
-    if folder is not None:
-        candidates += [folder / place, folder / place / CONFIG_NAME]
+def find_configs(place: str, folder: Path | None) -> list[Path]:
+    """The configurations that `place` names: a file, a topic in the benchmark's folder, or a folder of topics."""
+    candidates = [Path(place)] if folder is None else [Path(place), folder / place]
     for candidate in candidates:
         if candidate.is_file():
-            return candidate
+            return [candidate]
+        if (candidate / CONFIG_NAME).is_file():
+            return [candidate / CONFIG_NAME]
+        if found := sorted(candidate.rglob(CONFIG_NAME)):
+            return found
     if folder is None:
         raise BenchmarkError(
             f"{place}: no such file, and BAYPLAN_SCHEDULER_PERF does not say where topics are: set it (or --place) to "
             "a folder with Kubernetes' test/integration/scheduler_perf"
         )
-    topics = ", ".join(sorted(path.parent.name for path in folder.glob(f"*/{CONFIG_NAME}"))) or "none"
+    topics = ", ".join(sorted(str(path.parent.relative_to(folder)) for path in folder.rglob(CONFIG_NAME))) or "none"
     raise BenchmarkError(f"{place}: neither a file nor a topic in {folder}; topics there: {topics}")
 
 
@@ -99,31 +117,23 @@ def read_workloads(path: Path) -> list[Workload]:
     return [_workload(case, workload, path.parent) for case in cases for workload in case.workloads]
 
 
-def select(workloads: Sequence[Workload], patterns: Sequence[str]) -> Iterator[Workload]:
-    """Those called `TestCase/Workload`, or all of a `TestCase`; `*` stands for anything. Raises BenchmarkError."""
-    for pattern in patterns:
-        found = [each for each in workloads if fnmatch.fnmatchcase(each.name, _whole(pattern))]
-        if not found:
-            raise BenchmarkError(f"no workload {pattern}; there are {', '.join(each.name for each in workloads)}")
-        yield from found
-
-
-def _whole(pattern: str) -> str:
-    return pattern if "/" in pattern else f"{pattern}/*"
-
-
 def _workload(case: _TestCase, workload: _Workload, folder: Path) -> Workload:
     operations = tuple(
         Operation(str(fields.get("opcode")), _filled(fields, workload.params), folder)
         for fields in case.workloadTemplate
     )
-    default = Template.read(folder / case.defaultPodTemplatePath) if case.defaultPodTemplatePath else None
-    config = folder / case.schedulerConfigPath if case.schedulerConfigPath else None
-    return Workload(f"{case.name}/{workload.name}", operations, default, config)
+    return Workload(
+        f"{case.name}/{workload.name}",
+        operations,
+        Template.read(folder / case.defaultPodTemplatePath) if case.defaultPodTemplatePath else None,
+        folder / case.schedulerConfigPath if case.schedulerConfigPath else None,
+        frozenset(case.labels + workload.labels),
+        case.featureGates | workload.featureGates,
+    )
 
 
 def _filled(fields: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
-    """`countParam: $initNodes` becomes `count`, and likewise for every field, also of operations within operations."""
+    """Replace `countParam: $initNodes` by `count`, and likewise every such field, in nested operations as well."""
     filled = dict(fields)
     for name, value in fields.items():
         if name.endswith("Param") and isinstance(value, str) and value.startswith("$"):

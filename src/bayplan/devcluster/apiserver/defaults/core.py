@@ -65,6 +65,12 @@ def default_limit_range(limit_range: Object) -> None:
                     del item[field]
 
 
+def prepare_limit_range(limit_range: Object) -> None:
+    """A new LimitRange without a name gets a unique one."""
+    metadata = limit_range["metadata"]
+    metadata.setdefault("name", metadata["uid"])
+
+
 def default_volume(volume: Object) -> None:
     """A file system, which is retained."""
     volume["spec"].setdefault("persistentVolumeReclaimPolicy", "Retain")

@@ -84,7 +84,7 @@ class Request:
             raise invalid(_OPTIONS[verb], "", errors)
 
     def _option_errors(self) -> Iterator[FieldError]:
-        manager, dry_run = self.query.get("fieldManager", ""), self.query.get("dryRun", "")
+        manager, dry_run = self.query.get("fieldManager", ""), self.query.get("dryRun", "All")
         mode = self.query.get("fieldValidation", "")
         if self.media == APPLY_PATCH and not manager:
             yield required("fieldManager", "is required for apply patch")
@@ -96,7 +96,7 @@ class Request:
             if not character.isprintable():
                 detail = f"invalid character U+{ord(character):04X} (at position {position})"
                 yield field_errors.invalid("fieldManager", manager, detail)
-        if dry_run not in {"", "All"}:
+        if dry_run != "All":
             yield not_supported("dryRun", [dry_run], ("All",))
         if mode not in MODES:
             yield not_supported("fieldValidation", mode, MODES)
@@ -126,6 +126,7 @@ class Request:
         patch = read_document(schema, self.body, self.content_type)
         if self.media == APPLY_PATCH and isinstance(patch, dict):
             _check_applied(patch)
+            schema.check_configuration(patch)
         return patch
 
     def patched(self, schema: ObjectSchema, old: Object) -> Object:

@@ -28,8 +28,10 @@ from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import (
     StatusError,
     future_version,
+    internal,
     invalid,
     method_not_allowed,
+    name_undeterminable,
     not_found,
     resource_not_found,
     unreadable_patch,
@@ -153,6 +155,8 @@ class ResourceHandler:
         renderer = self._renderer(request, resource)
         validation = request.validation()
         new = read_object(resource.schema, request.body, request.content_type, validation)
+        if not new["metadata"].get("name"):
+            raise name_undeterminable(info.name)
         if resource.allow_create_on_update and not info.subresource and self._is_missing(request, resource):
             ensure_matches_url(resource, info.namespace, new["metadata"], info.name)
             self._check_creation(request, resource, new)
@@ -188,6 +192,8 @@ class ResourceHandler:
             return HttpResponse(201, renderer.object(entry), warnings=_warnings(validation))
         old = self._storage.load(resource, info.namespace, info.name)
         new = self._accept_patched(request, resource, old, validation)
+        if not new["metadata"].get("name"):
+            raise name_undeterminable(info.name)
         check_escalation(self._backend.access, request.user, resource, info.namespace, new, old)
         check_claim_status(self._backend.access, request.user, info, resource, new, old)
         entry = self._storage.update(resource, old, new, subresource=info.subresource, dry_run=request.dry_run())
@@ -201,6 +207,8 @@ class ResourceHandler:
         except StatusError as error:
             if validation.mode == "Strict" and "strict decoding error" in error.message:
                 raise
+            if request.media == APPLY_PATCH:
+                raise internal(f"failed to convert the applied configuration: {error.message}") from error
             raise invalid(resource.kind, old["metadata"]["name"], [unreadable_patch(error.message)]) from error
 
     def _delete(self, request: Request, resource: Resource) -> HttpResponse:

@@ -28,6 +28,8 @@ from bayplan.devcluster.apiserver.validation import (
     quotas,
     rbac,
     scheduling,
+    services,
+    storage,
     workloads,
 )
 from bayplan.devcluster.apiserver.validation.certificates import validate_request, validate_request_status
@@ -69,7 +71,7 @@ NAMESPACE = Strategy(default=core_defaults.default_namespace, prepare_for_create
 SERVICE = Strategy(
     default=core_defaults.default_service,
     prepare_for_update=admission.keep_address,
-    validate=core.validate_service,
+    validate=services.validate_service,
 )
 CORE_EVENT = Strategy(validate=events.validate_core_event)
 EVENT = Strategy(validate_create=events.validate_event, validate_update=events.validate_event_update)
@@ -91,7 +93,11 @@ PRIORITY_CLASS = Strategy(
     validate=core.validate_priority_class,
     validate_update=core.validate_priority_class_update,
 )
-LIMIT_RANGE = Strategy(default=core_defaults.default_limit_range, validate=quotas.validate_limit_range)
+LIMIT_RANGE = Strategy(
+    default=core_defaults.default_limit_range,
+    prepare_for_create=core_defaults.prepare_limit_range,
+    validate=quotas.validate_limit_range,
+)
 RESOURCE_QUOTA = Strategy(
     validate=quotas.validate_quota,
     validate_update=quotas.validate_quota_update,
@@ -121,11 +127,15 @@ NETWORK_POLICY = Strategy(
 HORIZONTAL_POD_AUTOSCALER = Strategy(
     default=networking_defaults.default_autoscaler,
     validate=autoscaling.validate_autoscaler,
+    validate_create=autoscaling.validate_target,
+    validate_update=autoscaling.validate_target,
     validate_status_update=autoscaling.validate_autoscaler_status,
 )
 HORIZONTAL_POD_AUTOSCALER_V1 = Strategy(
     default=default_v1,
     validate=validate_v1,
+    validate_create=autoscaling.validate_target,
+    validate_update=autoscaling.validate_target,
     validate_status_update=autoscaling.validate_autoscaler_status,
 )
 CERTIFICATE_SIGNING_REQUEST = Strategy(
@@ -136,7 +146,9 @@ CERTIFICATE_SIGNING_REQUEST = Strategy(
     validate_status_update=validate_request_status,
 )
 POD_DISRUPTION_BUDGET = Strategy(validate=workloads.validate_budget)
-REPLICATION_CONTROLLER = Strategy(default=workload_defaults.default_replication_controller)
+REPLICATION_CONTROLLER = Strategy(
+    default=workload_defaults.default_replication_controller, validate=workloads.validate_replication_controller
+)
 REPLICA_SET = _workload(workload_defaults.default_replica_set)
 DEPLOYMENT = _workload(workload_defaults.default_deployment)
 STATEFUL_SET = Strategy(
@@ -168,6 +180,7 @@ PERSISTENT_VOLUME = Strategy(
     default=core_defaults.default_volume,
     prepare_for_create=core_defaults.prepare_volume,
     validate=core.validate_volume,
+    validate_update=core.validate_volume_update,
 )
 PERSISTENT_VOLUME_CLAIM = Strategy(
     default=core_defaults.default_claim,
@@ -175,8 +188,23 @@ PERSISTENT_VOLUME_CLAIM = Strategy(
     validate=core.validate_claim,
     validate_update=core.validate_claim_update,
 )
-STORAGE_CLASS = Strategy(default=core_defaults.default_storage_class, validate=core.validate_storage_class)
-CSI_DRIVER = Strategy(default=core_defaults.default_csi_driver)
+STORAGE_CLASS = Strategy(
+    default=core_defaults.default_storage_class,
+    validate=storage.validate_storage_class,
+    validate_update=storage.validate_storage_class_update,
+)
+CSI_NODE = Strategy(validate=storage.validate_csi_node, validate_update=storage.validate_csi_node_update)
+CSI_DRIVER = Strategy(
+    default=core_defaults.default_csi_driver,
+    validate=storage.validate_csi_driver,
+    validate_update=storage.validate_csi_driver_update,
+)
+CSI_STORAGE_CAPACITY = Strategy(
+    validate=storage.validate_storage_capacity, validate_update=storage.validate_storage_capacity_update
+)
+VOLUME_ATTACHMENT = Strategy(
+    validate=storage.validate_volume_attachment, validate_update=storage.validate_volume_attachment_update
+)
 DEVICE_CLASS = Strategy(validate=devices.validate_device_class)
 RESOURCE_CLAIM = Strategy(
     default=core_defaults.default_resource_claim,

@@ -11,12 +11,13 @@ from typing import Any, Protocol
 
 from bayplan.api.kinds import ALPHA_KINDS, KINDS, Kind
 from bayplan.devcluster.apiserver.applying import apply_configuration
+from bayplan.devcluster.apiserver.configuration_types import type_problem
 from bayplan.devcluster.apiserver.encoding import decode, encode
 from bayplan.devcluster.apiserver.model_schemas import add_type
 from bayplan.devcluster.apiserver.patch import PATCH_TYPES, apply_strategic_patch
 from bayplan.devcluster.apiserver.protobuf import read_protobuf
 from bayplan.devcluster.apiserver.schema import Object, normalize
-from bayplan.devcluster.apiserver.status import cannot_be_handled
+from bayplan.devcluster.apiserver.status import cannot_be_handled, internal
 
 
 class ObjectSchema(Protocol):
@@ -63,6 +64,10 @@ class ObjectSchema(Protocol):
 
     def merge_strategically(self, obj: Object, patch: Any) -> Object:
         """Applies a strategic merge patch. Raises StatusError."""
+        ...
+
+    def check_configuration(self, configuration: Object) -> None:
+        """Checks the types of the values in a configuration for `apply`. Raises StatusError."""
         ...
 
     def apply(self, obj: Object, configuration: Object) -> Object:
@@ -122,6 +127,18 @@ class TypedSchema:
     def merge_strategically(self, obj: Object, patch: Any) -> Object:
         """Uses the merge keys of the API's type."""
         return apply_strategic_patch(self.kind, obj, patch)
+
+    def check_configuration(self, configuration: Object) -> None:
+        """Uses the API's type. The error is 500, like upstream's."""
+        problem = type_problem(self.kind.model, configuration)
+        if problem:
+            raise internal(f"failed to create typed patch object ({self._described(configuration)}): {problem}")
+
+    def _described(self, configuration: Object) -> str:
+        metadata = configuration.get("metadata")
+        names = [metadata.get(key) if isinstance(metadata, dict) else "" for key in ("namespace", "name")]
+        namespace, name = (one if isinstance(one, str) else "" for one in names)
+        return f"{namespace}/{name}; {self.kind.group}/{self.kind.version}, Kind={self.kind.kind}"
 
     def apply(self, obj: Object, configuration: Object) -> Object:
         """Uses the list types of the API's type."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from bayplan.api.field_errors import quoted
 from bayplan.api.times import rfc3339
 from bayplan.clock import Clock
 from bayplan.devcluster.apiserver.schema import Object
@@ -32,8 +33,8 @@ from bayplan.devcluster.apiserver.storage.store import Collection, Entry, Store,
 from bayplan.devcluster.apiserver.validation.meta import validate_meta, validate_meta_update
 
 NAMESPACES = "namespaces"
-_NO_VERSION = (None, "", "0")
-"""The resource versions in a body that stand for none: any version is accepted, where the kind allows that."""
+_LONGEST_VERSION = 100
+_HIGHEST_VERSION = 2**64 - 1
 
 
 @dataclass(slots=True)
@@ -89,8 +90,6 @@ class RestStorage:
         kind = resource.kind
         metadata = obj["metadata"]
         ensure_matches_url(resource, namespace, metadata)
-        if metadata.get("resourceVersion") not in _NO_VERSION:
-            raise internal("resourceVersion should not be set on objects to be created")
         if kind.namespaced:
             self._check_namespace(resource, namespace, metadata.get("name", ""))
         for system_field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"):
@@ -113,6 +112,9 @@ class RestStorage:
         self._check(resource, name, [*errors, *strategy.validate(obj), *strategy.validate_create(obj)])
         for review in self.reviews:
             review(resource, obj, None, "")
+        if not dry_run and _parsed_version(metadata)[0]:
+            raise internal("resourceVersion should not be set on objects to be created")
+        metadata.pop("resourceVersion", None)
         collection = self.collection(resource)
         existing = collection.objects.get(key_of(namespace, name))
         if existing is not None:
@@ -223,11 +225,12 @@ class RestStorage:
         if metadata.get("uid", was["uid"]) != was["uid"]:
             why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {was['uid']}"
             raise conflict(resource.kind, name, why)
-        based_on = metadata.get("resourceVersion")
-        if based_on in _NO_VERSION:
-            if not resource.allow_unconditional_update:
-                raise version_required(resource.kind, name)
-        elif based_on != was["resourceVersion"]:
+        based_on, problem = _parsed_version(metadata)
+        if problem:
+            raise internal(problem)
+        if not based_on and not resource.allow_unconditional_update:
+            raise version_required(resource.kind, name)
+        if based_on and based_on != int(was["resourceVersion"]):
             raise conflict(resource.kind, name, MODIFIED)
 
     def write(self, resource: Resource, obj: Object, *, dry_run: bool = False) -> Entry:
@@ -260,6 +263,16 @@ class Written(Protocol):
 
     def __call__(self, resource: Resource, entry: Entry, /, *, removed: bool) -> None:
         """Called after a write or a removal."""
+
+
+def _parsed_version(metadata: Object) -> tuple[int, str]:
+    """The resource version in a body, 0 if there is none, and Go's error if it is no number."""
+    text = metadata.get("resourceVersion") or "0"
+    if not (text.isascii() and text.isdigit()):
+        return 0, f"strconv.ParseUint: parsing {quoted(text)}: invalid syntax"
+    if len(text) > _LONGEST_VERSION or int(text) > _HIGHEST_VERSION:
+        return 0, f"strconv.ParseUint: parsing {quoted(text)}: value out of range"
+    return int(text), ""
 
 
 def _set_status(obj: Object, status: Object | None) -> None:

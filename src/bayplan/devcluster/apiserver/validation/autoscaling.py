@@ -52,6 +52,17 @@ def validate_autoscaler(autoscaler: Object) -> Iterator[FieldError]:
         yield from _rules(rules, f"spec.behavior.{direction}")
 
 
+def validate_target(autoscaler: Object, old: Object | None = None) -> Iterator[FieldError]:
+    """Only replication controllers are in the core group. An unchanged reference is accepted."""
+    kind, version = (autoscaler["spec"]["scaleTargetRef"].get(field, "") for field in ("kind", "apiVersion"))
+    if old is not None:
+        was = old["spec"]["scaleTargetRef"]
+        if (was.get("kind", ""), was.get("apiVersion", "")) == (kind, version):
+            return
+    if kind != "ReplicationController" and version.count("/") <= 1 and not version.rpartition("/")[0]:
+        yield invalid("spec.scaleTargetRef.apiVersion", version, "apiVersion must specify API group")
+
+
 def validate_autoscaler_status(autoscaler: Object, _old: Object) -> Iterator[FieldError]:
     """Rules for the status of a HorizontalPodAutoscaler."""
     for field in ("currentReplicas", "desiredReplicas"):

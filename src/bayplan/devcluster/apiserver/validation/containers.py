@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from bayplan.api.field_errors import (
@@ -12,6 +13,7 @@ from bayplan.api.field_errors import (
     not_supported,
     required,
 )
+from bayplan.api.labels import label_key_errors
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.validation.addresses import validate_port_name, validate_port_number
 from bayplan.devcluster.apiserver.validation.meta import name_errors
@@ -22,6 +24,15 @@ RESTART_POLICIES = ("Always", "Never", "OnFailure")
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
 SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
+POD_FIELDS = (
+    "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
+    "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs",
+)  # fmt: skip
+"""The fields of a pod that an environment variable may have."""
+POD_MAPS = ("metadata.annotations", "metadata.labels")
+"""The same for fields of which it may have one entry."""
+_OTHER_POD_FIELDS = (*POD_MAPS, "spec.restartPolicy", "spec.schedulerName", "status.phase")
+_SUBSCRIPTED = re.compile(r"(.*)\['(.*)'\]", re.DOTALL)
 _VARIABLE_RULE = "a valid environment variable name must consist only of printable ASCII characters other than '='"
 _HIGHEST_ID = 2**31 - 1
 _SECCOMP_TYPES = ("Localhost", "RuntimeDefault", "Unconfined")
@@ -94,6 +105,8 @@ def _environment(variables: Sequence[Object], where: str) -> Iterator[FieldError
             yield invalid(f"{at}.name", name, _VARIABLE_RULE)
         if "valueFrom" not in variable:
             continue
+        if (reference := variable["valueFrom"].get("fieldRef")) is not None:
+            yield from _field_reference(reference, f"{at}.valueFrom.fieldRef")
         sources = [source for source in SOURCES if source in variable["valueFrom"]]
         if not sources:
             *others, last = (f"`{source}`" for source in SOURCES)
@@ -102,6 +115,30 @@ def _environment(variables: Sequence[Object], where: str) -> Iterator[FieldError
             yield invalid(f"{at}.valueFrom", "", "may not be specified when `value` is not empty")
         elif len(sources) > 1:
             yield invalid(f"{at}.valueFrom", "", "may not have more than one field specified at a time")
+
+
+def _field_reference(reference: Object, where: str) -> Iterator[FieldError]:
+    """Rules for a reference to a field of the pod."""
+    version, path = reference.get("apiVersion", ""), reference.get("fieldPath", "")
+    subscripted = _SUBSCRIPTED.fullmatch(path)
+    if not version:
+        yield required(f"{where}.apiVersion")
+    elif not path:
+        yield required(f"{where}.fieldPath")
+    elif version != "v1":
+        yield invalid(f"{where}.fieldPath", path, f"error converting fieldPath: unsupported pod version: {version}")
+    elif subscripted is not None:
+        name = subscripted[2].lower() if subscripted[1] == "metadata.annotations" else subscripted[2]
+        if subscripted[1] not in POD_MAPS:
+            problem = f"error converting fieldPath: field label does not support subscript: {path}"
+            yield invalid(f"{where}.fieldPath", path, problem)
+        else:
+            for error in label_key_errors(name):
+                yield invalid(where, name, error)
+    elif path not in POD_FIELDS and path not in _OTHER_POD_FIELDS:
+        yield invalid(f"{where}.fieldPath", path, f"error converting fieldPath: field label not supported: {path}")
+    elif path not in POD_FIELDS:
+        yield not_supported(f"{where}.fieldPath", path, POD_FIELDS)
 
 
 def _mounts(container: Object, volumes: Sequence[str], where: str) -> Iterator[FieldError]:

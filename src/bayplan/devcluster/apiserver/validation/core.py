@@ -82,22 +82,6 @@ def validate_priority_class_update(priority_class: Object, old: Object) -> Itera
         yield invalid("preemptionPolicy", priority_class["preemptionPolicy"], "field is immutable")
 
 
-def validate_service(service: Object) -> Iterator[FieldError]:
-    """Rules for a service."""
-    spec = service["spec"]
-    ports = spec.get("ports", ())
-    if not ports and spec["type"] != "ExternalName" and spec.get("clusterIP") != "None":
-        yield required("spec.ports")
-    kinds = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-    if spec["type"] not in kinds:
-        yield not_supported("spec.type", spec["type"], kinds)
-    for index, port in enumerate(ports):
-        if not 1 <= port.get("port", 0) <= 65535:
-            yield invalid(f"spec.ports[{index}].port", port.get("port", 0), "must be between 1 and 65535, inclusive")
-        if len(ports) > 1 and not port.get("name"):
-            yield required(f"spec.ports[{index}].name")
-
-
 def validate_runtime_class(runtime_class: Object) -> Iterator[FieldError]:
     """Rules for a runtime class."""
     handler = runtime_class.get("handler", "")
@@ -140,6 +124,8 @@ def validate_claim(claim: Object) -> Iterator[FieldError]:
 
 def validate_claim_spec(spec: Object, where: str) -> Iterator[FieldError]:
     """Rules for the spec of a claim, or of a claim template, at the path `where`."""
+    for error in name_errors(spec["storageClassName"], "subdomain") if spec.get("storageClassName") else ():
+        yield invalid(f"{where}.storageClassName", spec["storageClassName"], error)
     yield from _access_modes(spec, where, "at least 1 access mode is required")
     storage = spec["resources"].get("requests", {}).get("storage")
     if storage is None:
@@ -193,21 +179,26 @@ def validate_volume(volume: Object) -> Iterator[FieldError]:
         yield from validate_node_selector(affinity["required"], "spec.nodeAffinity.required")
 
 
+def validate_volume_update(volume: Object, old: Object) -> Iterator[FieldError]:
+    """The source of a volume, its mode, and where it can be reached from are immutable."""
+    new, was = volume["spec"], old["spec"]
+    sources = fields_of("core_v1.PersistentVolumeSource")
+    if any(new.get(source) != was.get(source) for source in sources):
+        detail = "spec.persistentvolumesource is immutable after creation"
+        yield forbidden("spec.persistentvolumesource", detail)
+    if new.get("volumeMode") != was.get("volumeMode"):
+        yield invalid("volumeMode", new.get("volumeMode"), "field is immutable")
+    if "nodeAffinity" in was and new.get("nodeAffinity") != was["nodeAffinity"]:
+        detail = "field is immutable, except for updating from beta label to GA"
+        yield invalid("nodeAffinity", new.get("nodeAffinity"), detail)
+
+
 def _access_modes(spec: Object, where: str, detail: str) -> Iterator[FieldError]:
     if not spec.get("accessModes"):
         yield required(f"{where}.accessModes", detail)
     for mode in spec.get("accessModes", ()):
         if mode not in ACCESS_MODES:
             yield not_supported(f"{where}.accessModes", mode, ACCESS_MODES)
-
-
-def validate_storage_class(storage_class: Object) -> Iterator[FieldError]:
-    """Rules for a storage class."""
-    if not storage_class["provisioner"]:
-        yield required("provisioner")
-    if storage_class["volumeBindingMode"] not in {"Immediate", "WaitForFirstConsumer"}:
-        mode = storage_class["volumeBindingMode"]
-        yield not_supported("volumeBindingMode", mode, ("Immediate", "WaitForFirstConsumer"))
 
 
 def validate_config_map_update(config_map: Object, old: Object) -> Iterator[FieldError]:

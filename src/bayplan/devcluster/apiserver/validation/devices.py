@@ -1,12 +1,13 @@
 """Validates resource claims with their allocations, device classes and resource slices.
 
-Mirrors Kubernetes' pkg/apis/resource/validation/validation.go, except that the CEL expressions of selectors are not
-compiled here: errors in them are found when they are evaluated.
+Mirrors Kubernetes' pkg/apis/resource/validation/validation.go. The details of errors in CEL expressions differ.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 
 from bayplan.api.field_errors import (
     FieldError,
@@ -41,6 +42,13 @@ EMPTY_EXPRESSION = (
     "compilation failed: ERROR: <input>:1:1: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', "
     "'-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}\n | \n | ^"
 )
+MAX_IDENTIFIER = 32
+IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+IDENTIFIER_RULE = (
+    "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters "
+    "or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '[A-Za-z_][A-Za-z0-9_]*')"
+)
+ATTRIBUTE_VALUES = ("bool", "int", "string", "version", "bools", "ints", "strings", "versions")
 MODES = (ALL, EXACT_COUNT)
 _A_REQUEST = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 _PLACES = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
@@ -130,7 +138,21 @@ def validate_resource_slice(resource_slice: Object) -> Iterator[FieldError]:
     devices = spec.get("devices", ())
     special = any(device.get("taints") or device.get("consumesCounters") for device in devices)
     most = MAX_SPECIAL_DEVICES if special else MAX_DEVICES
-    yield from _set(devices, most, _named, "name", "spec.devices")
+    yield from _set(devices, most, _offered, "name", "spec.devices")
+    if not spec.get("perDeviceNodeSelection"):
+        for index, device in enumerate(devices):
+            if any(device.get(field) is not None for field in ("nodeName", "nodeSelector", "allNodes")):
+                detail = "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set "
+                yield invalid(f"spec.devices[{index}]", None, f"{detail}to true in the ResourceSlice spec")
+
+
+def _offered(device: Object, where: str) -> Iterator[FieldError]:
+    yield from _named(device, where)
+    for name, attribute in device.get("attributes", {}).items():
+        values = [field for field in ATTRIBUTE_VALUES if field in attribute]
+        if len(values) != 1:
+            shown = "" if not values else f"{{{', '.join(values)}}}"
+            yield invalid(f"{where}.attributes[{name}]", shown, "exactly one value must be specified")
 
 
 def validate_resource_slice_update(resource_slice: Object, old: Object) -> Iterator[FieldError]:
@@ -149,6 +171,9 @@ def _claimed(devices: Object, where: str) -> Iterator[FieldError]:
     def constraint(one: Object, at: str) -> Iterator[FieldError]:
         yield from _references(one.get("requests", ()), names, f"{at}.requests")
         attributes = [one[field] for field in ("matchAttribute", "distinctAttribute") if field in one]
+        for field in ("matchAttribute", "distinctAttribute")[: 1 if "matchAttribute" in one else 2]:
+            if field in one:
+                yield from _full_name(one[field], f"{at}.{field}")
         if not attributes:
             detail = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
             yield required(at, detail)
@@ -209,6 +234,20 @@ def _selector(selector: Object, where: str) -> Iterator[FieldError]:
         yield invalid(f"{where}.cel.expression", "", EMPTY_EXPRESSION)
     elif len(selector["cel"]["expression"]) > MAX_EXPRESSION_LENGTH:
         yield too_long(f"{where}.cel.expression", MAX_EXPRESSION_LENGTH)
+    elif problem := _compile_error(selector["cel"]["expression"]):
+        yield invalid(f"{where}.cel.expression", selector["cel"]["expression"], problem)
+
+
+@lru_cache(maxsize=256)
+def _compile_error(expression: str) -> str:
+    """The error of a CEL expression, "" if it is valid."""
+    from bayplan.devices.cel.selectors import CompileError, Selector  # imported at first use, because it takes long
+
+    try:
+        Selector(expression)
+    except CompileError as error:
+        return f"compilation failed: {error}"
+    return ""
 
 
 def _configuration(configuration: Object, where: str) -> Iterator[FieldError]:
@@ -262,6 +301,28 @@ def _place(spec: Object) -> Iterator[FieldError]:
     elif len(given) > 1:
         shown = ", ".join(f"`{field}`" for field in given)
         yield invalid("spec", f"{{{shown}}}", f"{ways}, but multiple fields are set")
+
+
+def _full_name(name: str, where: str) -> Iterator[FieldError]:
+    """Rules for the name of an attribute with its domain."""
+    domain, slash, identifier = name.rpartition("/")
+    if slash and not domain:
+        yield invalid(where, "", "the domain must not be empty")
+    elif slash and "/" not in domain:
+        yield from _driver(domain, where)
+    if slash and not identifier:
+        yield invalid(where, "", "the name must not be empty")
+    elif "/" not in domain:
+        yield from _identifier(identifier, where)
+    if not slash:
+        yield invalid(where, name, "a fully qualified name must be a domain and a name separated by a slash")
+
+
+def _identifier(name: str, where: str) -> Iterator[FieldError]:
+    if len(name) > MAX_IDENTIFIER:
+        yield too_long(where, MAX_IDENTIFIER)
+    if not IDENTIFIER.fullmatch(name):
+        yield invalid(where, name, IDENTIFIER_RULE)
 
 
 def _driver(name: str, where: str) -> Iterator[FieldError]:

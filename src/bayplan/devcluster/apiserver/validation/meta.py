@@ -58,9 +58,17 @@ def validate_meta(name_rule: str, metadata: dict[str, Any]) -> Iterator[FieldErr
     name = metadata.get("name", "")
     if not name:
         yield required("metadata.name", "name or generateName is required")
+    prefix = metadata.get("generateName", "")
+    for error in name_errors(_completed(prefix), name_rule) if prefix else ():
+        yield invalid("metadata.generateName", prefix, error)
     for error in name_errors(name, name_rule) if name else ():
         yield invalid("metadata.name", name, error)
     yield from validate_meta_details(metadata, "metadata")
+
+
+def _completed(prefix: str) -> str:
+    """A name that begins with a prefix: only the end of the prefix may be a dash."""
+    return f"{prefix[:-1]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix
 
 
 def validate_meta_update(metadata: dict[str, Any], was: dict[str, Any]) -> Iterator[FieldError]:

@@ -24,6 +24,8 @@ from bayplan.devcluster.apiserver.validation.selectors import (
     validate_positive,
 )
 
+SHORTEST_TOKEN, LONGEST_TOKEN = 600, 2**32
+"""Seconds."""
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
@@ -115,8 +117,36 @@ def _volume(volume: Object, seen: list[str], where: str) -> Iterator[FieldError]
         yield forbidden(f"{where}.{extra}", "may not specify more than 1 volume type")
     if "persistentVolumeClaim" in volume and not volume["persistentVolumeClaim"].get("claimName"):
         yield required(f"{where}.persistentVolumeClaim.claimName")
+    for index, source in enumerate(volume.get("projected", {}).get("sources") or ()):
+        yield from _projection(source, f"{where}.projected", f"{where}.projected.sources[{index}]")
     if "hostPath" in volume and not volume["hostPath"].get("path"):
         yield required(f"{where}.hostPath.path")
+
+
+def _projection(source: Object, volume: str, where: str) -> Iterator[FieldError]:
+    """Rules for a source of a projected volume. Upstream reports the path of a token at the volume."""
+    for field in ("secret", "configMap"):
+        if field in source and not source[field].get("name"):
+            yield required(f"{where}.{field}.name")
+    token = source.get("serviceAccountToken")
+    if token is not None:
+        seconds, path = token["expirationSeconds"], token.get("path", "")
+        if seconds < SHORTEST_TOKEN:
+            detail = "may not specify a duration less than 10 minutes"
+            yield invalid(f"{where}.serviceAccountToken.expirationSeconds", seconds, detail)
+        if seconds > LONGEST_TOKEN:
+            detail = "may not specify a duration larger than 2^32 seconds"
+            yield invalid(f"{where}.serviceAccountToken.expirationSeconds", seconds, detail)
+        if not path:
+            yield required(f"{volume}.path")
+        if path.startswith("/"):
+            yield invalid(f"{volume}.path", path, "must be a relative path")
+        if ".." in path.split("/"):
+            yield invalid(f"{volume}.path", path, "must not contain '..'")
+        elif path.startswith(".."):
+            yield invalid(f"{volume}.path", path, "must not start with '..'")
+    if len(source) > 1:
+        yield forbidden(where, "may not specify more than 1 volume type per source")
 
 
 def _resource_claims(claims: Sequence[Object], where: str) -> Iterator[FieldError]:
@@ -232,8 +262,6 @@ def _spread(constraints: Sequence[Object], where: str) -> Iterator[FieldError]:
         key, action = constraint.get("topologyKey", ""), constraint.get("whenUnsatisfiable", "")
         if not key:
             yield required(f"{at}.topologyKey", "can not be empty")
-        for error in label_key_errors(key) if key else ():
-            yield invalid(f"{at}.topologyKey", key, error)
         if action not in {"DoNotSchedule", "ScheduleAnyway"}:
             yield not_supported(f"{at}.whenUnsatisfiable", action, ("DoNotSchedule", "ScheduleAnyway"))
         later = (

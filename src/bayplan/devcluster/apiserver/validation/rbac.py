@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from bayplan.api.field_errors import FieldError, invalid, not_supported, required
 from bayplan.api.kinds import CLUSTER_ROLE, ROLE
 from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.validation.meta import name_errors
 from bayplan.devcluster.apiserver.validation.selectors import validate_label_selector
 
 _SUBJECTS = ("ServiceAccount", "User", "Group")
@@ -59,6 +60,8 @@ def binding_rules(*, namespaced: bool) -> Callable[[Object], Iterable[FieldError
             yield not_supported("roleRef.kind", ref.get("kind", ""), kinds)
         if not ref.get("name"):
             yield required("roleRef.name")
+        for error in name_errors(ref["name"], "path") if ref.get("name") else ():
+            yield invalid("roleRef.name", ref["name"], error)
         for index, subject in enumerate(binding.get("subjects") or ()):
             yield from _subject(subject, f"subjects[{index}]", namespaced=namespaced)
 

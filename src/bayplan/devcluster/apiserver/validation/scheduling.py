@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from bayplan.api.field_errors import FieldError, duplicate, invalid, not_supported, required, too_many
 from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.validation.meta import name_errors
 
 _IMMUTABLE = "field is immutable"
 _MODES = ("Pod", "PodGroup")
@@ -46,6 +47,8 @@ def validate_workload(workload: Object) -> Iterator[FieldError]:
         elif template["name"] in names:
             yield duplicate(f"{where}[{index}]", {"name": template["name"]})
         names.add(template.get("name", ""))
+        for error in name_errors(template["name"], "label") if template.get("name") else ():
+            yield invalid(f"{where}[{index}].name", template["name"], error)
         yield from _group(template, f"{where}[{index}]")
 
 

@@ -112,6 +112,30 @@ def validate_workload_update(workload: Object, old: Object) -> Iterator[FieldErr
         yield invalid("spec.selector", workload["spec"].get("selector"), IMMUTABLE)
 
 
+def validate_replication_controller(controller: Object) -> Iterator[FieldError]:
+    """Rules for a replication controller."""
+    spec = controller["spec"]
+    yield from validate_not_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
+    selector, template = spec.get("selector"), spec.get("template")
+    if not selector:
+        yield required("spec.selector")
+    yield from validate_not_negative(spec["replicas"], "spec.replicas")
+    if template is None:
+        yield required("spec.template")
+        return
+    labels = template["metadata"].get("labels", {})
+    if selector and not selector.items() <= labels.items():
+        detail = "`selector` does not match template `labels`"
+        yield invalid("spec.template.metadata.labels", labels or None, detail)
+    yield from validate_template(template, "spec.template")
+    policy = template["spec"].get("restartPolicy", "Always")
+    if policy != "Always":
+        yield not_supported("spec.template.spec.restartPolicy", policy, ("Always",))
+    if "activeDeadlineSeconds" in template["spec"]:
+        detail = "activeDeadlineSeconds in ReplicationController is not Supported"
+        yield forbidden("spec.template.spec.activeDeadlineSeconds", detail)
+
+
 def validate_job(job: Object) -> Iterator[FieldError]:
     """Rules for a job."""
     spec = job["spec"]

@@ -1,4 +1,4 @@
-"""What must hold of a scheduler whatever happens, checked on what a witness saw: every pod is bound exactly once or
+"""What must hold of a scheduler whatever happens, checked on what a observer saw: every pod is bound exactly once or
 waits with a reason, and no node is overcommitted as far as the scheduler had been told.
 """
 
@@ -17,11 +17,11 @@ from bayplan.api.objects import UndecodableObject, convert
 from bayplan.api.quantity import InvalidQuantity
 from bayplan.api.requests import Amounts, parse_amounts, pod_requests
 from bayplan.devices.extended_claims import resources_from_devices
-from bayplan.testing.witness import Document, Witness
+from bayplan.testing.observer import Document, Observer, condition_of
 
 
 def check_invariants(
-    witness: Witness, scheduler_name: str, *, foreign: Collection[str] = (), schedulers: int = 1
+    observer: Observer, scheduler_name: str, *, foreign: Collection[str] = (), schedulers: int = 1
 ) -> None:
     """Raises AssertionError with all that is wrong about the pods of a scheduler, once everything has settled.
 
@@ -32,38 +32,32 @@ def check_invariants(
     node may be overcommitted only by pods that others bound after this one was created.
     """
     problems = [
-        *_bound_twice(witness),
-        *_waiting_without_reason(witness, scheduler_name),
-        *(_bound_and_waiting(witness, scheduler_name, set(foreign)) if schedulers == 1 else ()),
-        *_wrong_events(witness, scheduler_name, alone=schedulers == 1),
-        *_overcommitted(witness, scheduler_name, set(foreign), alone=schedulers == 1),
+        *_bound_twice(observer),
+        *_waiting_without_reason(observer, scheduler_name),
+        *(_bound_and_waiting(observer, scheduler_name, set(foreign)) if schedulers == 1 else ()),
+        *_wrong_events(observer, scheduler_name, alone=schedulers == 1),
+        *_overcommitted(observer, scheduler_name, set(foreign), alone=schedulers == 1),
     ]
     assert not problems, "\n".join(problems)
 
 
-def waiting_or_bound(witness: Witness, scheduler_name: str) -> bool:
+def waiting_or_bound(observer: Observer, scheduler_name: str) -> bool:
     """Whether all pods of a scheduler are bound or wait with a reason; an assertion that fails says which are not."""
-    problems = list(_waiting_without_reason(witness, scheduler_name))
+    problems = list(_waiting_without_reason(observer, scheduler_name))
     assert not problems, "\n".join(problems[:5])
     return True
 
 
-def condition_of(pod: Document, condition_type: str = "PodScheduled") -> Document | None:
-    """A condition of a pod or node."""
-    conditions: list[Document] = (pod.get("status") or {}).get("conditions") or []
-    return next((condition for condition in conditions if condition["type"] == condition_type), None)
-
-
-def _bound_twice(witness: Witness) -> Iterator[str]:
+def _bound_twice(observer: Observer) -> Iterator[str]:
     nodes: dict[str, str] = {}
-    for change in witness.history(POD):
+    for change in observer.history(POD):
         node = change.object["spec"].get("nodeName")
         if node and nodes.setdefault(change.uid, node) != node:
             yield f"pod {change.key} was bound to {nodes[change.uid]}, then to {node}"
 
 
-def _waiting_without_reason(witness: Witness, scheduler_name: str) -> Iterator[str]:
-    for key, pod in witness.pods.items():
+def _waiting_without_reason(observer: Observer, scheduler_name: str) -> Iterator[str]:
+    for key, pod in observer.pods.items():
         if not _is_ours(pod, scheduler_name) or pod["spec"].get("nodeName") or pod["metadata"].get("deletionTimestamp"):
             continue
         condition = condition_of(pod)
@@ -71,23 +65,23 @@ def _waiting_without_reason(witness: Witness, scheduler_name: str) -> Iterator[s
             yield f"pod {key} waits, and its conditions do not say so"
         elif not condition.get("reason") or not condition.get("message"):
             yield f"pod {key} waits without a reason: {condition}"
-        elif condition["reason"] != "SchedulingGated" and not witness.events_of(key, "FailedScheduling"):
+        elif condition["reason"] != "SchedulingGated" and not observer.events_of(key, "FailedScheduling"):
             yield f"pod {key} waits, and no event says why"
 
 
-def _bound_and_waiting(witness: Witness, scheduler_name: str, foreign: set[str]) -> Iterator[str]:
+def _bound_and_waiting(observer: Observer, scheduler_name: str, foreign: set[str]) -> Iterator[str]:
     """Who binds a pod knows what itself has said of it; what somebody else binds may have been spoken of meanwhile."""
-    for key, pod in witness.pods.items():
+    for key, pod in observer.pods.items():
         condition = condition_of(pod)
         waits = condition is not None and condition["status"] == "False"
-        if waits and witness.node_of(key) and _is_ours(pod, scheduler_name) and key not in foreign:
-            yield f"pod {key} is on {witness.node_of(key)}, and its conditions say that it waits"
+        if waits and observer.node_of(key) and _is_ours(pod, scheduler_name) and key not in foreign:
+            yield f"pod {key} is on {observer.node_of(key)}, and its conditions say that it waits"
 
 
-def _wrong_events(witness: Witness, scheduler_name: str, *, alone: bool) -> Iterator[str]:
+def _wrong_events(observer: Observer, scheduler_name: str, *, alone: bool) -> Iterator[str]:
     scheduled: Counter[str] = Counter()
-    nodes = {change.uid: change.object["spec"].get("nodeName") for change in witness.history(POD)}
-    for event in witness.events:
+    nodes = {change.uid: change.object["spec"].get("nodeName") for change in observer.history(POD)}
+    for event in observer.events:
         if event["reason"] != "Scheduled" or event["reportingController"] != scheduler_name:
             continue
         regarding = event["regarding"]
@@ -110,12 +104,12 @@ class _Bound:
     ports: set[tuple[str, str, int]] = field(default_factory=set)
 
 
-def _overcommitted(witness: Witness, scheduler_name: str, foreign: set[str], *, alone: bool) -> Iterator[str]:
-    allocatable = _most_allocatable(witness)
+def _overcommitted(observer: Observer, scheduler_name: str, foreign: set[str], *, alone: bool) -> Iterator[str]:
+    allocatable = _most_allocatable(observer)
     created: dict[str, int] = {}
     nodes: dict[str, dict[str, _Bound]] = {}
     seen: set[str] = set()
-    for at, change in enumerate(witness.history(POD)):
+    for at, change in enumerate(observer.history(POD)):
         pod, uid = change.object, change.uid
         node = pod["spec"].get("nodeName")
         created.setdefault(uid, at)
@@ -156,10 +150,10 @@ def _too_much(node: str, pod: _Bound, others: list[_Bound], allocatable: Amounts
             yield f"pods {pod.key} and {other.key} both have the port {min(clash)} of {node}"
 
 
-def _most_allocatable(witness: Witness) -> dict[str, Amounts]:
+def _most_allocatable(observer: Observer) -> dict[str, Amounts]:
     """The most that each node ever had to give: news of nodes may be late."""
     most: dict[str, Amounts] = {}
-    for change in witness.history(NODE):
+    for change in observer.history(NODE):
         status = change.object.get("status") or {}
         amounts = _or_nothing(partial(parse_amounts, status.get("allocatable")))
         for resource, amount in amounts.items():

@@ -1,4 +1,4 @@
-"""A witness of what happens in a cluster: sees every change of pods, nodes and events, and remembers them all."""
+"""Observes a cluster for a test: records every change of pods, nodes and events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Document = dict[str, Any]
 _NOWHERE: Document = {"spec": {}}
 _TRY_AGAIN_SECONDS = 0.1
 _LOOK_SECONDS = 0.05
-"""How often a condition is looked at that may depend on more than what is watched."""
+"""How often a condition is checked that may depend on more than the watched objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,28 +32,28 @@ class Change:
 
     @property
     def uid(self) -> str:
-        """The object's."""
+        """The uid of the object."""
         uid: str = self.object["metadata"]["uid"]
         return uid
 
 
-class Witness:
-    """Watches from `async with` on, over a client that should not pass whatever makes the others' life hard.
+class Observer:
+    """Watches a cluster while it is entered. Give it a client of its own, without injected faults.
 
-    Objects are plain documents, since some may be such as no type can hold. After an interruption that the server
-    does not remember (its restart), changes in between are seen as one, and disappearances before appearances.
+    Objects are plain documents, because a test may create objects that don't fit their types. After a restart of the
+    server, the changes that were missed count as one, and deletions come before additions.
     """
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._views: dict[Kind, dict[str, Document]] = {kind: {} for kind in (POD, NODE, EVENT)}
         self._history: dict[Kind, list[Change]] = {kind: [] for kind in self._views}
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
 
     async def __aenter__(self) -> Self:
         versions = [await self._list(kind) for kind in self._views]
         self._watches = [
-            asyncio.create_task(self._follow(kind, version), name=f"witness of {kind.plural}")
+            asyncio.create_task(self._follow(kind, version), name=f"observer of {kind.plural}")
             for kind, version in zip(self._views, versions, strict=True)
         ]
         return self
@@ -68,17 +68,17 @@ class Witness:
 
     @property
     def pods(self) -> Mapping[str, Document]:
-        """The pods as they are, by `namespace/name`."""
+        """The current pods, by `namespace/name`."""
         return self._views[POD]
 
     @property
     def nodes(self) -> Mapping[str, Document]:
-        """The nodes as they are, by name."""
+        """The current nodes, by name."""
         return self._views[NODE]
 
     @property
     def events(self) -> list[Document]:
-        """The events (of events.k8s.io) as they are, in the order in which they appeared."""
+        """The current events (of events.k8s.io), in the order in which they appeared."""
         return list(self._views[EVENT].values())
 
     def history(self, kind: Kind) -> list[Change]:
@@ -86,7 +86,7 @@ class Witness:
         return self._history[kind]
 
     def node_of(self, key: str) -> str:
-        """Where a pod is; "" while it waits, or is not there."""
+        """The node of a pod; "" if it is pending or doesn't exist."""
         node: str = self._views[POD].get(key, _NOWHERE)["spec"].get("nodeName") or ""
         return node
 
@@ -99,29 +99,29 @@ class Witness:
         return [event for event in self.events if _regards(event, key) and reason in {"", event.get("reason")}]
 
     async def until(self, condition: Callable[[], T], *, within: float = 15.0) -> T:
-        """Wait until `condition`, looked at after every change and now and then, is true, and return what it returned.
+        """Wait until `condition` returns a true value, and return that. It is called after every change and regularly.
 
-        Raises AssertionError after `within` seconds. An assertion that fails in `condition` counts as false, and says
-        in the end what was wrong.
+        Raises AssertionError after `within` seconds. An assertion that fails in `condition` counts as false; the last
+        one is part of the error.
         """
         clock = asyncio.get_running_loop().time
         deadline = clock() + within
         while True:
-            self._news.clear()
-            complaint: AssertionError | None = None
+            self._changed.clear()
+            failed: AssertionError | None = None
             try:
                 if result := condition():
                     return result
             except AssertionError as error:
-                complaint = error
+                failed = error
             if clock() > deadline:
-                raise AssertionError(f"not within {within:g} s: {complaint or self.summary()}") from complaint
+                raise AssertionError(f"not within {within:g} s: {failed or self.summary()}") from failed
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_SECONDS):
-                    await self._news.wait()
+                    await self._changed.wait()
 
     def summary(self) -> str:
-        """Which pods are where, in a line or a few."""
+        """The pods by node, and why the others are pending."""
         placed: dict[str, list[str]] = {}
         for key, pod in self.pods.items():
             placed.setdefault(pod["spec"].get("nodeName") or f"waiting: {_reason(pod)}", []).append(key)
@@ -162,7 +162,13 @@ class Witness:
         else:
             self._views[kind][key] = obj
         self._history[kind].append(Change(change, key, obj))
-        self._news.set()
+        self._changed.set()
+
+
+def condition_of(pod: Document, condition_type: str = "PodScheduled") -> Document | None:
+    """A condition of a pod or node."""
+    conditions: list[Document] = (pod.get("status") or {}).get("conditions") or []
+    return next((condition for condition in conditions if condition["type"] == condition_type), None)
 
 
 def _key(obj: Document) -> str:

@@ -19,9 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from tests.support.certificates import Authority
+
 from bayplan.api.kinds import SERVICE_ACCOUNT
 from bayplan.client import ApiError, HttpClient, TransportError, load_kubeconfig
-from bayplan.testing.certificates import Authority
 
 ASSETS = "KUBEBUILDER_ASSETS"
 SCHEDULER_ROLES = ("system:kube-scheduler", "system:volume-scheduler")
@@ -243,7 +244,7 @@ class _Process:
     def __init__(self, log: Path, *command: str | Path) -> None:
         self._log = log
         with log.open("ab") as output:
-            self._process = subprocess.Popen(  # noqa: S603 - the programs that the tests were told to run
+            self._process = subprocess.Popen(
                 [*_with_us(), *command], stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
 

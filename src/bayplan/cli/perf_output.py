@@ -1,0 +1,119 @@
+"""Prints the results of `bayplan perf`: as a table, as CSV, or as scheduler_perf's DataItems."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from statistics import fmean
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from bayplan.testing.scheduler_perf.cluster_run import BAYPLAN
+from bayplan.testing.scheduler_perf.measurement import PERCENTILES, RESULTS, Measurement, data_items
+
+TABLE, CSV, JSON = "table", "csv", "json"
+
+_NOTES = {
+    "core": (
+        "On core: decode, handle events, schedule, assume and reserve, in memory. Seconds without work don't count, "
+        "nor do the queue's steps for a pod that is scheduled at once."
+    ),
+    "cluster": "On a cluster: from the API server's watch, in real seconds.",
+}
+
+
+@dataclass(slots=True)
+class Outcome:
+    """All results. `place`: core or cluster. `measured`: with the scheduler that ran."""
+
+    place: str
+    measured: list[tuple[str, Measurement]] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+
+
+def _print_table(outcome: Outcome) -> None:
+    if not outcome.measured:
+        return
+    console = Console(highlight=False, soft_wrap=True)
+    if not console.is_terminal:
+        console.width = 200
+    compared = {scheduler for scheduler, _ in outcome.measured} != {BAYPLAN}
+    table = Table(box=None, pad_edge=False)
+    table.add_column("workload", no_wrap=True)
+    if compared:
+        table.add_column("scheduler")
+    for name in ("seconds", "pods", "pods/s", *(f"p{percent}" for percent in PERCENTILES), "attempt p50", "p99"):
+        table.add_column(name, justify="right")
+    for scheduler, measured in outcome.measured:
+        table.add_row(measured.name, *([scheduler] if compared else []), *_cells(measured))
+    console.print(table)
+    console.print(_NOTES[outcome.place])
+    for line in _ratios(outcome):
+        console.print(line)
+
+
+def _cells(measured: Measurement) -> list[str]:
+    throughputs = sorted(measured.throughputs())
+    rates = [f"{_percentile(throughputs, percent):,.0f}" if throughputs else "-" for percent in PERCENTILES]
+    attempts = measured.attempts.get(RESULTS[0])
+    durations = [_microseconds(attempts.quantile(each)) for each in (0.5, 0.99)] if attempts and attempts.count else []
+    first = [f"{measured.seconds:.1f}", str(measured.scheduled), f"{measured.average:,.0f}"]
+    return [*first, *rates, *(durations or ["-", "-"])]
+
+
+def _percentile(values: list[float], percent: int) -> float:
+    return float(np.percentile(values, percent, method="inverted_cdf"))
+
+
+def _microseconds(seconds: float) -> str:
+    return f"{seconds * 1e6:,.0f} µs"
+
+
+def _ratios(outcome: Outcome) -> list[str]:
+    """Bayplan's average of each measurement, divided by those of the other schedulers."""
+    averages: dict[str, dict[str, list[float]]] = {}
+    for scheduler, measured in outcome.measured:
+        averages.setdefault(measured.name, {}).setdefault(scheduler, []).append(measured.average)
+    lines = []
+    for name, by_scheduler in averages.items():
+        own = fmean(by_scheduler.get(BAYPLAN, [0.0]))
+        for scheduler, others in by_scheduler.items():
+            if scheduler != BAYPLAN and fmean(others):
+                lines.append(f"{name}: {BAYPLAN} / {scheduler} = {own / fmean(others):.2f}")
+    return lines
+
+
+def _print_csv(outcome: Outcome) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    percentiles = [f"pods/s p{percent}" for percent in PERCENTILES]
+    writer.writerow(
+        ["workload", "scheduler", "pods", "seconds", "pods/s", *percentiles, "attempt p50 (s)", "attempt p99 (s)"]
+    )
+    for scheduler, measured in outcome.measured:
+        throughputs = sorted(measured.throughputs())
+        rates = [f"{_percentile(throughputs, percent):.1f}" if throughputs else "" for percent in PERCENTILES]
+        attempts = measured.attempts.get(RESULTS[0])
+        known = attempts is not None and attempts.count
+        durations = [f"{attempts.quantile(each):.6f}" if attempts and known else "" for each in (0.5, 0.99)]
+        seconds, average = f"{measured.seconds:.3f}", f"{measured.average:.1f}"
+        writer.writerow([measured.name, scheduler, measured.scheduled, seconds, average, *rates, *durations])
+
+
+def _print_json(outcome: Outcome) -> None:
+    compared = {scheduler for scheduler, _ in outcome.measured} != {BAYPLAN}
+    items = [
+        item
+        for scheduler, measured in outcome.measured
+        for item in measured.items(**({"Scheduler": scheduler} if compared else {}))
+    ]
+    click.echo(json.dumps(data_items(items), indent=2))
+
+
+FORMATS: dict[str, Callable[[Outcome], None]] = {TABLE: _print_table, CSV: _print_csv, JSON: _print_json}

@@ -1,0 +1,141 @@
+"""The runner of the binding cycle: calls a profile's Reserve, Permit, PreBind, Bind and PostBind plugins.
+
+Mirrors pkg/scheduler/framework/runtime/framework.go, as `runner` does for the scheduling cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from inspect import isawaitable
+from typing import Any
+
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework import interface
+from bayplan.framework.calling import wait_for
+from bayplan.framework.interface import CycleState, Wait
+from bayplan.framework.profile import Point, Profile, implements
+from bayplan.framework.runner import failure, status_of
+from bayplan.framework.status import SKIP, Code, PluginError, Status
+
+_SUCCESS = Status(Code.SUCCESS)
+
+
+def run_reserve(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
+    """Run the Reserve plugins up to the first that does not succeed. The caller then has to call `run_unreserve`."""
+    for plugin in profile.at(Point.RESERVE):
+        answer = cycle.call(plugin, "Reserve", plugin.reserve, cycle, pod, node_name)
+        if answer is not None:
+            status = status_of(answer, plugin, "Reserve")
+            if status.code is Code.ERROR:
+                return Status.error(f'running Reserve plugin "{plugin.name}": {status.message}').by(plugin.name)
+            if status.code is not Code.SUCCESS:
+                return status
+    return _SUCCESS
+
+
+def run_unreserve(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> list[PluginError]:
+    """Call `unreserve` of all Reserve plugins, in reverse order. Returns their errors."""
+    return _call_all(reversed(profile.at(Point.RESERVE)), "Unreserve", "unreserve", cycle, pod, node_name)
+
+
+def run_permit(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> tuple[Status, dict[str, float]]:
+    """Run the Permit plugins up to the first rejection, and return it.
+
+    Otherwise returns _SUCCESS, or WAIT with the timeout of each plugin that the pod waits for, in seconds.
+    """
+    waits: dict[str, float] = {}
+    for plugin in profile.at(Point.PERMIT):
+        answer = cycle.call(plugin, "Permit", plugin.permit, cycle, pod, node_name)
+        if isinstance(answer, Wait):
+            waits[plugin.name] = answer.seconds
+            continue
+        status = status_of(answer, plugin, "Permit")
+        if status.code is not Code.SUCCESS:
+            return status, {}
+    return Status(Code.WAIT if waits else Code.SUCCESS), waits
+
+
+async def run_pre_bind(
+    profile: Profile,
+    cycle: CycleState,
+    pod: PodInfo,
+    node_name: str,
+    expected: tuple[type[Exception], ...] = (Exception,),
+) -> Status:
+    """Run the PreBind plugins one after the other, up to the first that does not succeed.
+
+    `expected`: exceptions of asynchronous methods that the caller handles; others become a PluginError.
+    """
+    for plugin in profile.at(Point.PRE_BIND):
+        status = await _finished(cycle, plugin, "PreBind", plugin.pre_bind, expected, pod, node_name)
+        if status.code is not Code.SUCCESS:
+            return status
+    return _SUCCESS
+
+
+def run_pre_bind_pre_flight(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> bool:
+    """Return whether any PreBind plugin has work to do. One without `pre_bind_pre_flight` is assumed to have."""
+    works = False
+    for plugin in profile.at(Point.PRE_BIND):
+        if not implements(plugin, interface.PreBindPreFlight):
+            works = True
+            continue
+        answer = cycle.call(plugin, "PreBindPreFlight", plugin.pre_bind_pre_flight, cycle, pod, node_name)
+        if answer is SKIP:
+            continue
+        status = status_of(answer, plugin, "PreBindPreFlight")
+        if status.code not in {Code.SUCCESS, Code.SKIP}:
+            raise failure(status, "PreBindPreFlight")
+        works = works or status.code is Code.SUCCESS
+    return works
+
+
+async def run_bind(
+    profile: Profile,
+    cycle: CycleState,
+    pod: PodInfo,
+    node_name: str,
+    expected: tuple[type[Exception], ...] = (Exception,),
+) -> Status:
+    """Run the Bind plugins until one does not skip. Raises PluginError if all of them skip.
+
+    `expected`: as for `run_pre_bind`.
+    """
+    for plugin in profile.at(Point.BIND):
+        status = await _finished(cycle, plugin, "Bind", plugin.bind, expected, pod, node_name)
+        if status.code is not Code.SKIP:
+            return status
+    raise PluginError(profile.scheduler_name, "Bind", "every Bind plugin of the profile skipped the pod")
+
+
+def run_post_bind(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> list[PluginError]:
+    """Run the PostBind plugins. Returns their errors, because the pod is bound already."""
+    return _call_all(profile.at(Point.POST_BIND), "PostBind", "post_bind", cycle, pod, node_name)
+
+
+def _call_all(
+    plugins: Iterable[Any], point: str, method: str, cycle: CycleState, pod: PodInfo, node_name: str
+) -> list[PluginError]:
+    """Call a method of all plugins, even if some of them fail. Returns the errors."""
+    errors = []
+    for plugin in plugins:
+        try:
+            cycle.call(plugin, point, getattr(plugin, method), cycle, pod, node_name)
+        except PluginError as error:
+            errors.append(error)
+    return errors
+
+
+async def _finished(
+    cycle: CycleState,
+    plugin: Any,
+    point: str,
+    method: Callable[..., Any],
+    expected: tuple[type[Exception], ...],
+    *arguments: Any,
+) -> Status:
+    """Call a method that may be asynchronous, and return its Status."""
+    answer = cycle.call(plugin, point, method, cycle, *arguments)
+    if isawaitable(answer):
+        answer = await wait_for(plugin, point, answer, expected)
+    return status_of(answer, plugin, point)

@@ -1,0 +1,31 @@
+"""The limits of a server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What clients can use of a server. Times are in seconds.
+
+    kube-scheduler waits 32 s for a header (and for the handshake) and 90 s for the next request, and has no limit on
+    connections: k8s.io/apiserver/pkg/server/secure_serving.go.
+    """
+
+    connections: int = 128
+    """Open connections. Over TLS, asyncio needs 290 kB for each."""
+    handshake: float = 10.0
+    """From the connection to the end of the TLS handshake."""
+    header: float = 10.0
+    """From the connection, or from the first byte of a later request, to the end of the request's header."""
+    body: float = 60.0
+    """For the body of a request."""
+    response: float = 60.0
+    """For a client to read a response. Streams have no such limit."""
+    idle: float = 90.0
+    """Between two requests."""
+    pause: float = 1.0
+    """After a connection could not be accepted, as when the process has no descriptors left."""
+    log_every: float = 60.0
+    """Between two log lines about refusals of one kind."""

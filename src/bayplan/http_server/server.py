@@ -1,0 +1,171 @@
+"""The server: accepts connections within its limits, and checks the Host header of requests.
+
+asyncio's own servers accept without limit, and log a traceback for each connection that they cannot accept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Iterable
+
+from aiohttp import web
+
+from bayplan.http_server.connections import Connections
+from bayplan.http_server.hosts import HostNames
+from bayplan.http_server.limits import Limits
+from bayplan.http_server.refusals import Refusals
+
+Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+_BACKLOG = 128
+_GOODBYE = 1.0
+"""Seconds for which a TLS connection that closes waits for the client's close_notify."""
+
+
+class HttpServer:
+    """Serves requests between `start` and `stop`.
+
+    At the limit of connections, a new one replaces the one that has waited longest for a request. If all are serving
+    requests, the new one is closed. `hosts` decides which Host headers are answered, by default all; others get status
+    403. Bodies have at most `body_limit` bytes. With `cancels`, a handler is cancelled if its client disconnects.
+    """
+
+    def __init__(
+        self,
+        handle: Handle,
+        *,
+        log: logging.Logger,
+        limits: Limits = Limits(),  # noqa: B008 - immutable
+        tls: ssl.SSLContext | None = None,
+        hosts: HostNames | None = None,
+        refusals: Refusals | None = None,
+        body_limit: int = 2**20,
+        cancels: bool = False,
+    ) -> None:
+        self.limits = limits
+        self.refusals = refusals or Refusals(log, limits.log_every)
+        self._handle = handle
+        self._hosts = hosts
+        self._tls = tls
+        self._log = log
+        self._body_limit = body_limit
+        self._cancels = cancels
+        self._connections: Connections | None = None
+        self._listeners: list[socket.socket] = []
+        self._accepting: list[asyncio.Task[None]] = []
+        self._establishing: set[asyncio.Task[None]] = set()
+
+    def start(self, listeners: Iterable[socket.socket]) -> None:
+        """Accept connections on these sockets, which the server closes at the end."""
+        self._listeners = list(listeners)
+        self._connections = Connections(
+            self._serve,
+            self.limits,
+            self.refusals,
+            body_limit=self._body_limit,
+            log=self._log,
+            cancels=self._cancels,
+        )
+        for listener in self._listeners:
+            listener.setblocking(False)
+            listener.listen(_BACKLOG)
+            self._accepting.append(asyncio.create_task(self._accept(listener, self._connections), name="accept"))
+
+    async def stop(self, seconds: float) -> None:
+        """Close the sockets, give requests in progress that many seconds, and close all connections."""
+        connections, self._connections = self._connections, None
+        if connections is None:
+            return
+        for task in self._accepting:
+            task.cancel()
+        for connection in list(connections.waiting):
+            if connection.wire is None:
+                connection.drop()
+        await asyncio.gather(*self._accepting, *self._establishing, return_exceptions=True)
+        for listener in self._listeners:
+            listener.close()
+        still_open = [*connections.waiting, *connections.serving]
+        connections.pre_shutdown()
+        await connections.shutdown(seconds)
+        for connection in still_open:
+            connection.drop()  # a TLS client that sends no close_notify would keep it open
+        await asyncio.sleep(0)  # let the transports close before the loop does
+        self.refusals.close()
+
+    async def _accept(self, listener: socket.socket, connections: Connections) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, peer = await loop.sock_accept(listener)
+            except ConnectionAbortedError:
+                continue
+            except OSError as error:
+                self.refusals.record("cannot accept connections", error.strerror or str(error))
+                await asyncio.sleep(self.limits.pause)
+                continue
+            if self._has_room(connections):
+                task = asyncio.create_task(self._establish(connections, accepted, peer[0]))
+                self._establishing.add(task)
+                task.add_done_callback(self._establishing.discard)
+            else:
+                accepted.close()
+            await asyncio.sleep(0)  # `sock_accept` does not wait if there is a next connection
+
+    def _has_room(self, connections: Connections) -> bool:
+        """Whether a connection can be added. Drops one that waits, if necessary."""
+        if len(connections) < self.limits.connections:
+            return True
+        longest = next(iter(connections.waiting), None)
+        if longest is None:
+            self.refusals.record(f"refused a connection, because {self.limits.connections} serve requests")
+            return False
+        self.refusals.record(f"closed a waiting connection, because {self.limits.connections} are open")
+        longest.drop()
+        return True
+
+    async def _establish(self, connections: Connections, accepted: socket.socket, peer: str) -> None:
+        """Make a connection, with its TLS handshake."""
+        connection = connections.add(accepted)
+        loop = asyncio.get_running_loop()
+        try:
+            if self._tls is None:
+                await loop.connect_accepted_socket(lambda: connection, accepted)
+            else:
+                await loop.connect_accepted_socket(
+                    lambda: connection,
+                    accepted,
+                    ssl=self._tls,
+                    ssl_handshake_timeout=self.limits.handshake,
+                    ssl_shutdown_timeout=_GOODBYE,
+                )
+        except OSError as error:
+            self.refusals.record("TLS handshake failed", f"{error} (from {peer})")
+        finally:
+            if connection.wire is None:
+                connections.forget(connection)
+                accepted.close()
+
+    async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        host = request.headers.get("Host", "")
+        if self._hosts is None or self._hosts.accept(host):
+            return await self._handle(request)
+        self.refusals.record("refused a request for another host", f"Host {host!r}")
+        return web.Response(status=403, text="the Host header is not a name of this server; see --accept-hosts\n")
+
+
+async def bind(host: str, port: int) -> list[socket.socket]:
+    """Bind a socket to each address of a host; `port` 0 is a free port. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    bound: list[socket.socket] = []
+    try:
+        for family, *_, address in dict.fromkeys(found):
+            bound.append(socket.create_server(address[:2], family=family))
+    except OSError:
+        for each in bound:
+            each.close()
+        raise
+    return bound

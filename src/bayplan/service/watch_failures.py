@@ -1,0 +1,99 @@
+"""Reports failed lists and watches of all kinds together: a message per cause, and all missing permissions at once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from bayplan.api.kinds import Kind
+from bayplan.client import ApiError, Client
+from bayplan.client.list_watch import RequestError
+from bayplan.service.missing_permissions import Missing, denied_by, missing_permissions, report
+
+log = logging.getLogger(__name__)
+
+GATHER = 1.0
+"""Seconds from the first failure to its report: when a server is gone, the other kinds fail within this time."""
+REPEAT = 30.0
+"""Seconds until a cause that lasts is reported again."""
+
+
+@dataclass(slots=True)
+class _Cause:
+    """A cause of failures: the first message, all kinds, and those that were reported."""
+
+    message: str
+    kinds: set[str] = field(default_factory=set)
+    reported: set[str] = field(default_factory=set)
+    reported_at: float = float("-inf")
+
+
+class WatchFailures:
+    """Collects failures with `add` and reports them while `run` runs.
+
+    `client` asks what the scheduler may do. `readers` has the plugins that need each kind. `synced` says whether the
+    scheduler has listed all kinds.
+    """
+
+    def __init__(self, client: Client, readers: Mapping[Kind, Collection[str]], synced: Callable[[], bool]) -> None:
+        self._client = client
+        self._readers = readers
+        self._synced = synced
+        self._added = asyncio.Event()
+        self._causes: dict[str, _Cause] = {}
+        self._denied: dict[Kind, ApiError] = {}
+        """The kinds that were denied since the last report."""
+        self._missing: Missing = {}
+        """The permissions that were reported as missing."""
+        self._asked_at = float("-inf")
+
+    def add(self, kind: Kind, error: RequestError, pause: float) -> None:
+        """Record that a list or a watch failed. It is tried again after `pause` seconds."""
+        if isinstance(error, ApiError) and error.status == 403:
+            self._denied[kind] = error
+        else:
+            cause = self._causes.setdefault(getattr(error, "cause", "") or str(error), _Cause(str(error)))
+            cause.kinds.add(kind.resource)
+        self._added.set()
+
+    async def run(self) -> None:
+        """Report failures until cancelled."""
+        now = asyncio.get_running_loop().time
+        while True:
+            await self._added.wait()
+            self._added.clear()
+            if self._denied and (self._denied.keys() - self._missing.keys() or now() >= self._asked_at + REPEAT):
+                await self._report_permissions()
+                self._asked_at = now()
+            if any(cause.kinds for cause in self._causes.values()):
+                await asyncio.sleep(GATHER)
+                self._report_causes(now())
+
+    def _report_causes(self, now: float) -> None:
+        for text, cause in list(self._causes.items()):
+            if now >= cause.reported_at + REPEAT:
+                if not cause.kinds:
+                    del self._causes[text]
+                    continue
+                cause.reported = set()
+            if cause.kinds - cause.reported:
+                cause.reported |= cause.kinds
+                cause.reported_at = now
+                log.warning("%s: %s; retrying", _listing(cause.reported), cause.message)
+            cause.kinds = set()
+
+    async def _report_permissions(self) -> None:
+        denied, self._denied = self._denied, {}
+        missing = await missing_permissions(self._client, self._readers) or {**self._missing, **denied_by(denied)}
+        if missing == self._missing:
+            log.warning("permissions are still missing: %s", _listing({kind.resource for kind in missing}))
+        else:
+            log.warning("%s", report(missing, self._readers, next(iter(denied.values())), synced=self._synced()))
+        self._missing = missing
+
+
+def _listing(kinds: Collection[str]) -> str:
+    """The kinds as text, in order; their number, if there are several."""
+    return next(iter(kinds)) if len(kinds) == 1 else f"{len(kinds)} kinds ({', '.join(sorted(kinds))})"

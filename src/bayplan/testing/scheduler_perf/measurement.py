@@ -1,0 +1,164 @@
+"""What a workload is measured by, as scheduler_perf reports it.
+
+Mirrors throughputCollector, metricsCollector and schedulingDurationCollector in
+test/integration/scheduler_perf/util.go.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+SAMPLE_SECONDS = 1.0
+THROUGHPUT, DURATION = "SchedulingThroughput", "SchedulingDuration"
+ATTEMPT_DURATION = "scheduler_scheduling_attempt_duration_seconds"
+PERCENTILES = (50, 90, 95, 99)
+RESULTS = ("scheduled", "unschedulable", "error")
+"""The results of an attempt."""
+
+
+class Durations(Protocol):
+    """Seconds, from which an average and quantiles are computed."""
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+
+    def average(self) -> float:
+        """Their average."""
+
+    def quantile(self, share: float) -> float:
+        """The value that a share of them doesn't exceed."""
+
+
+Attempts = Mapping[str, Durations]
+"""The durations of attempts by result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Durations of which each is known."""
+
+    seconds: Sequence[float]
+
+    @property
+    def count(self) -> int:
+        """See Durations."""
+        return len(self.seconds)
+
+    def average(self) -> float:
+        """See Durations."""
+        return sum(self.seconds) / len(self.seconds)
+
+    def quantile(self, share: float) -> float:
+        """See Durations."""
+        return _quantile(sorted(self.seconds), 100 * share)
+
+
+@dataclass(frozen=True, slots=True)
+class Bucketed:
+    """Durations of which a Prometheus histogram has the number by bucket, and the sum."""
+
+    bounds: Sequence[float]
+    """The upper bounds in ascending order, the last one infinite."""
+    counts: Sequence[int]
+    """By bucket, not cumulative."""
+    sum: float
+
+    @property
+    def count(self) -> int:
+        """See Durations."""
+        return sum(self.counts)
+
+    def average(self) -> float:
+        """See Durations."""
+        return self.sum / self.count
+
+    def quantile(self, share: float) -> float:
+        """See Durations. Interpolates within a bucket, as histogram_quantile of Prometheus does."""
+        rank, below = share * self.count, 0
+        lower = 0.0
+        for bound, count in zip(self.bounds, self.counts, strict=True):
+            if below + count >= rank and count:
+                return lower if math.isinf(bound) else lower + (bound - lower) * (rank - below) / count
+            below, lower = below + count, bound
+        return lower
+
+    def since(self, before: Bucketed) -> Bucketed:
+        """The durations that were added after `before`."""
+        counts = [now - then for now, then in zip(self.counts, before.counts, strict=True)]
+        return Bucketed(self.bounds, counts, self.sum - before.sum)
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What was measured between two operations, in seconds of the place's clock.
+
+    `seconds`: how long it took. `bound_at`: when pods were bound, ascending, since the beginning.
+    """
+
+    name: str
+    seconds: float
+    bound_at: Sequence[float]
+    attempts: Attempts = field(default_factory=dict)
+
+    @property
+    def scheduled(self) -> int:
+        """How many pods were bound."""
+        return len(self.bound_at)
+
+    @property
+    def average(self) -> float:
+        """Pods per second, from the beginning until the last pod was bound."""
+        return self.scheduled / self.bound_at[-1] if self.bound_at and self.bound_at[-1] else 0.0
+
+    def throughputs(self) -> list[float]:
+        """Pods per second, sampled each second while pods are bound; or ten times, if that took less than ten seconds.
+
+        As upstream, an interval without a pod isn't a sample of 0: the next sample is the average since the last one.
+        """
+        if not self.bound_at or not self.bound_at[-1]:
+            return []
+        interval = min(SAMPLE_SECONDS, self.bound_at[-1] / 10)
+        counts, _ = np.histogram(self.bound_at, bins=np.arange(0.0, self.bound_at[-1] + interval / 2, interval))
+        samples: list[float] = []
+        skipped = 0
+        for count in counts.tolist():
+            skipped += 1
+            if count:
+                samples += [count / (skipped * interval)] * skipped
+                skipped = 0
+        return samples
+
+    def items(self, **labels: str) -> list[dict[str, Any]]:
+        """The measurement as scheduler_perf's DataItems, with these labels. Durations of attempts are milliseconds."""
+        items = []
+        if samples := sorted(self.throughputs()):
+            values = {"Average": self.average}
+            values |= {f"Perc{percent}": _quantile(samples, percent) for percent in PERCENTILES}
+            items.append(self._item(THROUGHPUT, "pods/s", values, **labels))
+        for result, durations in self.attempts.items():
+            if durations.count:
+                values = {f"Perc{percent}": 1000 * durations.quantile(percent / 100) for percent in PERCENTILES}
+                values["Average"] = 1000 * durations.average()
+                items.append(self._item(ATTEMPT_DURATION, "ms", values, result=result, **labels))
+        return [*items, self._item(DURATION, "s", {"Duration": self.seconds}, **labels)]
+
+    def _item(self, metric: str, unit: str, data: Mapping[str, float], **labels: str) -> dict[str, Any]:
+        return {"data": dict(data), "unit": unit, "labels": {"Name": self.name, "Metric": metric, **labels}}
+
+
+def data_items(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The document that perf-dash reads. All items get the same labels. Mirrors dataItems2JSONFile."""
+    names = sorted({name for item in items for name in item["labels"]})
+    labelled = [item | {"labels": {n: item["labels"].get(n, "not applicable") for n in names}} for item in items]
+    return {"version": "v1", "dataItems": labelled}
+
+
+def _quantile(ascending: Sequence[float], percent: float) -> float:
+    """The value of the nearest rank, as upstream computes percentiles."""
+    return ascending[max(0, math.ceil(len(ascending) * percent / 100) - 1)]

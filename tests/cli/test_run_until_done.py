@@ -1,0 +1,38 @@
+"""The event loop of commands that run plugins."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from bayplan.cli.serving import run_until_done
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+def test_task_of_a_plugin_cannot_end_the_event_loop(error, caplog):
+    done = []
+
+    async def fail():
+        raise error("oh")
+
+    async def main():
+        tasks = [asyncio.create_task(fail()) for _ in range(2)]
+        await asyncio.sleep(0.01)
+        done.extend(task.done() for task in tasks)
+        for task in tasks:
+            task.exception()
+
+    run_until_done(main())
+    assert done == [True, True]
+    assert f"a task that a plugin created failed: {error.__name__}: oh" in caplog.text
+
+
+def test_exit_of_the_main_coroutine_ends_the_loop():
+    async def main():
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit) as ended:
+        run_until_done(main())
+    assert ended.value.code == 3

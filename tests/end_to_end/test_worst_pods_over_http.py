@@ -1,0 +1,97 @@
+"""A queue of the most expensive pods: lease renewals, watches and endpoints continue while they are decided."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from contextlib import suppress
+
+import aiohttp
+from benchmarks.worst_pods import CASES, HOSTNAME, OWN_KEYS, ZONE
+from running import bayplan_run
+
+from bayplan.api.kinds import LEASE, POD
+from bayplan.client import HttpClient, load_kubeconfig
+from bayplan.devcluster.apiserver import ApiServer
+from bayplan.testing import make_node, make_pod
+from bayplan.testing.in_memory import load
+
+NODES, RUNNING, COPIES = 200, 500, 2
+SCHEDULER = "default-scheduler"
+WORST = [make for name, make in CASES.items() if not name.startswith("2,000")]  # those take the API server too long
+
+
+class Observer:
+    """Asks for liveness and reads the lease, again and again."""
+
+    def __init__(self, port, client):
+        self.statuses = []
+        self.renewals = set()
+        self._url = f"https://127.0.0.1:{port}/livez"
+        self._client = client
+
+    async def run(self):
+        async with aiohttp.ClientSession() as session:
+            while True:
+                async with session.get(self._url, ssl=False, timeout=aiohttp.ClientTimeout(5)) as response:
+                    self.statuses.append(response.status)
+                lease = json.loads(await self._client.request("GET", LEASE.path("kube-system", "kube-scheduler")))
+                self.renewals.add(lease["spec"]["renewTime"])
+                await asyncio.sleep(0.02)
+
+
+async def test_renewals_watches_and_endpoints_continue_while_expensive_pods_are_decided(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    kubeconfig = tmp_path / "kubeconfig"
+    async with ApiServer() as server:
+        kubeconfig.write_text(server.kubeconfig())
+        for number in range(NODES):
+            labels = {HOSTNAME: f"n{number}", ZONE: f"z{number % 3}", **OWN_KEYS}
+            load(server, make_node(f"n{number}", labels=labels))
+        for number in range(RUNNING):
+            load(server, make_pod(f"p{number}", node=f"n{number % NODES}", labels={"app": f"app-{number % 500}"}))
+        arguments = [
+            f"--kubeconfig={kubeconfig}",
+            f"--scheduler-name={SCHEDULER}",
+            f"--secure-port={port}",
+            "--bind-address=127.0.0.1",
+            "--leader-elect",
+            "--leader-elect-lease-duration=4s",
+            "--leader-elect-renew-deadline=3s",
+            "--leader-elect-retry-period=100ms",
+            "-v",
+        ]
+        async with HttpClient(load_kubeconfig(kubeconfig)) as client, bayplan_run(*arguments) as scheduler:
+
+            async def until(condition):
+                async with asyncio.timeout(60):
+                    while not await condition():  # noqa: ASYNC110 - the scheduler is another process
+                        await asyncio.sleep(0.05)
+
+            async def is_placed(name):
+                return bool((await client.get(POD, name)).spec.nodeName)
+
+            async def all_are_decided():
+                pods = (await client.list(POD)).items
+                worst = [pod for pod in pods if not pod.metadata.name.startswith("p") and not pod.spec.nodeName]
+                return all(pod.status.conditions for pod in worst)
+
+            load(server, make_pod("first", cpu="10m"))
+            await until(lambda: is_placed("first"))
+            observer = Observer(port, client)
+            observing = asyncio.create_task(observer.run())
+            for _ in range(COPIES):
+                for make in WORST:
+                    load(server, make())
+            load(server, make_pod("last", cpu="10m"))  # it is reported while the others are decided
+            await until(lambda: is_placed("last"))
+            await until(all_are_decided)
+            observing.cancel()
+            with suppress(asyncio.CancelledError):
+                await observing
+            assert not [line for line in scheduler.lines if "lost" in line or "Traceback" in line]
+        assert observer.statuses
+        assert set(observer.statuses) == {200}
+        assert len(observer.renewals) >= 3
