@@ -167,7 +167,7 @@ class _Pages:
             titles=TITLES,
             sides=sides,
             problem=problem,
-            every=LARGE_PAUSE if sides and sides.after.nodes <= FEW_NODES else 0,
+            every=LARGE_PAUSE if sides is not None and sides.after.nodes <= FEW_NODES else 0,
             title="What if",
         )
         response.set_cookie(self._basket_cookie, quote(given.query()), httponly=True, samesite="lax")
