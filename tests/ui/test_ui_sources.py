@@ -6,16 +6,18 @@ import asyncio
 import json
 from contextlib import asynccontextmanager
 
+import aiohttp
 from served_page import node, served
 
 from bayplan.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_SLICE
 from bayplan.devcluster.apiserver import ApiServer, Fault
 from bayplan.devcluster.in_memory import InMemoryClient
-from bayplan.insight import Snapshot
+from bayplan.insight import Insight, Snapshot
 from bayplan.insight.sources.rights import EFFECTS, REQUIRED, ROLE, cluster_role
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.in_memory import load, make_client
-from bayplan.ui import sources
+from bayplan.ui import app, sources
+from bayplan.ui.server import serving
 from bayplan.ui.sources import ClusterSource, FileSource
 
 
@@ -104,7 +106,30 @@ async def test_kind_that_may_not_be_read_is_a_gap_and_shown():
     async with served(ClusterSource(client)) as visitor:
         page = await visitor.page("/")
     assert "/nodes/a" in page.links
-    assert "no right to list claims" in page.text
+    assert f"no right to list claims: {EFFECTS[PERSISTENT_VOLUME_CLAIM]}" in page.text
+
+
+async def test_page_says_why_the_cluster_is_not_read(monkeypatch):
+    monkeypatch.setattr(app, "PATIENCE", 0.2)
+    client = make_client(make_node("a"))
+    client.transport.faults.add(Fault(verb="list", resource="pods", answer=403, message="no right to list pods"))
+    async with serving(ClusterSource(client), Insight(Snapshot())) as url, aiohttp.ClientSession() as session:
+        cookies = {f"bayplan-{url.split(':')[2].partition('/')[0]}": url.rpartition("=")[2]}
+        async with session.get(url.partition("?")[0], cookies=cookies) as response:
+            text = await response.text()
+    assert response.status == 503
+    assert "The cluster has not been read yet:" in text
+    assert "no right to list pods" in text
+    assert '<meta http-equiv="refresh" content="3">' in text
+
+
+async def test_object_that_cannot_be_read_is_named():
+    broken = node("b")
+    broken["status"]["allocatable"]["cpu"] = "many"
+    async with served(FileSource(Snapshot.of([node("a"), broken]))) as visitor:
+        page = await visitor.page("/")
+    assert "/nodes/a" in page.links
+    assert "Node b is left out" in page.text
 
 
 async def test_gap_has_the_effect_of_the_missing_kind():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -29,6 +30,8 @@ from bayplan.ui.reports import PodRow, node_report, pod_row, search
 FEW_NODES = 600
 SMALL_PAUSE, LARGE_PAUSE = 2, 10
 """Seconds between two looks for changes: with up to so many nodes, and with more."""
+PATIENCE = 5.0
+"""Seconds to wait for the first snapshot. The browser then asks again."""
 WAITING_SHOWN = 24
 """So many pending pods are drawn next to the plan."""
 
@@ -143,9 +146,9 @@ class _Pages:
         kept = Basket.read(unquote(request.cookies.get(self._basket_cookie, "")))
         given = Basket.of(request.query_params.multi_items())
         if "empty" in request.query_params:
-            response = RedirectResponse("/what-if", HTTPStatus.SEE_OTHER)
-            response.delete_cookie(self._basket_cookie)
-            return response
+            emptied = RedirectResponse("/what-if", HTTPStatus.SEE_OTHER)
+            emptied.delete_cookie(self._basket_cookie)
+            return emptied
         if CHOICE in request.query_params:
             return RedirectResponse(f"/what-if?{given.query() or 'empty=1'}", HTTPStatus.SEE_OTHER)
         if "add" in request.query_params or (kept.entries and not given.entries):
@@ -186,7 +189,7 @@ class _Pages:
 
     async def failure(self, request: Request, error: Exception) -> Response:
         """Return the page for a failure of the server, which goes to the log."""
-        logger.error("%s failed", request.url.path, exc_info=error)
+        logger.error("%s failed", request.url.path)  # the web server logs the error
         return self._error(request, HTTPStatus.INTERNAL_SERVER_ERROR, "the question failed; the log says why")
 
     def _error(self, request: Request, status: HTTPStatus, message: str) -> Response:
@@ -194,7 +197,12 @@ class _Pages:
         return self._page(request, "error.html", status, **context)
 
     async def _ask(self, request: Request, key: Any, question: Callable[[Insight], Any]) -> Any:
-        await self._asking.source.ready()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self._asking.source.ready()
+        except TimeoutError:
+            reasons = "; ".join(self._asking.problems) or "large clusters take up to half a minute"
+            raise HTTPException(503, f"the cluster has not been read yet: {reasons}") from None
         request.scope.setdefault(_VERSION, self._asking.source.version)
         return await self._asking.ask(key, question)
 
@@ -214,6 +222,6 @@ class _Pages:
             "again": f"{request.url.path}?{request.url.include_query_params(seen=version).query}",
             "source": source.snapshot().source if source.version else "",
             "live": source.live,
-            "problems": source.problems,
+            "problems": self._asking.problems,
         }
         return HTMLResponse(self._templates.get_template(template).render(shown), code)

@@ -16,6 +16,8 @@ T = TypeVar("T")
 
 CACHED = 64
 """So many of the latest answers are kept."""
+SHOWN = 5
+"""So many of the objects that can't be read are reported."""
 
 
 class Asking:
@@ -43,6 +45,15 @@ class Asking:
         while len(self._answers) > CACHED:
             del self._answers[next(iter(self._answers))]
         return await asyncio.shield(answer)
+
+    @property
+    def problems(self) -> list[str]:
+        """What is missing or wrong: kinds that can't be read, with the effect, and objects that are left out."""
+        gaps = self.source.snapshot().gaps
+        reasons = {gap.reason for gap in gaps}
+        others = [problem for problem in self.source.problems if problem not in reasons]
+        left_out = dict.fromkeys(self._insight.world.problems)
+        return [*map(str, gaps), *others, *list(left_out)[-SHOWN:]]
 
     def _answer(self, snapshot: Snapshot, question: Callable[[Insight], T]) -> T:
         insight = self._insight
