@@ -60,7 +60,6 @@ def main() -> None:
     report.time(f"capacity of {copies:,}", lambda: insight.capacity([_pod("copy", 0)], most=copies))
     names = [f"node-{number * nodes // drained}" for number in range(drained)]
     report.time(f"drain of {drained} nodes", lambda: insight.drain(names))
-    report.time("shrink", insight.shrink)
     report.time(f"what-if without {drained} nodes", lambda: insight.what_if(Changes(remove_nodes=names)))
     report.time("balance", insight.balance)
     report.time("diff", lambda: insight.diff(_asked(snapshot.but(remove=[]))))

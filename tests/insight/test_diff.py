@@ -44,8 +44,8 @@ def test_diff_returns_the_nodes_that_change():
             (
                 "cordoned",
                 "cpu 4 -> 8",
-                "taint gpu:NoSchedule: none -> gpu=yes:NoSchedule",
-                "label disk: none -> ssd",
+                "taint gpu=yes:NoSchedule added",
+                "label disk=ssd added",
             ),
         ),
         ("a2", "removed", ()),

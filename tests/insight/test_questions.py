@@ -57,4 +57,4 @@ def test_question_has_its_answer(case, tmp_path, monkeypatch):
 
 
 def test_there_are_questions():
-    assert len(CASES) >= 15
+    assert len(CASES) >= 22

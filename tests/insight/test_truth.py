@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+from collections import Counter
+
 import pytest
-from small_clusters import FirstChoice, Maker, really
+from small_clusters import FirstChoice, Maker, really, really_drained
 
 from bayplan.insight import Insight, Snapshot
 
@@ -68,3 +71,43 @@ def test_explain_foretells_the_outcome_and_the_event(seed):
     nodes, notes = really([*cluster, pod])
     assert answer.node == nodes["new"]
     assert answer.message in notes.get("new", {answer.message})
+
+
+OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "rs", "controller": True}
+
+
+@pytest.mark.parametrize("seed", range(300, 340))
+def test_drain_foretells_where_the_pods_go(seed):
+    make = Maker(seed)
+    cluster = [*make.cluster(), *(make.pod(f"waiting-{number}") for number in range(make.rng.randint(0, 2)))]
+    for document in cluster:
+        if document["kind"] == "Pod" and "nodeName" in document["spec"]:
+            document["metadata"]["ownerReferences"] = [OWNER]
+    nodes = [document["metadata"]["name"] for document in cluster if document["kind"] == "Node"]
+    drained, at_once = make.rng.sample(nodes, make.rng.randint(1, min(2, len(nodes)))), make.rng.random() < 0.5
+
+    answer = asked(cluster).drain(drained, force=True, at_once=at_once)
+
+    moved = really_drained(cluster, [drained] if at_once else [[name] for name in drained])
+    assert {name_of(each.pod): each.node for each in answer.pods if each.outcome != "deleted"} == moved
+
+
+@pytest.mark.parametrize("seed", range(400, 430))
+def test_capacity_is_what_the_scheduler_places(seed):
+    make = Maker(seed)
+    cluster = make.cluster()
+    pod = make.pod("new")
+    pod["spec"].pop("priority", None)  # so that it preempts no pod
+
+    answer = asked(cluster).capacity([pod])
+
+    copies = []
+    for number in range(answer.sets + 2):
+        document = copy.deepcopy(pod)
+        document["metadata"] |= {"name": f"new-{number}", "uid": f"new-{number}"}
+        copies.append([document])
+    nodes, notes = really(cluster, copies)
+    placed = Counter(node for name, node in nodes.items() if name.startswith("new-") and node)
+    assert placed == {each.node: each.fits["pod new"] for each in answer.nodes}
+    if not pod["spec"].get("schedulingGates"):
+        assert any(note.startswith(answer.message) for note in notes[f"new-{answer.sets}"])

@@ -19,6 +19,7 @@ COMMANDS = {
     "why-not": ("insight.why_not:why_not", "Show everything that keeps a pod from a node."),
     "fit": ("insight.fit:fit", "Show whether all pods of manifests would be placed now."),
     "capacity": ("insight.capacity:capacity", "Show how many more pods fit, and what stops the next one."),
+    "drain": ("insight.drain:drain", "Show where the pods of nodes would go, and what keeps them from being drained."),
     "what-if": ("insight.what_if:what_if", "Show which pods change if nodes, workloads or the scheduler change."),
     "balance": ("insight.balance:balance", "Show how evenly a cluster is used, and the largest pods that fit."),
     "diff": ("insight.diff:diff", "Show what changes between two snapshots, or between two configurations."),

@@ -119,6 +119,6 @@ def compare_sides(insight: Insight, basket: Basket, resource: str) -> Sides:
         new = frozenset(world.state.table.row_of.keys() - known)
         plans.append(bay_plan(world, resource, new))
 
-    answer = what_if(world, world, insight.snapshot, basket.changes(), insight.seed, draw)
+    answer = what_if(world, world, insight.snapshot, basket.changes(), insight.seed, observe=draw)
     before, after = plans
     return Sides(answer, before, after, new)

@@ -39,7 +39,7 @@ def diff(asked: Asked, a: str | None, b: str | None) -> None:
         first = replace(asked, snapshot=before, configuration=asked.configuration or configuration)
         names = a, b or asked.snapshot.source
     other = Insight(asked.snapshot, configuration, plugins, seed=asked.seed)
-    answer(first, lambda insight: insight.diff(other, names))
+    answer(first, lambda insight: insight.diff(other, names, shown=asked.limit))
 
 
 def _configurations() -> tuple[str, str]:

@@ -55,4 +55,4 @@ def what_if(asked: Asked, files: tuple[str, ...], **changes: tuple[Any, ...]) ->
     documents = list(documents_in(asked, files)) if files else []
     namespace = asked.in_namespace if changes["scale"] or changes["delete_pods"] else "default"
     found = Changes(**changes, objects=documents, namespace=namespace)
-    answer(asked, lambda insight: insight.what_if(found, *(asked.other or ())))
+    answer(asked, lambda insight: insight.what_if(found, *(asked.other or ()), shown=asked.limit))

@@ -28,8 +28,6 @@ from bayplan.insight.questions.utilization import Usage, amounts, free, quantity
 from bayplan.simulation.world import World
 
 CORDONED = "cordoned"
-_SHOWN = 10
-"""So many nodes are shown, unless the answer is wide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +77,7 @@ class Balance(Answer):
     """The utilization of a cluster with the pods that have a node; pending pods do not count.
 
     `typical`: the median requests of its pods. `zones` and `pools`: empty if no node has such a label. `nodes`: the
-    fullest first.
+    fullest first. `shown`: nodes in the table; 0 for all.
     """
 
     cluster: tuple[Usage, ...]
@@ -90,6 +88,7 @@ class Balance(Answer):
     typical: Mapping[str, int]
     largest: tuple[LargestPod, ...]
     gang: LargestGang
+    shown: int = 20
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
@@ -122,10 +121,10 @@ class Balance(Answer):
         for title, groups in (("ZONE", self.zones), ("POOL", self.pools)):
             if groups:
                 parts += [Text(), _groups_table(title, groups)]
-        shown = self.nodes if wide else self.nodes[:_SHOWN]
+        shown = self.nodes if wide or not self.shown else self.nodes[: self.shown]
         parts += [Text(), _groups_table("NODE", shown)]
         if len(shown) < len(self.nodes):
-            parts.append(Text(f"... and {plural(len(self.nodes) - len(shown), 'more node')}: --output wide shows all"))
+            parts.append(Text(f"... and {plural(len(self.nodes) - len(shown), 'more node')}"))
         if self.stranded:
             parts += [Text(), Text(f"stranded, for a typical pod with {requests_text(self.typical)}", style="bold")]
             parts += [Text(f"  {each.resource}: {each.text}") for each in self.stranded]
@@ -139,7 +138,7 @@ class Balance(Answer):
         return Lines(*parts)
 
 
-def balance(world: World, most: int, pod: Mapping[str, Any] | None = None) -> Balance:
+def balance(world: World, most: int, pod: Mapping[str, Any] | None = None, shown: int = 20) -> Balance:
     """Return how a cluster is used, and what fits. `most`: the largest gang that is tried. `pod`: that of the gang."""
     nodes = world.state.nodes
     positions = np.flatnonzero(nodes.live).tolist()
@@ -165,6 +164,7 @@ def balance(world: World, most: int, pod: Mapping[str, Any] | None = None) -> Ba
         typical=typical(world),
         largest=largest_pods(world),
         gang=largest_gang(world, most, pod),
+        shown=shown,
     )
 
 

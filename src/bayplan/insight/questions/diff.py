@@ -15,11 +15,9 @@ from bayplan.api.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from bayplan.cluster.nodes import NodeInfo
 from bayplan.insight.answers import Answer, plural
 from bayplan.insight.questions.blockers import taint_text
-from bayplan.insight.questions.outcomes import PodChange, changes_table, compare, settled, summary
+from bayplan.insight.questions.outcomes import PodChange, changes_table, compare, pending_in, settled, summary
 from bayplan.insight.questions.utilization import Usage, before_and_after, quantity_text
 from bayplan.simulation.world import World
-
-_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +35,20 @@ class NodeChange:
 
 @dataclass(frozen=True, slots=True)
 class Difference(Answer):
-    """What changes from `a` to `b`. Both sides are taken after their pending pods have had their turn.
+    """What changes from `a` to `b`. Both sides are compared after their pending pods have had their turn.
 
-    `pods`: those with another state, node or message. `before` and `after`: the utilization by resource.
+    `pods`: those with another state, node or message. `pending`: how many are pending in `b`. `before` and `after`: the
+    utilization by resource. `shown`: rows of each sort in tables; 0 for all.
     """
 
     a: str
     b: str
     nodes: tuple[NodeChange, ...]
     pods: tuple[PodChange, ...]
+    pending: int
     before: tuple[Usage, ...]
     after: tuple[Usage, ...]
+    shown: int = 20
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
@@ -56,6 +57,7 @@ class Difference(Answer):
             "b": self.b,
             "nodes": [change.to_dict() for change in self.nodes],
             "pods": self.rows(),
+            "pending": self.pending,
             "utilization": {
                 "before": [usage.to_dict() for usage in self.before],
                 "after": [usage.to_dict() for usage in self.after],
@@ -71,24 +73,25 @@ class Difference(Answer):
         parts: list[RenderableType] = [Text(f"from {self.a} to {self.b}: {self._headline()}", style="bold")]
         if self.nodes:
             table = Table("NODE", "CHANGE", "DETAILS", box=None, pad_edge=False, header_style="bold")
-            for change in self.nodes if wide else self.nodes[:_SHOWN]:
+            limit = len(self.nodes) if wide or not self.shown else self.shown
+            for change in self.nodes[:limit]:
                 table.add_row(change.node, change.change, "; ".join(change.details))
             parts += [Text(), table]
-            if len(self.nodes) > _SHOWN and not wide:
-                parts.append(Text(f"... and {plural(len(self.nodes) - _SHOWN, 'more node')}: --output wide shows all"))
-        parts += changes_table(self.pods, wide=wide)
+            if len(self.nodes) > limit:
+                parts.append(Text(f"... and {plural(len(self.nodes) - limit, 'more node')}"))
+        parts += changes_table(self.pods, self.shown, wide=wide)
         return Lines(*parts, Text(), before_and_after(self.before, self.after, ("A", "B")))
 
     def _headline(self) -> str:
         nodes = f"{plural(len(self.nodes), 'node')} added, removed or changed; " if self.nodes else ""
-        return f"{nodes}{summary(self.pods)}"
+        return f"{nodes}{summary(self.pods, self.pending)}"
 
 
-def diff(world: World, other: World, names: tuple[str, str]) -> Difference:
+def diff(world: World, other: World, names: tuple[str, str], shown: int = 20) -> Difference:
     """Compare two worlds, which both end as they began. `names`: what they are called."""
     nodes = tuple(_node_changes(world, other))
     (before, usage_before), (after, usage_after) = settled(world), settled(other)
-    return Difference(*names, nodes, compare(before, after), usage_before, usage_after)
+    return Difference(*names, nodes, compare(before, after), pending_in(after), usage_before, usage_after, shown)
 
 
 def _node_changes(world: World, other: World) -> Iterator[NodeChange]:
@@ -125,8 +128,8 @@ def _details(old: NodeInfo, new: NodeInfo) -> Iterator[str]:
         before, after = befores.get(name, 0), afters.get(name, 0)
         if before != after:
             yield f"{name} {quantity_text(name, before)} -> {quantity_text(name, after)}"
-    yield from (f"taint {text}" for text in _entries(_taints(old), _taints(new)))
-    yield from (f"label {text}" for text in _entries(old.labels, new.labels))
+    yield from _entries("taint", _taints(old), _taints(new))
+    yield from _entries("label", _labels(old), _labels(new))
 
 
 def _taints(node: NodeInfo) -> dict[str, str]:
@@ -134,8 +137,16 @@ def _taints(node: NodeInfo) -> dict[str, str]:
     return {f"{key}:{effect}": taint_text((key, value, effect)) for key, value, effect in taints}
 
 
-def _entries(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
+def _labels(node: NodeInfo) -> dict[str, str]:
+    return {key: f"{key}={value}" for key, value in node.labels.items()}
+
+
+def _entries(what: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
     for key in sorted({*old, *new}):
         before, after = old.get(key), new.get(key)
-        if before != after:
-            yield f"{key}: {'none' if before is None else before} -> {'none' if after is None else after}"
+        if before is None:
+            yield f"{what} {after} added"
+        elif after is None:
+            yield f"{what} {before} removed"
+        elif before != after:
+            yield f"{what} {before} -> {after}"

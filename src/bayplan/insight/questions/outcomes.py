@@ -135,35 +135,38 @@ _SUMMARIES = {
 }
 """What is said of changes, by the states before and after, in the order of the answers."""
 
-_SHOWN = 20
-"""So many pods of each sort are shown, unless the answer is wide."""
+
+def pending_in(states: Mapping[str, PodState]) -> int:
+    """Return the number of pending pods."""
+    return sum(each.state == PENDING for each in states.values())
 
 
-def summary(pods: Sequence[PodChange]) -> str:
-    """Return one sentence about changes."""
+def summary(pods: Sequence[PodChange], pending: int) -> str:
+    """Return one sentence about changes. `pending`: the number of pods that are pending afterwards."""
     counts = Counter(change.states for change in pods)
     parts = [
         f"{plural(counts[states], 'pod') if number == 0 else f'{counts[states]:,}'} {text}"
         for number, (states, text) in enumerate(each for each in _SUMMARIES.items() if counts[each[0]])
     ]
-    return ", ".join(parts) if parts else "no pod changes"
+    text = ", ".join(parts) if parts else "no pod changes"
+    return f"{text}; {plural(pending, 'pod')} pending afterwards" if pending else text
 
 
-def changes_table(pods: Sequence[PodChange], *, wide: bool) -> list[RenderableType]:
-    """Return the table of changed pods, and why pods are pending afterwards."""
+def changes_table(pods: Sequence[PodChange], limit: int, *, wide: bool) -> list[RenderableType]:
+    """Return the table of changed pods, up to `limit` of each sort, and why pods are pending afterwards."""
     if not pods:
         return []
     table = Table("POD", "BEFORE", "AFTER", box=None, pad_edge=False, header_style="bold")
     left = 0
     for states in _SUMMARIES:
         found = [change for change in pods if change.states == states]
-        shown = found if wide else found[:_SHOWN]
+        shown = found if wide or not limit else found[:limit]
         left += len(found) - len(shown)
         for change in shown:
             table.add_row(change.pod, _where(change.before), _where(change.after))
     parts: list[RenderableType] = [Text(), table]
     if left:
-        parts.append(Text(f"... and {plural(left, 'more pod')}: --output wide shows all"))
+        parts.append(Text(f"... and {plural(left, 'more pod')}"))
     causes: dict[tuple[str, str], list[str]] = {}
     for change in pods:
         if change.after.state == PENDING:

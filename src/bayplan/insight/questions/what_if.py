@@ -14,7 +14,7 @@ from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM
 from bayplan.insight.answers import Answer
 from bayplan.insight.questions.edits import Changes, edited
 from bayplan.insight.questions.fit import bind_immediately
-from bayplan.insight.questions.outcomes import PodChange, changes_table, compare, settled, summary
+from bayplan.insight.questions.outcomes import PodChange, changes_table, compare, pending_in, settled, summary
 from bayplan.insight.questions.utilization import Usage, before_and_after
 from bayplan.insight.snapshot import Snapshot
 from bayplan.simulation.world import World
@@ -25,19 +25,23 @@ class WhatIf(Answer):
     """What changes. Both sides are the cluster after its pending pods have had their turn.
 
     `steps`: the changes in the order in which they were made. `pods`: those with another state, node or message.
-    `before` and `after`: the utilization by resource.
+    `pending`: how many are pending afterwards. `before` and `after`: the utilization by resource. `shown`: rows of each
+    sort in tables; 0 for all.
     """
 
     steps: tuple[str, ...]
     pods: tuple[PodChange, ...]
+    pending: int
     before: tuple[Usage, ...]
     after: tuple[Usage, ...]
+    shown: int = 20
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
         return {
             "steps": list(self.steps),
             "pods": self.rows(),
+            "pending": self.pending,
             "utilization": {
                 "before": [usage.to_dict() for usage in self.before],
                 "after": [usage.to_dict() for usage in self.after],
@@ -50,11 +54,11 @@ class WhatIf(Answer):
 
     def render(self, *, wide: bool = False) -> RenderableType:
         """Return the changes, a sentence, the pods, and the utilization."""
-        shown = [each for each in self.pods if wide or each.states != ("pending", "pending")]
+        changed = [each for each in self.pods if wide or each.states != ("pending", "pending")]
         return Lines(
             Text(f"if you {', then '.join(self.steps)}"),
-            Text(summary(shown), style="bold"),
-            *changes_table(shown, wide=wide),
+            Text(summary(changed, self.pending), style="bold"),
+            *changes_table(changed, self.shown, wide=wide),
             Text(),
             before_and_after(self.before, self.after, ("BEFORE", "AFTER")),
         )
@@ -66,6 +70,7 @@ def what_if(
     snapshot: Snapshot,
     changes: Changes,
     seed: int = 0,
+    shown: int = 20,
     observe: Callable[[World], object] = lambda _: None,
 ) -> WhatIf:
     """Compare a snapshot, which `world` holds, with the changed one, in the world `other`.
@@ -86,4 +91,4 @@ def what_if(
         if other is world:
             world.move(snapshot.documents, now)
     steps = edit.steps if other is world else (*edit.steps, "use the other configuration")
-    return WhatIf(steps, compare(before, after), usage_before, usage_after)
+    return WhatIf(steps, compare(before, after), pending_in(after), usage_before, usage_after, shown)
