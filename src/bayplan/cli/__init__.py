@@ -27,6 +27,7 @@ COMMANDS = {
     "what-if": ("insight.what_if:what_if", "Show which pods change if nodes, workloads or the scheduler change."),
     "balance": ("insight.balance:balance", "Show how evenly a cluster is used, and the largest pods that fit."),
     "diff": ("insight.diff:diff", "Show what changes between two snapshots, or between two configurations."),
+    "ui": ("ui:ui", "Serve a page about a cluster: its bay plan, the queue, pods, nodes and what-ifs."),
     "manifests": ("manifests:manifests", "Print the Kubernetes objects that run the scheduler in a cluster."),
     "snapshot": ("insight.snapshot:snapshot", "Save what a scheduler knows of a cluster to a file."),
     "extender": ("extender:extender", "Serve plugins to the stock kube-scheduler as an HTTP extender."),

@@ -22,6 +22,7 @@ from rich.console import Console, RenderableType
 from bayplan.cli.demo import stage
 from bayplan.cli.demo.screens import LineScreen, Screen, TableScreen, picture, summary
 from bayplan.cli.demo.show import Show, running_show
+from bayplan.cli.ui import need_extra
 from bayplan.client import connect
 from bayplan.clock import RunningClock
 from bayplan.devcluster.cluster import DevCluster
@@ -38,6 +39,7 @@ INTERRUPTED = 130
 
 @click.command()
 @click.option("--keep", is_flag=True, help="Keep the cluster running until Ctrl-C, for kubectl.")
+@click.option("--ui", is_flag=True, help="Serve a page about the cluster until Ctrl-C; see bayplan ui.")
 @click.option(
     "--clock-rate",
     type=click.FloatRange(0, min_open=True),
@@ -50,18 +52,20 @@ INTERRUPTED = 130
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
     help="Save the final screen to a file.",
 )
-def demo(keep: bool, clock_rate: float, save_svg: Path | None) -> None:
+def demo(keep: bool, ui: bool, clock_rate: float, save_svg: Path | None) -> None:
     """Run the scheduler on an embedded cluster of twelve nodes and show what it does.
 
     Takes about ten seconds. The exit status is 0 if all pods are on the expected nodes.
     """
     if save_svg is not None and not save_svg.parent.is_dir():
         raise click.BadParameter(f"{save_svg.parent} is not a directory", param_hint="--save-svg")
+    if ui:
+        need_extra()
     logging.basicConfig(level=logging.ERROR)
-    raise SystemExit(asyncio.run(_demo(clock_rate, keep=keep, svg=save_svg)))
+    raise SystemExit(asyncio.run(_demo(clock_rate, keep=keep or ui, ui=ui, svg=save_svg)))
 
 
-async def _demo(clock_rate: float, *, keep: bool, svg: Path | None) -> int:
+async def _demo(clock_rate: float, *, keep: bool, ui: bool, svg: Path | None) -> int:
     """Run the demo and return its exit status: 0 if it succeeds, 1 if not, 130 if it is interrupted."""
     stop = asyncio.Event()
     console = _Output(closed=stop.set)
@@ -75,6 +79,12 @@ async def _demo(clock_rate: float, *, keep: bool, svg: Path | None) -> int:
         await cluster.nodes_ready()
         cluster.write_kubeconfig(kubeconfig)
         client = await stack.enter_async_context(connect(kubeconfig))
+        if ui:
+            from bayplan.cli.demo.page import serving_page
+
+            console.print(
+                f"Open {await stack.enter_async_context(serving_page(client))}", soft_wrap=True, highlight=False
+            )
         show = await stack.enter_async_context(running_show(client))
         draw = partial(picture, show, nodes, cluster.url, clock)
         with TableScreen(console, draw) if console.is_terminal else LineScreen(console, show) as screen:
@@ -107,6 +117,7 @@ def _next_commands() -> str:
     commands = {
         "cluster --scheduler": "a cluster with a scheduler, for kubectl",
         "demo --keep": "the cluster of this demo, for kubectl",
+        "demo --ui": "this demo on a page in the browser",
         "new my-scheduler": "a project for your own plugins",
     }
     lines = (f"  {program} {command}    # {what}" for command, what in commands.items())

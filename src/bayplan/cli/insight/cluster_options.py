@@ -94,6 +94,17 @@ class Asked:
         return self.namespace or self.source.namespace()
 
 
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """The shared options of a command that follows a cluster, after reading the configuration."""
+
+    source: Source
+    configuration: KubeSchedulerConfiguration | None
+    """As in `Asked`."""
+    plugins: Sequence[ExtraPlugin]
+    seed: int
+
+
 _SOURCE = (
     click.option(
         "--kubeconfig",
@@ -142,6 +153,26 @@ def source_options(command: Command) -> Command:
             return command(_source(kubeconfig, context, path), **others)
 
     return _with(call, _SOURCE)
+
+
+def follow_options(command: Command) -> Command:
+    """Add the options of the source and the scheduler. The command's first argument is the `Followed`."""
+
+    @functools.wraps(command)
+    def call(
+        kubeconfig: str | None,
+        context: str | None,
+        path: str | None,
+        config: str | None,
+        plugins: tuple[str, ...],
+        seed: int,
+        **others: Any,
+    ) -> Any:
+        with errors_reported():
+            source = _source(kubeconfig, context, path)
+            return command(Followed(source, *_scheduler(config, plugins), seed), **others)
+
+    return _with(call, (*_SOURCE, *_SCHEDULER))
 
 
 def cluster_options(command: Command) -> Command:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,13 +61,17 @@ class PodChange:
         }
 
 
-def settled(world: World) -> tuple[dict[str, PodState], tuple[Usage, ...]]:
+def settled(
+    world: World, observe: Callable[[World], object] = lambda _: None
+) -> tuple[dict[str, PodState], tuple[Usage, ...]]:
     """Return the states of all pods after the pending ones have had their turn, and the utilization then.
 
-    The world ends as it began.
+    `observe` is called with the world at that point. The world ends as it began.
     """
     with world.what_if():
-        return settle(world), utilization(world)
+        states = settle(world)
+        observe(world)
+        return states, utilization(world)
 
 
 def settle(world: World) -> dict[str, PodState]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,20 +64,29 @@ class WhatIf(Answer):
         )
 
 
-def what_if(world: World, other: World, snapshot: Snapshot, changes: Changes, seed: int = 0, shown: int = 20) -> WhatIf:
+def what_if(
+    world: World,
+    other: World,
+    snapshot: Snapshot,
+    changes: Changes,
+    seed: int = 0,
+    shown: int = 20,
+    observe: Callable[[World], object] = lambda _: None,
+) -> WhatIf:
     """Compare a snapshot, which `world` holds, with the changed one, in the world `other`.
 
-    `other` may be the same world, and then ends as it began. Raises QuestionError for changes that aren't possible.
+    `other` may be the same world, and then ends as it began. `observe` is called with the world of each side after its
+    pending pods have had their turn, first with the unchanged one. Raises QuestionError for impossible changes.
     """
     edit = edited(world, snapshot, changes, seed)
-    before, usage_before = settled(world)
+    before, usage_before = settled(world, observe)
     now = world.handle.time
     other.move(edit.snapshot.documents, now)
     try:
         for key in edit.new_claims:
             if key in other.state.objects[PERSISTENT_VOLUME_CLAIM]:
                 bind_immediately(other, key)
-        after, usage_after = settled(other)
+        after, usage_after = settled(other, observe)
     finally:
         if other is world:
             world.move(snapshot.documents, now)

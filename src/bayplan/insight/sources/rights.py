@@ -1,4 +1,4 @@
-"""The kinds that a snapshot of a cluster has, what a missing one costs, and the role that allows listing them.
+"""The kinds that a snapshot of a cluster has, what a missing one costs, and the role that allows reading them.
 
 Secrets and ConfigMaps aren't among them: no decision depends on their contents.
 """
@@ -61,6 +61,8 @@ CUSTOM_EFFECT = "the plugins that read it see no objects"
 def cluster_role(extra: Iterable[Kind] = (), name: str = ROLE) -> dict[str, Any]:
     """The ClusterRole that `Snapshot.from_cluster` needs: to list exactly the kinds that it reads.
 
+    `bayplan ui` watches them, too.
+
     `extra` are further kinds, which the user's plugins read.
     """
     by_group: dict[str, list[str]] = {}
@@ -71,7 +73,7 @@ def cluster_role(extra: Iterable[Kind] = (), name: str = ROLE) -> dict[str, Any]
         "kind": kinds.CLUSTER_ROLE.kind,
         "metadata": {"name": name},
         "rules": [
-            {"apiGroups": [group], "resources": sorted(plurals), "verbs": ["list"]}
+            {"apiGroups": [group], "resources": sorted(plurals), "verbs": ["list", "watch"]}
             for group, plurals in sorted(by_group.items())
         ],
     }

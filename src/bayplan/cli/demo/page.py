@@ -1,0 +1,21 @@
+"""The page of the demo's cluster, with the demo's scheduler."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+
+from bayplan.cli.demo import stage
+from bayplan.client import Client
+from bayplan.config import Catalog, KubeSchedulerConfiguration, load_plugins
+from bayplan.config.profiles import profile_of_all
+from bayplan.insight import Insight, Snapshot
+from bayplan.ui.server import serving
+from bayplan.ui.sources import ClusterSource
+
+
+def serving_page(client: Client) -> AbstractAsyncContextManager[str]:
+    """Serve the page of the demo's cluster in the context, which has the URL. It follows the cluster by watches."""
+    plugins = load_plugins([str(stage.POLICY)])
+    profile = profile_of_all(stage.SCHEDULER_NAME, Catalog(plugins, ()))
+    insight = Insight(Snapshot(), KubeSchedulerConfiguration(profiles=[profile]), plugins)
+    return serving(ClusterSource(client, "the demo's cluster"), insight)

@@ -1,0 +1,124 @@
+"""The what-if basket: hypothetical changes as the query of an address, which can be shared and kept in a cookie."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, urlencode
+
+from bayplan.insight import Changes, Insight, QuestionError
+from bayplan.insight.questions.what_if import WhatIf, what_if
+from bayplan.simulation.world import World
+from bayplan.ui.bay_plan import BayPlan, bay_plan
+
+TITLES: Mapping[str, tuple[str, str]] = {
+    "add_nodes": ("add nodes", "3xlike:node-a"),
+    "remove_nodes": ("remove node", "node-a"),
+    "cordon": ("cordon", "node-a"),
+    "uncordon": ("uncordon", "node-a"),
+    "labels": ("label", "node-a disk=ssd"),
+    "taints": ("taint", "node-a gpu=yes:NoSchedule"),
+    "scale": ("scale", "deployment/web=40"),
+    "delete_pods": ("delete pod", "web-0"),
+}
+"""By field of `Changes`: what the page calls it, and an example. Only these can be in a basket."""
+NAMESPACE = "namespace"
+CHOICE, TEXT = "change", "text"
+"""The parameters of the form: a field of `Changes`, and the entry."""
+LARGEST = 50
+"""The most changes of a basket."""
+
+
+@dataclass(frozen=True, slots=True)
+class Basket:
+    """Changes in the order in which the user chose them: a field of `Changes`, and the text of an entry.
+
+    A label and a taint are a node, a space, and the text.
+    """
+
+    entries: tuple[tuple[str, str], ...] = ()
+    namespace: str = "default"
+
+    @classmethod
+    def of(cls, items: Iterable[tuple[str, str]]) -> Basket:
+        """Return the basket of the parameters of a query. Unknown and empty ones, and repetitions, are ignored."""
+        known = list(items)
+        form = dict(known)
+        known.append((form.get(CHOICE, ""), form.get(TEXT, "")))
+        texts = [(field, text.strip()) for field, text in known if field in TITLES and text.strip()]
+        namespace = next((text.strip() for field, text in known if field == NAMESPACE and text.strip()), "default")
+        return cls(tuple(dict.fromkeys(texts))[:LARGEST], namespace)
+
+    @classmethod
+    def read(cls, query: str) -> Basket:
+        """Return the basket that `query` made."""
+        return cls.of(parse_qsl(query))
+
+    def query(self) -> str:
+        """Return the basket as a query."""
+        return urlencode([*self.entries, (NAMESPACE, self.namespace)]) if self.entries else ""
+
+    def with_all(self, other: Basket) -> Basket:
+        """Return this basket with the changes of another one, and with its namespace."""
+        return Basket(tuple(dict.fromkeys((*self.entries, *other.entries)))[:LARGEST], other.namespace)
+
+    def without(self, index: int) -> Basket:
+        """Return the basket without one change."""
+        return Basket(self.entries[:index] + self.entries[index + 1 :], self.namespace)
+
+    def titles(self) -> list[str]:
+        """Return the changes for people."""
+        return [f"{TITLES[field][0]} {text}" for field, text in self.entries]
+
+    def changes(self) -> Changes:
+        """Return the changes. Raises QuestionError if a label or a taint has no node."""
+
+        def texts(field: str) -> tuple[str, ...]:
+            return tuple(text for each, text in self.entries if each == field)
+
+        return Changes(
+            remove_nodes=texts("remove_nodes"),
+            add_nodes=texts("add_nodes"),
+            uncordon=texts("uncordon"),
+            cordon=texts("cordon"),
+            labels=tuple(map(_of_node, texts("labels"))),
+            taints=tuple(map(_of_node, texts("taints"))),
+            delete_pods=texts("delete_pods"),
+            scale=texts("scale"),
+            namespace=self.namespace,
+        )
+
+
+def _of_node(text: str) -> tuple[str, str]:
+    node, _, rest = text.partition(" ")
+    if not rest.strip():
+        raise QuestionError(f"{text}: expected a node and a text, as in node-a disk=ssd or node-a gpu=yes:NoSchedule")
+    return node, rest.strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """The answer about a basket, and the bay plans before and after; both after the pending pods had their turn.
+
+    `new`: the nodes that the basket adds.
+    """
+
+    answer: WhatIf
+    before: BayPlan
+    after: BayPlan
+    new: frozenset[str]
+
+
+def compare_sides(insight: Insight, basket: Basket, resource: str) -> Sides:
+    """Answer a basket. Raises QuestionError for changes that aren't possible."""
+    world, plans = insight.world, list[BayPlan]()
+    known, new = frozenset(world.state.table.row_of), frozenset[str]()
+
+    def draw(world: World) -> None:
+        nonlocal new
+        new = frozenset(world.state.table.row_of.keys() - known)
+        plans.append(bay_plan(world, resource, new))
+
+    answer = what_if(world, world, insight.snapshot, basket.changes(), insight.seed, observe=draw)
+    before, after = plans
+    return Sides(answer, before, after, new)

@@ -1,0 +1,153 @@
+"""What the pages show of a pod, a node and the search, beside the answers of `bayplan.insight`."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+
+from bayplan.api.kinds import POD
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.insight import Insight, QuestionError
+from bayplan.insight.answers import listed
+from bayplan.insight.questions.blockers import Blocker, Blockers, taint_text
+from bayplan.insight.questions.utilization import quantity_text
+from bayplan.simulation.world import World
+from bayplan.ui.bay_plan import ZONE, hue_of, percent, workload_of
+
+SORTS_OF_PODS = 20
+"""A node is compared with so many sorts of pending pods."""
+FOUND = 20
+"""The most results of a search."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """What is taken of a resource of a node. `fill`: in percent."""
+
+    resource: str
+    used: str
+    room: str
+    fill: int
+
+
+@dataclass(frozen=True, slots=True)
+class PodRow:
+    """A pod on a node."""
+
+    pod: str
+    workload: str
+    hue: int
+    phase: str
+    priority: int
+    requests: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Equal pending pods, and what keeps them from the node; nothing if the node is feasible for them."""
+
+    pods: tuple[str, ...]
+    blockers: tuple[Blocker, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """A node, the pods on it, and the pending pods that it rejects.
+
+    `others`: how many sorts of pending pods were not compared with the node.
+    """
+
+    name: str
+    zone: str
+    cordoned: bool
+    ready: bool
+    taints: tuple[str, ...]
+    labels: tuple[tuple[str, str], ...]
+    bars: tuple[Bar, ...]
+    pods: tuple[PodRow, ...]
+    rejections: tuple[Rejection, ...]
+    others: int
+
+
+def node_report(insight: Insight, name: str) -> NodeReport:
+    """Report on a node. Raises QuestionError if there is none of that name."""
+    nodes = insight.world.state.nodes
+    position = nodes.position(name)
+    if position is None:
+        near = sorted(each for each in insight.world.state.table.row_of if name in each)
+        raise QuestionError(f"there is no node {name}{f'; there is {listed(near)}' if near else ''}")
+    node = nodes.info(position)
+    bars = [
+        Bar(resource, quantity_text(resource, used), quantity_text(resource, room), percent(used, room))
+        for resource, room in sorted(node.allocatable.items())
+        for used in (node.requested_of(resource),)
+        if room or used
+    ]
+    bars.append(Bar("pods", str(node.pod_count), str(node.allowed_pods), percent(node.pod_count, node.allowed_pods)))
+    conditions = {each.type: each.status for each in node.status.conditions or ()}
+    rejections, others = _rejections(insight.world, position)
+    return NodeReport(
+        name,
+        node.labels.get(ZONE, ""),
+        bool(node.spec.unschedulable),
+        conditions.get("Ready", "True") == "True",
+        tuple(taint_text((taint.key, taint.value or "", taint.effect)) for taint in node.spec.taints or ()),
+        tuple(sorted(node.labels.items())),
+        tuple(bars),
+        tuple(pod_row(pod) for pod in sorted(node.pods, key=lambda pod: pod.key)),
+        rejections,
+        others,
+    )
+
+
+def pod_row(pod: PodInfo) -> PodRow:
+    """Return a pod as a row of a table."""
+    workload = workload_of(pod)
+    requests = ", ".join(f"{name} {quantity_text(name, amount)}" for name, amount in pod.requested.items() if amount)
+    phase = "Terminating" if pod.terminating else pod.phase
+    return PodRow(pod.key, workload, hue_of(workload), phase, pod.priority, requests)
+
+
+def _rejections(world: World, position: int) -> tuple[tuple[Rejection, ...], int]:
+    """Compare the pending pods with a node; of equal pods only one. Returns also how many sorts are left out."""
+    sorts: dict[Hashable, list[PodInfo]] = {}
+    for key in sorted(world.pending):
+        pod = world.pending[key]
+        sorts.setdefault(world.equivalence_key(pod) or key, []).append(pod)
+    largest = sorted(sorts.values(), key=len, reverse=True)
+    found = [
+        Rejection(tuple(pod.key for pod in pods), tuple(Blockers(world, pods[0]).of(position)))
+        for pods in largest[:SORTS_OF_PODS]
+    ]
+    return tuple(found), max(len(largest) - SORTS_OF_PODS, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A result of a search. `kind`: `node` or `pod`. `note`: the node of a pod, or the zone of a node."""
+
+    kind: str
+    name: str
+    note: str
+
+
+def search(insight: Insight, text: str) -> tuple[Hit, ...]:
+    """Return the nodes and pods whose names contain the text: exact names first, then nodes, pending pods, others."""
+    wanted = text.strip().lower()
+    if not wanted:
+        return ()
+    world = insight.world
+    nodes = world.state.nodes
+    hits = []
+    for name in world.state.table.row_of:
+        position = nodes.position(name)
+        if wanted in name.lower() and position is not None:
+            hits.append(Hit("node", name, nodes.info(position).labels.get(ZONE, "")))
+    pods: Mapping[str, PodInfo] = world.state.objects[POD]
+    hits += [Hit("pod", key, pods[key].node_name or "pending") for key in pods if wanted in key.lower()]
+
+    def order(hit: Hit) -> tuple[bool, bool, bool, str]:
+        exact = wanted in {hit.name.lower(), hit.name.lower().rpartition("/")[2]}
+        return not exact, hit.kind != "node", hit.note != "pending", hit.name
+
+    return tuple(sorted(hits, key=order)[:FOUND])

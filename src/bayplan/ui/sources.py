@@ -1,0 +1,230 @@
+"""Where the page gets its cluster from: a file that is read again when it changes, or an API server that is watched."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import MappingProxyType
+from typing import Protocol
+
+from bayplan.api.kinds import POD, Kind
+from bayplan.client import ApiError, Client, ConfigError, ListWatch, TransportError
+from bayplan.insight.snapshot import Snapshot
+from bayplan.insight.sources.cluster import LIVE_PODS
+from bayplan.insight.sources.documents import stored
+from bayplan.insight.sources.older_versions import OLDER, updated
+from bayplan.insight.sources.reading import Gap, SnapshotError
+from bayplan.insight.sources.rights import CUSTOM_EFFECT, EFFECTS, REQUIRED
+
+LOOK_AGAIN = 60.0
+"""Seconds between two looks for a kind that the server lacks."""
+FILE_PAUSE = 1.0
+"""Seconds between two looks at a file."""
+
+SETTLE_PAUSE = 0.05
+"""Seconds between two looks at whether all kinds are listed."""
+
+
+class Source(Protocol):
+    """A cluster that may change.
+
+    Attributes:
+        live: whether the cluster can change.
+        version: increases with every change.
+    """
+
+    live: bool
+    version: int
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong now, one line each: kinds that can't be read, or a file that is no longer valid."""
+
+    def snapshot(self) -> Snapshot:
+        """Return the cluster as it is now."""
+
+    async def ready(self) -> None:
+        """Wait for the first complete snapshot."""
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled."""
+
+
+class FileSource:
+    """A snapshot of a file or a folder; see `Snapshot.open`. `path`: None if the file can't change, as for stdin."""
+
+    def __init__(self, snapshot: Snapshot, path: str | Path | None = None) -> None:
+        self.live = path is not None
+        self.version = 1
+        self.problems: list[str] = []
+        self._snapshot = snapshot
+        self._path = path
+        self._seen = _stamp(path)
+
+    def snapshot(self) -> Snapshot:
+        """See Source."""
+        return self._snapshot
+
+    async def ready(self) -> None:
+        """See Source."""
+
+    async def run(self) -> None:
+        """Read the file again after every change. If that fails, the last good snapshot stays."""
+        while self._path is not None:
+            await asyncio.sleep(FILE_PAUSE)
+            stamp = await asyncio.to_thread(_stamp, self._path)
+            if stamp == self._seen:
+                continue
+            self._seen = stamp
+            try:
+                self._snapshot = await asyncio.to_thread(Snapshot.open, self._path)
+                self.problems = []
+            except SnapshotError as error:
+                self.problems = [f"the last change could not be read: {error}"]
+            self.version += 1
+
+
+def _stamp(path: str | Path | None) -> tuple[tuple[str, int, int], ...]:
+    """The times and sizes of a file, or of all files of a folder."""
+    if path is None:
+        return ()
+    root = Path(path)
+    files = sorted(root.rglob("*")) if root.is_dir() else [root]
+    stamps = []
+    for file in files:
+        try:
+            status = file.stat()
+        except OSError:  # it is being replaced
+            continue
+        stamps.append((str(file), status.st_mtime_ns, status.st_size))
+    return tuple(stamps)
+
+
+class ClusterSource:
+    """A cluster that is followed by watches, with the kinds that a snapshot has and those of plugins. It only reads."""
+
+    live = True
+
+    def __init__(self, client: Client, name: str = "the cluster", kinds: Iterable[Kind] = ()) -> None:
+        self.version = 0
+        self._client = client
+        self._name = name
+        self._kinds = tuple(dict.fromkeys((*REQUIRED, *EFFECTS, *kinds)))
+        self._follows: dict[Kind, _Follow] = {}
+        self._cached: tuple[int, Snapshot] | None = None
+        self._settled = asyncio.Event()
+
+    @property
+    def problems(self) -> list[str]:
+        """See Source."""
+        return [follow.problem for follow in self._follows.values() if follow.problem]
+
+    def snapshot(self) -> Snapshot:
+        """See Source. Kinds that have not been listed because of an error are its gaps."""
+        if self._cached is None or self._cached[0] != self.version:
+            gaps = tuple(
+                Gap(kind, follow.problem, EFFECTS.get(kind, CUSTOM_EFFECT))
+                for kind, follow in self._follows.items()
+                if follow.problem and not follow.synced
+            )
+            documents = {kind: follow.frozen() for kind, follow in self._follows.items()}
+            snapshot = Snapshot(MappingProxyType(documents), self._name, datetime.now(UTC), gaps)
+            self._cached = self.version, snapshot
+        return self._cached[1]
+
+    async def ready(self) -> None:
+        """See Source: nodes and pods are listed, and the other kinds are listed or can't be."""
+        await self._settled.wait()
+
+    async def run(self) -> None:
+        """See Source."""
+        async with asyncio.TaskGroup() as tasks:
+            for kind in self._kinds:
+                follow = self._follows[kind] = _Follow(self._client, kind, self._changed)
+                tasks.create_task(follow.run(), name=f"follow {kind.resource}")
+            tasks.create_task(self._settle(), name="settle")
+
+    async def _settle(self) -> None:
+        while not all(  # noqa: ASYNC110 - a problem sets no event
+            follow.synced or (follow.problem and kind not in REQUIRED) for kind, follow in self._follows.items()
+        ):
+            await asyncio.sleep(SETTLE_PAUSE)
+        self.version += 1
+        self._settled.set()
+
+    def _changed(self) -> None:
+        self.version += 1
+
+
+class _Follow:
+    """The objects of one kind, in the first version of the kind that the server has."""
+
+    def __init__(self, client: Client, kind: Kind, changed: Callable[[], None]) -> None:
+        self._client = client
+        self._kind = kind
+        self._changed = changed
+        self._objects: dict[str, bytes] = {}
+        self._frozen: Mapping[str, bytes] | None = None
+        self._watch: ListWatch[bytes] | None = None
+        self._failure = ""
+
+    @property
+    def synced(self) -> bool:
+        return self._watch is not None and self._watch.synced.is_set()
+
+    @property
+    def problem(self) -> str:
+        """Why the kind can't be read now; "" if it can."""
+        return self._failure if self._watch is None else self._watch.problem
+
+    def frozen(self) -> Mapping[str, bytes]:
+        """Return the objects as they are now; the same mapping if nothing has changed."""
+        if self._frozen is None:
+            self._frozen = MappingProxyType(dict(self._objects))
+        return self._frozen
+
+    async def run(self) -> None:
+        version = await self._served()
+        required = self._kind in REQUIRED
+        self._watch = ListWatch(
+            self._client,
+            version,
+            self,
+            field_selector=LIVE_PODS if self._kind == POD else "",
+            decode=lambda raw: stored(self._kind, updated(version, raw))[1],
+            look_for_kind=None if required else LOOK_AGAIN,
+        )
+        await self._watch.run()
+
+    async def _served(self) -> Kind:
+        """The version of the kind to watch."""
+        versions = (self._kind, *OLDER.get(self._kind, ()))
+        for version in versions[1:] and versions:
+            try:
+                async for _ in self._client.pages(version, limit=1, decode=bytes):
+                    return version
+            except ApiError as error:
+                if error.status != 404:
+                    break
+            except (TransportError, ConfigError):
+                break  # the watch reports it
+        return self._kind
+
+    def put(self, key: str, new: bytes) -> None:
+        """See client.Sink."""
+        self._objects[key] = new
+        self._touch()
+
+    def removed(self, key: str) -> None:
+        """See client.Sink."""
+        self._objects.pop(key, None)
+        self._touch()
+
+    def undecodable(self, raw: bytes, error: Exception) -> None:
+        """See client.Sink. The world reports objects that it can't read; here are only those without a name."""
+
+    def _touch(self) -> None:
+        self._frozen = None
+        self._changed()

@@ -1,0 +1,183 @@
+"""The page in a real browser: the keyboard, live changes, dark mode, and 5,000 nodes."""
+
+from __future__ import annotations
+
+import chromium
+import pytest
+from served_page import node, pod, small_cluster
+
+from bayplan.insight import Insight, Snapshot
+from bayplan.testing.in_memory import load, make_client
+from bayplan.ui import app
+from bayplan.ui.server import serving
+from bayplan.ui.sources import ClusterSource, FileSource
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(chromium.executable() is None, reason="there is no Chromium on the PATH"),
+]
+
+FOCUS = "document.activeElement.getAttribute('href')"
+BACKGROUND = "getComputedStyle(document.body).backgroundColor"
+
+
+@pytest.fixture(scope="module")
+def devtools(tmp_path_factory):
+    with chromium.browser(tmp_path_factory.mktemp("chromium")) as url:
+        yield url
+
+
+@pytest.fixture
+async def tab(devtools):
+    async with chromium.new_tab(devtools) as tab:
+        yield tab
+        assert tab.errors == []
+
+
+def page_of(*objects):
+    return serving(FileSource(Snapshot.of(objects, source="file cluster.yaml")), Insight(Snapshot()))
+
+
+async def test_address_with_the_token_opens_the_plan(tab):
+    async with page_of(*small_cluster()) as url:
+        await tab.open(url)
+        assert await tab.value("location.search") == ""
+        assert await tab.value("document.title") == "Bay plan · Bayplan"
+        assert await tab.value("document.querySelectorAll('[data-plan] a.s').length") == 4
+        assert await tab.value("document.cookie") == ""
+
+
+async def test_keyboard_moves_between_nodes_and_opens_them(tab):
+    async with page_of(*small_cluster()) as url:
+        await tab.open(url)
+        for key, expected in (
+            ("ArrowRight", "/nodes/node-a1"),
+            ("ArrowRight", "/nodes/node-a2"),
+            ("ArrowLeft", "/nodes/node-a1"),
+            ("j", "/nodes/node-b1"),
+            ("l", "/nodes/node-b2"),
+            ("k", "/nodes/node-a2"),
+            ("h", "/nodes/node-a1"),
+        ):
+            await tab.press(key)
+            assert await tab.value(FOCUS) == expected, key
+        await tab.press("Enter")
+        await tab.until("location.pathname === '/nodes/node-a1' && document.readyState === 'complete'")
+        await tab.press("Escape")
+        await tab.until("location.pathname === '/' && document.readyState === 'complete'")
+
+
+async def test_only_one_node_is_in_the_tab_order(tab):
+    async with page_of(*small_cluster()) as url:
+        await tab.open(url)
+        assert await tab.value("document.querySelectorAll('[data-plan] a[tabindex=\"0\"]').length") == 1
+        reached = []
+        for _ in range(12):
+            await tab.press("Tab")
+            reached.append(await tab.value(FOCUS))
+        assert [each for each in reached if each and each.startswith("/nodes/")] == ["/nodes/node-a1"]
+
+
+async def test_slash_searches_as_you_type(tab):
+    async with page_of(*small_cluster()) as url:
+        await tab.open(url)
+        await tab.press("/")
+        assert await tab.value("document.activeElement.id") == "search"
+        await tab.type("web")
+        await tab.until("document.querySelectorAll('#hits a').length === 2")
+        await tab.press("ArrowDown")
+        assert await tab.value(FOCUS) == "/pods/default/web-0"
+        await tab.press("ArrowDown")
+        assert await tab.value(FOCUS) == "/pods/default/web-1"
+        await tab.press("Escape")
+        assert await tab.value("document.querySelectorAll('#hits a').length") == 0
+        await tab.press("/")
+        await tab.type("pinned")
+        await tab.press("Enter")
+        await tab.until("location.pathname === '/pods/default/pinned-0'")
+
+
+async def test_plan_follows_the_cluster_and_keeps_the_focus(tab, monkeypatch):
+    monkeypatch.setattr(app, "SMALL_PAUSE", 0.1)
+    client = make_client(node("a"), node("b"))
+    async with serving(ClusterSource(client), Insight(Snapshot())) as url:
+        await tab.open(url)
+        await tab.press("ArrowRight")
+        await tab.press("ArrowRight")
+        assert await tab.value(FOCUS) == "/nodes/b"
+        load(client.server, node("c"), pod("web", node="b"))
+        await tab.until("document.querySelectorAll('[data-plan] a.s').length === 3")
+        await tab.until("document.querySelector('a[href=\"/pods/default/web\"]') !== null")
+        await tab.until(f"{FOCUS} === '/nodes/b'")  # htmx restores it after the swap has settled
+
+
+async def test_lost_connection_is_shown(tab, monkeypatch):
+    monkeypatch.setattr(app, "SMALL_PAUSE", 0.1)
+    async with serving(ClusterSource(make_client(node("a"))), Insight(Snapshot())) as url:
+        await tab.open(url)
+        assert await tab.value("document.getElementById('lost').hidden")
+    await tab.until("!document.getElementById('lost').hidden")
+    tab.errors.clear()
+
+
+async def click(tab, text):
+    await tab.value(f"[...document.querySelectorAll('button')].find(each => each.textContent === '{text}').click()")
+
+
+async def test_basket_is_filled_from_a_node_and_kept(tab):
+    async with page_of(*small_cluster()) as url:
+        await tab.open(url)
+        base = url.partition("/?")[0]
+        await tab.open(f"{base}/nodes/node-b1")
+        await tab.value(
+            "[...document.querySelectorAll('button')].find(b => b.textContent === 'Add a node like it').click()"
+        )
+        await tab.until("location.pathname === '/what-if' && document.readyState === 'complete'")
+        await tab.open(f"{base}/nodes/node-a1")
+        await click(tab, "Cordon it")
+        await tab.until("location.pathname === '/what-if' && document.readyState === 'complete'")
+        changes = await tab.value("document.querySelector('.basket').innerText")
+        assert "add nodes like:node-b1" in changes
+        assert "cordon node-a1" in changes
+        assert "node-b1-new-1" in await tab.value("document.body.innerHTML")
+        await tab.open(f"{base}/what-if")
+        assert await tab.value("document.querySelectorAll('.basket li').length") == 3
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_page_follows_the_color_scheme(tab, scheme):
+    async with page_of(*small_cluster()) as url:
+        await tab.color_scheme(scheme)
+        await tab.open(url)
+        red = int((await tab.value(BACKGROUND)).removeprefix("rgb(").partition(",")[0])
+        assert (red > 128) is (scheme == "light")
+
+
+async def test_pages_fit_a_narrow_window(tab):
+    async with page_of(*small_cluster()) as url:
+        await tab.size(420, 800)
+        await tab.open(url)
+        for path in (
+            "/",
+            "/queue",
+            "/pods/default/web-0",
+            "/pods/default/big-0",
+            "/nodes/node-a1",
+            "/what-if?cordon=node-a1",
+        ):
+            await tab.open(url.partition("/?")[0] + path)
+            assert await tab.value("document.documentElement.scrollWidth") <= 420, path
+
+
+async def test_5000_nodes_can_be_walked_through(tab):
+    objects = [node(f"node-{number:04}", zone=f"zone-{number % 3}") for number in range(5000)]
+    async with page_of(*objects) as url:
+        await tab.open(url)
+        assert await tab.value("document.querySelectorAll('[data-plan] a.s').length") == 5000
+        for _ in range(3):
+            await tab.press("ArrowRight")
+        await tab.press("ArrowDown")
+        reached = await tab.value("document.getElementById('about').textContent")
+        assert reached.startswith("node-0")
+        assert reached.endswith("cpu 0%, 0 pods")
+        assert await tab.value(FOCUS) == f"/nodes/{reached.partition(',')[0]}"
