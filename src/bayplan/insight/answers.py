@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console, RenderableType
@@ -11,6 +12,18 @@ from rich.console import Console, RenderableType
 
 class QuestionError(Exception):
     """A question that can't be answered, such as one about a pod that doesn't exist. The message is for the user."""
+
+
+class Stopped(Exception):
+    """Raised by a progress callback to end a question early."""
+
+
+Progress = Callable[[str], None]
+"""Called between the steps of a question with what is known so far, as text. May raise Stopped."""
+
+
+def silent(_: str) -> None:
+    """Report no progress."""
 
 
 class Answer(ABC):

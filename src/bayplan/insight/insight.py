@@ -9,14 +9,15 @@ from typing import Any
 from bayplan.api.kinds import POD
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
-from bayplan.insight.answers import QuestionError
+from bayplan.insight.answers import Progress, QuestionError, plural, silent
 from bayplan.insight.manifests import Manifests
 from bayplan.insight.owners import WORKLOADS, kind_called, owned_by
+from bayplan.insight.questions.capacity import Capacity, capacity, demand_of, one_replica
 from bayplan.insight.questions.explain import Explanation, explain
 from bayplan.insight.questions.fit import Fit, fit
 from bayplan.insight.questions.pending import PendingPods, explain_all
 from bayplan.insight.questions.why_not import WhyNot, why_not
-from bayplan.insight.snapshot import Snapshot
+from bayplan.insight.snapshot import Snapshot, flattened
 from bayplan.simulation.world import World
 
 
@@ -75,6 +76,35 @@ class Insight:
         """Return whether the pods of these objects (documents) would all be placed now. Raises QuestionError."""
         self.world.reset()
         return fit(self.world, Manifests(self.snapshot, self.seed).expand(objects))
+
+    def capacity(
+        self,
+        *kinds: Iterable[Mapping[str, Any]],
+        ratio: Sequence[int] = (),
+        most: int | None = None,
+        preempt: bool = False,
+        labels: Sequence[str] = (),
+        shown: int = 20,
+        progress: Progress = silent,
+    ) -> Capacity:
+        """Return how many more pods fit. Each of `kinds` are the manifests (documents) of one kind of pods.
+
+        All pods of a kind's manifests are one copy of it; workloads count with one replica. `ratio`: the copies of each
+        kind in a set, by default one. `most`: the number of sets after which to stop. `preempt`: whether the pods may
+        evict others. `labels`: node labels to group by. `shown`: rows in tables. `progress` may raise Stopped; the
+        answer then has what is known so far. Raises QuestionError.
+        """
+        if ratio and len(ratio) != len(kinds):
+            raise QuestionError(
+                f"the ratio has {plural(len(ratio), 'number')} for {plural(len(kinds), 'kind')} of pods"
+            )
+        self.world.reset()
+        demands = []
+        for number, objects in enumerate(kinds):
+            documents = [one_replica(document) for document in flattened(objects)]
+            expansion = Manifests(self.snapshot, self.seed).expand(documents)
+            demands.append(demand_of(expansion, documents, ratio[number] if ratio else 1))
+        return capacity(self.world, demands, most=most, preempt=preempt, labels=labels, shown=shown, progress=progress)
 
     def pod(self, key: str) -> PodInfo:
         """Return a pod of the snapshot. Raises QuestionError if there is no such pod, or it has terminated."""

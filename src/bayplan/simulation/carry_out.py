@@ -72,10 +72,14 @@ class _Binding:
 
 @dataclass(slots=True)
 class Simulation:
-    """Schedules pods of a world. `evicted` is called with each victim after it is gone, and its preemptor."""
+    """Schedules pods of a world.
+
+    `evicted` is called with each victim after it is gone, and its preemptor. `preempt`: whether pods may preempt.
+    """
 
     world: World
     evicted: Callable[[PodInfo, Preemption], None] = lambda _victim, _preemption: None
+    preempt: bool = True
     _waiting: dict[str, _Binding] = field(init=False, default_factory=dict)
     """Pods that wait in Permit, by uid."""
 
@@ -128,7 +132,7 @@ class Simulation:
             if gate is not None:
                 return {pod.key: Result(pod, Fate.PENDING, message=gate[1], plugins=frozenset({gate[0]}), gated=True)}
             try:
-                plan = self.world.attempt(self.world.unit_of(pod))
+                plan = self.world.attempt(self.world.unit_of(pod), preempt=self.preempt)
             except PluginError as error:
                 return {pod.key: Result(pod, Fate.PENDING, message=str(error), plugins=frozenset({error.plugin}))}
             for preemption in plan.preemptions:

@@ -6,10 +6,10 @@ preemptors are placed, gangs are placed as a whole, claims are bound.
 
 from __future__ import annotations
 
-import gc
 import random
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from types import MappingProxyType
@@ -34,6 +34,7 @@ from bayplan.queue.in_flight import Happened
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.sort_keys import sort_key_of
 from bayplan.scheduling import Options, Plan, TakeMembers, Templates, Unit, attempt, unit_of
+from bayplan.simulation.collector import collector_paused
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.simulation.writes import StoreClient
 
@@ -74,6 +75,10 @@ class World:
             profile = profile_of_all(DEFAULT_SCHEDULER_NAME, Catalog(plugins, gated_plugins))
             configuration = KubeSchedulerConfiguration(profiles=[profile])
         self.profiles: Mapping[str, Profile] = build_profiles(configuration, self.handle, plugins, gated_plugins)
+        self._without_preemption = {
+            name: replace(profile, plugins={**profile.plugins, Point.POST_FILTER: ()})
+            for name, profile in self.profiles.items()
+        }
         self.pending: dict[str, PodInfo] = {}
         self.problems: list[str] = []
         self.version = 0
@@ -101,15 +106,10 @@ class World:
         self.reset()
         if now is not None:
             self.handle.time = now
-        enabled = gc.isenabled()
-        gc.disable()  # the collector would visit the growing cluster repeatedly
-        try:
+        with collector_paused():
             for kind in sorted({*documents, *self._documents}, key=_pods_last):
                 if kind in {NODE, POD} or kind in self.handle.watched:
                     self._move_kind(kind, self._documents.get(kind, _NONE), documents.get(kind, _NONE))
-        finally:
-            if enabled:
-                gc.enable()
         self._documents = documents
         self._sort_pods()
 
@@ -300,15 +300,17 @@ class World:
             return None
         return pod.scheduler_name, signature, pod.priority, pod.spec.preemptionPolicy
 
-    def attempt(self, unit: Unit, *, explain: bool = False) -> Plan:
+    def attempt(self, unit: Unit, *, explain: bool = False, preempt: bool = True) -> Plan:
         """Decide about a unit; nothing changes. `explain` keeps the scores by plugin. Extenders are not asked.
 
-        Mirrors the service's `AttemptDriver`: gated members of a gang are not attempted.
+        `preempt`: whether PostFilter plugins may make room. Mirrors the service's `AttemptDriver`: gated members of a
+        gang are not attempted.
         """
         name = unit.pod.scheduler_name
         templates = None if explain else self._templates[name]
         options = Options(explain=explain, templates=templates, failures=self._failures)
-        steps, reply = attempt(unit, self.profiles[name], self.state, self.rng, options), None
+        profile = self.profiles[name] if preempt else self._without_preemption[name]
+        steps, reply = attempt(unit, profile, self.state, self.rng, options), None
         try:
             while True:
                 request = steps.send(reply)

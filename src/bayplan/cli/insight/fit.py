@@ -34,14 +34,14 @@ def fit(asked: Asked, files: tuple[str, ...]) -> None:
     The manifests may have pods, workloads, jobs, PodGroups, and claims of volumes and devices. Pods are decided in
     their order. Exits with 0 if all pods would be placed, with 1 if some would not, and with 2 for bad input.
     """
-    documents = list(_documents(asked, files))
+    documents = list(documents_in(asked, files))
     found = answer(asked, lambda insight: insight.fit(documents))
     if not found.fits:
         raise SystemExit(EXIT_SOME_DO_NOT_FIT)
 
 
-def _documents(asked: Asked, files: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    """Read the manifests; objects without a namespace are in that of `--namespace` or the context."""
+def documents_in(asked: Asked, files: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    """Read manifests; objects without a namespace are in that of `--namespace` or the context."""
     from bayplan.manifest_files import ManifestError
 
     if "-" in files and asked.source.path == "-":

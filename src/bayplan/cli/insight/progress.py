@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 _PAUSE = 0.1
 """Seconds between two updates."""
@@ -34,3 +36,34 @@ def reporting(title: str) -> Iterator[Callable[[str, int], None] | None]:
     finally:
         sys.stderr.write(_CLEAR)
         sys.stderr.flush()
+
+
+@contextmanager
+def interruptible(title: str) -> Iterator[Callable[[str], None]]:
+    """A callback for what is known so far. It raises Stopped after the first Ctrl-C; the second one ends all."""
+    from bayplan.insight.answers import Stopped
+
+    visible, interrupted, shown = sys.stderr.isatty(), False, 0.0
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        nonlocal interrupted
+        interrupted = True
+        signal.signal(signal.SIGINT, before)
+
+    def progress(text: str) -> None:
+        nonlocal shown
+        if interrupted:
+            raise Stopped
+        if visible and time.monotonic() - shown >= _PAUSE:
+            shown = time.monotonic()
+            sys.stderr.write(f"{_CLEAR}{title}: {text}")
+            sys.stderr.flush()
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield progress
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if visible:
+            sys.stderr.write(_CLEAR)
+            sys.stderr.flush()

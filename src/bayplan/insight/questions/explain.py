@@ -40,6 +40,10 @@ class NodeGroup:
     reasons: tuple[str, ...]
     nodes: tuple[str, ...]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the group as in docs/insight.md."""
+        return {"plugin": self.plugin, "reasons": list(self.reasons), "nodes": list(self.nodes)}
+
 
 @dataclass(frozen=True, slots=True)
 class Miss:
@@ -98,10 +102,7 @@ class Explanation(Answer):
             "now": self.now,
             "victims": list(self.victims),
             "message": self.message,
-            "groups": [
-                {"plugin": each.plugin, "reasons": list(each.reasons), "nodes": list(each.nodes)}
-                for each in self.groups
-            ],
+            "groups": [each.to_dict() for each in self.groups],
             "nearest": [{"node": each.node, "blockers": list(each.blockers)} for each in self.nearest],
             "preemption": [
                 {"nodes": list(each.nodes), "victims": each.victims, "remains": list(each.remains)}
@@ -137,7 +138,7 @@ class Explanation(Answer):
             parts.append(Text(self.message))
         parts += [Text(f"note: {note}", style="yellow") for note in self.notes]
         if self.groups:
-            parts += [Text(), _groups_table(self.groups, wide=wide)]
+            parts += [Text(), groups_table(self.groups, wide=wide)]
         if self.nearest:
             parts += [Text(), Text("nearest misses", style="bold"), _misses(self.nearest)]
         if self.preemption:
@@ -359,7 +360,8 @@ def _on(world: World, node_name: str) -> Sequence[PodInfo]:
     return () if position is None else nodes.pods(position)
 
 
-def _groups_table(groups: Sequence[NodeGroup], *, wide: bool) -> Table:
+def groups_table(groups: Sequence[NodeGroup], *, wide: bool) -> Table:
+    """Return a table of rejected nodes. `wide` shows all names."""
     table = Table("NODES", "PLUGIN", "REASONS", "NAMES", box=None, pad_edge=False, header_style="bold")
     for group in groups:
         names = listed(list(group.nodes), len(group.nodes) if wide else 5)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, S
 from bayplan.api.volumes import NO_PROVISIONER, WAIT_FOR_FIRST_CONSUMER, class_of_claim, full_name, volume_name
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.answers import Answer, QuestionError, listed, plural
-from bayplan.insight.manifests import Expansion
+from bayplan.insight.manifests import Document, Expansion
 from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.sources.documents import identify
 from bayplan.scheduling import Preemption
@@ -100,7 +100,7 @@ def fit(world: World, expansion: Expansion) -> Fit:
                     lost[victim.key] = preemption
 
         keys = {pod.key for pod in pods}
-        results = {pod.key: _given(pod) for pod in pods if pod.key not in world.pending}
+        results = {pod.key: given(pod) for pod in pods if pod.key not in world.pending}
         results |= Simulation(world, evicted).schedule(pod for pod in pods if pod.key in world.pending)
         for key, preemption in lost.items():
             message = f"Preempted by pod {preemption.pod.uid} on node {preemption.node}"
@@ -109,12 +109,8 @@ def fit(world: World, expansion: Expansion) -> Fit:
 
 
 def _add(world: World, expansion: Expansion) -> Sequence[PodInfo]:
-    """Add the objects and the pods to the world, and bind claims that don't wait for a pod."""
-    for document in expansion.objects:  # with storage classes before claims
-        kind, key, raw = identify(document)
-        world.add(kind, key, raw)
-        if kind is PERSISTENT_VOLUME_CLAIM:
-            _bind_immediately(world, key)
+    """Add the objects and the pods to the world."""
+    add_objects(world, expansion.objects)
     pods: list[PodInfo] = []
     for document in expansion.pods:
         _, key, raw = identify(document)
@@ -125,6 +121,15 @@ def _add(world: World, expansion: Expansion) -> Sequence[PodInfo]:
         if pod is not None:
             pods.append(pod)
     return pods
+
+
+def add_objects(world: World, documents: Iterable[Document]) -> None:
+    """Add objects to the world, storage classes before claims, and bind claims that don't wait for a pod."""
+    for document in documents:
+        kind, key, raw = identify(document)
+        world.add(kind, key, raw)
+        if kind is PERSISTENT_VOLUME_CLAIM:
+            _bind_immediately(world, key)
 
 
 def _bind_immediately(world: World, key: str) -> None:
@@ -140,7 +145,7 @@ def _bind_immediately(world: World, key: str) -> None:
         world.change(PERSISTENT_VOLUME_CLAIM, key, bound)
 
 
-def _given(pod: PodInfo) -> Result:
+def given(pod: PodInfo) -> Result:
     """The result of a pod that no profile of the world schedules."""
     if pod.node_name:
         return Result(pod, Fate.PLACED, pod.node_name, message=f"spec.nodeName is {pod.node_name}")

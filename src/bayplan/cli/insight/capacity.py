@@ -1,0 +1,90 @@
+"""`bayplan capacity`: how many more pods fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bayplan.cli.insight.answering import answer
+from bayplan.cli.insight.cluster_options import Asked, cluster_options
+from bayplan.cli.insight.fit import documents_in
+from bayplan.cli.insight.progress import interruptible
+from bayplan.cli.run_options import FilesOfKind
+
+if TYPE_CHECKING:
+    from bayplan.insight import Insight
+    from bayplan.insight.questions.capacity import Capacity
+
+
+@click.command()
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    required=True,
+    type=FilesOfKind("path", ""),
+    metavar="PATH[=N]",
+    help="The manifests of one kind of pods, and how many copies of it are in a set. May be repeated.",
+)
+@click.option("--ratio", metavar="N:M...", help="The copies of each kind in a set, in the order of the files.")
+@click.option("--most", type=click.IntRange(1), metavar="N", help="Stop after N sets.")
+@click.option("--by", "labels", multiple=True, metavar="LABEL", help="A node label to group by. May be repeated.")
+@click.option("--preempt", is_flag=True, help="Let the pods evict pods of lower priority.")
+@cluster_options
+def capacity(
+    asked: Asked,
+    files: tuple[str, ...],
+    ratio: str | None,
+    most: int | None,
+    labels: tuple[str, ...],
+    *,
+    preempt: bool,
+) -> None:
+    """Show how many more pods of manifests fit, what stops the next one, and on which nodes they are.
+
+    All pods of a file are one copy of it; a workload counts with one replica. Several files are placed in a ratio, as
+    in `-f web.yaml=2 -f db.yaml=1`, set by set, until a set does not fit as a whole. Ctrl-C shows what fits so far.
+    """
+    counted = [_counted(file) for file in files]
+    if ratio is not None:
+        if any(number is not None for _, number in counted):
+            raise click.UsageError("--ratio and PATH=N: expected one of them")
+        numbers = _numbers(ratio, len(files))
+    else:
+        numbers = [1 if number is None else number for _, number in counted]
+    kinds = [list(documents_in(asked, (path,))) for path, _ in counted]
+
+    def ask(insight: Insight) -> Capacity:
+        with interruptible("Placing pods") as progress:
+            return insight.capacity(
+                *kinds,
+                ratio=numbers,
+                most=most,
+                preempt=preempt,
+                labels=labels,
+                shown=asked.limit,
+                progress=progress,
+            )
+
+    answer(asked, ask)
+
+
+def _counted(file: str) -> tuple[str, int | None]:
+    """Split PATH=N. A file whose name ends like that is found, too."""
+    path, equals, number = file.rpartition("=")
+    if not equals or not number.isdecimal() or Path(file).exists():
+        return file, None
+    if not int(number):
+        raise click.UsageError(f"--filename {file}: expected at least one copy in a set")
+    return path, int(number)
+
+
+def _numbers(ratio: str, count: int) -> list[int]:
+    parts = ratio.split(":")
+    if len(parts) != count or not all(part.isdecimal() and int(part) for part in parts):
+        example = ":".join(["2", *["1"] * (count - 1)])
+        raise click.UsageError(f"--ratio {ratio}: expected a positive number for each file, as in {example}")
+    return [int(part) for part in parts]

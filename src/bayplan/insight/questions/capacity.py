@@ -1,0 +1,372 @@
+"""capacity: how many more pods of given kinds fit, where, and what stops the next one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from bayplan.api.kinds import POD
+from bayplan.api.objects import encode
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.status import PluginError
+from bayplan.insight.answers import Answer, Progress, QuestionError, Stopped, plural, silent
+from bayplan.insight.manifests import Document, Expansion
+from bayplan.insight.owners import WORKLOADS
+from bayplan.insight.pools import pool_of, zone_of
+from bayplan.insight.questions.copies import Copies
+from bayplan.insight.questions.explain import NodeGroup, groups_of, groups_table
+from bayplan.insight.questions.fit import add_objects, given
+from bayplan.scheduling import Decision, Plan
+from bayplan.simulation.carry_out import Fate, Simulation
+from bayplan.simulation.collector import collector_paused
+from bayplan.simulation.world import World
+
+LIMIT, INTERRUPTED = "limit", "interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """One kind of pods to fit: `ratio` copies of it are in each set."""
+
+    name: str
+    copies: Copies
+    ratio: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class KindCapacity:
+    """How many copies of one kind fit. `ratio`: the copies in each set."""
+
+    kind: str
+    ratio: int
+    fits: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCapacity:
+    """How many copies of each kind fit on a node. `groups`: the node's values of the labels to group by."""
+
+    node: str
+    zone: str
+    pool: str
+    groups: Mapping[str, str]
+    fits: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity(Answer):
+    """How many sets fit, each with `ratio` copies of every kind.
+
+    `stopped`: `limit` or `interrupted` if more may fit, else "". `message`: why the next set does not fit, as in the
+    event of the first pod that stays pending; `blocked` is its kind, `groups` its rejected nodes. `nodes`: the nodes
+    that got pods, those with the most first; their numbers are of pods.
+    """
+
+    sets: int
+    kinds: tuple[KindCapacity, ...]
+    stopped: str = ""
+    blocked: str = ""
+    message: str = ""
+    groups: tuple[NodeGroup, ...] = ()
+    nodes: tuple[NodeCapacity, ...] = ()
+    labels: tuple[str, ...] = ()
+    shown: int = 20
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as in docs/insight.md."""
+        return {
+            "fits": self.sets,
+            "kinds": [{"kind": each.kind, "ratio": each.ratio, "fits": each.fits} for each in self.kinds],
+            "stopped": self.stopped,
+            "blocked": self.blocked,
+            "message": self.message,
+            "groups": [each.to_dict() for each in self.groups],
+            "by": {grouping: {name: dict(fits) for name, fits in self.by(grouping).items()} for grouping in self._by},
+        }
+
+    @property
+    def _by(self) -> tuple[str, ...]:
+        return ("node", "zone", "pool", *self.labels)
+
+    def by(self, grouping: str) -> dict[str, Counter[str]]:
+        """Return the number of pods of each kind by `node`, `zone`, `pool` or one of `labels`; "" for no value."""
+        found: dict[str, Counter[str]] = {}
+        for each in self.nodes:
+            fixed = {"node": each.node, "zone": each.zone, "pool": each.pool}
+            name = each.groups[grouping] if grouping in self.labels else fixed[grouping]
+            found.setdefault(name, Counter()).update(each.fits)
+        return dict(sorted(found.items(), key=lambda item: (-item[1].total(), item[0])))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per node."""
+        return [
+            {"node": each.node, "zone": each.zone, "pool": each.pool, **each.groups, **each.fits} for each in self.nodes
+        ]
+
+    def render(self, *, wide: bool = False) -> RenderableType:
+        """Return a sentence, what stops the next set, and tables by label, zone, pool and node."""
+        parts: list[RenderableType] = [Text(self._headline(), style="bold")]
+        if self.message:
+            next_one = f"the next {self.blocked}" if len(self.kinds) > 1 else "the next one"
+            parts.append(Text(f"{next_one}: {self.message}"))
+        if self.groups:
+            parts += [Text(), groups_table(self.groups, wide=wide)]
+        for grouping in (*self.labels, "zone", "pool", "node"):
+            counts = self.by(grouping)
+            if any(counts):
+                parts += [Text(), self._table(grouping, counts, len(counts) if wide else self.shown or len(counts))]
+        return Lines(*parts)
+
+    def _headline(self) -> str:
+        kinds = ", ".join(f"{each.fits:,} x {each.kind}" for each in self.kinds)
+        text = f"{kinds} fit" if sum(each.fits for each in self.kinds) != 1 else f"{kinds} fits"
+        if len(self.kinds) > 1 or self.kinds[0].ratio > 1:
+            text += f" ({plural(self.sets, 'set')})"
+        match self.stopped:
+            case "limit":
+                return f"{text}; the limit is reached, and more may fit"
+            case "interrupted":
+                return f"{text} so far; interrupted"
+        return text
+
+    def _table(self, grouping: str, counts: Mapping[str, Counter[str]], limit: int) -> Table:
+        kinds = [each.kind for each in self.kinds]
+        headers = ("PODS",) if len(kinds) == 1 else kinds
+        table = Table(grouping.upper(), *headers, box=None, pad_edge=False, header_style="bold")
+        for name, fits in list(counts.items())[:limit]:
+            table.add_row(name or "-", *(f"{fits[kind]:,}" for kind in kinds))
+        if len(counts) > limit:
+            table.add_row(f"and {len(counts) - limit:,} more", *("" for _ in kinds))
+        return table
+
+
+def capacity(
+    world: World,
+    demands: Sequence[Demand],
+    *,
+    most: int | None = None,
+    preempt: bool = False,
+    labels: Sequence[str] = (),
+    shown: int = 20,
+    progress: Progress = silent,
+) -> Capacity:
+    """Place sets of pods until one does not fit, after the pending pods of the cluster.
+
+    The world keeps the pods until `reset`. `most`: the number of sets after which to stop. `preempt`: whether the pods
+    may evict others. `labels`: node labels to group by. `shown`: the number of rows in tables; 0 for all.
+    """
+    Simulation(world).schedule(world.in_queue_order(world.pending.values()))
+    for demand in demands:
+        add_objects(world, demand.copies.shared)
+    filling = _Filling(world, demands, preempt=preempt)
+    stopped = LIMIT
+    with collector_paused():
+        try:
+            while most is None or filling.sets < most:
+                progress(f"{filling.pods:,} pods fit")
+                if not filling.place(None if most is None else most - filling.sets):
+                    stopped = ""
+                    break
+        except Stopped:
+            stopped = INTERRUPTED
+    return Capacity(
+        filling.sets,
+        tuple(KindCapacity(each.name, each.ratio, filling.sets * each.ratio) for each in demands),
+        stopped,
+        filling.blocked,
+        filling.message,
+        filling.groups,
+        tuple(_nodes(world, filling.placed, labels)),
+        tuple(labels),
+        shown,
+    )
+
+
+class _Filling:
+    """Places sets one after the other."""
+
+    def __init__(self, world: World, demands: Sequence[Demand], *, preempt: bool) -> None:
+        self.sets = 0
+        self.pods = 0
+        self.placed: dict[str, Counter[str]] = {}
+        """By node, the number of pods of each kind."""
+        self.blocked = self.message = ""
+        self.groups: tuple[NodeGroup, ...] = ()
+        self._world = world
+        self._demands = demands
+        self._simulation = Simulation(world, preempt=preempt)
+        self._made = 0
+        self._at_once = len(demands) == 1 and demands[0].ratio == 1 and demands[0].copies.alone
+        """Whether one decision may be used for several pods."""
+        self._last: tuple[int, list[str], int] | None = None
+        """The last batch: the point in time before it, its nodes, and their score."""
+
+    def place(self, most: int | None) -> int:
+        """Place one set, or several equal ones, up to `most`. Returns how many; 0 if the next one doesn't fit."""
+        if self._at_once:
+            number = self._place_batch(most)
+            if number:
+                return number
+        return self._place_set()
+
+    # One set
+
+    def _place_set(self) -> int:
+        world, mark = self._world, self._world.mark()
+        keys: dict[str, str] = {}
+        self._made += 1
+        number = 0
+        for demand in self._demands:
+            for _ in range(demand.ratio):
+                copy = f"{self._made}.{number}" if number else f"{self._made}"
+                number += 1
+                add_objects(world, demand.copies.objects(copy))
+                for pod in self._new_pods(demand, copy):
+                    world.change(POD, pod.key, pod)
+                    keys[pod.key] = demand.name
+        added = list(filter(None, map(world.pod, keys)))
+        results = {pod.key: given(pod) for pod in added if pod.key not in world.pending}
+        results |= self._simulation.schedule(pod for pod in added if pod.key in world.pending)
+        failed = next((result for result in results.values() if result.fate is Fate.PENDING), None)
+        if failed is not None:
+            self.blocked, self.message = keys[failed.pod.key], failed.message
+            if failed.decision is not None:
+                self.groups = groups_of(world, failed.decision.diagnosis)
+            world.undo_to(mark)
+            return 0
+        for key, result in results.items():
+            if key in keys and result.node is not None:
+                self._count(result.node, keys[key])
+        self.sets += 1
+        return 1
+
+    # Several pods of one kind
+
+    def _place_batch(self, most: int | None) -> int:
+        """Place pods on all of the best nodes with one decision.
+
+        That is possible where a placement changes only its own node, which then is no better than before: the next
+        pods would get the other best nodes. Returns 0 where it isn't, or where no node is feasible.
+        """
+        world, demand = self._world, self._demands[0]
+        pod = next(iter(self._new_pods(demand, f"{self._made + 1}")))
+        before = self._depends_on(pod)
+        if before is None:
+            self._at_once = False
+            return 0
+        plan = world.attempt(world.unit_of(pod), preempt=False)
+        if not plan.placed:
+            return 0
+        decision = plan.placed[0]
+        best = decision.scores.best.tolist() if decision.scores is not None else decision.feasible.tolist()
+        score = int(decision.scores.total.max()) if decision.scores is not None else 0
+        if self._last is not None and decision.scores is not None and score > self._last[2]:
+            self._undo_batch(*self._last[:2])
+            return 0
+        if most is not None and most < len(best):
+            best = world.rng.sample(best, most)
+        mark, nodes = world.mark(), [world.state.table.names[row] for row in best]
+        if not self._bind(plan, nodes) or self._depends_on(pod) != before:
+            world.undo_to(mark)
+            self._at_once = False
+            return 0
+        for node in nodes:
+            self._count(node, demand.name)
+        self.sets += len(nodes)
+        self._last = mark, nodes, score
+        return len(nodes)
+
+    def _bind(self, plan: Plan, nodes: Sequence[str]) -> bool:
+        """Place a new pod on each node by the same decision. Returns whether all of them were accepted."""
+        for node in nodes:
+            self._made += 1
+            pod = next(iter(self._new_pods(self._demands[0], f"{self._made}")))
+            decision = _decision_for(plan.placed[0], pod, node)
+            result = self._simulation.carry_out(Plan(replace(plan.unit, pod=pod), [decision], [decision]))[pod.key]
+            pod.release()
+            if result.fate is Fate.PENDING or any(True for _ in self._world.handle.waiting_pods):
+                return False
+        return True
+
+    def _undo_batch(self, mark: int, nodes: Sequence[str]) -> None:
+        """Undo the last batch, after which its nodes were better than before."""
+        self._world.undo_to(mark)
+        self._at_once = False
+        for node in nodes:
+            self.placed[node][self._demands[0].name] -= 1
+        self.sets -= len(nodes)
+        self.pods -= len(nodes)
+
+    def _depends_on(self, pod: PodInfo) -> object | None:
+        """What the verdicts for the pod depend on besides the pod and the node; None if on the pod itself."""
+        world = self._world
+        if pod.scheduler_name not in world.profiles or pod.node_name or world.equivalence_key(pod) is None:
+            return None
+        try:
+            return world.profiles[pod.scheduler_name].rests_on(pod, world.state.nodes)
+        except PluginError:
+            return None
+
+    def _new_pods(self, demand: Demand, copy: str) -> Iterable[PodInfo]:
+        for document in demand.copies.copies(copy):
+            pod = PodInfo.from_raw(encode(document))
+            if self._world.pod(pod.key) is not None:
+                raise QuestionError(f"pod {pod.key} exists already")
+            yield pod
+
+    def _count(self, node: str, kind: str) -> None:
+        self.placed.setdefault(node, Counter())[kind] += 1
+        self.pods += 1
+
+
+def _decision_for(decision: Decision, pod: PodInfo, node: str) -> Decision:
+    return Decision(pod, decision.outcome, decision.cycle.clone(), decision.diagnosis, node)
+
+
+def _nodes(world: World, placed: Mapping[str, Counter[str]], labels: Sequence[str]) -> Iterable[NodeCapacity]:
+    nodes = world.state.nodes
+    for name, fits in sorted(placed.items(), key=lambda item: (-item[1].total(), item[0])):
+        if not fits.total():
+            continue
+        position = nodes.position(name)
+        found = nodes.info(position).labels if position is not None else {}
+        yield NodeCapacity(
+            name, zone_of(found), pool_of(found), {label: found.get(label, "") for label in labels}, dict(fits)
+        )
+
+
+def one_replica(document: Mapping[str, Any]) -> Document:
+    """Return a workload with one replica; other objects as they are. Raises QuestionError for a DaemonSet."""
+    kind, spec = document.get("kind"), document.get("spec") or {}
+    match kind:
+        case "Deployment" | "ReplicaSet" | "ReplicationController" | "StatefulSet":
+            return {**document, "spec": {**spec, "replicas": 1}}
+        case "Job":
+            return {**document, "spec": {**spec, "parallelism": 1}}
+        case "CronJob":
+            template = spec.get("jobTemplate") or {}
+            return {**document, "spec": {**spec, "jobTemplate": one_replica({**template, "kind": "Job"})}}
+        case "DaemonSet":
+            raise QuestionError("a DaemonSet has one pod on each node; expected a pod or another workload")
+    return dict(document)
+
+
+def demand_of(expansion: Expansion, documents: Sequence[Document], ratio: int) -> Demand:
+    """Return the demand for copies of manifests, named after their first workload or pod. Raises QuestionError."""
+    if not expansion.pods:
+        raise QuestionError("the manifests have no pods; expected a pod or a workload")
+    if ratio < 1:
+        raise QuestionError(f"ratio {ratio}: expected at least 1")
+    workloads = {"Pod", *(kind.kind for kind in WORKLOADS)}
+    named = next(each for each in documents if each["kind"] in workloads)
+    metadata = named["metadata"]
+    return Demand(
+        f"{named['kind'].lower()} {metadata.get('name') or metadata.get('generateName')}", Copies(expansion), ratio
+    )
