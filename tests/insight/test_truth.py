@@ -1,9 +1,14 @@
-"""What the answers foretell is what a scheduler then does on an API server."""
+"""What the answers foretell is what a scheduler then does on an API server.
+
+BAYPLAN_TRUTH_CLUSTERS=330 runs each test on so many clusters.
+"""
 
 from __future__ import annotations
 
+import os
+
 import pytest
-from small_clusters import FirstChoice, Maker, really
+from small_clusters import FirstChoice, Maker, members_of_larger_gangs, really
 
 from bayplan.insight import Insight, Snapshot
 
@@ -22,7 +27,11 @@ def identity(document):
     return document["kind"], document["metadata"]["name"]
 
 
-@pytest.mark.parametrize("seed", range(60))
+def seeds(count):
+    return range(int(os.environ.get("BAYPLAN_TRUTH_CLUSTERS", count)))
+
+
+@pytest.mark.parametrize("seed", seeds(60))
 def test_fit_foretells_what_the_scheduler_does(seed):
     make = Maker(seed)
     cluster, units = make.cluster(), make.file()
@@ -34,13 +43,13 @@ def test_fit_foretells_what_the_scheduler_does(seed):
     assert foretold == {name: nodes.get(name) for name in foretold}
     gone = {name for kind, name in map(identity, cluster) if kind == "Pod"} - nodes.keys()
     assert {name_of(victim) for each in answer.pods for victim in each.victims} >= gone
+    in_parts = set(members_of_larger_gangs(units))
     for each in answer.pods:
-        written = notes.get(name_of(each.pod))
-        if written and "crew" not in each.pod:  # the members of a gang arrive one by one, and are decided in between
-            assert each.message in written
+        name = name_of(each.pod)
+        assert name in in_parts or each.message in notes.get(name, {each.message})
 
 
-@pytest.mark.parametrize("seed", range(100, 140))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_changes_that_would_help_do_help(seed):
     make = Maker(seed)
     cluster = make.cluster()
@@ -58,7 +67,7 @@ def test_changes_that_would_help_do_help(seed):
         assert nodes["new"] == each.node, each.change.text
 
 
-@pytest.mark.parametrize("seed", range(200, 220))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_explain_foretells_the_outcome_and_the_event(seed):
     make = Maker(seed)
     cluster, pod = make.cluster(), make.pod("new")
