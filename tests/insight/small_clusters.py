@@ -6,7 +6,10 @@ import asyncio
 import random
 from contextlib import asynccontextmanager
 
-from bayplan.api.kinds import EVENT, POD
+import msgspec
+
+from bayplan.api.kinds import EVENT, NODE, POD
+from bayplan.api.objects import encode
 from bayplan.config import default_profile
 from bayplan.service.scheduler import Scheduler, Settings
 from bayplan.testing.in_memory import load, make_client
@@ -141,6 +144,72 @@ async def _happens(objects, units):
         for event in (await client.list(EVENT)).items:
             notes.setdefault(event.regarding.name, set()).add(event.note)
         return nodes, notes
+
+
+def really_drained(objects, groups):
+    """What a scheduler does when groups of nodes are cordoned, and drained one group after the other.
+
+    A controller replaces every pod of the ReplicaSet `rs` that is gone. Returns, for each pod that moved, the node of
+    the last pod in its place.
+    """
+    with asyncio.Runner(loop_factory=VirtualTime) as runner:
+        return runner.run(_drains(objects, groups))
+
+
+async def _drains(objects, groups):
+    async with _scheduler(objects) as client:
+        controller = Controller(client)
+        await controller.replace_until_quiet()
+        controller.origins.clear()
+        for name in (name for group in groups for name in group):
+            await client.patch(NODE, name, {"spec": {"unschedulable": True}})
+        for group in groups:
+            for pod in await controller.pods():
+                if pod.spec.nodeName in group:
+                    await client.delete(POD, pod.metadata.name, "default")
+            await controller.replace_until_quiet()
+        nodes = {pod.metadata.name: pod.spec.nodeName for pod in await controller.pods()}
+        return {origin: nodes.get(name) for name, origin in controller.origins.items() if name in nodes}
+
+
+class Controller:
+    """Makes a pod like each one of the ReplicaSet that is gone. `origins`: the first pod in the place of each."""
+
+    def __init__(self, client):
+        self.origins = {}
+        self._client = client
+        self._alive = None
+        self._made = 0
+
+    async def pods(self):
+        return sorted((await self._client.list(POD)).items, key=lambda pod: pod.metadata.name)
+
+    async def replace_until_quiet(self):
+        while True:
+            await asyncio.sleep(QUIET if self._alive is None else 0)
+            now = {pod.metadata.name: pod for pod in await self.pods()}
+            gone = [pod for name, pod in (self._alive or now).items() if name not in now]
+            self._alive = now
+            if not gone:
+                await asyncio.sleep(QUIET)
+                if {pod.metadata.name for pod in await self.pods()} == now.keys():
+                    self._alive = {pod.metadata.name: pod for pod in await self.pods()}
+                    return
+                continue
+            for pod in gone:
+                if pod.metadata.ownerReferences:
+                    self._replace(pod)
+
+    def _replace(self, pod):
+        self._made += 1
+        name = f"rs-{self._made:05}"
+        document = msgspec.json.decode(encode(pod))
+        spec = {key: value for key, value in document["spec"].items() if key != "nodeName"}
+        metadata = {key: document["metadata"][key] for key in ("labels", "ownerReferences", "namespace")}
+        created = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **metadata}, "spec": spec}
+        load(self._client.server, created)
+        self._alive[name] = pod
+        self.origins[name] = self.origins.pop(pod.metadata.name, pod.metadata.name)
 
 
 @asynccontextmanager

@@ -5,10 +5,12 @@ BAYPLAN_TRUTH_CLUSTERS=330 runs each test on so many clusters.
 
 from __future__ import annotations
 
+import copy
 import os
+from collections import Counter
 
 import pytest
-from small_clusters import FirstChoice, Maker, members_of_larger_gangs, really
+from small_clusters import FirstChoice, Maker, members_of_larger_gangs, really, really_drained
 
 from bayplan.insight import Insight, Snapshot
 
@@ -27,11 +29,11 @@ def identity(document):
     return document["kind"], document["metadata"]["name"]
 
 
-def seeds(count):
-    return range(int(os.environ.get("BAYPLAN_TRUTH_CLUSTERS", count)))
+def seeds(start, count):
+    return range(start, start + int(os.environ.get("BAYPLAN_TRUTH_CLUSTERS", count)))
 
 
-@pytest.mark.parametrize("seed", seeds(60))
+@pytest.mark.parametrize("seed", seeds(0, 60))
 def test_fit_foretells_what_the_scheduler_does(seed):
     make = Maker(seed)
     cluster, units = make.cluster(), make.file()
@@ -49,7 +51,7 @@ def test_fit_foretells_what_the_scheduler_does(seed):
         assert name in in_parts or each.message in notes.get(name, {each.message})
 
 
-@pytest.mark.parametrize("seed", seeds(40))
+@pytest.mark.parametrize("seed", seeds(100, 40))
 def test_changes_that_would_help_do_help(seed):
     make = Maker(seed)
     cluster = make.cluster()
@@ -67,7 +69,7 @@ def test_changes_that_would_help_do_help(seed):
         assert nodes["new"] == each.node, each.change.text
 
 
-@pytest.mark.parametrize("seed", seeds(20))
+@pytest.mark.parametrize("seed", seeds(200, 20))
 def test_explain_foretells_the_outcome_and_the_event(seed):
     make = Maker(seed)
     cluster, pod = make.cluster(), make.pod("new")
@@ -77,3 +79,43 @@ def test_explain_foretells_the_outcome_and_the_event(seed):
     nodes, notes = really([*cluster, pod])
     assert answer.node == nodes["new"]
     assert answer.message in notes.get("new", {answer.message})
+
+
+OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "rs", "controller": True}
+
+
+@pytest.mark.parametrize("seed", seeds(300, 40))
+def test_drain_foretells_where_the_pods_go(seed):
+    make = Maker(seed)
+    cluster = [*make.cluster(), *(make.pod(f"waiting-{number}") for number in range(make.rng.randint(0, 2)))]
+    for document in cluster:
+        if document["kind"] == "Pod" and "nodeName" in document["spec"]:
+            document["metadata"]["ownerReferences"] = [OWNER]
+    nodes = [document["metadata"]["name"] for document in cluster if document["kind"] == "Node"]
+    drained, at_once = make.rng.sample(nodes, make.rng.randint(1, min(2, len(nodes)))), make.rng.random() < 0.5
+
+    answer = asked(cluster).drain(drained, force=True, at_once=at_once)
+
+    moved = really_drained(cluster, [drained] if at_once else [[name] for name in drained])
+    assert {name_of(each.pod): each.node for each in answer.pods if each.outcome != "deleted"} == moved
+
+
+@pytest.mark.parametrize("seed", seeds(400, 30))
+def test_capacity_is_what_the_scheduler_places(seed):
+    make = Maker(seed)
+    cluster = make.cluster()
+    pod = make.pod("new")
+    pod["spec"].pop("priority", None)  # so that it preempts no pod
+
+    answer = asked(cluster).capacity([pod])
+
+    copies = []
+    for number in range(answer.sets + 2):
+        document = copy.deepcopy(pod)
+        document["metadata"] |= {"name": f"new-{number}", "uid": f"new-{number}"}
+        copies.append([document])
+    nodes, notes = really(cluster, copies)
+    placed = Counter(node for name, node in nodes.items() if name.startswith("new-") and node)
+    assert placed == {each.node: each.fits["pod new"] for each in answer.nodes}
+    if not pod["spec"].get("schedulingGates"):
+        assert any(note.startswith(answer.message) for note in notes[f"new-{answer.sets}"])

@@ -19,6 +19,7 @@ COMMANDS = {
     "why-not": ("insight.why_not:why_not", "Show everything that keeps a pod from a node."),
     "fit": ("insight.fit:fit", "Show whether all pods of manifests would be placed now."),
     "capacity": ("insight.capacity:capacity", "Show how many more pods fit, and what stops the next one."),
+    "drain": ("insight.drain:drain", "Show where the pods of nodes would go, and what keeps them from being drained."),
     "manifests": ("manifests:manifests", "Print the Kubernetes objects that run the scheduler in a cluster."),
     "snapshot": ("insight.snapshot:snapshot", "Save what a scheduler knows of a cluster to a file."),
     "extender": ("extender:extender", "Serve plugins to the stock kube-scheduler as an HTTP extender."),

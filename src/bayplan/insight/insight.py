@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from bayplan.api.kinds import POD
+from bayplan.api.kinds import DAEMON_SET, NODE, POD
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
+from bayplan.config.suggestions import did_you_mean
 from bayplan.insight.answers import Progress, QuestionError, plural, silent
 from bayplan.insight.manifests import Manifests
 from bayplan.insight.owners import WORKLOADS, kind_called, owned_by
 from bayplan.insight.questions.capacity import Capacity, capacity, demand_of, one_replica
+from bayplan.insight.questions.drain import Drain, drain
+from bayplan.insight.questions.drain_rules import DrainRules
 from bayplan.insight.questions.explain import Explanation, explain
 from bayplan.insight.questions.fit import Fit, fit
 from bayplan.insight.questions.pending import PendingPods, explain_all
@@ -105,6 +108,41 @@ class Insight:
             expansion = Manifests(self.snapshot, self.seed).expand(documents)
             demands.append(demand_of(expansion, documents, ratio[number] if ratio else 1))
         return capacity(self.world, demands, most=most, preempt=preempt, labels=labels, shown=shown, progress=progress)
+
+    def drain(
+        self,
+        nodes: Sequence[str],
+        *,
+        ignore_daemonsets: bool = False,
+        delete_emptydir_data: bool = False,
+        force: bool = False,
+        at_once: bool = False,
+        shown: int = 20,
+        progress: Progress = silent,
+    ) -> Drain:
+        """Return what `kubectl drain` of nodes with these flags leads to. Raises QuestionError for an unknown node.
+
+        All nodes are cordoned first. Then they are drained one after the other, as kubectl does, or all `at_once`.
+        `shown` and `progress`: as for `capacity`.
+        """
+        for name in nodes:
+            if self.world.state.nodes.position(name) is None:
+                raise QuestionError(f"there is no node {name} in {self._where}{did_you_mean(name, self.nodes())}")
+        self.world.reset()
+        rules = DrainRules(ignore_daemonsets, delete_emptydir_data, force, self._daemon_set_exists)
+        names = list(dict.fromkeys(nodes))
+        return drain(self.world, names, rules, at_once=at_once, shown=shown, progress=progress)
+
+    def nodes(self, matches: Callable[[Mapping[str, str]], bool] = lambda _: True) -> list[str]:
+        """Return the names of the nodes whose labels match, in the order of the names."""
+        self.world.reset()
+        known = self.world.state.objects[NODE]
+        return sorted(name for name, node in known.items() if matches(node.metadata.labels or {}))
+
+    def _daemon_set_exists(self, key: str) -> bool:
+        """Whether a DaemonSet exists; True if the snapshot has none at all, as a dump of nodes and pods."""
+        known = self.snapshot.of_kind(DAEMON_SET)
+        return not known or key in known
 
     def pod(self, key: str) -> PodInfo:
         """Return a pod of the snapshot. Raises QuestionError if there is no such pod, or it has terminated."""

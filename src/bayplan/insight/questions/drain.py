@@ -1,0 +1,320 @@
+"""drain: where the pods of nodes go, and what keeps the nodes from being drained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lightkube.models.core_v1 import NodeSpec
+from msgspec import structs
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from bayplan.api.kinds import NODE, POD_DISRUPTION_BUDGET
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.insight.answers import Answer, Progress, Stopped, listed, plural, silent
+from bayplan.insight.questions.drain_rules import DrainRules, SortedPods, has_local_storage
+from bayplan.insight.questions.eviction_budgets import allowed_by, budgets_of
+from bayplan.insight.questions.moving import Move, Moving
+from bayplan.simulation.carry_out import Fate
+from bayplan.simulation.collector import collector_paused
+from bayplan.simulation.world import World
+
+DRAINED, REFUSED, BLOCKED, DELETED, UNKNOWN = "drained", "refused", "blocked", "deleted", "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDrain:
+    """What happens to a node.
+
+    `outcome`: `drained`; `refused` by `kubectl drain` with `errors`, so that no pod is evicted; `blocked` by budgets;
+    or `unknown` if the question was interrupted. `static`: its mirror pods, which stay.
+    """
+
+    node: str
+    outcome: str
+    errors: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    static: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MovedPod:
+    """A pod that leaves its node, or can't.
+
+    `outcome`: `placed`, `preempts` (placed after `victims` are evicted) or `pending` for the pod that its controller
+    makes instead, which gets `node`; `blocked` if a budget forbids its eviction; `deleted` if nothing replaces it.
+    `message`: the event's text, or the API server's. `preemptor`: the pod that this one makes room for.
+    """
+
+    pod: str
+    source: str
+    outcome: str
+    node: str | None = None
+    victims: tuple[str, ...] = ()
+    message: str = ""
+    preemptor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetUse:
+    """A disruption budget: how many of its pods may be evicted at once, its pods on the nodes, and those it blocks."""
+
+    budget: str
+    allowed: int
+    pods: tuple[str, ...]
+    blocked: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Drain(Answer):
+    """What `kubectl drain` leads to. `local_storage`: pods whose emptyDir data is lost."""
+
+    nodes: tuple[NodeDrain, ...]
+    pods: tuple[MovedPod, ...]
+    budgets: tuple[BudgetUse, ...] = ()
+    local_storage: tuple[str, ...] = ()
+    interrupted: bool = False
+    shown: int = 20
+
+    @property
+    def drains(self) -> bool:
+        """Whether all nodes are drained and all pods that move have a node."""
+        return all(each.outcome == DRAINED for each in self.nodes) and not any(
+            each.outcome in {Fate.PENDING.value, BLOCKED} for each in self.pods
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as in docs/insight.md."""
+        return {
+            "drains": self.drains,
+            "interrupted": self.interrupted,
+            "nodes": [
+                {
+                    "node": each.node,
+                    "outcome": each.outcome,
+                    "errors": list(each.errors),
+                    "warnings": list(each.warnings),
+                    "static": list(each.static),
+                }
+                for each in self.nodes
+            ],
+            "pods": self.rows(),
+            "budgets": [
+                {
+                    "budget": each.budget,
+                    "allowed": each.allowed,
+                    "pods": list(each.pods),
+                    "blocked": list(each.blocked),
+                }
+                for each in self.budgets
+            ],
+            "localStorage": list(self.local_storage),
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per pod."""
+        return [
+            {
+                "pod": each.pod,
+                "from": each.source,
+                "outcome": each.outcome,
+                "node": each.node,
+                "victims": list(each.victims),
+                "message": each.message,
+                "preemptor": each.preemptor,
+            }
+            for each in self.pods
+        ]
+
+    def render(self, *, wide: bool = False) -> RenderableType:
+        """Return a sentence, the pods, and what kubectl and the budgets say."""
+        limit = len(self.pods) if wide or not self.shown else self.shown
+        parts: list[RenderableType] = [Text(self._headline(), style="bold")]
+        for node in self.nodes:
+            parts += [Text(f"error: unable to drain node {node.node}: {error}", style="red") for error in node.errors]
+            parts += [Text(f"warning: node {node.node}: {warning}", style="yellow") for warning in node.warnings]
+            if node.static:
+                parts.append(Text(f"note: node {node.node}: static pods stay: {listed(list(node.static))}"))
+        if self.pods:
+            parts += [Text(), self._table(limit)]
+        causes: dict[str, list[str]] = {}
+        for each in self.pods:
+            if each.outcome in {Fate.PENDING.value, BLOCKED}:
+                causes.setdefault(each.message, []).append(each.pod)
+        if causes:
+            parts += [Text(), *(Text(f"{listed(pods)}: {message}") for message, pods in causes.items())]
+        if self.budgets:
+            parts += [Text(), self._budget_table(wide=wide)]
+        return Lines(*parts)
+
+    def _headline(self) -> str:
+        counts = {outcome: sum(each.outcome == outcome for each in self.nodes) for outcome in _NODES}
+        nodes = ", ".join(f"{plural(number, 'node')} {outcome}" for outcome, number in counts.items() if number)
+        moved = {outcome: sum(each.outcome in found for each in self.pods) for outcome, found in _PODS.items()}
+        pods = ", ".join(f"{plural(number, 'pod')} {outcome}" for outcome, number in moved.items() if number)
+        return f"{nodes}: {pods or 'no pods move'}"
+
+    def _table(self, limit: int) -> Table:
+        table = Table("POD", "FROM", "OUTCOME", "NODE", "PREEMPTS", box=None, pad_edge=False, header_style="bold")
+        worst_first = sorted(self.pods, key=lambda each: _RANK.get(each.outcome, len(_RANK)))
+        for each in worst_first[:limit]:
+            name = f"{each.pod} (preempted)" if each.preemptor else each.pod
+            table.add_row(name, each.source, each.outcome, each.node or "-", listed(list(each.victims), 3) or "-")
+        if len(self.pods) > limit:
+            table.add_row(f"and {len(self.pods) - limit:,} more", "", "", "", "")
+        return table
+
+    def _budget_table(self, *, wide: bool) -> Table:
+        table = Table("BUDGET", "AT ONCE", "PODS", "BLOCKS", box=None, pad_edge=False, header_style="bold")
+        shown = len(self.budgets) if wide or not self.shown else self.shown
+        for each in sorted(self.budgets, key=lambda each: (-len(each.blocked), each.allowed))[:shown]:
+            blocked = listed(list(each.blocked), len(each.blocked) if wide else 3)
+            table.add_row(each.budget, f"{each.allowed:,}", f"{len(each.pods):,}", blocked or "-")
+        if len(self.budgets) > shown:
+            table.add_row(f"and {len(self.budgets) - shown:,} more", "", "", "")
+        return table
+
+
+_NODES = (DRAINED, BLOCKED, REFUSED, UNKNOWN)
+_PODS = {
+    "would be placed": (Fate.PLACED.value, Fate.PREEMPTS.value),
+    "would stay pending": (Fate.PENDING.value,),
+    "blocked by a budget": (BLOCKED,),
+    "deleted": (DELETED,),
+}
+_RANK = {BLOCKED: 0, Fate.PENDING.value: 1, DELETED: 2, Fate.PREEMPTS.value: 3}
+
+
+def drain(
+    world: World,
+    names: Sequence[str],
+    rules: DrainRules,
+    *,
+    at_once: bool = False,
+    shown: int = 20,
+    progress: Progress = silent,
+) -> Drain:
+    """Cordon nodes and drain them, one after the other as `kubectl drain` does, or all `at_once`.
+
+    Pods are evicted as far as their budgets allow; once their replacements have a node, the next ones follow.
+    """
+    with world.what_if(), collector_paused():
+        draining = _Draining(world)
+        for name in names:
+            cordon(world, name)
+        sorted_pods = {name: rules.sort(pods_on(world, name)) for name in names}
+        interrupted = False
+        budgets = _budgets(world, sorted_pods.values())
+        groups = [list(names)] if at_once else [[name] for name in names]
+        try:
+            for number, group in enumerate(groups):
+                progress(f"{number:,} of {plural(len(groups), 'node')}, {len(draining.moving.moves):,} pods moved")
+                draining.drain(group, rules, progress)
+        except Stopped:
+            interrupted = True
+        return Drain(
+            tuple(_node(name, sorted_pods[name], draining) for name in names),
+            tuple(draining.pods()),
+            tuple(
+                BudgetUse(key, allowed, pods, tuple(pod for pod in pods if pod in draining.blocked))
+                for key, (allowed, pods) in budgets.items()
+            ),
+            tuple(key for key, move in draining.moving.moves.items() if has_local_storage(move.pod)),
+            interrupted,
+            shown,
+        )
+
+
+class _Draining:
+    """Drains cordoned nodes. `blocked`: the pods that budgets protect, with the API server's message."""
+
+    def __init__(self, world: World) -> None:
+        self.moving = Moving(world)
+        self.moving.settle_pending()
+        self.blocked: dict[str, str] = {}
+        self.finished: set[str] = set()
+        self._world = world
+        self._sources: dict[str, str] = {}
+
+    def drain(self, names: Iterable[str], rules: DrainRules, progress: Progress) -> None:
+        """Drain nodes at the same time."""
+        left: list[PodInfo] = []
+        for name in names:
+            pods = rules.sort(pods_on(self._world, name))
+            if not pods.refused:
+                left += pods.evicted
+        self._sources |= {pod.key: pod.node_name for pod in left}
+        while left:
+            objections = self._evict(left)
+            self.moving.settle()
+            progress(f"{len(self.moving.moves):,} pods moved")
+            if len(objections) == len(left):
+                break
+            left = [pod for pod in left if pod.key in objections]
+        self.blocked |= {pod.key: self.moving.objection_to(pod) for pod in left}
+        self.finished |= set(names)
+
+    def _evict(self, pods: Iterable[PodInfo]) -> set[str]:
+        """Evict the pods that may be evicted now. Returns the keys of the others."""
+        others = set()
+        for pod in pods:
+            if self._world.pod(pod.key) is None:  # another pod preempted it
+                continue
+            if self.moving.objection_to(pod):
+                others.add(pod.key)
+            else:
+                self.moving.evict(pod)
+        return others
+
+    def pods(self) -> Iterable[MovedPod]:
+        """The pods that move or can't."""
+        for key, move in self.moving.moves.items():
+            yield _moved(key, move)
+        for key, message in self.blocked.items():
+            yield MovedPod(key, self._sources[key], BLOCKED, message=message)
+
+
+def _moved(key: str, move: Move) -> MovedPod:
+    result, source = move.result, move.pod.node_name
+    if result is None:
+        message = "it is being deleted already" if move.pod.terminating else "no controller makes another one"
+        return MovedPod(key, source, DELETED, message=message, preemptor=move.preemptor)
+    victims = tuple(victim.key for victim in result.victims)
+    return MovedPod(key, source, result.fate.value, result.node, victims, result.message, move.preemptor)
+
+
+def _node(name: str, pods: SortedPods, draining: _Draining) -> NodeDrain:
+    static = tuple(pod.key for pod in pods.static)
+    if pods.refused:
+        return NodeDrain(name, REFUSED, errors=pods.errors, static=static)
+    outcome = UNKNOWN if name not in draining.finished else DRAINED
+    if any(pod.key in draining.blocked for pod in pods.evicted):
+        outcome = BLOCKED
+    return NodeDrain(name, outcome, warnings=pods.warnings, static=static)
+
+
+def _budgets(world: World, nodes: Iterable[SortedPods]) -> Mapping[str, tuple[int, tuple[str, ...]]]:
+    """The budgets of the pods to evict: how many may go at once, and the pods."""
+    found: dict[str, list[str]] = {}
+    for pods in nodes:
+        for pod in () if pods.refused else pods.evicted:
+            for key, _ in budgets_of(world, pod):
+                found.setdefault(key, []).append(pod.key)
+    store = world.state.objects[POD_DISRUPTION_BUDGET]
+    return {key: (allowed_by(store[key]), tuple(pods)) for key, pods in sorted(found.items())}
+
+
+def cordon(world: World, name: str) -> None:
+    """Mark a node as unschedulable."""
+    node: Any = world.state.objects[NODE][name]
+    world.change(NODE, name, structs.replace(node, spec=structs.replace(node.spec or NodeSpec(), unschedulable=True)))
+
+
+def pods_on(world: World, name: str) -> list[PodInfo]:
+    """Return the pods on a node."""
+    position = world.state.nodes.position(name)
+    return [] if position is None else list(world.state.nodes.pods(position))

@@ -1,0 +1,216 @@
+"""Evicts pods and lets their controllers make others, which are then scheduled."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+import msgspec
+
+from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_CLAIM, STATEFUL_SET, Kind
+from bayplan.api.objects import encode
+from bayplan.api.times import rfc3339
+from bayplan.api.volumes import claim_name
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.devices.claims import claim_names, is_made_for
+from bayplan.framework.status import PluginError
+from bayplan.insight.questions.documents import pending_copy, pod_document
+from bayplan.insight.questions.drain_rules import controller_of
+from bayplan.insight.questions.eviction_budgets import allowed_by, budgets_of, objection, replaced
+from bayplan.insight.questions.fit import add_objects, given
+from bayplan.scheduling import Preemption
+from bayplan.simulation.carry_out import Fate, Result, Simulation
+from bayplan.simulation.evictions import evict
+from bayplan.simulation.world import World
+
+
+@dataclass(slots=True)
+class Move:
+    """A pod that leaves its node.
+
+    `replacement`: the key of the pod that its controller made; "" if there is none. `result`: the outcome for that one.
+    `preemptor`: the key of the pod that it made room for; "" for a pod that was evicted. `budgets`: those that count
+    the pod as unhealthy until its replacement has a node.
+    """
+
+    pod: PodInfo
+    replacement: str = ""
+    result: Result | None = None
+    preemptor: str = ""
+    budgets: tuple[str, ...] = ()
+
+    @property
+    def placed(self) -> bool:
+        """Whether the replacement got a node."""
+        return self.result is not None and self.result.fate is not Fate.PENDING
+
+
+class Moving:
+    """Moves pods in a world. `preempt`: whether pods may preempt. `moves`: by the key of the pod that moves."""
+
+    def __init__(self, world: World, *, preempt: bool = True) -> None:
+        self.moves: dict[str, Move] = {}
+        self._world = world
+        self._preempt = preempt
+        self._made = 0
+        self._new: list[str] = []
+        """The keys of the pods that were made since they were last scheduled."""
+        self._origins: dict[str, Move] = {}
+        """The moves by the keys of their replacements."""
+        self._allowed: dict[str, int] = {}
+        """The disruptions that budgets allowed at first."""
+        self._waiting = Waiting(world)
+
+    def objection_to(self, pod: PodInfo) -> str:
+        """Return why the disruption budgets do not allow the eviction of a pod now; "" if they do."""
+        return objection(pod, budgets_of(self._world, pod))
+
+    def evict(self, pod: PodInfo) -> Move:
+        """Evict a pod; the one that its controller makes waits for `settle`."""
+        budgets = budgets_of(self._world, pod)
+        for key, budget in budgets:
+            self._allowed.setdefault(key, allowed_by(budget))
+        claims = list(_own_claims(self._world, pod))
+        evict(self._world, pod)
+        move = self.moves[pod.key] = Move(pod, budgets=tuple(key for key, _ in budgets))
+        self._replace(pod, claims, move)
+        return move
+
+    def settle_pending(self) -> None:
+        """Schedule the pending pods of the world, which have had their turn before any pod moves."""
+        self._new += self._world.pending
+        self.settle()
+        self.moves.clear()
+        self._origins.clear()
+
+    def settle(self) -> None:
+        """Schedule the new pods, the pods that they preempt, and the pending ones that may fit now."""
+        while self._new:
+            new, self._new = self._new, []
+            pods = [pod for key in [*new, *self._waiting.due()] if (pod := self._world.pending.get(key)) is not None]
+            simulation = Simulation(self._world, self._preempted, preempt=self._preempt)
+            results = {key: given(pod) for key in new if self._is_foreign(pod := self._world.pod(key))}
+            results |= simulation.schedule(self._world.in_queue_order(pods))
+            for key, result in results.items():
+                move = self._origins.get(key)
+                if move is not None:
+                    move.result = result
+                    self._count_healthy(move)
+                pod = self._world.pending.get(key)
+                if pod is not None and not result.gated:
+                    self._waiting.add(pod)
+
+    def _is_foreign(self, pod: PodInfo | None) -> TypeGuard[PodInfo]:
+        """Whether no profile of the world schedules a pod."""
+        return pod is not None and pod.scheduler_name not in self._world.profiles
+
+    def _count_healthy(self, move: Move) -> None:
+        if move.placed:
+            for budget in move.budgets:
+                if budget in self._allowed:
+                    replaced(self._world, budget, self._allowed[budget])
+            move.budgets = ()
+
+    def _preempted(self, victim: PodInfo, preemption: Preemption) -> None:
+        """Let the controller of a victim, which is gone already, make another pod."""
+        self._waiting.room_was_made = True
+        move = self._origins.pop(victim.key, None)
+        if move is None:
+            move = self.moves[victim.key] = Move(victim, preemptor=preemption.pod.key)
+        move.replacement, move.result = "", None
+        move.budgets = tuple(key for key, _ in budgets_of(self._world, victim))
+        self._replace(victim, [], move)
+
+    def _replace(self, pod: PodInfo, claims: Iterable[tuple[Kind, Any]], move: Move) -> None:
+        """Make the pod that the controller makes; none for a bare pod, and for one that was replaced already."""
+        controller = controller_of(pod)
+        if controller is None or pod.terminating:
+            return
+        self._made += 1
+        name = pod.name if controller.kind == STATEFUL_SET.kind else f"{controller.name}-moved-{self._made:05}"
+        document = pod_document(pending_copy(pod))
+        document["metadata"] |= {
+            "name": name,
+            "uid": f"{pod.uid}-moved-{self._made}",
+            "creationTimestamp": rfc3339(self._world.handle.time),
+        }
+        renamed = {}
+        for kind, claim in claims:
+            old = claim["metadata"]["name"]
+            renamed[old] = f"{name}{old.removeprefix(pod.name)}" if old.startswith(pod.name) else f"{old}-{self._made}"
+            add_objects(self._world, [_copy_of_claim(kind, claim, renamed[old], document["metadata"])])
+        for status in document["status"].get("resourceClaimStatuses") or ():
+            status["resourceClaimName"] = renamed.get(status["resourceClaimName"], status["resourceClaimName"])
+        other = PodInfo.from_raw(encode(document))
+        self._world.change(POD, other.key, other)
+        move.replacement = other.key
+        self._origins[other.key] = move
+        self._new.append(other.key)
+
+
+class Waiting:
+    """Pods that can't be placed, and when to try them again."""
+
+    def __init__(self, world: World) -> None:
+        self.room_was_made = False
+        """Whether pods were evicted from nodes that others may use."""
+        self._world = world
+        self._classes: dict[Hashable, tuple[object, list[str]]] = {}
+        """Equal pods: what the verdicts about them depend on besides the nodes, and their keys."""
+
+    def add(self, pod: PodInfo) -> None:
+        """Add a pod that was tried."""
+        key = self._world.equivalence_key(pod)
+        depends_on = None if key is None else self._depends_on(pod)
+        self._classes.setdefault(pod.key if key is None else key, (depends_on, []))[1].append(pod.key)
+
+    def due(self) -> list[str]:
+        """Return the pods that may fit now, and forget them.
+
+        A drained node takes no pods, so evictions from it help only pods that depend on other pods.
+        """
+        due = []
+        for key, (depends_on, keys) in list(self._classes.items()):
+            first = next((pod for each in keys if (pod := self._world.pending.get(each)) is not None), None)
+            if first is None:
+                del self._classes[key]
+            elif self.room_was_made or depends_on is None or self._depends_on(first) != depends_on:
+                due += keys
+                del self._classes[key]
+        self.room_was_made = False
+        return due
+
+    def _depends_on(self, pod: PodInfo) -> object | None:
+        try:
+            return self._world.profiles[pod.scheduler_name].rests_on(pod, self._world.state.nodes)
+        except PluginError:
+            return None
+
+
+def _own_claims(world: World, pod: PodInfo) -> Iterable[tuple[Kind, dict[str, Any]]]:
+    """The claims that controllers made for the pod, as documents."""
+    objects = world.state.objects
+    for volume in pod.spec.volumes or ():
+        if volume.ephemeral is not None:
+            claim = objects[PERSISTENT_VOLUME_CLAIM].get(f"{pod.namespace}/{claim_name(pod.name, volume)}")
+            if claim is not None:
+                yield PERSISTENT_VOLUME_CLAIM, msgspec.json.decode(encode(claim))
+    for name, _ in claim_names(pod.object) if pod.spec.resourceClaims else ():
+        device_claim = objects[RESOURCE_CLAIM].get(f"{pod.namespace}/{name}")
+        if device_claim is not None and is_made_for(device_claim, pod.uid):
+            yield RESOURCE_CLAIM, msgspec.json.decode(encode(device_claim))
+
+
+def _copy_of_claim(kind: Kind, claim: dict[str, Any], name: str, pod: dict[str, Any]) -> dict[str, Any]:
+    """A new claim like another one, for another pod."""
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": pod["name"], "uid": pod["uid"], "controller": True}
+    metadata = {
+        "name": name,
+        "namespace": pod["namespace"],
+        "uid": f"{name}-of-{pod['uid']}",
+        "ownerReferences": [owner],
+    }
+    spec = {key: value for key, value in claim["spec"].items() if key != "volumeName"}
+    status = {"status": {"phase": "Pending"}} if kind is PERSISTENT_VOLUME_CLAIM else {}
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec, **status}
