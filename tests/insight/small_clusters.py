@@ -107,6 +107,10 @@ class Maker:
             }
             member = {"schedulingGroup": {"podGroupName": "crew"}}
             members = [self.pod(f"crew-{number}", **member) for number in range(self.rng.randint(1, 3))]
+            if len(members) > least:  # it may be attempted with the first ones, so the others must be equal to these
+                for each in members:
+                    each["spec"] = members[0]["spec"]
+                    each["metadata"]["labels"] = members[0]["metadata"]["labels"]
             # Without their group, the members are gated: all of them exist when the gang is attempted.
             units.insert(self.rng.randrange(len(units) + 1), [*members, group])
         return units

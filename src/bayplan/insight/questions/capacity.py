@@ -79,6 +79,11 @@ class Capacity(Answer):
     labels: tuple[str, ...] = ()
     shown: int = 20
 
+    @property
+    def interrupted(self) -> bool:
+        """Whether more may fit, because the question was stopped."""
+        return self.stopped == INTERRUPTED
+
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
         return {
