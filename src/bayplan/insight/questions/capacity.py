@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Group as Lines
@@ -294,7 +294,7 @@ class _Filling:
             self._made += 1
             pod = next(iter(self._new_pods(self._demands[0], f"{self._made}")))
             decision = _decision_for(plan.placed[0], pod, node)
-            result = self._simulation.carry_out(Plan(replace(plan.unit, pod=pod), [decision], [decision]))[pod.key]
+            result = self._simulation.carry_out(Plan(plan.unit._replace(pod=pod), [decision], [decision]))[pod.key]
             pod.release()
             if result.fate is Fate.PENDING or any(True for _ in self._world.handle.waiting_pods):
                 return False
