@@ -8,7 +8,7 @@ import pytest
 
 from bayplan.cli.run_logging import REPORTS, configure_logging
 from bayplan.cli.run_reports import RunReports
-from bayplan.service.leader_election import LeaderElectionSettings
+from bayplan.client.leader_election import LeaderElectionSettings
 
 
 class Pending(SimpleNamespace):

@@ -26,6 +26,7 @@ def program(path: Path, text: str, mode: int = 0o755) -> None:
     ("environment", "message"),
     [
         pytest.param({}, f"{ASSETS} is not set: it names a folder with etcd and kube-apiserver", id="unset"),
+        pytest.param({ASSETS: ""}, f"{ASSETS} is not set: it names a folder with etcd and kube-apiserver", id="empty"),
         pytest.param(
             {ASSETS: "{folder}/none"}, f"{ASSETS} names {{folder}}/none, which is not a folder", id="no folder"
         ),

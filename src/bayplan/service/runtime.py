@@ -18,7 +18,7 @@ from bayplan.service.intake import Intake
 from bayplan.service.metrics.measuring import Metrics
 from bayplan.service.pod_status import PodStatusWriter
 from bayplan.service.tasks import PodTasks
-from bayplan.service.waiting_pods import WaitingPods
+from bayplan.service.waiting_pods import AwaitedPod, AwaitedPods
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class Runtime:
     clock: Clock = field(default_factory=SystemClock)
     metrics: Metrics = None  # type: ignore[assignment]  # made from the clock by default
     state: ClusterState = field(default_factory=ClusterState)
-    waiting: WaitingPods = field(default_factory=WaitingPods)
+    waiting: AwaitedPods = field(default_factory=lambda: AwaitedPods(AwaitedPod))
     work: asyncio.Event = field(default_factory=asyncio.Event)
     leads: Callable[[], bool] = lambda: True
     tasks: PodTasks = field(init=False)

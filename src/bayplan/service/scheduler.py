@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from bayplan.api.kinds import NODE, POD, Kind, kind_of
 from bayplan.client import ApiError, Client, ListWatch
 from bayplan.client.list_watch import IDLE_SECONDS
+from bayplan.client.permissions import missing_permissions
 from bayplan.clock import Clock, SystemClock
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import events
@@ -36,11 +37,10 @@ from bayplan.service.loop import SchedulingLoop
 from bayplan.service.loop_reader import LoopReader
 from bayplan.service.metrics.measuring import Metrics
 from bayplan.service.metrics.snapshot import Snapshot
-from bayplan.service.missing_permissions import missing_permissions, report
 from bayplan.service.runtime import Runtime
 from bayplan.service.supervisor import Supervisor, outcome
 from bayplan.service.tasks import first
-from bayplan.service.watch_failures import WatchFailures
+from bayplan.service.watch_failures import WatchFailures, report
 from bayplan.service.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
