@@ -142,7 +142,7 @@ def test_limit_is_the_number_of_causes():
     answer = Insight(Snapshot.of([NODE, *tainted])).explain_all(shown=2)
 
     assert answer.text().count("waiting for scheduling gates") == 2
-    assert "and 1 more causes" in answer.text()
+    assert "\nand 1 more\n" in answer.text()
     assert len(answer.to_dict()["causes"]) == 3
 
 

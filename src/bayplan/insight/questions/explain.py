@@ -252,7 +252,7 @@ def _explain_pending(world: World, pod: PodInfo, nearest: int) -> Explanation:
         )
     blockers = Blockers(world, pod)
     misses = tuple(
-        Miss(blockers.nodes.name(position), tuple(each.text for each in blockers.of(position)))
+        Miss(blockers.nodes.name(position), tuple(dict.fromkeys(each.text for each in blockers.of(position))))
         for position in blockers.nearest(nearest or len(blockers.nodes))
     )
     return Explanation(

@@ -101,7 +101,7 @@ class PendingPods(Answer):
                 first = example.help[0]
                 parts.append(_indented(f"for {example.pod} would help: {first.change.text} -> {first.node}"))
         if more:
-            parts += [Text(), Text(f"{more} causes")]
+            parts += [Text(), Text(more)]
         if self.interrupted:
             parts += [Text(), Text(INTERRUPTED, style="bold")]
         return Lines(*parts)
