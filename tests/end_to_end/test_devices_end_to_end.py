@@ -170,7 +170,7 @@ FINALIZER, STATUS = "/resourceclaims/{}$", "/resourceclaims/{}/status$"
         pytest.param(FINALIZER.format("two"), {"status": 403}, True, id="no finalizer on the second claim"),
         pytest.param(STATUS.format("two"), {"status": 403}, True, id="second claim not allocated"),
         pytest.param(STATUS.format("two"), {"status": 409, "times": 5}, True, id="conflicts on the second claim"),
-        pytest.param(STATUS.format("two"), {"drop_answer": True}, True, id="no reply for the second claim"),
+        pytest.param(STATUS.format("two"), {"drop_response": True}, True, id="no reply for the second claim"),
         pytest.param("/pods/p/binding$", {"status": 403}, True, id="pod not bound"),
     ],
 )

@@ -60,7 +60,7 @@ _ELECTION_FIELDS = {
 
 @dataclass(slots=True)
 class Preparation:
-    """What to run. Nothing runs if there are `problems`; these and `warnings` are lines for the user."""
+    """The scheduler to run. Nothing runs if there are `problems`; these and `warnings` are lines for the user."""
 
     configuration: KubeSchedulerConfiguration = field(default_factory=KubeSchedulerConfiguration)
     plugins: list[ExtraPlugin] = field(default_factory=list)

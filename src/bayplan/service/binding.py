@@ -131,7 +131,7 @@ class BindingCycles:
             return await self._look_up(binding, error)
 
     async def _pre_bind(self, binding: Binding) -> Status:
-        """Run PreBind in a task of its own, which a preemption can cancel."""
+        """Run PreBind in a separate task, which a preemption can cancel."""
         pod = binding.pod
         task = asyncio.create_task(
             run_pre_bind(binding.profile, binding.cycle, pod, binding.node_name, _EXPECTED), name=f"pre-bind {pod.key}"
@@ -153,8 +153,8 @@ class BindingCycles:
     async def _look_up(self, binding: Binding, error: ApiError | TransportError | ExtenderError) -> Status:
         """After a binding request with an unknown outcome, read the pod until the outcome is known.
 
-        The pod stays assumed until then, however long it takes: if it were forgotten too early, its node could be
-        filled twice.
+        The pod stays assumed until then, however long it takes: if it were forgotten too early, its node could become
+        overcommitted.
         """
         failed = Status(Code.ERROR, (f"binding to node {binding.node_name} failed: {error}",))
         if isinstance(error, ApiError) and error.status == 404:

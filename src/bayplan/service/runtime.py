@@ -1,4 +1,4 @@
-"""Runtime: what the parts of a running scheduler share."""
+"""Runtime: the objects that the parts of a running scheduler share."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from bayplan.service.waiting_pods import AwaitedPod, AwaitedPods
 class Runtime:
     """One scheduler's state, queue, clock and writers.
 
-    `work` is set whenever the queue may have a pod to schedule. `tasks`: what is awaited for single pods: bindings and
-    evictions. `leads`: whether this process may write. `queue` is set once the profiles are built.
+    `work` is set whenever the queue may have a pod to schedule. `tasks`: the running bindings and evictions. `leads`:
+    whether this process may write. `queue` is set once the profiles are built.
     """
 
     client: Client

@@ -36,8 +36,8 @@ class _Cause:
 class WatchFailures:
     """Collects failures with `add` and reports them while `run` runs.
 
-    `client` asks what the scheduler may do. `readers` has the plugins that need each kind. `synced` says whether the
-    scheduler has listed all kinds.
+    `client` reviews the scheduler's permissions. `readers` has the plugins that need each kind. `synced` tells whether
+    the scheduler has listed all kinds.
     """
 
     def __init__(self, client: Client, readers: Mapping[Kind, Collection[str]], synced: Callable[[], bool]) -> None:
@@ -103,7 +103,7 @@ def _listing(kinds: Collection[str]) -> str:
 
 
 def report(missing: Missing, readers: Mapping[Kind, Collection[str]], denied: ApiError, *, synced: bool) -> str:
-    """Return the message about missing permissions: each kind, what doesn't work without it, and what grants it.
+    """Return the message about missing permissions: each kind, what fails without it, and the rule that grants it.
 
     `denied` is one of the denied requests. `synced`: whether the scheduler has listed all kinds.
     """

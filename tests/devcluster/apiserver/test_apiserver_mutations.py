@@ -1,4 +1,4 @@
-"""Mutated objects of every served kind: whatever a request carries, the server's own code doesn't fail.
+"""Mutated objects of every served kind: no request makes the server's own code fail.
 
 An internal error is logged with a traceback, so these tests check the log. The only other 500 responses are those of
 kube-apiserver, such as the one for a patch without merge keys.
@@ -69,7 +69,7 @@ async def exercise(server, kind, document, valid, patch):
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.resource}/{kind.version}")
-async def test_there_is_a_valid_object_of_every_kind(kind):
+async def test_every_kind_has_a_valid_object(kind):
     server = ApiServer(listen=False, alpha=True)
     response = await send(server, "POST", kind.path("default"), VALID_OBJECTS[kind.kind])
 

@@ -103,7 +103,7 @@ def _dump_queue(queue: SchedulingQueue, now: float) -> Iterator[None]:
 
 
 def _waits_for(queued: QueuedPod, now: float) -> LogField:
-    """What a pod waits for."""
+    """The reason why a pod is pending."""
     if queued.place is Place.GATED:
         text = f"gated by {queued.gating_plugin}"
     elif queued.place is Place.UNSCHEDULABLE:

@@ -47,7 +47,7 @@ class ObjectSchema(Protocol):
         ...
 
     def empty(self) -> Object:
-        """Returns a new object with nothing but the fields that are always present."""
+        """Returns a new object with only the fields that are always present."""
         ...
 
     def from_storage(self, obj: Object) -> Object:
