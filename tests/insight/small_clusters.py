@@ -107,8 +107,25 @@ class Maker:
             }
             member = {"schedulingGroup": {"podGroupName": "crew"}}
             members = [self.pod(f"crew-{number}", **member) for number in range(self.rng.randint(1, 3))]
-            units.insert(self.rng.randrange(len(units) + 1), [group, *members])
+            if len(members) > least:  # it may be attempted with the first ones, so the others must be equal to these
+                for each in members:
+                    each["spec"] = members[0]["spec"]
+                    each["metadata"]["labels"] = members[0]["metadata"]["labels"]
+            # Without their group, the members are gated: all of them exist when the gang is attempted.
+            units.insert(self.rng.randrange(len(units) + 1), [*members, group])
         return units
+
+
+def members_of_larger_gangs(units):
+    """The names of the members of gangs that have more of them than they need.
+
+    Such a gang may be attempted before all of its members are in the queue.
+    """
+    for unit in units:
+        *members, last = unit
+        least = last["spec"].get("schedulingPolicy", {}).get("gang", {}).get("minCount", 0)
+        if members and len(members) > least:
+            yield from (member["metadata"]["name"] for member in members)
 
 
 def really(objects, units=()):

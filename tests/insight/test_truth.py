@@ -1,12 +1,16 @@
-"""What the answers foretell is what a scheduler then does on an API server."""
+"""What the answers foretell is what a scheduler then does on an API server.
+
+BAYPLAN_TRUTH_CLUSTERS=330 runs each test on so many clusters.
+"""
 
 from __future__ import annotations
 
 import copy
+import os
 from collections import Counter
 
 import pytest
-from small_clusters import FirstChoice, Maker, really, really_drained
+from small_clusters import FirstChoice, Maker, members_of_larger_gangs, really, really_drained
 
 from bayplan.insight import Insight, Snapshot
 
@@ -21,11 +25,19 @@ def name_of(key):
     return key.partition("/")[2]
 
 
+def priority_of(document):
+    return document["spec"].get("priority", 0)
+
+
 def identity(document):
     return document["kind"], document["metadata"]["name"]
 
 
-@pytest.mark.parametrize("seed", range(60))
+def seeds(start, count):
+    return range(start, start + int(os.environ.get("BAYPLAN_TRUTH_CLUSTERS", count)))
+
+
+@pytest.mark.parametrize("seed", seeds(0, 60))
 def test_fit_foretells_what_the_scheduler_does(seed):
     make = Maker(seed)
     cluster, units = make.cluster(), make.file()
@@ -37,13 +49,13 @@ def test_fit_foretells_what_the_scheduler_does(seed):
     assert foretold == {name: nodes.get(name) for name in foretold}
     gone = {name for kind, name in map(identity, cluster) if kind == "Pod"} - nodes.keys()
     assert {name_of(victim) for each in answer.pods for victim in each.victims} >= gone
+    in_parts = set(members_of_larger_gangs(units))
     for each in answer.pods:
-        written = notes.get(name_of(each.pod))
-        if written and "crew" not in each.pod:  # the members of a gang arrive one by one, and are decided in between
-            assert each.message in written
+        name = name_of(each.pod)
+        assert name in in_parts or each.message in notes.get(name, {each.message})
 
 
-@pytest.mark.parametrize("seed", range(100, 140))
+@pytest.mark.parametrize("seed", seeds(100, 40))
 def test_changes_that_would_help_do_help(seed):
     make = Maker(seed)
     cluster = make.cluster()
@@ -51,8 +63,8 @@ def test_changes_that_would_help_do_help(seed):
 
     answer = asked([*cluster, pod]).explain("default/new")
 
-    blockers = {each for miss in answer.nearest for each in miss.blockers}
-    assert answer.help or answer.outcome != "pending" or any("pod " in each for each in blockers)
+    more_important = any(priority_of(each) > priority_of(pod) for each in cluster)
+    assert answer.help or answer.outcome != "pending" or more_important
     for each in answer.help:
         gone = {("Pod", name_of(key)) for key in each.change.delete}
         changed = {identity(document): document for document in each.change.apply}
@@ -61,7 +73,7 @@ def test_changes_that_would_help_do_help(seed):
         assert nodes["new"] == each.node, each.change.text
 
 
-@pytest.mark.parametrize("seed", range(200, 220))
+@pytest.mark.parametrize("seed", seeds(200, 20))
 def test_explain_foretells_the_outcome_and_the_event(seed):
     make = Maker(seed)
     cluster, pod = make.cluster(), make.pod("new")
@@ -76,7 +88,7 @@ def test_explain_foretells_the_outcome_and_the_event(seed):
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "rs", "controller": True}
 
 
-@pytest.mark.parametrize("seed", range(300, 340))
+@pytest.mark.parametrize("seed", seeds(300, 40))
 def test_drain_foretells_where_the_pods_go(seed):
     make = Maker(seed)
     cluster = [*make.cluster(), *(make.pod(f"waiting-{number}") for number in range(make.rng.randint(0, 2)))]
@@ -92,7 +104,7 @@ def test_drain_foretells_where_the_pods_go(seed):
     assert {name_of(each.pod): each.node for each in answer.pods if each.outcome != "deleted"} == moved
 
 
-@pytest.mark.parametrize("seed", range(400, 430))
+@pytest.mark.parametrize("seed", seeds(400, 30))
 def test_capacity_is_what_the_scheduler_places(seed):
     make = Maker(seed)
     cluster = make.cluster()

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from rich.console import Console, RenderableType
+
+T = TypeVar("T")
 
 
 class QuestionError(Exception):
     """A question that can't be answered, such as one about a pod that doesn't exist. The message is for the user."""
+
+
+INTERRUPTED = "interrupted: this is what was known by then"
+"""The note of an answer that is not complete."""
 
 
 class Stopped(Exception):
@@ -28,6 +34,11 @@ def silent(_: str) -> None:
 
 class Answer(ABC):
     """An immutable answer to a question."""
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the question was stopped early, so that the answer has only what was known by then."""
+        return False
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -68,6 +79,12 @@ class Answer(ABC):
 
     def __str__(self) -> str:
         return self.text()
+
+
+def shortened(rows: Sequence[T], limit: int) -> tuple[Sequence[T], str]:
+    """Return the first rows (all if `limit` is 0), and how many more there are: `and 3 more`, or ""."""
+    shown = rows[:limit] if limit else rows
+    return shown, f"and {len(rows) - len(shown):,} more" if len(shown) < len(rows) else ""
 
 
 def listed(names: list[str], limit: int = 5) -> str:

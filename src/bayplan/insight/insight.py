@@ -50,21 +50,42 @@ class Insight:
         self.world = World(configuration, plugins, seed=seed)
         self.world.move(snapshot.documents, snapshot.taken or datetime.now(UTC))
 
-    def explain(self, pod: str) -> Explanation:
-        """Explain why a pod is pending or on its node. `pod`: `namespace/name`. Raises QuestionError."""
+    # Every question takes `shown`, the most rows of a table (0 for all), and most take `progress`, which may raise
+    # Stopped: the answer then has what is known so far.
+
+    def explain(self, pod: str, *, shown: int = 20, nearest: int = 10, progress: Progress = silent) -> Explanation:
+        """Explain why a pod is pending or on its node. `pod`: `namespace/name`. Raises QuestionError.
+
+        `nearest`: the number of nearest misses; 0 for all.
+        """
         self.world.reset()
-        return explain(self.world, self.pod(pod))
+        return explain(self.world, self.pod(pod), nearest=nearest, shown=shown, progress=progress)
 
     def explain_all(
-        self, namespace: str | None = None, matches: Callable[[PodInfo], bool] = lambda _: True
+        self,
+        namespace: str | None = None,
+        matches: Callable[[PodInfo], bool] = lambda _: True,
+        *,
+        shown: int = 20,
+        progress: Progress = silent,
     ) -> PendingPods:
         """Explain all pending pods, or those of a namespace and with `matches`, summed up by cause."""
         self.world.reset()
         pods = [pod for pod in self._pods.values() if not pod.node_name and namespace in {None, pod.namespace}]
         what = "the cluster" if namespace is None else f"namespace {namespace}"
-        return explain_all(self.world, what, sorted(filter(matches, pods), key=lambda pod: pod.key))
+        in_order = sorted(filter(matches, pods), key=lambda pod: pod.key)
+        return explain_all(self.world, what, in_order, shown=shown, progress=progress)
 
-    def explain_owner(self, kind: str, name: str, namespace: str = "default") -> PendingPods:
+    def explain_owner(
+        self,
+        kind: str,
+        name: str,
+        namespace: str = "default",
+        matches: Callable[[PodInfo], bool] = lambda _: True,
+        *,
+        shown: int = 20,
+        progress: Progress = silent,
+    ) -> PendingPods:
         """Explain the pods of a workload, such as `("deployment", "web")`, by cause. Raises QuestionError."""
         self.world.reset()
         known = kind_called(kind)
@@ -74,17 +95,19 @@ class Insight:
         pods = owned_by(self._pods, known, namespace, name)
         if not pods and f"{namespace}/{name}" not in self.snapshot.of_kind(known):
             raise QuestionError(f"there is no {known.singular} {namespace}/{name} with pods in {self._where}")
-        return explain_all(self.world, f"{known.singular} {namespace}/{name}", pods)
+        what = f"{known.singular} {namespace}/{name}"
+        return explain_all(self.world, what, filter(matches, pods), shown=shown, progress=progress)
 
-    def why_not(self, pod: str, node: str) -> WhyNot:
+    def why_not(self, pod: str, node: str, *, progress: Progress = silent) -> WhyNot:
         """Return everything between a pod (`namespace/name`) and a node. Raises QuestionError."""
         self.world.reset()
-        return why_not(self.world, self.pod(pod), node)
+        return why_not(self.world, self.pod(pod), node, progress)
 
-    def fit(self, objects: Iterable[Mapping[str, Any]]) -> Fit:
+    def fit(self, objects: Iterable[Mapping[str, Any]], *, shown: int = 20, progress: Progress = silent) -> Fit:
         """Return whether the pods of these objects (documents) would all be placed now. Raises QuestionError."""
         self.world.reset()
-        return fit(self.world, Manifests(self.snapshot, self.seed).expand(objects))
+        expansion = Manifests(self.snapshot, self.seed).expand(objects)
+        return fit(self.world, expansion, shown=shown, progress=progress)
 
     def what_if(
         self,

@@ -83,15 +83,21 @@ class Simulation:
     _waiting: dict[str, _Binding] = field(init=False, default_factory=dict)
     """Pods that wait in Permit, by uid."""
 
-    def schedule(self, pods: Iterable[PodInfo], progress: Callable[[int], None] = lambda _: None) -> dict[str, Result]:
+    def schedule(
+        self,
+        pods: Iterable[PodInfo],
+        progress: Callable[[int], None] = lambda _: None,
+        results: dict[str, Result] | None = None,
+    ) -> dict[str, Result]:
         """Schedule pending pods in the given order, and repeat that until no more of them can be placed.
 
         Returns the results by `namespace/name`, in the order in which the pods were first decided. Pods that can't be
         placed are attempted again only after something has changed, and keep the message of their first attempt; pods
         with the same signature share a failure.
-        `progress` is called with the number of pods decided.
+        `progress` is called with the number of pods decided, and may raise to stop. `results` is filled meanwhile.
         """
-        world, results, tried = self.world, dict[str, Result](), dict[str, int]()
+        world, tried = self.world, dict[str, int]()
+        results = {} if results is None else results
         retries = Retries(world)
         keys = [pod.key for pod in pods]
         placed = -1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from bayplan.cli.insight.cluster_options import Asked, fail
+from bayplan.cli.insight.cluster_options import EXIT_INTERRUPTED, Asked, fail
 
 if TYPE_CHECKING:
     from bayplan.insight import Insight
@@ -19,7 +19,11 @@ A = TypeVar("A", bound="Answer")
 
 
 def answer(asked: Asked, ask: Callable[[Insight], A]) -> A:
-    """Ask, print the answer to stdout, and return it. A question that can't be answered ends the process with 2."""
+    """Ask, print the answer to stdout, and return it.
+
+    A question that can't be answered ends the process with status 2, and an interrupted one with status 130 after what
+    is known was printed.
+    """
     from bayplan.insight import Insight, QuestionError
 
     try:
@@ -30,6 +34,8 @@ def answer(asked: Asked, ask: Callable[[Insight], A]) -> A:
     for problem in insight.world.problems:
         click.echo(f"warning: {problem}", err=True)
     show(found, asked.output)
+    if found.interrupted:
+        raise SystemExit(EXIT_INTERRUPTED)
     return found
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 OUTPUTS = ("table", "wide", "json", "html")
 DEFAULT_LIMIT = 20
 EXIT_BAD_INPUT = 2
+EXIT_INTERRUPTED = 130
 
 Command = Callable[..., Any]
 
@@ -242,7 +243,7 @@ def _with(command: Command, options: Sequence[Callable[[Command], Command]]) -> 
 
 @contextmanager
 def errors_reported() -> Iterator[None]:
-    """End the process with status 2 and one message for input that can't be used."""
+    """End the process with status 2 and one message for input that can't be used, and with 130 after Ctrl-C."""
     from bayplan.client import ConfigError
     from bayplan.config import ConfigurationError, PluginLoadError
     from bayplan.insight import SnapshotError
@@ -254,6 +255,9 @@ def errors_reported() -> Iterator[None]:
     except ConfigurationError as error:
         click.echo(str(error), err=True)  # one line per error, each with the file and the line
         raise SystemExit(EXIT_BAD_INPUT) from None
+    except KeyboardInterrupt:
+        click.echo("interrupted before anything was known", err=True)
+        raise SystemExit(EXIT_INTERRUPTED) from None
 
 
 def fail(message: str) -> NoReturn:

@@ -8,8 +8,10 @@ import click
 
 from bayplan.cli.insight.answering import answer
 from bayplan.cli.insight.cluster_options import Asked, cluster_options
+from bayplan.cli.insight.progress import interruptible
 
 if TYPE_CHECKING:
+    from bayplan.cluster.pod_info import PodInfo
     from bayplan.insight import Insight
     from bayplan.insight.answers import Answer
 
@@ -26,19 +28,30 @@ def explain(asked: Asked, what: str | None, all_pending: bool) -> None:
     if (what is None) is not all_pending:
         raise click.UsageError("expected a pod, a workload such as deployment/web, or --all-pending")
 
+    kind, name = split(what or "all/")
+    selector = asked.selector
+    if selector is not None and kind in _POD:
+        raise click.UsageError("--selector chooses among pending pods: use it with --all-pending or TYPE/NAME")
+
+    def matches(pod: PodInfo) -> bool:
+        return selector is None or selector.matches(pod.labels)
+
     def ask(insight: Insight) -> Answer:
-        if what is None:
-            selector = asked.selector
-            return insight.explain_all(asked.namespace, lambda pod: selector is None or selector.matches(pod.labels))
-        kind, name = split(what)
-        if kind in _POD:
-            return insight.explain(f"{asked.in_namespace}/{name}")
-        return insight.explain_owner(kind, name, asked.in_namespace)
+        with interruptible("Explaining") as progress:
+            limit = asked.limit
+            if what is None:
+                return insight.explain_all(asked.namespace, matches, shown=limit, progress=progress)
+            if kind in _POD:
+                key = f"{asked.in_namespace}/{name}"
+                return insight.explain(key, shown=limit, nearest=min(limit, _NEAREST), progress=progress)
+            return insight.explain_owner(kind, name, asked.in_namespace, matches, shown=limit, progress=progress)
 
     answer(asked, ask)
 
 
 _POD = frozenset({"pod", "pods", "po"})
+_NEAREST = 10
+"""Nearest misses that are shown, unless --limit asks for fewer, or for all."""
 
 
 def split(reference: str) -> tuple[str, str]:

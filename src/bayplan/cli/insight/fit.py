@@ -5,13 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from bayplan.cli.insight.answering import answer
 from bayplan.cli.insight.cluster_options import Asked, cluster_options, fail
+from bayplan.cli.insight.progress import interruptible
 from bayplan.cli.run_options import FilesOfKind
+
+if TYPE_CHECKING:
+    from bayplan.insight import Fit, Insight
 
 EXIT_SOME_DO_NOT_FIT = 1
 
@@ -35,13 +39,19 @@ def fit(asked: Asked, files: tuple[str, ...]) -> None:
     their order. Exits with 0 if all pods would be placed, with 1 if some would not, and with 2 for bad input.
     """
     documents = list(documents_in(asked, files))
-    found = answer(asked, lambda insight: insight.fit(documents))
-    if not found.fits:
+
+    def ask(insight: Insight) -> Fit:
+        with interruptible("Placing pods") as progress:
+            return insight.fit(documents, shown=asked.limit, progress=progress)
+
+    if not answer(asked, ask).fits:
         raise SystemExit(EXIT_SOME_DO_NOT_FIT)
 
 
 def documents_in(asked: Asked, files: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    """Read manifests; objects without a namespace are in that of `--namespace` or the context."""
+    """Read manifests, those that `--selector` chooses. Without a namespace they are in that of `--namespace` or the
+    context.
+    """
     from bayplan.manifest_files import ManifestError
 
     if "-" in files and asked.source.path == "-":
@@ -51,6 +61,8 @@ def documents_in(asked: Asked, files: tuple[str, ...]) -> Iterator[dict[str, Any
         for name in files:
             for document in _read(name):
                 metadata = {"namespace": namespace, **(document.get("metadata") or {})}
+                if asked.selector is not None and not asked.selector.matches(metadata.get("labels") or {}):
+                    continue
                 yield {**document, "metadata": metadata} if _is_namespaced(document) else document
     except ManifestError as error:
         fail(str(error))

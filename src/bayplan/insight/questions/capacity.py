@@ -23,7 +23,7 @@ from bayplan.insight.pools import pool_of, zone_of
 from bayplan.insight.questions.copies import Copies
 from bayplan.insight.questions.explain import NodeGroup, groups_of, groups_table
 from bayplan.insight.questions.fit import add_objects, given
-from bayplan.scheduling import Decision, Plan, Unit
+from bayplan.scheduling import Decision, Plan
 from bayplan.simulation.carry_out import Fate, Simulation
 from bayplan.simulation.collector import collector_paused
 from bayplan.simulation.world import World
@@ -78,6 +78,11 @@ class Capacity(Answer):
     nodes: tuple[NodeCapacity, ...] = ()
     labels: tuple[str, ...] = ()
     shown: int = 20
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether more may fit, because the question was stopped."""
+        return self.stopped == INTERRUPTED
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
@@ -289,7 +294,7 @@ class _Filling:
             self._made += 1
             pod = next(iter(self._new_pods(self._demands[0], f"{self._made}")))
             decision = _decision_for(plan.placed[0], pod, node)
-            result = self._simulation.carry_out(Plan(Unit(pod), [decision], [decision]))[pod.key]
+            result = self._simulation.carry_out(Plan(plan.unit._replace(pod=pod), [decision], [decision]))[pod.key]
             pod.release()
             if result.fate is Fate.PENDING or any(True for _ in self._world.handle.waiting_pods):
                 return False

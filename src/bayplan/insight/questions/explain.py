@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,17 +13,16 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM, POD, POD_DISRUPTION_BUDGET, RESOURCE_CLAIM
-from bayplan.api.volumes import claim_name, class_of_claim, is_fully_bound
+from bayplan.api.kinds import POD, POD_DISRUPTION_BUDGET
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.devices.claims import allocation_of, claim_names
 from bayplan.framework.status import Code
 from bayplan.framework.verdicts import Diagnosis
 from bayplan.framework.what_if import ProfileWhatIf
-from bayplan.insight.answers import Answer, listed, plural
+from bayplan.insight.answers import INTERRUPTED, Answer, Progress, listed, plural, shortened, silent
 from bayplan.insight.questions.blockers import Blockers
 from bayplan.insight.questions.changes import Help, what_would_help
 from bayplan.insight.questions.documents import pending_copy
+from bayplan.insight.questions.notes import notes_of
 from bayplan.insight.questions.scores import ScoreTable, score_table
 from bayplan.plugins.default_preemption.budgets import Budgets
 from bayplan.plugins.default_preemption.dry_run import DryRun
@@ -76,6 +75,7 @@ class Explanation(Answer):
     `outcome`: `placed` if the pod has a node or would get one now, `preempts` if it would evict `victims` first, else
     `pending`. `bound`: whether the pod has a node in the snapshot. `node`: that node, or the one that it would get.
     `message`: the event's text. `now`: for a bound pod, the node that it would get if it were scheduled again.
+    `shown`: the most rows of a table; 0 for all. `interrupted`: whether more changes may help.
     """
 
     pod: str
@@ -91,6 +91,8 @@ class Explanation(Answer):
     preemption: tuple[PreemptionTrial, ...] = ()
     scores: ScoreTable | None = None
     notes: tuple[str, ...] = field(default=())
+    shown: int = 20
+    interrupted: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
@@ -119,6 +121,7 @@ class Explanation(Answer):
             ],
             "scores": None if self.scores is None else self.scores.to_dict(),
             "notes": list(self.notes),
+            "interrupted": self.interrupted,
         }
 
     def rows(self) -> list[dict[str, Any]]:
@@ -138,7 +141,7 @@ class Explanation(Answer):
             parts.append(Text(self.message))
         parts += [Text(f"note: {note}", style="yellow") for note in self.notes]
         if self.groups:
-            parts += [Text(), groups_table(self.groups, wide=wide)]
+            parts += [Text(), groups_table(self.groups, wide=wide, limit=self.shown)]
         if self.nearest:
             parts += [Text(), Text("nearest misses", style="bold"), _misses(self.nearest)]
         if self.preemption:
@@ -146,10 +149,12 @@ class Explanation(Answer):
         if self.help:
             parts += [Text(), Text("what would help (each was tried)", style="bold")]
             parts += [Padding(Text(f"{each.change.text} -> {each.node}"), (0, 0, 0, 2)) for each in self.help]
-        elif self.nearest:
+        elif self.nearest and not self.interrupted:
             parts += [Text(), Text("none of the changes that were tried helps", style="bold")]
         if self.scores is not None:
             parts += [Text(), self.scores.render(wide=wide)]
+        if self.interrupted:
+            parts += [Text(), Text(INTERRUPTED, style="bold")]
         return Lines(*parts)
 
     def _headline(self) -> str:
@@ -164,12 +169,21 @@ class Explanation(Answer):
         return "pending"
 
 
-def explain(world: World, pod: PodInfo, *, helps: int = 5, nearest: int = 10) -> Explanation:
-    """Explain one pod of a world. `helps` and `nearest`: how many changes and nodes to list."""
+def explain(
+    world: World, pod: PodInfo, *, helps: int = 5, nearest: int = 10, shown: int = 20, progress: Progress = silent
+) -> Explanation:
+    """Explain one pod of a world. `helps` and `nearest`: how many changes and nodes to list; 0 for all nodes.
+
+    `progress` may raise Stopped while changes are tried; the answer then has those that were found to help.
+    """
     if pod.scheduler_name not in world.profiles:
         return _without_scheduler(world, pod)
     with world.what_if():
-        return _explain_bound(world, pod) if pod.node_name else _explain_pending(world, pod, helps, nearest)
+        found = _explain_bound(world, pod) if pod.node_name else _explain_pending(world, pod, nearest)
+        if found.nearest:
+            helpful = what_would_help(world, pod, Blockers(world, pod), helps, progress=progress)
+            found = replace(found, help=helpful.found, interrupted=helpful.interrupted)
+        return replace(found, shown=shown)
 
 
 def _without_scheduler(world: World, pod: PodInfo) -> Explanation:
@@ -216,8 +230,8 @@ def _explain_bound(world: World, pod: PodInfo) -> Explanation:
     )
 
 
-def _explain_pending(world: World, pod: PodInfo, helps: int, nearest: int) -> Explanation:
-    notes = _notes(world, pod)
+def _explain_pending(world: World, pod: PodInfo, nearest: int) -> Explanation:
+    notes = notes_of(world, pod)
     with world.what_if():
         result = Simulation(world).decide(pod)[pod.key]
     decision = result.decision if result.fate is Fate.PENDING else None
@@ -238,8 +252,8 @@ def _explain_pending(world: World, pod: PodInfo, helps: int, nearest: int) -> Ex
         )
     blockers = Blockers(world, pod)
     misses = tuple(
-        Miss(blockers.nodes.name(position), tuple(each.text for each in blockers.of(position)))
-        for position in blockers.nearest(nearest)
+        Miss(blockers.nodes.name(position), tuple(dict.fromkeys(each.text for each in blockers.of(position))))
+        for position in blockers.nearest(nearest or len(blockers.nodes))
     )
     return Explanation(
         pod.key,
@@ -247,7 +261,6 @@ def _explain_pending(world: World, pod: PodInfo, helps: int, nearest: int) -> Ex
         result.message,
         groups=groups_of(world, decision.diagnosis) if decision is not None else (),
         nearest=misses,
-        help=tuple(what_would_help(world, pod, blockers, helps)),
         preemption=preemption_trials(world, pod, decision) if decision is not None else (),
         notes=tuple(notes),
     )
@@ -305,67 +318,15 @@ def preemption_trials(world: World, pod: PodInfo, decision: Decision) -> tuple[P
     return tuple(sorted(trials, key=lambda trial: (-len(trial.nodes), trial.victims, trial.remains)))
 
 
-def _notes(world: World, pod: PodInfo) -> list[str]:
-    """What else there is to know of a pending pod."""
-    notes = []
-    gate = world.gate_of(pod)
-    if gate is not None:
-        notes.append(f"gated by {gate[0]}: {gate[1]}; the scheduler does not attempt the pod")
-    if pod.terminating:
-        notes.append("the pod is being deleted, so the scheduler skips it")
-    nominated = pod.nominated_node_name
-    if nominated:
-        leaving = [other.key for other in _on(world, nominated) if other.terminating]
-        waits = f"; it waits for {listed(leaving)} to terminate" if leaving else ""
-        notes.append(f"nominated to node {nominated}{waits}")
-    notes += _gang_notes(world, pod)
-    notes += _claim_notes(world, pod)
-    condition = next((each for each in pod.status.conditions or () if each.type == "PodScheduled"), None)
-    if condition is not None and condition.reason == "Unschedulable" and gate is None:
-        notes.append("whether the scheduler's backoff for the pod has ended can't be seen from outside")
-    return notes
-
-
-def _gang_notes(world: World, pod: PodInfo) -> Iterator[str]:
-    unit = world.unit_of(pod)
-    if unit.gang is None:
-        return
-    missing = max(unit.gang.needed - len(unit.pending), 0)
-    short = f"; {missing} more must be created" if missing else ""
-    placed = plural(unit.gang.placed, "pod")
-    yield f"gang {unit.gang.name}: {placed} placed, {unit.gang.needed} more needed, {len(unit.pending)} pending{short}"
-
-
-def _claim_notes(world: World, pod: PodInfo) -> Iterator[str]:
-    """The claims of the pod that do not exist, or are not bound or allocated yet."""
-    claims = world.state.objects[PERSISTENT_VOLUME_CLAIM]
-    for volume in pod.volumes:
-        name = claim_name(pod.name, volume)
-        claim = claims.get(f"{pod.namespace}/{name}")
-        if name is not None and claim is None:
-            yield f"persistentvolumeclaim {name} does not exist"
-        elif claim is not None and not is_fully_bound(claim):
-            yield f"persistentvolumeclaim {name} is not bound; its storage class is {class_of_claim(claim) or 'unset'}"
-    for name, _ in claim_names(pod.object) if pod.spec.resourceClaims else ():
-        device_claim = world.state.objects[RESOURCE_CLAIM].get(f"{pod.namespace}/{name}")
-        if device_claim is None:
-            yield f"resourceclaim {name} does not exist"
-        elif allocation_of(device_claim) is None:
-            yield f"resourceclaim {name} is not allocated"
-
-
-def _on(world: World, node_name: str) -> Sequence[PodInfo]:
-    nodes = world.state.nodes
-    position = nodes.position(node_name)
-    return () if position is None else nodes.pods(position)
-
-
-def groups_table(groups: Sequence[NodeGroup], *, wide: bool) -> Table:
-    """Return a table of rejected nodes. `wide` shows all names."""
+def groups_table(groups: Sequence[NodeGroup], *, wide: bool, limit: int = 0) -> Table:
+    """Return a table of rejected nodes. `wide` shows all names. `limit`: the most rows; 0 for all."""
     table = Table("NODES", "PLUGIN", "REASONS", "NAMES", box=None, pad_edge=False, header_style="bold")
-    for group in groups:
+    rows, more = shortened(groups, limit)
+    for group in rows:
         names = listed(list(group.nodes), len(group.nodes) if wide else 5)
         table.add_row(f"{len(group.nodes):,}", group.plugin, ", ".join(group.reasons), names)
+    if more:
+        table.add_row(more)
     return table
 
 

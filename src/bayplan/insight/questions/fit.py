@@ -14,7 +14,17 @@ from rich.text import Text
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
 from bayplan.api.volumes import NO_PROVISIONER, WAIT_FOR_FIRST_CONSUMER, class_of_claim, full_name, volume_name
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.insight.answers import Answer, QuestionError, listed, plural
+from bayplan.insight.answers import (
+    INTERRUPTED,
+    Answer,
+    Progress,
+    QuestionError,
+    Stopped,
+    listed,
+    plural,
+    shortened,
+    silent,
+)
 from bayplan.insight.manifests import Document, Expansion
 from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.sources.documents import identify
@@ -40,18 +50,23 @@ class PodFit:
 
 @dataclass(frozen=True, slots=True)
 class Fit(Answer):
-    """Whether all pods are placed, and the outcome for each, in the order in which they were decided."""
+    """Whether all pods are placed, and the outcome for each, in the order in which they were decided.
+
+    `shown`: the most rows of a table; 0 for all. `interrupted`: whether other pods were not decided.
+    """
 
     pods: tuple[PodFit, ...]
+    shown: int = 20
+    interrupted: bool = False
 
     @property
     def fits(self) -> bool:
-        """Whether all pods are placed."""
-        return all(each.outcome != Fate.PENDING.value for each in self.pods)
+        """Whether all pods are known to be placed."""
+        return not self.interrupted and all(each.outcome != Fate.PENDING.value for each in self.pods)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
-        return {"fits": self.fits, "pods": self.rows()}
+        return {"fits": self.fits, "pods": self.rows(), "interrupted": self.interrupted}
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per pod."""
@@ -72,24 +87,35 @@ class Fit(Answer):
         placed = len(self.pods) - len(pending)
         headline = f"{placed:,} of {plural(len(self.pods), 'pod')} would be placed"
         table = Table("POD", "OUTCOME", "NODE", "PREEMPTS", box=None, pad_edge=False, header_style="bold")
-        for each in self.pods:
+        pods, more = shortened(self.pods, self.shown)
+        for each in pods:
             victims = listed(list(each.victims), len(each.victims) if wide else 3)
             table.add_row(each.pod, each.outcome, each.node or "-", victims or "-")
+        if more:
+            table.add_row(more)
         causes: dict[str, list[str]] = {}
         for each in pending:
             causes.setdefault(each.message, []).append(each.pod)
-        lines = [Text(f"{listed(pods)}: {message}") for message, pods in causes.items()]
+        lines = [Text(f"{listed(keys)}: {message}") for message, keys in causes.items()]
+        if self.interrupted:
+            lines.append(Text(INTERRUPTED, style="bold"))
         return Lines(Text(headline, style="bold"), table, *([Text(), *lines] if lines else ()))
 
 
-def fit(world: World, expansion: Expansion) -> Fit:
+def fit(world: World, expansion: Expansion, *, shown: int = 20, progress: Progress = silent) -> Fit:
     """Schedule the pods of an expansion in their order, after the pending pods of the cluster.
 
-    Those would have their turn before, or have had it. Raises QuestionError for pods that exist already.
+    Those would have their turn before, or have had it. `progress` may raise Stopped; the answer then has the pods that
+    were decided. Raises QuestionError for pods that exist already.
     """
     with world.what_if():
-        Simulation(world).schedule(world.in_queue_order(world.pending.values()))
+        waiting = world.in_queue_order(world.pending.values())
+        try:
+            Simulation(world).schedule(waiting, lambda done: progress(f"{done:,} of {len(waiting):,} pending pods"))
+        except Stopped:
+            return Fit((), shown, interrupted=True)
         pods = _add(world, expansion)
+        interrupted = False
         lost: dict[str, Preemption] = {}
 
         def evicted(victim: PodInfo, preemption: Preemption) -> None:
@@ -101,11 +127,16 @@ def fit(world: World, expansion: Expansion) -> Fit:
 
         keys = {pod.key for pod in pods}
         results = {pod.key: given(pod) for pod in pods if pod.key not in world.pending}
-        results |= Simulation(world, evicted).schedule(pod for pod in pods if pod.key in world.pending)
+        new = [pod for pod in pods if pod.key in world.pending]
+        try:
+            Simulation(world, evicted).schedule(new, lambda done: progress(f"{done:,} of {len(new):,} pods"), results)
+        except Stopped:
+            interrupted = True
         for key, preemption in lost.items():
             message = f"Preempted by pod {preemption.pod.uid} on node {preemption.node}"
             results[key] = replace(results[key], fate=Fate.PENDING, node=None, message=message)
-        return Fit(tuple(_pod_fit(key, result) for key, result in results.items() if key in keys))
+        found = tuple(_pod_fit(key, result) for key, result in results.items() if key in keys)
+        return Fit(found, shown, interrupted)
 
 
 def _add(world: World, expansion: Expansion) -> Sequence[PodInfo]:

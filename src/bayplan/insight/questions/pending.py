@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from rich.text import Text
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.status import PluginError
-from bayplan.insight.answers import Answer, listed, plural
+from bayplan.insight.answers import INTERRUPTED, Answer, Progress, Stopped, listed, plural, shortened, silent
 from bayplan.insight.questions.explain import Explanation, explain
 from bayplan.scheduling import Plan
 from bayplan.simulation.world import World
@@ -42,11 +42,16 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class PendingPods(Answer):
-    """The pending pods of `what`, by cause, the largest cause first. `placed`: how many of its pods have a node."""
+    """The pending pods of `what`, by cause, the largest cause first. `placed`: how many of its pods have a node.
+
+    `shown`: the most causes of a table; 0 for all. `interrupted`: whether there may be more pods.
+    """
 
     what: str
     causes: tuple[Cause, ...]
     placed: int = 0
+    shown: int = 20
+    interrupted: bool = False
 
     @property
     def count(self) -> int:
@@ -59,6 +64,7 @@ class PendingPods(Answer):
             "what": self.what,
             "pending": self.count,
             "placed": self.placed,
+            "interrupted": self.interrupted,
             "causes": [
                 {
                     "message": cause.message,
@@ -83,7 +89,8 @@ class PendingPods(Answer):
         headline = f"{self.what}: {plural(self.count, 'pod')} pending"
         headline += f", {self.placed:,} placed" if self.placed else ""
         parts: list[RenderableType] = [Text(headline, style="bold")]
-        for cause in self.causes:
+        causes, more = shortened(self.causes, self.shown)
+        for cause in causes:
             names = listed(list(cause.pods), len(cause.pods) if wide else 5)
             parts += [Text(), Text(f"{plural(len(cause.pods), 'pod')}: {cause.message}"), _indented(names)]
             example = cause.example
@@ -93,43 +100,71 @@ class PendingPods(Answer):
             if example is not None and example.help:
                 first = example.help[0]
                 parts.append(_indented(f"for {example.pod} would help: {first.change.text} -> {first.node}"))
+        if more:
+            parts += [Text(), Text(more)]
+        if self.interrupted:
+            parts += [Text(), Text(INTERRUPTED, style="bold")]
         return Lines(*parts)
 
 
-def explain_all(world: World, what: str, pods: Iterable[PodInfo]) -> PendingPods:
-    """Explain the pending ones among pods. Each is decided as if it were the next; equal pods are decided once."""
-    causes: dict[tuple[str, frozenset[str]], list[PodInfo]] = {}
-    known: dict[Hashable, tuple[str, frozenset[str]]] = {}
+def explain_all(
+    world: World, what: str, pods: Iterable[PodInfo], *, shown: int = 20, progress: Progress = silent
+) -> PendingPods:
+    """Explain the pending ones among pods. Each is decided as if it were the next; equal pods are decided once.
+
+    `progress` may raise Stopped; the answer then has what is known so far.
+    """
+    causes: dict[_Key, list[PodInfo]] = {}
+    done, interrupted = _Done(), False
+    try:
+        for _ in _sort_out(world, pods, causes, done):
+            progress(f"{plural(done.pending, 'pending pod')}, {plural(len(causes), 'cause')}")
+    except Stopped:
+        interrupted = True
+    found: list[Cause] = []
+    for (message, plugins), members in sorted(causes.items(), key=lambda item: (-len(item[1]), item[0][0])):
+        example = None
+        if len(found) < _EXAMPLES and not interrupted:
+            example = explain(world, members[0], helps=1, nearest=1, progress=progress)
+            interrupted = example.interrupted
+        found.append(Cause(message, tuple(pod.key for pod in members), tuple(sorted(plugins)), example))
+    return PendingPods(what, tuple(found), done.placed, shown, interrupted)
+
+
+_Key = tuple[str, frozenset[str]]
+"""A cause: its message and plugins."""
+
+
+@dataclass(slots=True)
+class _Done:
+    """How many pods have a node, and how many have been decided."""
+
+    placed: int = 0
+    pending: int = 0
+
+
+def _sort_out(
+    world: World, pods: Iterable[PodInfo], causes: dict[_Key, list[PodInfo]], done: _Done
+) -> Iterator[PodInfo]:
+    """Add the pending pods to their causes; yield each pod after that."""
+    known: dict[Hashable, _Key] = {}
     plans: dict[str, Plan] = {}
-    placed = 0
     for pod in pods:
         if pod.node_name:
-            placed += 1
-            continue
-        key = world.equivalence_key(pod) if pod.scheduler_name in world.profiles else None
-        cause = known.get(key) if key is not None else None
-        if cause is None:
-            cause = _cause(world, pod, plans)
-            if key is not None:
-                known[key] = cause
-        causes.setdefault(cause, []).append(pod)
-    largest_first = sorted(causes.items(), key=lambda item: (-len(item[1]), item[0][0]))
-    return PendingPods(
-        what,
-        tuple(
-            Cause(
-                message,
-                tuple(pod.key for pod in members),
-                tuple(sorted(plugins)),
-                explain(world, members[0], helps=1, nearest=1) if number < _EXAMPLES else None,
-            )
-            for number, ((message, plugins), members) in enumerate(largest_first)
-        ),
-        placed,
-    )
+            done.placed += 1
+        else:
+            key = world.equivalence_key(pod) if pod.scheduler_name in world.profiles else None
+            cause = known.get(key) if key is not None else None
+            if cause is None:
+                cause = _cause(world, pod, plans)
+                if key is not None:
+                    known[key] = cause
+            causes.setdefault(cause, []).append(pod)
+            done.pending += 1
+        yield pod
 
 
-def _cause(world: World, pod: PodInfo, plans: dict[str, Plan]) -> tuple[str, frozenset[str]]:
+def _cause(world: World, pod: PodInfo, plans: dict[str, Plan]) -> _Key:
     """The message and the plugins that keep a pod pending. `plans`: those of gangs, by the uids of their members."""
     if pod.scheduler_name not in world.profiles:
         return f"no scheduler here has the name {pod.scheduler_name!r}", frozenset()

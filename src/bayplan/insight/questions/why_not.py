@@ -14,7 +14,7 @@ from rich.text import Text
 
 from bayplan.api.kinds import POD
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.insight.answers import Answer, QuestionError, listed, plural
+from bayplan.insight.answers import INTERRUPTED, Answer, Progress, QuestionError, listed, plural, silent
 from bayplan.insight.questions.blockers import Blocker, Blockers
 from bayplan.insight.questions.changes import Help, what_would_help
 from bayplan.insight.questions.documents import pending_copy
@@ -40,6 +40,7 @@ class WhyNot(Answer):
     preemption: str = ""
     gate: str = ""
     help: tuple[Help, ...] = ()
+    interrupted: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
@@ -53,6 +54,7 @@ class WhyNot(Answer):
             "preemption": self.preemption,
             "gate": self.gate,
             "help": [{"change": each.change.text, "node": each.node} for each in self.help],
+            "interrupted": self.interrupted,
         }
 
     def rows(self) -> list[dict[str, Any]]:
@@ -76,6 +78,8 @@ class WhyNot(Answer):
             parts += [Padding(Text(f"{each.change.text} -> {each.node}"), (0, 0, 0, 2)) for each in self.help]
         if self.scores is not None:
             parts.append(self.scores.render(wide=wide))
+        if self.interrupted:
+            parts.append(Text(INTERRUPTED, style="bold"))
         return Lines(*parts)
 
     def _headline(self) -> str:
@@ -88,7 +92,7 @@ class WhyNot(Answer):
         )
 
 
-def why_not(world: World, pod: PodInfo, node_name: str) -> WhyNot:
+def why_not(world: World, pod: PodInfo, node_name: str, progress: Progress = silent) -> WhyNot:
     """Return everything between a pod and a node. A pod with a node is asked about as if it were pending.
 
     Raises QuestionError if there is no such node, or no profile schedules the pod.
@@ -114,9 +118,17 @@ def why_not(world: World, pod: PodInfo, node_name: str) -> WhyNot:
             return WhyNot(pod.key, node_name, feasible=True, chosen=chosen, scores=scores, gate=_gated(gate))
         trials = [] if decision is None else preemption_trials(world, pod, decision)
         remains = next((trial.text for trial in trials if node_name in trial.nodes), "")
-        helps = [each for each in what_would_help(world, pod, blockers, 3, (position,)) if each.node == node_name]
+        helpful = what_would_help(world, pod, blockers, 3, (position,), progress)
+        helps = [each for each in helpful.found if each.node == node_name]
         return WhyNot(
-            pod.key, node_name, feasible=False, blockers=found, preemption=remains, gate=_gated(gate), help=tuple(helps)
+            pod.key,
+            node_name,
+            feasible=False,
+            blockers=found,
+            preemption=remains,
+            gate=_gated(gate),
+            help=tuple(helps),
+            interrupted=helpful.interrupted,
         )
 
 

@@ -1,0 +1,67 @@
+"""What there is to know of a pending pod beside its verdicts: gates, gangs, claims, nominations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM, RESOURCE_CLAIM
+from bayplan.api.volumes import claim_name, class_of_claim, is_fully_bound
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.devices.claims import allocation_of, claim_names
+from bayplan.insight.answers import listed, plural
+from bayplan.simulation.world import World
+
+
+def notes_of(world: World, pod: PodInfo) -> list[str]:
+    """Return what else there is to know of a pending pod."""
+    notes = []
+    gate = world.gate_of(pod)
+    if gate is not None:
+        notes.append(f"gated by {gate[0]}: {gate[1]}; the scheduler does not attempt the pod")
+    if pod.terminating:
+        notes.append("the pod is being deleted, so the scheduler skips it")
+    nominated = pod.nominated_node_name
+    if nominated:
+        leaving = [other.key for other in _on(world, nominated) if other.terminating]
+        waits = f"; it waits for {listed(leaving)} to terminate" if leaving else ""
+        notes.append(f"nominated to node {nominated}{waits}")
+    notes += _gang_notes(world, pod)
+    notes += _claim_notes(world, pod)
+    condition = next((each for each in pod.status.conditions or () if each.type == "PodScheduled"), None)
+    if condition is not None and condition.reason == "Unschedulable" and gate is None:
+        notes.append("whether the scheduler's backoff for the pod has ended can't be seen from outside")
+    return notes
+
+
+def _gang_notes(world: World, pod: PodInfo) -> Iterator[str]:
+    unit = world.unit_of(pod)
+    if unit.gang is None:
+        return
+    missing = max(unit.gang.needed - len(unit.pending), 0)
+    short = f"; {missing} more must be created" if missing else ""
+    placed = plural(unit.gang.placed, "pod")
+    yield f"gang {unit.gang.name}: {placed} placed, {unit.gang.needed} more needed, {len(unit.pending)} pending{short}"
+
+
+def _claim_notes(world: World, pod: PodInfo) -> Iterator[str]:
+    """The claims of the pod that do not exist, or are not bound or allocated yet."""
+    claims = world.state.objects[PERSISTENT_VOLUME_CLAIM]
+    for volume in pod.volumes:
+        name = claim_name(pod.name, volume)
+        claim = claims.get(f"{pod.namespace}/{name}")
+        if name is not None and claim is None:
+            yield f"persistentvolumeclaim {name} does not exist"
+        elif claim is not None and not is_fully_bound(claim):
+            yield f"persistentvolumeclaim {name} is not bound; its storage class is {class_of_claim(claim) or 'unset'}"
+    for name, _ in claim_names(pod.object) if pod.spec.resourceClaims else ():
+        device_claim = world.state.objects[RESOURCE_CLAIM].get(f"{pod.namespace}/{name}")
+        if device_claim is None:
+            yield f"resourceclaim {name} does not exist"
+        elif allocation_of(device_claim) is None:
+            yield f"resourceclaim {name} is not allocated"
+
+
+def _on(world: World, node_name: str) -> Sequence[PodInfo]:
+    nodes = world.state.nodes
+    position = nodes.position(node_name)
+    return () if position is None else nodes.pods(position)
