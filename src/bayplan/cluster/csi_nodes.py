@@ -68,9 +68,9 @@ class CsiNodes:
         return migrated
 
     def _changed(self, before: CSINode | None, now: CSINode | None) -> None:
-        metadata = (now or before).metadata  # type: ignore[union-attr] - one of them is an object
-        if metadata is not None and metadata.name:
-            self._stale.add(metadata.name)
+        for csi_node in (before, now):
+            if csi_node is not None and csi_node.metadata is not None and csi_node.metadata.name:
+                self._stale.add(csi_node.metadata.name)
 
     def _show(self, row: int, csi_node: CSINode | None, capacity: int) -> None:
         old = self._on_row.get(row)
@@ -82,7 +82,7 @@ class CsiNodes:
                 self._limits.set(driver, row, NO_LIMIT, capacity)
             for plugin in migrated_plugins(old):
                 self._migrated.set(plugin, row, 0, capacity)
-        limits = {}
+        limits: Mapping[str, int] = {}
         if csi_node is not None:
             self._on_row[row] = csi_node
             limits = limits_of(csi_node)

@@ -5,6 +5,7 @@ Mirrors FindPodVolumes (plugins/volumebinding/binder.go), for all nodes at once.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -185,7 +186,7 @@ class Search:
         A claim with a selected node needs a new volume there. Other claims get an existing volume, or else a new one.
         """
         feasible = found.without_error
-        selected = [claim for claim in claims.waiting if SELECTED_NODE in annotations_of(claim)]
+        selected = [claim for claim, _ in claims.waiting if SELECTED_NODE in annotations_of(claim)]
         for claim in selected:
             other_nodes = np.ones(len(nodes), dtype=np.bool_)
             position = nodes.position(annotations_of(claim)[SELECTED_NODE])
@@ -194,17 +195,17 @@ class Search:
             found.reasons[feasible & other_nodes] |= _BIND
             feasible &= ~other_nodes
         to_provision: list[tuple[PersistentVolumeClaim, Bool]] = [(claim, feasible.copy()) for claim in selected]
-        unselected = [claim for claim in claims.waiting if SELECTED_NODE not in annotations_of(claim)]
+        unselected = [each for each in claims.waiting if SELECTED_NODE not in annotations_of(each[0])]
         chosen: dict[str, Bool] = {}
-        for claim in sorted(unselected, key=lambda claim: requested_storage(claim) or 0):
+        for claim, candidates in sorted(unselected, key=lambda each: requested_storage(each[0]) or 0):
             try:
-                volumes = matching_volumes(claim, claims.candidates[class_of_claim(claim)])
+                matching = matching_volumes(claim, candidates)
             except InvalidSelector as error:
                 key = full_name(claim)
                 found.fail(feasible, f"error creating internal label selector for claim: {key}: {error}")
                 return
-            choice = self._choose(volumes, nodes, feasible, chosen)
-            found.bindings.append((claim, [volume for volume, _ in volumes], choice))
+            volumes, choice = self._choose(matching, nodes, feasible, chosen)
+            found.bindings.append((claim, volumes, choice))
             missing = feasible & (choice < 0)
             if missing.any():
                 to_provision.append((claim, missing))
@@ -238,18 +239,22 @@ class Search:
             found.provisions.append((claim, where & ~rejected, sources, source))
 
     def _choose(
-        self, volumes: list[tuple[PersistentVolume, bool]], nodes: Nodes, feasible: Bool, chosen: dict[str, Bool]
-    ) -> Int32:
-        """The index of the first volume that a claim can use on each node; -1 for none.
+        self,
+        matching: Iterator[tuple[PersistentVolume, bool]],
+        nodes: Nodes,
+        feasible: Bool,
+        chosen: dict[str, Bool],
+    ) -> tuple[list[PersistentVolume], Int32]:
+        """The volumes that were tried, and for each node the index of the first that the claim can use; -1 for none.
 
-        `volumes` are the matching volumes, each with whether it is pre-bound to the claim. `chosen` are, by volume, the
-        nodes on which another claim of the pod uses it; the choices are added to it.
+        `matching` are the matching volumes, each with whether it is pre-bound to the claim. `chosen` are, by volume,
+        the nodes on which another claim of the pod uses it; the choices are added to it.
         """
+        tried: list[PersistentVolume] = []
         choice = np.full(len(nodes), -1, dtype=np.int32)
         pending = feasible.copy()
-        for index, (volume, prebound) in enumerate(volumes):
-            if not pending.any():
-                break
+        for index, (volume, prebound) in enumerate(matching):
+            tried.append(volume)
             name = full_name(volume)
             taken = chosen.get(name)
             free = pending if taken is None else pending & ~taken
@@ -259,7 +264,9 @@ class Search:
             pending &= ~(free if prebound else usable)
             if usable.any():
                 chosen[name] = usable if taken is None else taken | usable
-        return choice
+            if not pending.any():
+                break
+        return tried, choice
 
     def _migrated_on(self, access: VolumeAccess, nodes: Nodes) -> Bool | None:
         """The nodes on which the plugin of a volume is migrated to its CSI driver; None if there are none."""
