@@ -16,6 +16,9 @@ from bayplan.api.kinds import (
     PERSISTENT_VOLUME_CLAIM,
     STORAGE_CLASS,
 )
+from bayplan.api.objects import convert
+from bayplan.cluster.objects import ObjectStore
+from bayplan.plugins.volume_binding.candidates import VolumesByClass
 from bayplan.plugins.volume_binding.capacity import Capacities
 from bayplan.plugins.volume_binding.claims import PodClaims, sort_claims
 from bayplan.plugins.volume_binding.search import Search
@@ -202,3 +205,26 @@ def test_every_verdict_equals_a_plain_loop(seed):
             on_node = found.at(position)
             assert {each.claim.metadata.name: each.volume.metadata.name for each in on_node.bindings} == bindings
             assert [each.claim.metadata.name for each in on_node.provisions] == made
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_candidates_after_events_match_those_of_a_new_store(rng):
+    store, claim = ObjectStore(), convert(PERSISTENT_VOLUME_CLAIM.type, a_claim(rng, 0))
+    by_class = store.view(VolumesByClass)
+    for _ in range(40):
+        number = rng.randint(0, 4)
+        key, volume = f"v{number}", convert(PERSISTENT_VOLUME.type, a_volume(rng, number, rng.randint(900, 4000)))
+        step = rng.choice(["set", "set", "remove", "assume", "restore"])
+        if step == "set":
+            store.set(key, volume)
+        elif step == "assume" and key in store:
+            store.assume(key, volume)
+        elif step == "restore":
+            store.restore(key)
+        elif step == "remove":
+            store.remove(key)
+        assert by_class.candidates(claim) == VolumesByClass(store).candidates(claim)
+    for key in tuple(store):
+        store.remove(key)
+    assert not vars(by_class)["_classes"]

@@ -170,6 +170,11 @@ class NodeTable:
         self._release_row(row)
         self._trim()
 
+    def name_of(self, row: int) -> str:
+        """Return the name of the node that a row is for; "" for a row that is not used."""
+        name = self.names[row] if row < self.size else ""
+        return name if self.row_of.get(name) == row else ""
+
     # Pods
 
     def add_pod(self, pod: PodInfo) -> None:

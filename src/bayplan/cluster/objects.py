@@ -66,8 +66,10 @@ class ObjectStore(Mapping[str, Any]):
         self._changed(before, key)
 
     def remove(self, key: str) -> None:
-        """Remove an object."""
+        """Remove an object. Unknown keys are ignored."""
         before = self.get(key)
+        if before is None:
+            return
         self._known.pop(key, None)
         self._assumed.pop(key, None)
         self._changed(before, key)

@@ -26,7 +26,7 @@ from bayplan.plugins.node_ports import NodePorts
 from bayplan.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
 from bayplan.plugins.node_resources.fit import NodeResourcesFit
 from bayplan.plugins.node_unschedulable import NodeUnschedulable
-from bayplan.plugins.node_volume_limits import NodeVolumeLimits
+from bayplan.plugins.node_volume_limits.plugin import NodeVolumeLimits
 from bayplan.plugins.pod_group_pods_count import PodGroupPodsCount
 from bayplan.plugins.pod_topology_spread.plugin import PodTopologySpread
 from bayplan.plugins.priority_sort import PrioritySort

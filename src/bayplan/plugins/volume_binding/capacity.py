@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+
 import numpy as np
 from lightkube.models.core_v1 import PersistentVolumeClaim
 from lightkube.models.storage_v1 import CSIStorageCapacity, StorageClass
 
 from bayplan.api import quantity
-from bayplan.api.labels import InvalidSelector
+from bayplan.api.labels import InvalidSelector, LabelSelector
 from bayplan.api.quantity import InvalidQuantity
 from bayplan.api.selectors import label_selector
-from bayplan.api.volumes import requested_storage
+from bayplan.api.volumes import full_name, requested_storage
 from bayplan.cluster.columns import Bool, Int32
 from bayplan.cluster.node_selection import match_labels
 from bayplan.cluster.nodes import Nodes
@@ -40,7 +44,7 @@ class Capacities:
 
     def __init__(self, drivers: ObjectStore, capacities: ObjectStore) -> None:
         self._drivers = drivers
-        self._capacities = capacities
+        self._by_class = capacities.view(_ByClass)
 
     def find(
         self, claim: PersistentVolumeClaim, storage_class: StorageClass, nodes: Nodes
@@ -52,15 +56,52 @@ class Capacities:
             return [], np.full(len(nodes), NOT_TRACKED, dtype=np.int32)
         name = storage_class.metadata.name if storage_class.metadata else None
         size = quantity.value(wanted)
-        sufficient = [
-            each
-            for _, each in sorted(self._capacities.items())
-            if each.storageClassName == name and (limit := volume_limit(each)) is not None and limit >= size
-        ]
+        sufficient = [each for each in self._by_class.published(name) if each.limit >= size]
         source = np.full(len(nodes), NO_CAPACITY, dtype=np.int32)
         for index, each in enumerate(sufficient):
-            source[(source == NO_CAPACITY) & _accessible(each, nodes)] = index
-        return sufficient, source
+            if each.selector is not None:
+                source[(source == NO_CAPACITY) & match_labels(each.selector, nodes)] = index
+        return [each.obj for each in sufficient], source
+
+
+@dataclass(frozen=True, slots=True)
+class _Published:
+    """A capacity, its volume limit in bytes, and the nodes that can access it; None for an invalid selector."""
+
+    obj: CSIStorageCapacity
+    limit: int
+    selector: LabelSelector | None
+
+
+class _ByClass:
+    """A view of the capacities that have a limit, by storage class."""
+
+    def __init__(self, capacities: ObjectStore) -> None:
+        self._by_class: dict[str, dict[str, _Published]] = {}
+        """By class, then by key."""
+        self._sorted: dict[str, list[_Published]] = {}
+        """By class: the capacities in the order of their keys, for classes that were asked for since their change."""
+        capacities.listen(self._changed)
+
+    def published(self, storage_class: str | None) -> Sequence[_Published]:
+        """The capacities of a class, in the order of their keys."""
+        known = self._by_class.get(storage_class or "")
+        if storage_class is None or known is None:
+            return ()
+        if storage_class not in self._sorted:
+            self._sorted[storage_class] = [each for _, each in sorted(known.items(), key=itemgetter(0))]
+        return self._sorted[storage_class]
+
+    def _changed(self, before: CSIStorageCapacity | None, now: CSIStorageCapacity | None) -> None:
+        if before is not None and (known := self._by_class.get(before.storageClassName)) is not None:
+            known.pop(full_name(before), None)
+            if not known:
+                del self._by_class[before.storageClassName]
+            self._sorted.pop(before.storageClassName, None)
+        if now is not None and (limit := volume_limit(now)) is not None:
+            published = _Published(now, limit, _selector(now))
+            self._by_class.setdefault(now.storageClassName, {})[full_name(now)] = published
+            self._sorted.pop(now.storageClassName, None)
 
 
 def volume_limit(capacity: CSIStorageCapacity) -> int | None:
@@ -77,11 +118,8 @@ def total_bytes(amount: str | None) -> int:
         return 0
 
 
-def _accessible(capacity: CSIStorageCapacity, nodes: Nodes) -> Bool:
+def _selector(capacity: CSIStorageCapacity) -> LabelSelector | None:
     try:
-        selector = label_selector(capacity.nodeTopology)
+        return label_selector(capacity.nodeTopology)
     except InvalidSelector:
-        selector = None
-    if selector is None:
-        return np.zeros(len(nodes), dtype=np.bool_)
-    return match_labels(selector, nodes)
+        return None

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from lightkube.models.core_v1 import PersistentVolume, PersistentVolumeClaim
+from lightkube.models.core_v1 import PersistentVolumeClaim
 
 from bayplan.api.volumes import (
     WAIT_FOR_FIRST_CONSUMER,
     claim_name,
     class_of_claim,
-    class_of_volume,
     is_controlled_by,
     is_fully_bound,
     volume_name,
@@ -19,6 +18,7 @@ from bayplan.api.volumes import (
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.status import Status
+from bayplan.plugins.volume_binding.candidates import Candidates, VolumesByClass
 
 UNBOUND = Status.unresolvable("pod has unbound immediate PersistentVolumeClaims")
 
@@ -27,13 +27,11 @@ UNBOUND = Status.unresolvable("pod has unbound immediate PersistentVolumeClaims"
 class PodClaims:
     """The claims of a pod, each as often as the pod refers to it.
 
-    `bound` claims have a volume. `waiting` claims are bound when the pod is scheduled; `candidates` are the volumes of
-    their storage classes, by class.
+    `bound` claims have a volume. `waiting` claims are bound when the pod is scheduled, each with its candidates.
     """
 
     bound: tuple[PersistentVolumeClaim, ...]
-    waiting: tuple[PersistentVolumeClaim, ...]
-    candidates: dict[str, list[PersistentVolume]]
+    waiting: tuple[tuple[PersistentVolumeClaim, Candidates], ...]
 
 
 def sort_claims(
@@ -65,13 +63,10 @@ def sort_claims(
             immediate = True
     if immediate:
         return UNBOUND
-    wanted = {class_of_claim(claim) for claim in waiting}
-    candidates: dict[str, list[PersistentVolume]] = {name: [] for name in wanted}
-    if wanted:
-        for _, volume in sorted(volumes.items()):
-            if (name := class_of_volume(volume)) in wanted:
-                candidates[name].append(volume)
-    return PodClaims(tuple(bound), tuple(waiting), candidates)
+    if not waiting:
+        return PodClaims(tuple(bound), ())
+    by_class = volumes.view(VolumesByClass)
+    return PodClaims(tuple(bound), tuple((claim, by_class.candidates(claim)) for claim in waiting))
 
 
 def _named(pod: PodInfo, claims: ObjectStore) -> list[PersistentVolumeClaim] | Status:

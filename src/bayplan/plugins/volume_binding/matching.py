@@ -5,38 +5,43 @@ Mirrors FindMatchingVolume (component-helpers' storage/volume/pv_helpers.go).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterator
 
 from lightkube.models.core_v1 import PersistentVolume, PersistentVolumeClaim
 
+from bayplan.api.labels import LabelSelector
 from bayplan.api.selectors import label_selector
 from bayplan.api.volumes import capacity, is_bound_to, requested_storage
+from bayplan.plugins.volume_binding.candidates import Candidates
 
 _FILESYSTEM = "Filesystem"
 
 
-def matching_volumes(
-    claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]
-) -> list[tuple[PersistentVolume, bool]]:
+def matching_volumes(claim: PersistentVolumeClaim, candidates: Candidates) -> Iterator[tuple[PersistentVolume, bool]]:
     """The matching volumes, each with whether it is pre-bound to the claim.
 
     Pre-bound volumes come first, then the others by size. Raises InvalidSelector for an invalid selector of the claim.
     """
     spec = claim.spec
     selector = label_selector(spec.selector) if spec is not None and spec.selector is not None else None
+    return _matching(claim, candidates, selector)
+
+
+def _matching(
+    claim: PersistentVolumeClaim, candidates: Candidates, selector: LabelSelector | None
+) -> Iterator[tuple[PersistentVolume, bool]]:
     wanted = requested_storage(claim) or 0
-    prebound: list[tuple[PersistentVolume, bool]] = []
-    free: list[tuple[PersistentVolume, bool]] = []
-    for volume in volumes:
-        if capacity(volume) < wanted or not _compatible(claim, volume):
-            continue
-        if is_bound_to(volume, claim):
-            prebound.append((volume, True))
-        elif _is_free(volume) and _has_modes(claim, volume):
+    for volume in candidates.reserved:
+        if capacity(volume) >= wanted and _compatible(claim, volume) and is_bound_to(volume, claim):
+            yield volume, True
+    free = candidates.free
+    for index in range(bisect_left(free, (wanted,)), len(free)):
+        volume = free[index][2]
+        if _compatible(claim, volume) and _has_modes(claim, volume):
             labels = (volume.metadata.labels if volume.metadata else None) or {}
             if selector is None or selector.matches(labels):
-                free.append((volume, False))
-    return prebound + sorted(free, key=lambda each: capacity(each[0]))
+                yield volume, False
 
 
 def _compatible(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
@@ -47,11 +52,6 @@ def _compatible(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
     if (want.volumeMode or _FILESYSTEM) != (have.volumeMode or _FILESYSTEM):
         return False
     return (want.volumeAttributesClassName or "") == (have.volumeAttributesClassName or "")
-
-
-def _is_free(volume: PersistentVolume) -> bool:
-    available = volume.status is not None and volume.status.phase == "Available"
-    return available and volume.spec is not None and volume.spec.claimRef is None
 
 
 def _has_modes(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:

@@ -5,17 +5,17 @@ Mirrors FindPodVolumes (plugins/volumebinding/binder.go), for all nodes at once.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from lightkube.models.core_v1 import NodeSelector, PersistentVolume, PersistentVolumeClaim
+from lightkube.models.core_v1 import PersistentVolume, PersistentVolumeClaim
 from lightkube.models.storage_v1 import CSIStorageCapacity, StorageClass
 
-from bayplan.api import selectors
-from bayplan.api.csi_translation import InTreePlugin, Untranslatable, in_tree_plugin, translate
+from bayplan.api.csi_translation import Untranslatable
 from bayplan.api.labels import InvalidSelector
+from bayplan.api.selectors import NodeSelector
 from bayplan.api.volumes import (
-    MIGRATED_PLUGINS,
     NO_PROVISIONER,
     SELECTED_NODE,
     annotations_of,
@@ -25,9 +25,11 @@ from bayplan.api.volumes import (
     volume_name,
 )
 from bayplan.cluster.columns import Bool, Int32
+from bayplan.cluster.csi_nodes import CsiNodes
 from bayplan.cluster.node_selection import match_topology
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.objects import ObjectStore
+from bayplan.cluster.volume_access import VolumeAccess, VolumeAccesses
 from bayplan.framework.status import Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.volume_binding.capacity import NO_CAPACITY, Capacities, topology_allowed
@@ -134,7 +136,8 @@ class Search:
     ) -> None:
         self._volumes = volumes
         self._classes = classes
-        self._csi_nodes = csi_nodes
+        self._accesses = volumes.view(VolumeAccesses)
+        self._csi_nodes = csi_nodes.view(CsiNodes)
         self._capacities = capacities
 
     def find(self, claims: PodClaims, nodes: Nodes) -> Found:
@@ -147,15 +150,14 @@ class Search:
 
     def matches_node(self, volume: PersistentVolume, nodes: Nodes) -> Bool:
         """The nodes that can access a volume. Raises Untranslatable for an invalid one of a former in-tree plugin."""
-        required = _required(volume)
-        plugin = in_tree_plugin(volume.spec)
-        if plugin is None or not plugin.migrated:
-            return _matches(required, nodes)
-        migrated = self._migrated_on(plugin, nodes)
-        if not migrated.any():
-            return _matches(required, nodes)
-        translated = _matches(translate(volume, plugin).required, nodes)
-        return np.where(migrated, translated, _matches(required, nodes))
+        access = self._accesses.of(volume)
+        migrated = self._migrated_on(access, nodes)
+        if migrated is None or not migrated.any():
+            return _matches(access.required, nodes)
+        if access.translated is None:
+            raise Untranslatable(access.untranslatable)
+        translated = _matches(access.translated_required, nodes)
+        return np.where(migrated, translated, _matches(access.required, nodes))
 
     def _check_bound(self, claims: PodClaims, nodes: Nodes, found: Found) -> None:
         """Check the volumes of bound claims. A node is rejected for the first missing or inaccessible volume."""
@@ -169,11 +171,11 @@ class Search:
                 accessible = self.matches_node(volume, nodes)
             except Untranslatable as error:
                 # Volumes are translated only for nodes with a migrated plugin.
-                plugin = in_tree_plugin(volume.spec)
-                assert plugin is not None
-                migrated = self._migrated_on(plugin, nodes)
+                access = self._accesses.of(volume)
+                migrated = self._migrated_on(access, nodes)
+                assert migrated is not None
                 found.fail(feasible & migrated, f"could not translate pv: {error}")
-                accessible = migrated | _matches(_required(volume), nodes)
+                accessible = migrated | _matches(access.required, nodes)
                 feasible &= ~migrated
             found.reasons[feasible & ~accessible] |= _CONFLICT
             feasible &= accessible
@@ -184,7 +186,7 @@ class Search:
         A claim with a selected node needs a new volume there. Other claims get an existing volume, or else a new one.
         """
         feasible = found.without_error
-        selected = [claim for claim in claims.waiting if SELECTED_NODE in annotations_of(claim)]
+        selected = [claim for claim, _ in claims.waiting if SELECTED_NODE in annotations_of(claim)]
         for claim in selected:
             other_nodes = np.ones(len(nodes), dtype=np.bool_)
             position = nodes.position(annotations_of(claim)[SELECTED_NODE])
@@ -193,17 +195,17 @@ class Search:
             found.reasons[feasible & other_nodes] |= _BIND
             feasible &= ~other_nodes
         to_provision: list[tuple[PersistentVolumeClaim, Bool]] = [(claim, feasible.copy()) for claim in selected]
-        unselected = [claim for claim in claims.waiting if SELECTED_NODE not in annotations_of(claim)]
+        unselected = [each for each in claims.waiting if SELECTED_NODE not in annotations_of(each[0])]
         chosen: dict[str, Bool] = {}
-        for claim in sorted(unselected, key=lambda claim: requested_storage(claim) or 0):
+        for claim, candidates in sorted(unselected, key=lambda each: requested_storage(each[0]) or 0):
             try:
-                volumes = matching_volumes(claim, claims.candidates[class_of_claim(claim)])
+                matching = matching_volumes(claim, candidates)
             except InvalidSelector as error:
                 key = full_name(claim)
                 found.fail(feasible, f"error creating internal label selector for claim: {key}: {error}")
                 return
-            choice = _choose(volumes, nodes, feasible, chosen)
-            found.bindings.append((claim, [volume for volume, _ in volumes], choice))
+            volumes, choice = self._choose(matching, nodes, feasible, chosen)
+            found.bindings.append((claim, volumes, choice))
             missing = feasible & (choice < 0)
             if missing.any():
                 to_provision.append((claim, missing))
@@ -236,48 +238,43 @@ class Search:
             rejected |= full
             found.provisions.append((claim, where & ~rejected, sources, source))
 
-    def _migrated_on(self, plugin: InTreePlugin, nodes: Nodes) -> Bool:
-        """The nodes whose CSINode lists a plugin as migrated to its CSI driver."""
-        migrated = np.zeros(len(nodes), dtype=np.bool_)
-        for name, csi_node in self._csi_nodes.items():
-            if plugin.name in annotations_of(csi_node).get(MIGRATED_PLUGINS, "").split(","):
-                position = nodes.position(name)
-                if position is not None:
-                    migrated[position] = True
-        return migrated
+    def _choose(
+        self,
+        matching: Iterator[tuple[PersistentVolume, bool]],
+        nodes: Nodes,
+        feasible: Bool,
+        chosen: dict[str, Bool],
+    ) -> tuple[list[PersistentVolume], Int32]:
+        """The volumes that were tried, and for each node the index of the first that the claim can use; -1 for none.
 
+        `matching` are the matching volumes, each with whether it is pre-bound to the claim. `chosen` are, by volume,
+        the nodes on which another claim of the pod uses it; the choices are added to it.
+        """
+        tried: list[PersistentVolume] = []
+        choice = np.full(len(nodes), -1, dtype=np.int32)
+        pending = feasible.copy()
+        for index, (volume, prebound) in enumerate(matching):
+            tried.append(volume)
+            name = full_name(volume)
+            taken = chosen.get(name)
+            free = pending if taken is None else pending & ~taken
+            usable = free & _matches(self._accesses.of(volume).required, nodes)
+            choice[usable] = index
+            # A claim can use no other volume than a pre-bound one, even on nodes that can't access it.
+            pending &= ~(free if prebound else usable)
+            if usable.any():
+                chosen[name] = usable if taken is None else taken | usable
+            if not pending.any():
+                break
+        return tried, choice
 
-def _choose(
-    volumes: list[tuple[PersistentVolume, bool]], nodes: Nodes, feasible: Bool, chosen: dict[str, Bool]
-) -> Int32:
-    """The index of the first volume that a claim can use on each node; -1 for none.
-
-    `volumes` are the matching volumes, each with whether it is pre-bound to the claim. `chosen` are, by volume, the
-    nodes on which another claim of the pod uses it; the choices are added to it.
-    """
-    choice = np.full(len(nodes), -1, dtype=np.int32)
-    pending = feasible.copy()
-    for index, (volume, prebound) in enumerate(volumes):
-        if not pending.any():
-            break
-        name = full_name(volume)
-        taken = chosen.get(name)
-        free = pending if taken is None else pending & ~taken
-        usable = free & _matches(_required(volume), nodes)
-        choice[usable] = index
-        # A claim can use no other volume than a pre-bound one, even on nodes that can't access it.
-        pending &= ~(free if prebound else usable)
-        if usable.any():
-            chosen[name] = usable if taken is None else taken | usable
-    return choice
-
-
-def _required(volume: PersistentVolume) -> NodeSelector | None:
-    affinity = volume.spec.nodeAffinity if volume.spec else None
-    return affinity.required if affinity else None
+    def _migrated_on(self, access: VolumeAccess, nodes: Nodes) -> Bool | None:
+        """The nodes on which the plugin of a volume is migrated to its CSI driver; None if there are none."""
+        if access.plugin is None:
+            return None
+        self._csi_nodes.refresh(nodes.table)
+        return self._csi_nodes.migrated(access.plugin.name, nodes)
 
 
 def _matches(required: NodeSelector | None, nodes: Nodes) -> Bool:
-    if required is None:
-        return np.ones(len(nodes), dtype=np.bool_)
-    return match_topology(selectors.parse_node_selector(required), nodes)
+    return np.ones(len(nodes), dtype=np.bool_) if required is None else match_topology(required, nodes)

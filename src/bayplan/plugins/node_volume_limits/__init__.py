@@ -1,0 +1,1 @@
+"""NodeVolumeLimits: filters out nodes that can't attach as many volumes of a CSI driver."""

@@ -1,0 +1,163 @@
+"""NodeVolumeLimits: filters out nodes that cannot attach more volumes of a CSI driver."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable
+from typing import Any
+
+import numpy as np
+from lightkube.models.core_v1 import PersistentVolumeClaim
+from lightkube.models.storage_v1 import CSINode, VolumeAttachment
+
+from bayplan.api.csi_translation import in_tree_plugin
+from bayplan.api.kinds import (
+    CSI_NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    STORAGE_CLASS,
+    VOLUME_ATTACHMENT,
+)
+from bayplan.api.volumes import claim_name
+from bayplan.cluster.columns import Bool, Int32
+from bayplan.cluster.csi_nodes import CsiNodes
+from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.events import POD, Action, ClusterEvent, EventHint, Hint
+from bayplan.framework.handle import Handle
+from bayplan.framework.interface import CycleState, Plugin
+from bayplan.framework.status import SKIP, Status
+from bayplan.framework.verdicts import Rejections
+from bayplan.plugins.node_volume_limits.attached import AttachedVolumes
+from bayplan.plugins.node_volume_limits.volumes import CsiVolumeKey, CsiVolumes, PodVolumes, may_count
+
+TOO_MANY = Status.unschedulable("node(s) exceed max volume count")
+
+
+class NodeVolumeLimits(Plugin):
+    """Mirrors plugins/nodevolumelimits/csi.go."""
+
+    name = "NodeVolumeLimits"
+
+    def __init__(self, handle: Handle) -> None:
+        claims, volumes = handle.objects(PERSISTENT_VOLUME_CLAIM), handle.objects(PERSISTENT_VOLUME)
+        classes, attachments = handle.objects(STORAGE_CLASS), handle.objects(VOLUME_ATTACHMENT)
+        self._csi_nodes = handle.objects(CSI_NODE).view(CsiNodes)
+        self._pod_volumes = PodVolumes(claims, volumes, classes)
+        self._attached = AttachedVolumes(self._pod_volumes, claims, volumes, classes, attachments)
+
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        """Skip a pod without volumes that may count."""
+        return None if any(map(may_count, pod.volumes)) else SKIP
+
+    def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
+        """Reject nodes on which the attached and the new volumes of a driver would exceed its limit."""
+        self._csi_nodes.refresh(nodes.table)
+        known = self._csi_nodes.known(nodes)
+        index = np.zeros(len(nodes), dtype=np.int32)
+        statuses: list[Status] = [TOO_MANY]
+        # In-tree volumes count for their CSI drivers only on nodes with a CSINode.
+        if not known.all() and isinstance(plain := self._pod_volumes.of_pending(pod, migrated=False), Status):
+            statuses.append(plain)
+            index[~known] = len(statuses)
+        wanted = self._pod_volumes.of_pending(pod, migrated=True)
+        if isinstance(wanted, Status):
+            statuses.append(wanted)
+            index[known] = len(statuses)
+        elif wanted:
+            self._count(wanted, nodes, index, statuses)
+        return Rejections(index, statuses) if index.any() else None
+
+    def events(self) -> Iterable[EventHint]:
+        """Register higher limits, detached volumes, and new claims."""
+        yield EventHint(ClusterEvent(CSI_NODE.kind, Action.ADD))
+        yield EventHint(ClusterEvent(CSI_NODE.kind, Action.UPDATE), self.after_csi_node_update)
+        yield EventHint(ClusterEvent(POD, Action.DELETE), self.after_pod_delete)
+        yield EventHint(ClusterEvent(PERSISTENT_VOLUME_CLAIM.kind, Action.ADD), self.after_claim_add)
+        yield EventHint(ClusterEvent(VOLUME_ATTACHMENT.kind, Action.DELETE), self.after_detach)
+
+    def after_csi_node_update(self, pod: PodInfo, old: CSINode, new: CSINode) -> Hint:
+        """Requeue if a limit was raised."""
+        before = _driver_limits(old)
+        return (
+            Hint.QUEUE if any(limit > before.get(name, 0) for name, limit in _driver_limits(new).items()) else Hint.SKIP
+        )
+
+    def after_pod_delete(self, pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:
+        """Requeue for a pod with volumes that was on a node or nominated to one."""
+        placed = old.node_name or old.nominated_node_name
+        return Hint.QUEUE if placed and any(map(may_count, old.volumes)) else Hint.SKIP
+
+    def after_claim_add(self, pod: PodInfo, old: Any, new: PersistentVolumeClaim) -> Hint:
+        """Requeue the pods that use the claim, also by ephemeral volumes."""
+        metadata = new.metadata
+        if metadata is None or metadata.namespace != pod.namespace:
+            return Hint.SKIP
+        return Hint.QUEUE if metadata.name in {claim_name(pod.name, each) for each in pod.volumes} else Hint.SKIP
+
+    def after_detach(self, pod: PodInfo, old: VolumeAttachment, new: VolumeAttachment | None) -> Hint:
+        """Requeue a pod with claims, or with a disk of the attachment's driver."""
+        for volume in pod.volumes:
+            if volume.persistentVolumeClaim is not None:
+                return Hint.QUEUE
+            plugin = in_tree_plugin(volume)
+            if plugin is not None and old.spec.attacher == plugin.driver:
+                return Hint.QUEUE
+        return Hint.SKIP
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """Results for pods with volumes are not shared: each of these pods changes the attached volumes."""
+        return None if pod.volumes else ()
+
+    def _count(self, wanted: CsiVolumes, nodes: Nodes, index: Int32, statuses: list[Status]) -> None:
+        """Reject nodes without room for the volumes that they don't have yet, and nodes with an invalid volume."""
+        attached, limits = self._attached, self._csi_nodes
+        attached.refresh(nodes.table)
+        limited = limits.limited(nodes)
+        by_driver: dict[str, list[CsiVolumeKey]] = {}
+        for volume in wanted:
+            if limits.has_limits(volume[0]):
+                by_driver.setdefault(volume[0], []).append(volume)
+        for driver, volumes in by_driver.items():
+            new = np.full(len(nodes), len(volumes), dtype=np.int64)
+            for volume in volumes:
+                if rows := attached.rows_using(volume):
+                    new -= _mask(rows, nodes)
+            exceeds = attached.count(driver, nodes) + new > limits.limit(driver, nodes)
+            index[exceeds & (new > 0)] = 1
+        for row, error in attached.errors():
+            statuses.append(error)
+            index[limited & _mask((row,), nodes)] = len(statuses)
+        for position, changes in nodes.changes.items():
+            if limited[position] and any(pod.volumes for pod, _ in changes.signed()):
+                self._count_hypothetical(wanted, nodes, position, index, statuses)
+
+    def _count_hypothetical(
+        self, wanted: CsiVolumes, nodes: Nodes, position: int, index: Int32, statuses: list[Status]
+    ) -> None:
+        """Decide about one node with a what-if that changes its volumes."""
+        others = (pod for pod in nodes.pods(position) if pod.volumes)
+        attached = self._attached.hypothetical(nodes.row(position), others)
+        if attached.error is not None:
+            statuses.append(attached.error)
+            index[position] = len(statuses)
+            return
+        here = nodes.at(np.array([position]))
+        new = Counter(driver for driver, _ in wanted.keys() - attached.in_use.keys())
+        index[position] = any(
+            attached.count[driver] + number > self._csi_nodes.limit(driver, here)[0] for driver, number in new.items()
+        )
+
+
+def _mask(rows: Collection[int], nodes: Nodes) -> Bool:
+    """The nodes with these rows (bool, one per node)."""
+    mask = np.zeros(nodes.table.size, dtype=np.bool_)
+    mask[list(rows)] = True
+    return mask[nodes.rows]
+
+
+def _driver_limits(csi_node: CSINode) -> dict[str, int]:
+    return {
+        driver.name: (driver.allocatable.count if driver.allocatable else None) or 0
+        for driver in csi_node.spec.drivers or ()
+    }
