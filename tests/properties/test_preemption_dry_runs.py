@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lightkube.models.policy_v1 import PodDisruptionBudget
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
-from bayplan.api.objects import convert
+from bayplan.api.objects import convert, encode
+from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.interface import CycleState
 from bayplan.framework.runner import run_filter, run_pre_filter
 from bayplan.framework.status import Code
@@ -69,6 +71,31 @@ def clusters(draw):
 @settings(max_examples=150, deadline=None)
 @given(clusters(), pods("vip"))
 def test_a_preemption_is_what_really_taking_pods_away_shows(cluster, pod):
+    check_preemption(cluster, pod)
+
+
+@settings(max_examples=150, deadline=None)
+@given(clusters(), pods("vip"), st.data())
+def test_preemption_keeps_no_result_of_a_changed_node(cluster, pod, data):
+    for _ in range(3):
+        check_preemption(cluster, pod)
+        running = [other for here in cluster.state.table.pods for other in here.values()]
+        if not running:
+            return
+        changed = data.draw(st.sampled_from(running))
+        if data.draw(st.booleans()):
+            cluster.state.remove_pod(changed.uid)
+        else:
+            seconds = data.draw(st.integers(0, 3))
+            status = {**to_document(changed)["status"], "startTime": f"2026-01-01T00:00:{seconds:02}Z"}
+            cluster.state.set_pod(PodInfo.from_raw(encode({**to_document(changed), "status": status})))
+
+
+def to_document(pod):
+    return msgspec.json.decode(encode(pod.object))
+
+
+def check_preemption(cluster, pod):
     decision = cluster.decide(pod)
     if decision.outcome is not Outcome.UNSCHEDULABLE:
         return

@@ -62,7 +62,8 @@ class Results:
 
     def missing(self, rows: Rows) -> Bool:
         """Return whether the result for each row is unknown or no longer valid."""
-        return self._versions[rows] != self._current(rows)
+        missing: Bool = self._versions[rows] != self._current(rows)
+        return missing
 
     def store(self, rows: Rows, verdicts: Verdicts, candidates: Mapping[int, Candidate]) -> None:
         """Store the verdicts on rows, and their candidates by row."""
