@@ -205,3 +205,16 @@ def plain_cost(victims, broken):
     starts = [victim.start_time for victim in victims if victim.priority == highest and victim.start_time]
     eldest = min((start.timestamp() for start in starts), default=float("inf"))
     return broken, highest, lifted, len(victims), -eldest
+
+
+def test_preemption_repeats_the_dry_run_of_a_node_whose_pod_has_started():
+    def victim(name, node, started):
+        status = {"startTime": f"2026-01-01T00:00:{started:02}Z"}
+        return make_pod(name, node=node, cpu="3", priority=0, status=status)
+
+    cluster = make_cluster(make_node("n0", cpu="3"), make_node("n1", cpu="3"))
+    cluster.state.set_pod(victim("a", "n0", 1))
+    cluster.state.set_pod(victim("b", "n1", 2))
+    assert cluster.decide(make_pod("vip", cpu="3", priority=1)).nominated_node == "n1"
+    cluster.state.set_pod(victim("a", "n0", 3))
+    assert cluster.decide(make_pod("other", cpu="3", priority=1)).nominated_node == "n0"
