@@ -14,7 +14,7 @@ FAMILIES := resources node-affinity taints ports-images inter-pod-affinity topol
 # One process per CPU, but at most four, because some tests measure time.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: help install demo test test-apiserver soak lint format conformance perf examples svg dist clean rebuild
+.PHONY: help install demo test test-apiserver test-e2e soak lint format conformance perf examples svg dist clean rebuild
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 25
@@ -47,6 +47,9 @@ test: install ## Run all tests; ARGS=... is passed to pytest
 test-apiserver: install ## Run the tests that need a real control plane in KUBEBUILDER_ASSETS
 	@test -n "$$KUBEBUILDER_ASSETS" || { echo "Set KUBEBUILDER_ASSETS to a directory with etcd and kube-apiserver, such as one created by setup-envtest" >&2; exit 1; }
 	$(PYTEST) -m apiserver $(ARGS)
+
+test-e2e: install ## Run Kubernetes' e2e tests of scheduling: E2E_TEST=path of e2e.test, RUNS=1
+	@$(BIN)/python tools/kubernetes_e2e.py "$(E2E_TEST)" "$(RUNS)"
 
 soak: install ## Run the outage tests and the fuzz at full length (takes minutes)
 	$(BIN)/python -m pytest -m soak --timeout 600 $(ARGS) tests/end_to_end

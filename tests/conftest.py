@@ -1,4 +1,4 @@
-"""Counts the cases of each feature (`@pytest.mark.feature("PLUGIN: FEATURE")`), and says at the end how many passed."""
+"""Counts the cases of each feature (`@pytest.mark.feature("PLUGIN: FEATURE")`), and reports how many passed."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from bayplan.clock import ManualClock, RunningClock
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-def test_a_manual_clock_makes_calls_at_their_own_time_and_in_order():
+def test_manual_clock_makes_calls_at_their_time_in_order():
     clock, calls = ManualClock(NOON), []
     clock.call_later(20, lambda: calls.append(("late", clock.now())))
     clock.call_later(10, lambda: calls.append(("early", clock.now())))
@@ -24,7 +24,7 @@ def test_a_manual_clock_makes_calls_at_their_own_time_and_in_order():
     assert clock.now() == NOON + timedelta(seconds=75)
 
 
-async def test_a_sleeper_wakes_when_its_time_has_come():
+async def test_sleep_ends_at_its_time():
     clock = ManualClock(NOON)
     sleeper = asyncio.create_task(clock.sleep(30))
     await asyncio.sleep(0)
@@ -44,10 +44,10 @@ async def test_a_running_clock_runs_at_its_rate():
     assert clock.now() >= start + timedelta(seconds=60)
 
 
-def test_a_clock_does_not_stand_still_or_run_backwards():
+def test_rate_of_a_clock_must_be_positive():
     with pytest.raises(ValueError, match="must be greater than 0, not -1"):
         RunningClock(rate=-1)
 
 
-def test_times_that_objects_carry_have_whole_seconds():
+def test_times_of_objects_have_whole_seconds():
     assert whole_seconds(NOON.replace(microsecond=999_999)) == NOON

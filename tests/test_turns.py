@@ -18,7 +18,7 @@ def time():
 
 
 @pytest.mark.parametrize(("worked", "over"), [(0.0, False), (LONGEST_TURN * 0.9, False), (LONGEST_TURN * 1.1, True)])
-async def test_other_tasks_run_once_the_turn_is_over(time, worked, over):
+async def test_other_tasks_run_at_the_end_of_a_turn(time, worked, over):
     others = []
     asyncio.get_running_loop().call_soon(others.append, "ran")
     turn = Turn(time)

@@ -33,7 +33,8 @@ class Failures:
         """Record that work failed.
 
         `about`: the object that it concerned, for the log. `message` replaces the work and the error in the log. An
-        error that isn't `expected`, such as an unusable reply is, is a bug: the first one is logged with its traceback.
+        `expected` error is, for example, an invalid reply. Any other error is a bug: the first one is logged with its
+        traceback.
         """
         kind = type(error).__name__
         line = _line_of(error)
@@ -60,9 +61,9 @@ def described(error: BaseException) -> str:
 
 
 def drop_callers(error: BaseException) -> bool:
-    """Drop the frames that called a plugin from the traceback of what the plugin raised.
+    """Drop the frames that called a plugin from the traceback of the plugin's exception.
 
-    Returns whether there are frames of the plugin. If not, the traceback stays as it is.
+    Returns whether there are frames of the plugin. If not, the traceback is unchanged.
     """
     trace = error.__traceback__
     while trace is not None and _calls_plugins(trace.tb_frame.f_code.co_filename):

@@ -41,7 +41,7 @@ def about_pod(pod: HasName, field: str = "pod") -> LogField:
 
 
 def pod_named(namespace: str, name: str, field: str = "pod") -> LogField:
-    """A pod of which only the name is known."""
+    """A pod for the log, by name only."""
     return LogField(field, {"name": name, "namespace": namespace}, f"{namespace}/{name}")
 
 

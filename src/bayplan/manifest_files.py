@@ -73,7 +73,7 @@ def yaml_documents(name: str, text: str) -> Iterator[tuple[int, Any]]:
 def objects_in(document: Any, where: str) -> Iterator[tuple[dict[str, Any], str]]:
     """Every object of a document, with the document's location. Raises ManifestError.
 
-    The items of a typed list, such as a PodList, need no `apiVersion` and `kind` of their own.
+    The items of a typed list, such as a PodList, may omit `apiVersion` and `kind`.
     """
     if not isinstance(document, dict):
         raise ManifestError(f"{where}: expected an object with apiVersion and kind, not {_describe(document)}")

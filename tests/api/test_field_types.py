@@ -1,4 +1,4 @@
-"""Fields whose types lightkube leaves open: what Go clients refuse is refused when it is read."""
+"""Fields that lightkube leaves untyped: values that Go clients reject are rejected when they are decoded."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_very_long_number_is_malformed():
 
 
 @pytest.mark.parametrize("value", [{}, [], 7])
-def test_value_that_is_no_text_is_refused_by_the_types_of_the_fields(value):
+def test_quantity_must_be_a_string(value):
     raw = msgspec.json.encode({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": value}}})
     with pytest.raises(UndecodableObject, match="Expected `str`"):
         decode(Node, raw)

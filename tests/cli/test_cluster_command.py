@@ -82,7 +82,7 @@ async def test_options_for_nodes_objects_port_and_kubeconfig(tmp_path: Path):
             assert (await client.get(POD, "p", "default")).spec.nodeName == "node-0"
 
 
-async def test_the_banner_says_how_pods_get_scheduled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_banner_explains_how_pods_are_scheduled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     with serving("--nodes", "1", "--kubeconfig", "dev.yaml") as (_, named, printed):
         assert named == tmp_path / "dev.yaml"
@@ -90,7 +90,7 @@ async def test_the_banner_says_how_pods_get_scheduled(tmp_path: Path, monkeypatc
         assert "\n  bayplan run --scheduler-name default-scheduler\n" in printed
 
 
-async def test_a_scheduler_can_run_inside(tmp_path: Path):
+async def test_scheduler_can_run_in_the_command(tmp_path: Path):
     file = tmp_path / "pod.yaml"
     file.write_text(POD_YAML.replace("nodeName: node-0, ", ""))
     with serving("--nodes", "1", "--scheduler", "--rbac", "-f", str(file)) as (process, kubeconfig, printed):
@@ -163,8 +163,8 @@ def error_of(*arguments: str) -> str:
 def test_a_port_in_use():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        said = error_of("--port", str(port), "--nodes", "0")
-    assert said == (
+        error = error_of("--port", str(port), "--nodes", "0")
+    assert error == (
         f"bayplan cluster: port {port} on 127.0.0.1 is in use: choose another with --port, "
         "or omit --port to use a free one\n"
     )
@@ -189,9 +189,9 @@ def test_a_port_in_use():
 def test_invalid_objects_are_reported(tmp_path: Path, content: str, complaint: str):
     file = tmp_path / "objects.yaml"
     file.write_text(content)
-    said = error_of("--nodes", "0", "-f", str(file))
-    assert said.startswith(f"bayplan cluster: {file}, {complaint}")
-    assert said.count("\n") == 1
+    error = error_of("--nodes", "0", "-f", str(file))
+    assert error.startswith(f"bayplan cluster: {file}, {complaint}")
+    assert error.count("\n") == 1
 
 
 def test_a_missing_file(tmp_path: Path):
@@ -202,8 +202,8 @@ def test_a_missing_file(tmp_path: Path):
 def test_another_kubeconfig_is_not_overwritten(tmp_path: Path):
     file = tmp_path / "config"
     file.write_text("current-context: production\n")
-    said = error_of("--nodes", "0", "--kubeconfig", str(file))
-    assert said == (
+    error = error_of("--nodes", "0", "--kubeconfig", str(file))
+    assert error == (
         f"bayplan cluster: {file} exists and is not the kubeconfig of an embedded cluster: choose another file\n"
     )
     assert file.read_text() == "current-context: production\n"
@@ -211,8 +211,8 @@ def test_another_kubeconfig_is_not_overwritten(tmp_path: Path):
 
 def test_a_kubeconfig_that_cannot_be_written(tmp_path: Path):
     file = tmp_path / "no-such-folder" / "config"
-    said = error_of("--nodes", "0", "--kubeconfig", str(file))
-    assert said == f"bayplan cluster: cannot write the kubeconfig {file}: No such file or directory\n"
+    error = error_of("--nodes", "0", "--kubeconfig", str(file))
+    assert error == f"bayplan cluster: cannot write the kubeconfig {file}: No such file or directory\n"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from bayplan.api.kinds import NODE, SERVICE_ACCOUNT
 from bayplan.client import ApiError, connect
 
 
-async def test_the_kubeconfig_is_an_administrators_and_others_need_permissions(tmp_path):
+async def test_kubeconfig_is_for_an_administrator_and_other_users_need_permissions(tmp_path):
     kubeconfig = tmp_path / "kubeconfig"
     with serving("--rbac", "--nodes", "1", "--kubeconfig", str(kubeconfig)) as (_, _, printed):
         assert "at https://127.0.0.1:" in printed

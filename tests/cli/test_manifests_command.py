@@ -41,7 +41,7 @@ def printed(*arguments, status=0):
 def objects(*arguments):
     found = list(yaml.safe_load_all(printed(*IMAGE, *arguments).stdout))
     by_name = {(each["kind"], each["metadata"]["name"]): each for each in found}
-    assert len(by_name) == len(found), "no two objects are the same"
+    assert len(by_name) == len(found), "duplicate objects"
     return by_name
 
 

@@ -1,4 +1,4 @@
-"""`bayplan perf`: what it selects, prints, skips and reports."""
+"""`bayplan perf`: selection of workloads, output, skipped workloads and errors."""
 
 from __future__ import annotations
 

@@ -15,12 +15,12 @@ from bayplan.cli.run_flags import FLAGS
 from bayplan.cli.run_logging import JsonLines
 from bayplan.cli.run_preparation import prepare
 from bayplan.client import ConfigError
+from bayplan.client.leader_election import LeaderElectionSettings
 from bayplan.cluster.state import ClusterState
 from bayplan.config import ConfigurationError, KubeSchedulerConfiguration
 from bayplan.config.writing import to_yaml
 from bayplan.framework.profile import Point
 from bayplan.log_fields import about_node, about_pod
-from bayplan.service.leader_election import LeaderElectionSettings
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_pod
 

@@ -8,7 +8,7 @@ import pytest
 
 from bayplan.cli.run_logging import REPORTS, configure_logging
 from bayplan.cli.run_reports import RunReports
-from bayplan.service.leader_election import LeaderElectionSettings
+from bayplan.client.leader_election import LeaderElectionSettings
 
 
 class Pending(SimpleNamespace):
@@ -47,7 +47,7 @@ async def test_readiness_and_the_work_of_each_period_are_reported(scheduler, cap
         await until(caplog, "0.1 s: 0 attempts, 0 pods bound;")
 
 
-async def test_a_standby_reports_who_leads_and_when_that_changes(scheduler, caplog):
+async def test_standby_reports_the_leader_and_its_changes(scheduler, caplog):
     caplog.set_level(logging.INFO, REPORTS)
     scheduler.synced.set()
     leadership = SimpleNamespace(acquired=asyncio.Event(), leader="one", identity="me")

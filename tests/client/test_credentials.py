@@ -62,7 +62,7 @@ async def test_token_file_without_a_token_is_an_error(tmp_path, content, message
 
 @pytest.fixture
 def plugin(tmp_path):
-    """Makes a plugin from a shell script. `runs` is how often it ran, `told` its KUBERNETES_EXEC_INFO."""
+    """Makes a plugin from a shell script. `runs` is how often it ran, `exec_infos` its KUBERNETES_EXEC_INFO."""
 
     class Made:
         clock = Clock()
@@ -81,7 +81,7 @@ def plugin(tmp_path):
             )
 
         @property
-        def told(self):
+        def exec_infos(self):
             return [json.loads(line) for line in (tmp_path / "runs").read_text().splitlines()]
 
     return Made()
@@ -97,7 +97,7 @@ async def test_plugin_runs_once_with_the_cluster_info(plugin, version):
     both = await asyncio.gather(made.headers(), made.headers())
     assert both == [bearer("t")] * 2
     spec = {"interactive": False, "cluster": {"server": "https://s"}}
-    assert plugin.told == [{"kind": "ExecCredential", "apiVersion": version, "spec": spec}]
+    assert plugin.exec_infos == [{"kind": "ExecCredential", "apiVersion": version, "spec": spec}]
 
 
 async def test_plugin_gets_its_arguments_and_environment(plugin):
@@ -111,10 +111,10 @@ async def test_plugin_runs_again_when_its_credentials_expire(plugin):
     await made.headers()
     plugin.clock.now = 1799.0
     await made.headers()
-    assert len(plugin.told) == 1
+    assert len(plugin.exec_infos) == 1
     plugin.clock.now = 1800.0
     await made.headers()
-    assert len(plugin.told) == 2
+    assert len(plugin.exec_infos) == 2
 
 
 async def test_plugin_runs_again_when_its_credentials_are_refused(plugin, tmp_path):
@@ -124,7 +124,7 @@ async def test_plugin_runs_again_when_its_credentials_are_refused(plugin, tmp_pa
     first = await made.headers()
     assert await made.refresh(first)
     assert await made.headers() != first
-    assert len(plugin.told) == 2
+    assert len(plugin.exec_infos) == 2
 
 
 async def test_plugin_runs_once_for_all_refused_requests(plugin, tmp_path):
@@ -134,7 +134,7 @@ async def test_plugin_runs_once_for_all_refused_requests(plugin, tmp_path):
     refused = await made.headers()
     assert all(await asyncio.gather(made.refresh(refused), made.refresh(refused), made.refresh(refused)))
     assert await made.refresh(refused)
-    assert len(plugin.told) == 2
+    assert len(plugin.exec_infos) == 2
 
 
 async def test_refresh_is_false_when_the_plugin_returns_the_same_credentials(plugin):
@@ -156,7 +156,7 @@ async def test_plugin_may_return_a_client_certificate(plugin):
         pytest.param("echo hello", {}, "is not an ExecCredential: JSON is malformed", id="no JSON"),
         pytest.param(prints({"token": "t"}, version="v9"), {}, "is a ExecCredential of v9, not", id="another version"),
         pytest.param(prints({"token": "t"}, kind="Pod"), {}, "is a Pod of", id="another kind"),
-        pytest.param(prints({}), {}, "neither a token nor a client certificate", id="nothing in it"),
+        pytest.param(prints({}), {}, "neither a token nor a client certificate", id="empty"),
         pytest.param(prints(None), {}, "neither a token nor a client certificate", id="no status"),
         pytest.param(prints({"clientCertificateData": "C"}), {}, "a client certificate without a key", id="no key"),
         pytest.param(prints({"token": "t"}), {"interactiveMode": "Always"}, "needs a terminal", id="no terminal"),

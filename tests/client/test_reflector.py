@@ -75,20 +75,20 @@ class Recorder:
     """A handler that records its calls by name and version."""
 
     def __init__(self):
-        self.told = []
+        self.calls = []
 
     def added(self, new):
-        self.told.append(("added", new.metadata.name, new.metadata.resourceVersion))
+        self.calls.append(("added", new.metadata.name, new.metadata.resourceVersion))
 
     def updated(self, old, new):
         versions = (old.metadata.resourceVersion, new.metadata.resourceVersion)
-        self.told.append(("updated", new.metadata.name, *versions))
+        self.calls.append(("updated", new.metadata.name, *versions))
 
     def deleted(self, old):
-        self.told.append(("deleted", old.metadata.name, old.metadata.resourceVersion))
+        self.calls.append(("deleted", old.metadata.name, old.metadata.resourceVersion))
 
     def undecodable(self, raw, error):
-        self.told.append(("undecodable", error.name))
+        self.calls.append(("undecodable", error.name))
 
 
 @asynccontextmanager
@@ -108,14 +108,14 @@ async def follow(sleeps, *steps, **options):
     script, recorder = Script(*steps), Recorder()
     async with running(script, recorder, sleeps=sleeps, **options) as reflector:
         await asyncio.wait_for(script.done.wait(), 5)
-    return recorder.told, script.asked, list(reflector.store)
+    return recorder.calls, script.asked, list(reflector.store)
 
 
 A1, A2, A3, B1 = document("a", 1), document("a", 2), document("a", 3), document("b", 1)
 
 
 async def test_list_then_watch(sleeps):
-    told, asked, store = await follow(
+    calls, asked, store = await follow(
         sleeps,
         listed(5, A1, B1),
         [
@@ -125,7 +125,7 @@ async def test_list_then_watch(sleeps):
             bookmark(20),
         ],
     )
-    assert told == [
+    assert calls == [
         ("added", "a", "1"),
         ("added", "b", "1"),
         ("updated", "a", "1", "6"),
@@ -153,15 +153,15 @@ GONE = ApiError(410, "Expired", "too old")
 GONE_EVENT = line("ERROR", {"code": 410, "reason": "Expired"})
 
 
-@pytest.mark.parametrize("gone", [pytest.param(GONE, id="as an answer"), pytest.param([GONE_EVENT], id="as an event")])
+@pytest.mark.parametrize("gone", [pytest.param(GONE, id="as a response"), pytest.param([GONE_EVENT], id="as an event")])
 async def test_list_after_410_notifies_only_of_changes(sleeps, gone):
-    told, asked, store = await follow(
+    calls, asked, store = await follow(
         sleeps,
         listed(5, A1, B1, document("same", 3), document("twin", 3, "old")),
         gone,
         listed(50, document("a", 9), document("same", 3), document("new", 8), document("twin", 7, "new")),
     )
-    assert told[4:] == [
+    assert calls[4:] == [
         ("updated", "a", "1", "9"),
         ("added", "new", "8"),
         ("deleted", "twin", "3"),
@@ -173,8 +173,8 @@ async def test_list_after_410_notifies_only_of_changes(sleeps, gone):
 
 
 async def test_list_that_expires_between_pages_is_read_in_one_page(sleeps):
-    told, asked, _ = await follow(sleeps, listed(5, A1, token="t"), GONE, listed(6, A2, B1))
-    assert told == [("added", "a", "1"), ("updated", "a", "1", "2"), ("added", "b", "1")]
+    calls, asked, _ = await follow(sleeps, listed(5, A1, token="t"), GONE, listed(6, A2, B1))
+    assert calls == [("added", "a", "1"), ("updated", "a", "1", "2"), ("added", "b", "1")]
     assert asked == [("list", 500, None), ("list", 500, "t"), ("list", None, None), ("watch", "6")]
     assert sleeps == []
 
@@ -185,10 +185,10 @@ REFUSED = TransportError("connection refused", sent=False)
 
 async def test_watch_that_breaks_within_a_line_resumes_from_the_last_event(sleeps):
     half = line("MODIFIED", document("a", 7))
-    told, asked, _ = await follow(
+    calls, asked, _ = await follow(
         sleeps, listed(5, A1), [line("MODIFIED", document("a", 6)), half[:30], BROKEN], [half], [BROKEN]
     )
-    assert told == [("added", "a", "1"), ("updated", "a", "1", "6"), ("updated", "a", "6", "7")]
+    assert calls == [("added", "a", "1"), ("updated", "a", "1", "6"), ("updated", "a", "6", "7")]
     assert asked == [("list", 500, None), ("watch", "5"), ("watch", "6"), ("watch", "7"), ("watch", "7")]
 
 
@@ -229,11 +229,11 @@ async def test_backoff_respects_retry_after(sleeps):
 
 
 async def test_server_that_returns_with_older_versions_is_listed_again(sleeps):
-    told, asked, store = await follow(
+    calls, asked, store = await follow(
         sleeps, listed(50, A1, B1), REFUSED, listed(3, token="t"), listed(3, document("b", 2, "other"))
     )
     assert asked == [("list", 500, None), ("watch", "50"), ("list", 1, None), ("list", 500, None), ("watch", "3")]
-    assert told[2:] == [("deleted", "b", "1"), ("added", "b", "2"), ("deleted", "a", "1")]
+    assert calls[2:] == [("deleted", "b", "1"), ("added", "b", "2"), ("deleted", "a", "1")]
     assert store == ["n/b"]
 
 
@@ -263,29 +263,29 @@ async def test_doubtful_version_leads_to_a_list(sleeps, step):
 
 async def test_duplicate_events_and_deletions_of_unknown_objects_are_ignored(sleeps):
     event = line("MODIFIED", document("a", 6))
-    told, _, _ = await follow(
+    calls, _, _ = await follow(
         sleeps, listed(5, A1), [event, event, line("DELETED", document("x", 7))], [line("SURPRISE", document("a", 8))]
     )
-    assert told == [("added", "a", "1"), ("updated", "a", "1", "6")]
+    assert calls == [("added", "a", "1"), ("updated", "a", "1", "6")]
 
 
 async def test_new_object_of_the_same_name_is_deleted_and_added(sleeps):
-    told, _, _ = await follow(sleeps, listed(5, A1), [line("MODIFIED", document("a", 6, "other"))])
-    assert told == [("added", "a", "1"), ("deleted", "a", "1"), ("added", "a", "6")]
+    calls, _, _ = await follow(sleeps, listed(5, A1), [line("MODIFIED", document("a", 6, "other"))])
+    assert calls == [("added", "a", "1"), ("deleted", "a", "1"), ("added", "a", "6")]
 
 
 BAD = {"spec": {"containers": 3}}
 
 
 async def test_undecodable_objects_are_reported(sleeps):
-    told, _, store = await follow(
+    calls, _, store = await follow(
         sleeps,
         listed(5, A1, document("bad", 2, **BAD)),
         [line("MODIFIED", document("a", 6, **BAD)), line("MODIFIED", document("bad", 7))],
         [line("MODIFIED", document("a", 8)), line("ADDED", document("gone", 9, **BAD))],
         [line("DELETED", document("gone", 10)), b'{"type":"ADDED","object":{"metadata":{"name":7}}}\n'],
     )
-    assert told == [
+    assert calls == [
         ("added", "a", "1"),
         ("undecodable", "bad"),
         ("undecodable", "a"),
@@ -299,8 +299,8 @@ async def test_undecodable_objects_are_reported(sleeps):
 
 async def test_undecodable_version_is_reported_once(sleeps):
     bad = document("bad", 2, **BAD)
-    told, _, _ = await follow(sleeps, listed(5, bad), GONE, listed(6, bad), GONE, listed(7), GONE, listed(8, bad))
-    assert told == [("undecodable", "bad")] * 2
+    calls, _, _ = await follow(sleeps, listed(5, bad), GONE, listed(6, bad), GONE, listed(7), GONE, listed(8, bad))
+    assert calls == [("undecodable", "bad")] * 2
 
 
 async def test_any_exception_of_a_decoder_is_reported(sleeps):
@@ -335,7 +335,7 @@ async def test_failing_handler_is_logged_and_the_next_change_follows(sleeps, cap
     with caplog.at_level(logging.ERROR):
         async with running(script, handler, sleeps=sleeps):
             await asyncio.wait_for(script.done.wait(), 5)
-    assert [what for what, *_ in handler.told] == ["added", "added", "deleted"]
+    assert [what for what, *_ in handler.calls] == ["added", "added", "deleted"]
     assert [record.getMessage() for record in caplog.records] == [
         "handling a change of pods failed (Pod n/a put): RuntimeError: oops",
     ]
@@ -418,14 +418,14 @@ async def test_missing_kind_is_retried(sleeps):
     async with running(script, recorder, sleeps=sleeps, look_for_kind=10.0) as reflector:
         await asyncio.wait_for(script.done.wait(), 5)
         assert reflector.synced.is_set()
-    assert recorder.told == [("added", "a", "1"), ("added", "b", "7")]
+    assert recorder.calls == [("added", "a", "1"), ("added", "b", "7")]
     assert sleeps[:2] == [10.0, 10.0]
 
 
 async def test_store_is_emptied_when_the_kind_disappears(sleeps):
     gone = [line("ERROR", {"kind": "Status", "code": 404, "reason": "NotFound"})]
-    told, _, store = await follow(sleeps, listed(5, A1, B1), gone, UNKNOWN, listed(9, B1), look_for_kind=10.0)
-    assert told == [
+    calls, _, store = await follow(sleeps, listed(5, A1, B1), gone, UNKNOWN, listed(9, B1), look_for_kind=10.0)
+    assert calls == [
         ("added", "a", "1"),
         ("added", "b", "1"),
         ("deleted", "a", "1"),

@@ -15,12 +15,12 @@ POD_P = {"metadata": {"name": "p", "namespace": "n"}, "spec": {"containers": []}
 
 class Observer:
     def __init__(self) -> None:
-        self.told = []
+        self.ended = []
         self.waits = []
 
     def requested(self, method, host, code, seconds, sent, received):
         assert 0 <= seconds < 5
-        self.told.append((method, code, sent, received > 0))
+        self.ended.append((method, code, sent, received > 0))
         self.host = host
 
     def waited(self, method, host, seconds):
@@ -42,7 +42,7 @@ async def test_observer_gets_sizes_of_requests(client, server, observer) -> None
     server.respond(POD_P)
     await client.get(POD, "p", "n")
     await client.create(POD, POD_P)
-    assert observer.told == [("GET", "200", 0, True), ("POST", "200", len(server.requests[1][3]), True)]
+    assert observer.ended == [("GET", "200", 0, True), ("POST", "200", len(server.requests[1][3]), True)]
     assert observer.host == server.url.removeprefix("http://")
 
 
@@ -51,15 +51,15 @@ async def test_observer_gets_retries(client, server, observer) -> None:
     server.respond({"kind": "Status", "code": 404, "reason": "NotFound"}, status=404)
     with pytest.raises(ApiError):
         await client.get(POD, "p", "n")
-    assert [code for _, code, _, _ in observer.told] == ["429", "404"]
+    assert [code for _, code, _, _ in observer.ended] == ["429", "404"]
 
 
 async def test_observer_gets_streams_at_their_end(client, server, observer) -> None:
     server.stream(b"{}\n", then="cut")
     with suppress(TransportError):
         async for _ in client.stream("/api/v1/pods"):
-            assert observer.told == []
-    assert observer.told == [("GET", "200", 0, False)]
+            assert observer.ended == []
+    assert observer.ended == [("GET", "200", 0, False)]
 
 
 async def test_observer_gets_requests_without_a_response(unused_tcp_port_factory, sleeps, observer) -> None:
@@ -68,7 +68,7 @@ async def test_observer_gets_requests_without_a_response(unused_tcp_port_factory
     ) as client:
         with pytest.raises(TransportError):
             await client.get(POD, "p", "n")
-    assert [code for _, code, _, _ in observer.told] == ["<error>", "<error>"]
+    assert [code for _, code, _, _ in observer.ended] == ["<error>", "<error>"]
 
 
 async def test_observer_gets_waits_for_the_rate_limit(server, sleeps, observer) -> None:

@@ -11,7 +11,7 @@ AWAY_FROM_WEB, AWAY_FROM_DB = (pod_affinity(pod_term("zone", labels), anti=True)
 
 
 def matching(state, labels=WEB, namespace="default", namespace_labels=None):
-    """By topology key: how many pods of each row have a term that matches such a pod."""
+    """By topology key: how many pods of each row have a term that matches the pod."""
     pod = make_pod("pending", labels=labels, namespace=namespace)
     columns = state.table.terms.matching(pod, namespace_labels or {})
     return {column.term.topology_key: column.counts.dense(state.table.size).tolist() for column in columns}

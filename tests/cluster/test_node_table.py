@@ -216,7 +216,7 @@ def test_unknown_label_makes_no_column(table):
     assert not table._labels
 
 
-def test_column_of_a_label_is_dropped_with_the_last_node_that_has_it(table):
+def test_label_column_is_dropped_with_its_last_node(table):
     table.set_node(make_node("a", labels={"pool": "x"}))
     table.set_node(make_node("b", labels={"pool": "y"}))
     assert Nodes(table).label_in("pool", {"x"}).tolist() == [True, False, False]
@@ -228,7 +228,7 @@ def test_column_of_a_label_is_dropped_with_the_last_node_that_has_it(table):
     assert table._label_counts == {"kubernetes.io/hostname": 2, "zone": 1}
 
 
-def test_names_of_nodes_that_came_and_went_leave_nothing():
+def test_deleted_nodes_leave_no_names():
     table = NodeTable()
     table.set_node(make_node("stays"))
     Nodes(table).label_in("kubernetes.io/hostname", {"stays"})
@@ -242,7 +242,7 @@ def test_names_of_nodes_that_came_and_went_leave_nothing():
     assert Nodes(table).label_in("kubernetes.io/hostname", {"stays"}).tolist() == [True]
 
 
-def test_rows_are_given_back_when_a_node_changes(table):
+def test_rows_are_released_when_a_node_changes(table):
     pod = make_pod("p", node="unknown")
     table.add_pod(pod)
     table.remove_pod(pod.uid)
@@ -255,7 +255,7 @@ def test_rows_are_given_back_when_a_node_changes(table):
     assert (table.size, table.row_of, table.pods) == (0, {}, [])
 
 
-def test_resources_that_nothing_uses_are_given_back(table):
+def test_unused_resources_are_released(table):
     table.set_node(make_node("c", resources={GPU: "2"}))
     pods = [make_pod(f"p{n}", node="b", resources={f"example.com/r{n}": "3", GPU: "1"}) for n in range(40)]
     for pod in pods:
@@ -274,7 +274,7 @@ def test_resources_that_nothing_uses_are_given_back(table):
     assert len(table.resources) == 3
 
 
-def test_host_ports_that_no_pod_uses_are_given_back(table):
+def test_unused_host_ports_are_released(table):
     pods = [make_pod(f"p{port}", node="b", host_ports=[port]) for port in range(8000, 8100)]
     for pod in pods:
         table.add_pod(pod)

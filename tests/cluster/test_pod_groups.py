@@ -20,14 +20,14 @@ def names(pods):
     return [pod.name for pod in pods]
 
 
-def test_pods_that_exist_already_are_indexed():
+def test_existing_pods_are_indexed():
     _, by_group = groups(in_group("a"), in_group("b", "blue"), in_group("plain", ""))
     assert names(by_group["red"].remaining) == ["a"]
     assert names(by_group["blue"].remaining) == ["b"]
     assert by_group["none"].pods == {}
 
 
-def test_pods_are_added_change_groups_and_are_removed():
+def test_index_follows_added_moved_and_removed_pods():
     store, by_group = groups(in_group("a"))
     store.set("default/b", in_group("b"))
     assert names(by_group["red"].remaining) == ["a", "b"]

@@ -108,7 +108,7 @@ def test_new_group_evaluates_no_selector_on_pods_without_its_labels(state, monke
     assert len(evaluated) <= 2
 
 
-def test_groups_that_are_not_asked_for_are_evicted(state, monkeypatch):
+def test_unused_groups_are_evicted(state, monkeypatch):
     monkeypatch.setattr(selector_groups, "_SWEEP_INTERVAL", 10)
     monkeypatch.setattr(selector_groups, "_MIN_AGE", 100)
     table = state.table

@@ -1,4 +1,4 @@
-"""Recorded decisions of kube-scheduler 1.36, and what `bayplan conformance` says of files good and bad."""
+"""Recorded decisions of kube-scheduler 1.36, and the output of `bayplan conformance` for valid and invalid files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_complete_families(family):
 
 
 @pytest.mark.parametrize("path", sorted(ORACLE.glob("*.jsonl.gz")), ids=family_of)
-def test_plugins_that_exist_score_alike_on_nodes_that_both_find_feasible(path):
+def test_implemented_plugins_have_equal_scores_on_common_feasible_nodes(path):
     """NodeAffinity normalises over the feasible nodes, so that it depends on plugins that do not exist yet."""
     for scenario in read_scenarios(path, limit=20):
         for step in replay(scenario).steps:
@@ -70,7 +70,7 @@ NO_VICTIMS = {
         pytest.param(
             made("Pod", "old", {**MINE, "nodeName": "n"}, metadata=TERMINATING),
             PREEMPTS,
-            id="a victim that is terminating already is not removed once more",
+            id="a terminating victim is not evicted again",
         ),
         pytest.param(
             made("Pod", "old", {**MINE, "priority": 20}, status={"nominatedNodeName": "n"}),
@@ -79,7 +79,7 @@ NO_VICTIMS = {
         ),
     ],
 )
-def test_what_recordings_say_of_preemption(tmp_path, there, decision):
+def test_recorded_preemptions_are_compared(tmp_path, there, decision):
     pod = made("Pod", "new", {**MINE, "priority": 10})
     scenario = {"name": "made", "objects": [SMALL, there], "pending": [pod]}
     (result,) = map(
@@ -121,7 +121,7 @@ def write(tmp_path, lines, name="made.jsonl"):
     return path
 
 
-def test_a_difference_is_told_so_that_one_can_act_on_it(tmp_path, lines):
+def test_difference_is_reported_with_its_place_and_plugin(tmp_path, lines):
     step = next(step for step in lines[1]["decisions"] if step.get("scores"))
     node = next(iter(step["scores"]))
     step["scores"][node]["plugins"]["NodeResourcesFit"] += 1
@@ -134,7 +134,7 @@ def test_a_difference_is_told_so_that_one_can_act_on_it(tmp_path, lines):
     assert "look at NodeResourcesFit" in result.stdout
 
 
-def test_for_machines(tmp_path, lines):
+def test_json_output(tmp_path, lines):
     lines[0]["decisions"][0]["message"] = "something else"
     result = run(write(tmp_path, lines), "--format", "json", "--differences", "1")
     told = json.loads(result.stdout)
@@ -187,7 +187,7 @@ def test_an_unreadable_file_is_named_with_the_line(tmp_path, lines, spoil, messa
         pytest.param(lambda path: write(path, ["{}"], "x.jsonl.gz"), "Not a gzipped file", id="not gzipped"),
     ],
 )
-def test_files_that_are_none(tmp_path, make, message):
+def test_other_files_are_rejected(tmp_path, make, message):
     result = run(make(tmp_path))
     assert result.exit_code == 2
     assert message in result.stderr

@@ -29,7 +29,7 @@ GARBAGE = st.sampled_from(GARBAGE_REPLIES)
 
 
 def changes() -> st.SearchStrategy[list[tuple[int, str, Any]]]:
-    """Changes of a document: which place of it, what is done there, and a value for that."""
+    """Changes of a document: the index of a member, the operation, and its value."""
     one = st.tuples(st.integers(0, 10**4), st.sampled_from(["delete", "replace", "list", "map"]), JSON)
     return st.lists(one, max_size=3)
 

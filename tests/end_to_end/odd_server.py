@@ -65,7 +65,7 @@ class OddServer:
         self._report(plural, encode({"type": "DELETED", "object": document}))
 
     def send(self, plural: str, line: bytes) -> None:
-        """Send a line to the watches, whatever it is."""
+        """Send an arbitrary line to the watches."""
         self._version += 1
         self._report(plural, line)
 

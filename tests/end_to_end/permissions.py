@@ -184,7 +184,7 @@ GRANTED: Mapping[str, Rule] = {permission_of(single): single for rules in bound_
 
 
 async def revoke(cluster: Embedded, *permissions: str) -> None:
-    """Removes permissions from all roles that grant them. A second call gives back what the first one removed."""
+    """Removes permissions from all shipped roles that grant them. Earlier calls for the same role have no effect."""
     for (kind, name), rules in bound_roles().items():
         remaining: list[dict[str, Any]] = [
             single.as_resource_rule() for single in rules if permission_of(single) not in permissions

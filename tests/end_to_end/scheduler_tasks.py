@@ -29,12 +29,13 @@ from bayplan.api.kinds import (
     custom_kind,
 )
 from bayplan.client import HttpClient
+from bayplan.client.leader_election import LeaderElectionSettings
 from bayplan.config import default_profile, load_configuration
 from bayplan.config.loading import parse_configuration
 from bayplan.config.profiles import build_profile
 from bayplan.devcluster.apiserver import Fault
 from bayplan.plugins.coscheduling.groups import POD_GROUP_LABEL, POD_GROUPS
-from bayplan.service.leader_election import LeaderElection, LeaderElectionSettings
+from bayplan.service.leader_election import LeaderElection
 from bayplan.service.scheduler import BuildProfiles, Scheduler
 from bayplan.service.serving.endpoints import Endpoints
 from bayplan.service.serving.options import ServingOptions

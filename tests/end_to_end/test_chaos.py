@@ -21,14 +21,14 @@ pytestmark = ABRUPT
 FAULTS = [
     ("POST", "/binding$", {"status": 500}),
     ("POST", "/binding$", {"status": 409}),
-    ("POST", "/binding$", {"drop_answer": True}),
+    ("POST", "/binding$", {"drop_response": True}),
     ("POST", "/binding$", {"delay": 0.6}),
     ("POST", "/binding$", {"status": 429, "retry_after": 1}),
     ("GET", "watch=true", {"status": 410}),
     ("GET", "watch=true", {"truncate_after": 700}),
     ("GET", "[?]limit", {"truncate_after": 100}),
     ("GET", "/pods/", {"status": 503}),
-    ("PATCH", "/status$", {"drop_answer": True}),
+    ("PATCH", "/status$", {"drop_response": True}),
     ("", "", {"status": 500}),
 ]
 

@@ -35,7 +35,9 @@ async def devices(cluster):
         pytest.param([], id="no faults"),
         pytest.param([("PUT", STATUS, {"status": 500}), ("PUT", CLAIM, {"status": 403})], id="errors"),
         pytest.param([("PUT", STATUS, {"status": 409}), ("PUT", CLAIM, {"status": 409})], id="conflicts"),
-        pytest.param([("PUT", STATUS, {"drop_answer": True}), ("PUT", CLAIM, {"drop_answer": True})], id="no replies"),
+        pytest.param(
+            [("PUT", STATUS, {"drop_response": True}), ("PUT", CLAIM, {"drop_response": True})], id="no replies"
+        ),
         pytest.param(
             [("PUT", STATUS, {"delay": 0.2}), ("POST", "/binding$", {"status": 403})], id="delayed, not bound"
         ),

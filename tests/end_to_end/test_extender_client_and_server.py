@@ -24,7 +24,7 @@ from bayplan.extender.plugins import profile_of_plugins
 from bayplan.extender.running import ServerSettings, running_extender
 from bayplan.extender.snippet import extenders_snippet
 
-pytestmark = pytest.mark.feature("Serving as an extender: to a scheduler of ours")
+pytestmark = pytest.mark.feature("Serving as an extender: with a Bayplan scheduler")
 
 FORMS = ["names", "whole nodes", "whole nodes, alone"]
 

@@ -24,7 +24,7 @@ def all_bound(cluster, count):
         pytest.param({"status": 500}, id="500"),
         pytest.param({"status": 503}, id="503"),
         pytest.param({"status": 429, "retry_after": 1}, id="429 with Retry-After"),
-        pytest.param({"drop_answer": True}, id="carried out, connection lost"),
+        pytest.param({"drop_response": True}, id="carried out, connection lost"),
         pytest.param({"delay": 1.0}, id="timeout, not carried out"),
         pytest.param({"hang": True}, id="never answered"),
     ],
@@ -42,7 +42,7 @@ async def test_failed_bindings_are_retried(cluster, proxy, what):
 async def test_binding_without_a_reply_is_not_repeated(cluster, proxy):
     await cluster.add_node("a")
     async with running_scheduler(proxy.access, request_timeout=0.5):
-        proxy.inject("POST", BIND, drop_answer=True)
+        proxy.inject("POST", BIND, drop_response=True)
         await cluster.create(pod("once"))
         await cluster.observer.until(lambda: cluster.observer.events_of("default/once", "Scheduled"))
     assert proxy.count("POST", BIND) == 1
@@ -55,7 +55,7 @@ async def test_pod_with_an_unknown_binding_keeps_its_resources(cluster, proxy):
     async with running_scheduler(proxy.access, request_timeout=0.3):
         watches = proxy.inject("GET", r"/pods\?.*watch=", times=None, hang=True)
         proxy.cut()
-        proxy.inject("POST", BIND, drop_answer=True)
+        proxy.inject("POST", BIND, drop_response=True)
         unknown = proxy.inject("GET", "/pods/first$", times=None, status=500)
         await cluster.observer.until(lambda: watches.hits)
         proxy.faults.remove(watches)

@@ -1,4 +1,4 @@
-"""Objects, watch lines and replies that no real API server sends: the scheduler goes on, and good pods are bound."""
+"""Objects, watch lines and replies that no real API server sends: the scheduler continues, and good pods are bound."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Tracebacks(logging.Handler):
 
 
 class OddObjects(RuleBasedStateMachine):
-    """One scheduler against an OddServer. Good nodes and pods are never changed by an odd object's update."""
+    """A scheduler and an OddServer. Updates of odd objects never change the good nodes and pods."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ class OddObjects(RuleBasedStateMachine):
         await asyncio.sleep(0.05)
         began = time.monotonic()
         while not self.server.watches[plural]:
-            assert time.monotonic() - began < 20, "nothing is watched any more"
+            assert time.monotonic() - began < 20, "no watch is open"
             await asyncio.sleep(0.01)
         self.server.bookmark(plural)
         await asyncio.sleep(0.05)
@@ -175,7 +175,7 @@ class OddObjects(RuleBasedStateMachine):
             await self.server.__aexit__()
 
     async def _differences(self) -> set[Difference]:
-        """What the scheduler knows differently from the server, after it had time to see all."""
+        """The differences between the scheduler's state and the server, once the scheduler has received all events."""
         found: set[Difference] = set()
         for _ in range(10):
             found.clear()

@@ -134,7 +134,9 @@ async def test_slow_deletion_delays_no_other_pod(cluster, proxy):
         await on_node(cluster, *(one["metadata"]["name"] for one in others))
         assert slow.hits == 1, "the first delete has not finished"
         assert "default/low-0" in cluster.observer.pods
-        assert len(cluster.observer.events_of("default/vip", "FailedScheduling")) == 1, "it is not attempted meanwhile"
+        assert len(cluster.observer.events_of("default/vip", "FailedScheduling")) == 1, (
+            "it must not be attempted during the eviction"
+        )
         await on_node(cluster, "vip", node="a")
     check_invariants(cluster.observer, NAME)
 

@@ -219,7 +219,7 @@ ANSWERS = [
     pytest.param({"status": 409}, id="409"),
     pytest.param({"status": 403}, id="403"),
     pytest.param({"status": 500}, id="500"),
-    pytest.param({"drop_answer": True}, id="carried out, connection lost"),
+    pytest.param({"drop_response": True}, id="carried out, connection lost"),
     pytest.param({"hang": True}, id="no reply"),
 ]
 
@@ -237,7 +237,7 @@ async def test_failed_writes_of_claims_are_retried(cluster, proxy, failing, what
         claim("new", "made"),
     )
     async with running_scheduler(proxy.access, request_timeout=0.5):
-        fault = proxy.inject("PATCH", failing, times=1 if "drop_answer" in what else 3, **what)
+        fault = proxy.inject("PATCH", failing, times=1 if "drop_response" in what else 3, **what)
         await cluster.create(pod("p", **using("mine", "new")))
         assert await run(cluster, "p") == {"p": "node-1"}
     assert fault.hits == fault.times
@@ -322,7 +322,7 @@ async def test_pods_run_where_their_volumes_are_despite_faults(cluster, proxy):
         await create(cluster, claim(f"local-{number}", "local"), claim(f"made-{number}", "made"))
     async with running_scheduler(proxy.access, request_timeout=0.5):
         proxy.cut_every(0.3)
-        for what in ({"status": 500}, {"status": 409}, {"drop_answer": True}):
+        for what in ({"status": 500}, {"status": 409}, {"drop_response": True}):
             proxy.inject("PATCH", "/persistentvolumes/", times=4, **what)
             proxy.inject("PATCH", "/persistentvolumeclaims/", times=4, **what)
             proxy.inject("POST", "/binding$", times=4, **what)

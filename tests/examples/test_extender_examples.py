@@ -73,7 +73,7 @@ class ExtenderClient:
 
 @asynccontextmanager
 async def running(playground, *command):
-    """Run the extender until it knows the cluster. Yields its output and a client."""
+    """Run the extender, and wait until it has synced. Yields its output and a client."""
     async with playground.running("-m", "bayplan", *command) as output, aiohttp.ClientSession() as session:
         observer = playground.observer
         url = (await observer.until(lambda: re.search(r"http://\S+:\d+", str(output))))[0]

@@ -323,7 +323,7 @@ async def test_a_failed_bind_is_not_retried(answer, message):
         assert stub.verbs() == ["bind"]
         failing.ignorable = True
         async with HttpExtenders([failing]) as client:
-            assert not await client.bind(POD, "a"), "it is left to the Bind plugins"
+            assert not await client.bind(POD, "a"), "the Bind plugins bind it"
 
 
 MINE = [ExtenderManagedResource(name="example.com/gpu")]
@@ -378,7 +378,7 @@ async def test_connections_are_reused_and_broken_ones_replaced(cluster):
     async with StubExtender(filter=answers) as stub, HttpExtenders([configured(stub)]) as client:
         for _ in range(3):
             assert list((await client.answer(filtering(cluster))).feasible) == ["b", "c"]
-    assert stub.verbs() == ["filter"] * 4, "what only asks is asked again"
+    assert stub.verbs() == ["filter"] * 4, "a filter request is repeated on a new connection"
     assert len(stub.connections) == 2
 
 

@@ -18,7 +18,7 @@ from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 pytestmark = [
     pytest.mark.feature("HTTP extenders: TLS"),
-    # Over TLS a connection says goodbye in its own time, and a test's loop may end before.
+    # A TLS connection may still be closing when a test's event loop ends.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 

@@ -155,7 +155,7 @@ async def test_the_error_names_a_plugin_that_fails(plugin, error):
     assert answer["NodeNames"] is None
 
 
-# What is known
+# Nodes and pods from the watch
 
 
 async def test_a_connected_extender_sees_pods():

@@ -13,7 +13,7 @@ from bayplan.extender.snippet import extenders_snippet
 from bayplan.framework.profile import Point
 from bayplan.simulation.handle import OfflineHandle
 
-pytestmark = pytest.mark.feature("Serving as an extender: which plugins are asked")
+pytestmark = pytest.mark.feature("Serving as an extender: enabled plugins")
 
 
 @filter_plugin

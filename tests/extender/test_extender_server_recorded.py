@@ -14,7 +14,7 @@ from bayplan import Plugin, Rejections, Status, filter_plugin
 from bayplan.extender import wire
 from bayplan.testing.in_memory import make_client
 
-pytestmark = pytest.mark.feature("Serving as an extender: recorded of kube-scheduler")
+pytestmark = pytest.mark.feature("Serving as an extender: recordings of kube-scheduler")
 
 RECORDED = Path(__file__).parents[1] / "data" / "kube-scheduler" / "extender.jsonl"
 EXCHANGES = [json.loads(line.replace("<time>", TIME)) for line in RECORDED.read_text().splitlines()]

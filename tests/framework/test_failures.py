@@ -1,4 +1,4 @@
-"""What a plugin raises becomes its error; Ctrl-C does not."""
+"""An exception of a plugin becomes its error; Ctrl-C does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plugins that write into the arrays that they are given fail, and corrupt nothing."""
+"""Plugins that write into the arrays of their arguments fail, and corrupt nothing."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def nodes():
 
 
 def answering(point, answer, name="P", method=""):
-    """A plugin that returns `answer` at one point. A callable is called, an exception is raised."""
+    """A plugin that returns `answer` at one point, or calls a callable, or raises an exception."""
 
     def give(_, *arguments):
         if isinstance(answer, Exception):

@@ -224,7 +224,7 @@ async def test_members_wait_for_each_other_in_permit():
     assert stage.permit(one) == Wait(60)
     assert [pod.name for pod in stage.handle.activated] == ["red-1", "red-2"]
     assert stage.permit(two) == Wait(60)
-    assert len(stage.handle.activated) == 2, "only the first one wakes the others"
+    assert len(stage.handle.activated) == 2, "only the first member activates the others"
     assert stage.permit(three_) is None
     assert [(name, status.code) for name, status in await verdicts(stage)] == [
         ("red-0", Code.SUCCESS),

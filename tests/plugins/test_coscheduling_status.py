@@ -102,7 +102,7 @@ async def test_only_changed_fields_are_written():
     patch = {"status": {"phase": "Running", "running": 2}}
     assert server.written == [("podgroups", "crew", "default", "status", patch)]
     await keeper.catch_up()
-    assert len(server.asked) == 1, "nothing has happened since"
+    assert len(server.asked) == 1, "there were no events since the last call"
 
 
 async def test_pod_events_update_the_status():

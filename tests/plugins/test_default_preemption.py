@@ -156,7 +156,7 @@ def test_eligibility(victim, spec, nominated, why):
     message = f"{NO_CLAIMS}, preemption: {messages[why]}" if messages[why] else ""
     assert decision.diagnosis.post_filter_message == message
     cleared = {"": "a", "helpful": ""}
-    assert decision.nominated_node == cleared.get(why), "what keeps a pod waiting leaves its nomination"
+    assert decision.nominated_node == cleared.get(why), "a pod that is not eligible keeps its nomination"
 
 
 @pytest.mark.feature("DefaultPreemption: nominated pods")
@@ -202,7 +202,7 @@ def test_number_of_candidates(args, offset, protected, expected):
     assert decision.nominated_node == expected
 
 
-@pytest.mark.feature("DefaultPreemption: holding a preemptor back")
+@pytest.mark.feature("DefaultPreemption: gated preemptors")
 def test_preemptor_is_gated_while_its_victims_are_evicted():
     cluster = cluster_of(victim := running("victim", "a"), nodes="a")
     plugin, pod, state = DefaultPreemption(OfflineHandle(cluster.state)), vip(), cluster.state
@@ -214,10 +214,10 @@ def test_preemptor_is_gated_while_its_victims_are_evicted():
     state.preemptions.only_left(pod.uid, victim.uid)
     assert plugin.pre_enqueue(pod) == gated
     state.remove_pod(victim.uid)
-    assert plugin.pre_enqueue(pod) is None, "the last victim is gone, though nobody has messages that it is over"
+    assert plugin.pre_enqueue(pod) is None, "the last victim was deleted, although `end` was not called"
 
 
-@pytest.mark.feature("DefaultPreemption: holding a preemptor back")
+@pytest.mark.feature("DefaultPreemption: gated preemptors")
 def test_preemptor_is_released_when_its_last_victim_terminates():
     cluster = cluster_of(victim := terminating(), nodes="a")
     cluster.state.preemptions.begin("vip")

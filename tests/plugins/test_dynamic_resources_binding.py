@@ -232,7 +232,7 @@ async def test_post_filter_deallocates_an_unavailable_claim(reserved, message):
 
 
 @pytest.mark.feature("DynamicResources: deallocation")
-async def test_a_pod_whose_claim_could_not_be_given_up_is_tried_again():
+async def test_pod_is_retried_when_the_release_of_its_claim_fails():
     cluster, client = world(
         claim("c", request(), status=allocated("a", node="n2")), nodes=[make_node("n1"), make_node("n2")]
     )

@@ -131,7 +131,7 @@ def wanting(affinity, labels=None, **more):
         pytest.param(
             wanting(NEAR_WEB), [on("a1", terminating=True)], by_zone(FITS, FAR, FAR), id="a match that is being deleted"
         ),
-        pytest.param(wanting(NEAR_WEB), [on("gone")], by_zone(FAR, FAR, FAR), id="a match whose node is gone"),
+        pytest.param(wanting(NEAR_WEB), [on("gone")], by_zone(FAR, FAR, FAR), id="a match on a deleted node"),
         pytest.param(wanting(NEAR_WEB), [on("a1", {"app": "Web"})], by_zone(FAR, FAR, FAR), id="case-sensitive"),
     ],
 )
@@ -244,7 +244,7 @@ def test_required_anti_affinity(pod, there, expected):
             id="applies to its own namespace",
         ),
         pytest.param(WEB, [on("nowhere", DB, affinity=AWAY_FROM_WEB)], None, id="in no zone"),
-        pytest.param(WEB, [on("gone", DB, affinity=AWAY_FROM_WEB)], None, id="its node is gone"),
+        pytest.param(WEB, [on("gone", DB, affinity=AWAY_FROM_WEB)], None, id="on a deleted node"),
         pytest.param(
             WEB,
             [on("a1", DB, affinity=AWAY_FROM_WEB), on("b1", DB, affinity=AWAY_FROM_WEB, name="other")],
@@ -382,12 +382,12 @@ def test_empty_value_is_a_domain():
     assert ask(wanting(NEAR_WEB), *nodes, on("n1")) == {"n1": FITS, "n2": FITS, "n3": FAR}
 
 
-@pytest.mark.feature("InterPodAffinity: selectors that cannot be read")
+@pytest.mark.feature("InterPodAffinity: invalid selectors")
 @pytest.mark.parametrize("anti", [False, True], ids=["affinity", "anti-affinity"])
 def test_invalid_selector(anti):
     pod = wanting(pod_affinity(expressing(("app", "Near", "web")), anti=anti))
     assert ask(pod, *NODES).startswith("parsing pod: ")
-    # The terms of such a pod on a node are ignored.
+    # On a bound pod, such terms are ignored.
     assert ask(make_pod("pending", labels=WEB), *NODES, on("a1", affinity=pod.object.spec.affinity.to_dict())) is None
 
 

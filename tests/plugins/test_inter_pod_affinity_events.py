@@ -134,7 +134,7 @@ def test_registered_events():
     }
 
 
-@pytest.mark.feature("InterPodAffinity: what pods can share")
+@pytest.mark.feature("InterPodAffinity: shared results")
 def test_signatures():
     plugin = plugin_in()
     assert plugin.sign(waiting(NEAR_WEB)) is None
@@ -145,7 +145,7 @@ def test_signatures():
     assert plugin.sign(waiting({"podAffinity": {}}, WEB)) == plugin.sign(waiting(None, WEB))
 
 
-@pytest.mark.feature("InterPodAffinity: what pods can share")
+@pytest.mark.feature("InterPodAffinity: shared results")
 def test_rests_on_the_terms_of_existing_pods():
     state = make_cluster(make_node("n")).state
     plugin, web, db = InterPodAffinity(OfflineHandle(state)), waiting(None, WEB), waiting(None, DB)

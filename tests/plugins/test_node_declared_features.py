@@ -27,7 +27,7 @@ def declaring(name, *features):
     return node
 
 
-@pytest.mark.feature("NodeDeclaredFeatures: what pods need")
+@pytest.mark.feature("NodeDeclaredFeatures: required features")
 @pytest.mark.parametrize(
     ("spec", "needed"),
     [
@@ -49,7 +49,7 @@ def test_required_features(spec, needed):
     assert answer is (None if needed else SKIP)
 
 
-@pytest.mark.feature("NodeDeclaredFeatures: who has it")
+@pytest.mark.feature("NodeDeclaredFeatures: declared features")
 def test_nodes_without_a_required_feature_are_rejected():
     nodes = [declaring("has", RESTARTS, NAMESPACES), declaring("other", RESTARTS), make_node("none")]
     cluster = make_cluster(*nodes).state.nodes

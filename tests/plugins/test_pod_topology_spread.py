@@ -123,7 +123,7 @@ def zones(a, b):
             spreading(spread_over("zone", WEB)),
             [make_pod("stray", node="gone", labels=WEB)],
             zones(FITS, FITS),
-            id="a pod whose node is gone",
+            id="a pod on a deleted node",
         ),
     ],
 )
@@ -432,7 +432,7 @@ def test_what_ifs_on_ineligible_nodes(policies, more, expected):
     assert ask(pod, *NODES, what_ifs={"b1": PodChanges((NEW,))}) == expected
 
 
-@pytest.mark.feature("PodTopologySpread: selectors that cannot be read")
+@pytest.mark.feature("PodTopologySpread: invalid selectors")
 def test_invalid_selector():
     expression = {"key": "app", "operator": "Near", "values": ["web"]}
     pod = spreading(spread_over("zone", labelSelector={"matchExpressions": [expression]}))

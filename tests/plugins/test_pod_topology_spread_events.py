@@ -122,7 +122,7 @@ def test_registered_events():
     }
 
 
-@pytest.mark.feature("PodTopologySpread: what pods can share")
+@pytest.mark.feature("PodTopologySpread: shared results")
 def test_signatures():
     plugin, owner = plugin_in(), ("apps/v1", "ReplicaSet", "w")
     assert plugin.sign(waiting()) is None
@@ -141,7 +141,7 @@ def test_signatures():
     assert len(set(signs)) == 4
 
 
-@pytest.mark.feature("PodTopologySpread: what pods can share")
+@pytest.mark.feature("PodTopologySpread: shared results")
 def test_rests_on_the_sources_of_defaults():
     state = make_cluster(make_node("n")).state
     plugin, pod = PodTopologySpread(OfflineHandle(state)), make_pod("one", labels=WEB)

@@ -202,7 +202,7 @@ def test_match_label_keys(labels, keys, expected):
     assert ask_scores(PodTopologySpread(OfflineHandle(state)), pod, state) == expected
 
 
-@pytest.mark.feature("PodTopologySpread: selectors that cannot be read")
+@pytest.mark.feature("PodTopologySpread: invalid selectors")
 def test_invalid_selector():
     expression = {"key": "app", "operator": "Near", "values": ["web"]}
     with pytest.raises(PluginError, match="obtaining pod's soft topology spread constraints"):

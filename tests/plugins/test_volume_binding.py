@@ -39,7 +39,7 @@ def reasons(statuses):
     return {name: status.reasons for name, status in statuses.items() if status.code is not Code.SUCCESS}
 
 
-@pytest.mark.feature("VolumeBinding: claims that keep the pod from every node")
+@pytest.mark.feature("VolumeBinding: claims that reject the pod on all nodes")
 @pytest.mark.parametrize(
     ("pod", "objects", "code", "reason"),
     [
@@ -339,7 +339,7 @@ def test_existing_volume_is_preferred_to_provisioning():
     assert feasible(statuses) == {"a", "b"}
 
 
-@pytest.mark.feature("VolumeBinding: claims that wait for a node's volume")
+@pytest.mark.feature("VolumeBinding: claims with a selected node")
 @pytest.mark.parametrize(
     ("node", "names"),
     [
@@ -354,7 +354,7 @@ def test_selected_nodes(node, names):
     assert set(reasons(statuses).values()) == {(BIND_CONFLICT,)}
 
 
-@pytest.mark.feature("VolumeBinding: claims that wait for a node's volume")
+@pytest.mark.feature("VolumeBinding: claims with a selected node")
 def test_deleted_class_is_an_error_or_unbound():
     statuses = statuses_of(using("c"), claim("c", "gone", annotations={SELECTED: "a"}))
     assert set(reasons(statuses).values()) == {("pod has unbound immediate PersistentVolumeClaims",)}

@@ -1,4 +1,4 @@
-"""VolumeBinding: what is set aside, how it is written, and what becomes of it when that fails."""
+"""VolumeBinding: reserving volumes and claims, writing the reservations, and undoing them after failures."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DYNAMIC = [claim("d", "made"), MADE]
 
 
 class World:
-    """A cluster that is told of what its API server has, when `sync` is called or an object is written by `control`."""
+    """A cluster whose state follows its API server when `sync` or `control` is called."""
 
     def __init__(self, *objects, timeout=600):
         self.client = make_client(*objects)
@@ -60,13 +60,13 @@ class World:
         return self.handle.objects(PERSISTENT_VOLUME)
 
     async def sync(self):
-        """Tell the scheduler what the server has."""
+        """Update the scheduler's state from the server."""
         for kind in (PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM):
             for obj in (await self.client.list(kind)).items:
                 put(self.cluster.state, *known(obj))
 
     async def control(self, kind, name, patch):
-        """What a controller writes, and the scheduler hears of."""
+        """Write as a controller, and update the scheduler's state."""
         await self.client.patch(kind, name, patch, "default" if kind is PERSISTENT_VOLUME_CLAIM else None)
         await self.sync()
 
@@ -78,7 +78,7 @@ class World:
         )
 
     def place(self, pod):
-        """Decide for a pod, and set aside what it needs."""
+        """Decide a pod, and reserve its volumes and claims."""
         put(self.cluster.state, *known(pod))
         decision = decide(self.cluster.profile, self.cluster.state, pod, random.Random(0))
         assert decision.outcome is Outcome.SCHEDULED, decision.message
@@ -117,7 +117,7 @@ def writes(world):
 
 
 @pytest.mark.feature("VolumeBinding: Reserve")
-def test_a_volume_is_set_aside():
+def test_volume_is_reserved():
     world = World(*STATIC)
     decision = world.place(using("c"))
     assert (decision.node, world.works(decision)) == ("a", True)
@@ -133,7 +133,7 @@ def test_a_volume_is_set_aside():
 
 
 @pytest.mark.feature("VolumeBinding: Reserve")
-def test_a_claim_is_told_its_node():
+def test_claim_is_annotated_with_its_node():
     world = World(*DYNAMIC)
     decision = world.place(using("d"))
     assert world.claims["default/d"].metadata.annotations[SELECTED] == decision.node
@@ -142,7 +142,7 @@ def test_a_claim_is_told_its_node():
 
 
 @pytest.mark.feature("VolumeBinding: Reserve")
-def test_what_is_bound_needs_nothing():
+def test_bound_claim_needs_no_write():
     world = World(claim("c", volume="v"), volume("v"))
     decision = world.place(using("c"))
     assert not world.works(decision)
@@ -151,7 +151,7 @@ def test_what_is_bound_needs_nothing():
 
 
 @pytest.mark.feature("VolumeBinding: Reserve")
-def test_the_next_pod_sees_what_is_set_aside():
+def test_next_pod_sees_the_reservations():
     world = World(claim("c"), claim("other"), storage_class(), volume("v", nodes=["a"]), *DYNAMIC)
     first = world.place(using("c"))
     refused = world.cluster.decide(using("other", name="q"))
@@ -166,7 +166,7 @@ def test_the_next_pod_sees_what_is_set_aside():
 
 
 @pytest.mark.feature("VolumeBinding: Reserve")
-def test_a_pod_that_gives_up_leaves_alone_what_another_set_aside_since():
+def test_unreserve_keeps_a_later_reservation_of_another_pod():
     world = World(*DYNAMIC)
     first = world.place(using("d"))
     second = world.place(using("d", name="q"))
@@ -178,7 +178,7 @@ def test_a_pod_that_gives_up_leaves_alone_what_another_set_aside_since():
 
 
 @pytest.mark.feature("VolumeBinding: PreBind")
-def test_a_volume_is_bound_by_the_controller():
+def test_pre_bind_waits_until_the_controller_binds_the_volume():
     world = World(*STATIC)
 
     async def story():
@@ -201,7 +201,7 @@ def test_a_volume_is_bound_by_the_controller():
 
 
 @pytest.mark.feature("VolumeBinding: PreBind")
-def test_a_volume_is_made_by_the_provisioner():
+def test_pre_bind_waits_until_the_provisioner_creates_the_volume():
     world = World(*DYNAMIC)
 
     async def story():
@@ -219,7 +219,7 @@ def test_a_volume_is_made_by_the_provisioner():
 
 
 @pytest.mark.feature("VolumeBinding: PreBind")
-def test_time_runs_out():
+def test_pre_bind_times_out():
     world = World(*STATIC, timeout=20)
 
     async def story():
@@ -232,15 +232,15 @@ def test_time_runs_out():
     assert seconds == pytest.approx(20)
 
 
-async def take_away_annotation(world):
+async def change_annotation(world):
     await world.control(PERSISTENT_VOLUME_CLAIM, "d", {"metadata": {"annotations": {SELECTED: "elsewhere"}}})
 
 
-async def take_away_all_annotations(world):
+async def remove_all_annotations(world):
     await world.control(PERSISTENT_VOLUME_CLAIM, "d", {"metadata": {"annotations": None}})
 
 
-async def take_away_reference(world):
+async def remove_reference(world):
     await world.control(PERSISTENT_VOLUME, "v", {"spec": {"claimRef": None}})
 
 
@@ -270,15 +270,15 @@ async def move_volume(world):
     world.volumes.set("v", volume)
 
 
-@pytest.mark.feature("VolumeBinding: bindings that will not be")
+@pytest.mark.feature("VolumeBinding: impossible bindings")
 @pytest.mark.parametrize(
-    ("objects", "happens", "message"),
+    ("objects", "change", "message"),
     [
-        pytest.param(DYNAMIC, take_away_annotation, 'provisioning failed for PVC "d"', id="the provisioner gave up"),
+        pytest.param(DYNAMIC, change_annotation, 'provisioning failed for PVC "d"', id="rejected by the provisioner"),
         pytest.param(
-            DYNAMIC, take_away_all_annotations, 'selectedNode annotation reset for PVC "d"', id="no annotations left"
+            DYNAMIC, remove_all_annotations, 'selectedNode annotation reset for PVC "d"', id="no annotations left"
         ),
-        pytest.param(STATIC, take_away_reference, 'ClaimRef got reset for pv "v"', id="the reference was reset"),
+        pytest.param(STATIC, remove_reference, 'ClaimRef got reset for pv "v"', id="the reference was reset"),
         pytest.param(STATIC, delete_volume, 'failed to check binding: persistentvolumes "v" not found', id="no volume"),
         pytest.param(
             STATIC, delete_claim, 'failed to check binding: persistentvolumeclaims "default/c" not found', id="no claim"
@@ -287,7 +287,7 @@ async def move_volume(world):
             DYNAMIC,
             delete_claim,
             'failed to check provisioning pvc: persistentvolumeclaims "default/d" not found',
-            id="no claim to make a volume for",
+            id="no claim to provision for",
         ),
         pytest.param(STATIC, delete_pod, 'pod does not exist any more: pod "p" not found', id="no pod"),
         pytest.param(STATIC, delete_node, 'failed to get node "a": node "a" not found', id="no node"),
@@ -295,11 +295,11 @@ async def move_volume(world):
             STATIC,
             move_volume,
             'pv "v" node affinity doesn\'t match node "a": no matching NodeSelectorTerms',
-            id="the volume is elsewhere",
+            id="volume on another node",
         ),
     ],
 )
-def test_what_ends_the_waiting(objects, happens, message):
+def test_pre_bind_fails_when_the_binding_becomes_impossible(objects, change, message):
     world = World(*objects)
 
     async def story():
@@ -307,22 +307,22 @@ def test_what_ends_the_waiting(objects, happens, message):
         binding = asyncio.create_task(world.pre_bind(decision))
         await asyncio.sleep(1)
         await world.sync()
-        await happens(world)
+        await change(world)
         return await binding
 
     status = run(story())
     assert (status.code, status.message) == (Code.ERROR, f"binding volumes: {message}")
 
 
-@pytest.mark.feature("VolumeBinding: writing that fails half-way")
+@pytest.mark.feature("VolumeBinding: failed writes")
 @pytest.mark.parametrize(
     ("kind", "written"),
     [
-        pytest.param(PERSISTENT_VOLUME, [], id="at the first"),
-        pytest.param(PERSISTENT_VOLUME_CLAIM, ["v"], id="at the second"),
+        pytest.param(PERSISTENT_VOLUME, [], id="first write fails"),
+        pytest.param(PERSISTENT_VOLUME_CLAIM, ["v"], id="second write fails"),
     ],
 )
-def test_what_is_not_written_is_given_back(kind, written):
+def test_unwritten_reservations_are_released(kind, written):
     world = World(*STATIC, *DYNAMIC)
     world.client.server.faults.add(Fault(verb="patch", resource=kind.plural, answer=409, reason="Conflict", times=1))
 
@@ -333,7 +333,7 @@ def test_what_is_not_written_is_given_back(kind, written):
         assert SELECTED not in (world.claims["default/d"].metadata.annotations or {})
         world.unreserve(decision)
         taken = world.volumes["v"].spec.claimRef
-        assert (taken is not None) == bool(written)  # what is written stays: the pod will need it again
+        assert (taken is not None) == bool(written)  # the written reservation is kept, as the pod needs it again
         await world.sync()
         again = world.place(using("c", "d"))
         binding = asyncio.create_task(world.pre_bind(again))
@@ -347,8 +347,8 @@ def test_what_is_not_written_is_given_back(kind, written):
     assert run(story()).code is Code.SUCCESS
 
 
-@pytest.mark.feature("VolumeBinding: writing that fails half-way")
-def test_an_object_that_changed_meanwhile_is_left_alone():
+@pytest.mark.feature("VolumeBinding: failed writes")
+def test_changed_object_is_not_overwritten():
     world = World(*STATIC)
 
     async def story():
@@ -361,8 +361,8 @@ def test_an_object_that_changed_meanwhile_is_left_alone():
     assert world.volumes["v"].spec.claimRef is None
 
 
-@pytest.mark.feature("VolumeBinding: writing that fails half-way")
-def test_a_binding_that_is_broken_off_gives_back_what_is_not_written():
+@pytest.mark.feature("VolumeBinding: failed writes")
+def test_cancelled_binding_releases_unwritten_reservations():
     world = World(*STATIC)
 
     async def story():
@@ -379,7 +379,7 @@ def test_a_binding_that_is_broken_off_gives_back_what_is_not_written():
 
 
 @pytest.mark.feature("VolumeBinding: PreBind")
-def test_a_volume_that_was_set_aside_already_is_not_written():
+def test_reserved_volume_is_not_written_again():
     mine = volume("v")
     mine["spec"]["claimRef"] = {"namespace": "default", "name": "c", "uid": "claim-c"}
     world = World(claim("c"), storage_class(), mine)
@@ -395,7 +395,7 @@ def test_a_volume_that_was_set_aside_already_is_not_written():
     assert run(story()).code is Code.SUCCESS
 
 
-def test_plugins_without_an_api_server_say_so():
+def test_pre_bind_without_an_api_server_is_an_error():
     cluster = make_cluster(make_node("a"), *STATIC)
     pod = using("c")
     decision = cluster.decide(pod)

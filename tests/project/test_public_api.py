@@ -1,4 +1,4 @@
-"""The public API: what the documentation, the examples and new projects import, and docs/api.md lists."""
+"""The public API: the names that documentation, examples and new projects import, and that docs/api.md lists."""
 
 from __future__ import annotations
 

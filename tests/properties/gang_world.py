@@ -1,4 +1,4 @@
-"""A whole scheduler on a server in this process, gangs that come and go, and what must hold of them."""
+"""A scheduler on an in-memory API server, gangs that come and go, and the invariants that hold once they settle."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from bayplan.testing.in_memory import load, make_client, stored
 
 _MOMENT = 0.01
 SETTLED = 30.0
-"""Seconds after which nothing goes on any more: three times the longest backoff."""
+"""Seconds after which nothing changes any more: three times the longest backoff."""
 PLUGINS = ("Coscheduling", "GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount")
-OWN, IN_ONE_RACK = "PodGroup of Kubernetes' own", "PodGroup that stays in one rack"
-_FORMS = (POD_GROUPS, LIGHTWEIGHT_LABEL, OWN, IN_ONE_RACK)
+KUBERNETES, IN_ONE_RACK = "Kubernetes PodGroup", "Kubernetes PodGroup in one rack"
+_FORMS = (POD_GROUPS, LIGHTWEIGHT_LABEL, KUBERNETES, IN_ONE_RACK)
 _RACK = "example.com/rack"
 
 
@@ -41,10 +41,11 @@ def configuration(plugins):
 
 
 class GangWorld:
-    """`gangs`: by name, how many members it needs at least, how many it has, and what each requests of cpu.
+    """
 
-    A gang is a PodGroup of scheduler-plugins, exists by labels, or is a PodGroup of Kubernetes' own, perhaps with a
-    topology constraint, by turns. Its members are made anew under new names, as a Job would. Two nodes make a rack.
+    The gangs alternate between four forms: a PodGroup of scheduler-plugins, labels only, a Kubernetes PodGroup, and a
+    Kubernetes PodGroup with a topology constraint. Deleted members are replaced under new names, as by a Job. Two nodes
+    make a rack.
     """
 
     def __init__(self, scheduler, client, gangs):
@@ -83,7 +84,7 @@ class GangWorld:
             await self.create(NODE, {"metadata": metadata, "status": {"allocatable": room, "capacity": room}})
 
     async def fail_node(self, name):
-        """The node is gone, and its pods with it, but for one that is being bound to it: nobody collects that here."""
+        """Delete the node and its pods. A pod whose binding is in flight stays: no garbage collector runs here."""
         self.lost[name] += 1
         with suppress(ApiError):
             await self.client.delete(NODE, name)
@@ -92,7 +93,7 @@ class GangWorld:
                 await self.delete(pod)
 
     async def add_member(self, gang):
-        """One more member, unless all are there."""
+        """Add a member, unless the gang is complete."""
         least, size, cpu = self.gangs[gang]
         if len(self.members(gang)) >= size:
             return
@@ -108,22 +109,22 @@ class GangWorld:
         spec = {"containers": [container], "terminationGracePeriodSeconds": 0, **spec}
         await self.create(POD, {"metadata": {"name": name, "labels": labels or {}}, "spec": spec})
 
-    async def delete_member(self, gang, index, *, at_leisure):
-        """One member is gone; `at_leisure`: not while the scheduler decides about it, or has not heard of it yet."""
-        if at_leisure:
+    async def delete_member(self, gang, index, *, when_idle):
+        """Delete a member. With `when_idle`, first let the scheduler receive it and finish its attempt."""
+        if when_idle:
             await self.pass_time(_MOMENT)
         members = self.members(gang)
         if members:
-            await self.delete(members[index % len(members)], at_leisure=at_leisure)
+            await self.delete(members[index % len(members)], when_idle=when_idle)
 
-    async def delete(self, pod, *, at_leisure=False):
-        """A pod is gone. One that the scheduler may have counted on, or that was bound, counts as lost to its gang."""
+    async def delete(self, pod, *, when_idle=False):
+        """Delete a pod. It counts as lost to its gang if it was bound or the scheduler may have counted on it."""
         gang, metadata = self.gang_of(pod), pod["metadata"]
-        if gang is not None and (not at_leisure or self.scheduler.state.pod(metadata["uid"]) is not None):
+        if gang is not None and (not when_idle or self.scheduler.state.pod(metadata["uid"]) is not None):
             self.lost[gang] += 1
-        with suppress(ApiError):  # it may have been evicted meanwhile
+        with suppress(ApiError):  # the scheduler may have evicted it
             await self.client.delete(POD, metadata["name"])
-        if at_leisure:
+        if when_idle:
             await self.pass_time(_MOMENT)
 
     def pods(self):
@@ -140,22 +141,22 @@ class GangWorld:
     def bound(self, gang):
         return [pod for pod in self.members(gang) if pod["spec"].get("nodeName")]
 
-    # What must hold once everything has settled
+    # Invariants once everything has settled
 
     async def settle(self):
-        """Let everything come to rest, and check it."""
+        """Wait until nothing changes any more, then check the invariants."""
         await self.pass_time(SETTLED)
-        self._nothing_is_held()
-        self._nobody_is_bound_alone()
-        self._nobody_waits_in_vain()
-        self._nobody_was_evicted_in_vain()
-        self._racks_are_kept_to()
-        self._groups_say_what_came_of_them()
+        self._check_no_resources_are_held()
+        self._check_gangs_are_bound_whole()
+        self._check_pending_gangs_do_not_fit()
+        self._check_evictions_made_room()
+        self._check_racks()
+        self._check_pod_group_conditions()
         self.bound_before = {pod["metadata"]["uid"] for pod in self.pods() if pod["spec"].get("nodeName")}
         self.lost.clear()
         self.evicted = self._evictions()
 
-    def _nothing_is_held(self):
+    def _check_no_resources_are_held(self):
         state, queue = self.scheduler.state, self.scheduler.queue
         assert state.assumed_count == 0
         assert len(self.scheduler.waiting) == 0
@@ -163,60 +164,60 @@ class GangWorld:
         on_nodes = {pod["metadata"]["uid"] for pod in self.pods() if pod["spec"].get("nodeName")}
         assert {pod.uid for row in state.table.pods for pod in row.values()} == on_nodes
 
-    def _nobody_is_bound_alone(self):
-        """Whenever members were bound, there were enough of them, with those that were lost since."""
+    def _check_gangs_are_bound_whole(self):
+        """A gang with newly bound members has at least its minimum bound, counting members lost since."""
         for gang, (least, _, _) in self.gangs.items():
             bound = self.bound(gang)
             new = [pod for pod in bound if pod["metadata"]["uid"] not in self.bound_before]
             assert not new or len(bound) + self.lost[gang] >= least, f"{gang}: {len(bound)} of {least} bound"
 
-    def _nobody_waits_in_vain(self):
-        """No gang waits that would fit. Members of one gang are all alike, so that it is a matter of counting."""
+    def _check_pending_gangs_do_not_fit(self):
+        """No pending gang would fit. All members of a gang request the same, so counting is enough."""
         for gang, (least, _, cpu) in self.gangs.items():
             members, bound = self.members(gang), self.bound(gang)
             needed = max(least - len(bound), 1)
             if len(members) < least or len(bound) == len(members) or self._has_lost_its_rack(gang):
                 continue
             room = self._room_for(gang, cpu)
-            assert room < needed, f"{gang} waits for {needed}, and there is room for {room}"
+            assert room < needed, f"{gang} is pending: it needs {needed} more, and {room} fit"
             for pod in members:
                 if not pod["spec"].get("nodeName"):
                     conditions = pod["status"].get("conditions") or ()
                     assert any(each.get("reason") == "Unschedulable" and each["message"] for each in conditions)
 
-    def _nobody_was_evicted_in_vain(self):
-        """Pods of lower priority go for those only that are there now, or were lost since."""
+    def _check_evictions_made_room(self):
+        """Pods are evicted only for pods that were bound afterwards or have been lost since."""
         if self._evictions() > self.evicted:
             bound = {pod["metadata"]["uid"] for pod in self.pods() if pod["spec"].get("nodeName")}
             assert bound - self.bound_before or self.lost.total()
 
     def _evictions(self):
-        """How many pods the scheduler has asked to be deleted: with their uid, which nobody else does here."""
+        """The number of pods that the scheduler evicted: only its deletions carry preconditions here."""
         deletions = self.client.transport.sent("delete")
         return sum("preconditions" in (each.document or {}) for each in deletions)
 
-    def _racks_are_kept_to(self):
+    def _check_racks(self):
         for gang, form in self.forms.items():
             if form == IN_ONE_RACK:
                 assert len(self._racks(gang)) <= 1, f"{gang} is in {self._racks(gang)}"
 
-    def _groups_say_what_came_of_them(self):
-        """One that is placed says so for good; one that was tried and was not says why."""
+    def _check_pod_group_conditions(self):
+        """A PodGroup that was scheduled keeps that condition; one that was attempted and rejected reports why."""
         groups = {group["metadata"]["name"]: group for group in stored(self.client.server, POD_GROUP)}
         for gang, (least, _, _) in self.gangs.items():
             pod_group = groups.get(gang)
             if pod_group is None:
                 continue
             conditions = (pod_group.get("status") or {}).get("conditions") or ()
-            said = {each["type"]: (each["status"], each["reason"]) for each in conditions}.get("PodGroupScheduled")
+            reported = {each["type"]: (each["status"], each["reason"]) for each in conditions}.get("PodGroupScheduled")
             if len(self.bound(gang)) >= least:
-                assert said == ("True", "Scheduled"), gang
+                assert reported == ("True", "Scheduled"), gang
             elif len(self.members(gang)) >= least:
-                assert said is not None, gang
-                assert said[0] == "True" or conditions[0]["message"].startswith(f"gang {gang}: "), gang
+                assert reported is not None, gang
+                assert reported[0] == "True" or conditions[0]["message"].startswith(f"gang {gang}: "), gang
 
     def _has_lost_its_rack(self, gang):
-        """Whether a member is on a node that is gone: nobody knows in which rack the others have to be."""
+        """Whether a member is on a deleted node, so that the rack of the other members is unknown."""
         nodes = self.scheduler.state.nodes
         there = {nodes.name(position) for position in range(len(nodes)) if nodes.live[position]}
         return self.forms[gang] == IN_ONE_RACK and not {pod["spec"]["nodeName"] for pod in self.bound(gang)} <= there
@@ -225,7 +226,7 @@ class GangWorld:
         return {rack_of(pod["spec"]["nodeName"]) for pod in self.bound(gang)}
 
     def _room_for(self, gang, cpu):
-        """How many members of a gang have room: in the best rack, or in theirs, if they have to stay in one."""
+        """How many members fit: in all racks together, or for a gang in one rack, in its own or else the best one."""
         nodes = self.scheduler.state.nodes
         room = Counter()
         together = self.forms[gang] == IN_ONE_RACK
@@ -245,7 +246,7 @@ def rack_of(node):
 
 @asynccontextmanager
 async def gang_world(gangs, plugins=PLUGINS):
-    """A scheduler that knows its cluster and decides, on the loop's own time."""
+    """A running scheduler that has synced, on the event loop's clock."""
     loop = asyncio.get_running_loop()
     profile = parse_configuration(configuration(plugins)).profiles[0]
     async with make_client(clock=loop) as client:

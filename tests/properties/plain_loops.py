@@ -1,6 +1,6 @@
 """InterPodAffinity and PodTopologySpread as loops over nodes and pods, written for reading.
 
-They work on manifests (dictionaries), so that they share nothing with what they are compared with.
+They work on manifests (dictionaries), so that they share no code with the plugins.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def namespace(manifest):
 
 
 def selects(selector, of):
-    """Whether a LabelSelector picks labels: nothing without a selector, everything with an empty one."""
+    """Whether a LabelSelector matches labels. None matches nothing, and an empty selector everything."""
     if selector is None:
         return False
     for key, value in (selector.get("matchLabels") or {}).items():
@@ -71,8 +71,8 @@ def terms(pod, kind, strength):
     return [(each, 1) if strength == "required" else (each["podAffinityTerm"], each["weight"]) for each in found]
 
 
-def means(owner, term, other, cluster):
-    """Whether a term of one pod means another pod; a namespace that nobody knows has no labels."""
+def selects_pod(owner, term, other, cluster):
+    """Whether an affinity term of `owner` selects another pod. An unknown namespace has no labels."""
     named, chosen = term.get("namespaces") or [], term.get("namespaceSelector")
     if not named and chosen is None:
         named = [namespace(owner)]
@@ -80,13 +80,13 @@ def means(owner, term, other, cluster):
     return (namespace(other) in named or selects(chosen, of)) and selects(term.get("labelSelector"), labels(other))
 
 
-def meant_by_pending(pod, term, other, cluster):
-    """As `means`, but a namespace has to be known for a selector that asks for something to choose it."""
+def selected_by_pending(pod, term, other, cluster):
+    """Like `selects_pod`, but a namespace selector with requirements matches known namespaces only."""
     chosen = term.get("namespaceSelector")
     asks = chosen is not None and (chosen.get("matchLabels") or chosen.get("matchExpressions"))
     if asks and namespace(other) not in cluster.namespaces and namespace(other) not in (term.get("namespaces") or []):
         return False
-    return means(pod, term, other, cluster)
+    return selects_pod(pod, term, other, cluster)
 
 
 class AffinityCounts:
@@ -114,19 +114,19 @@ class AffinityCounts:
             if self.meets(term, other):
                 count(self.away, term["topologyKey"])
         for term, _ in terms(other, "podAntiAffinity", "required"):
-            if means(other, term, self.pod, self.cluster):
+            if selects_pod(other, term, self.pod, self.cluster):
                 count(self.kept_away, term["topologyKey"])
 
     def meets(self, term, other):
-        return meant_by_pending(self.pod, term, other, self.cluster)
+        return selected_by_pending(self.pod, term, other, self.cluster)
 
     def verdict(self, node):
         of = labels(node)
         if any(term["topologyKey"] not in of for term in self.required):
             return TOO_FAR
         if any(self.near[term["topologyKey"], of[term["topologyKey"]]] <= 0 for term in self.required):
-            nobody = not any(self.near.values())
-            if not (nobody and all(self.meets(term, self.pod) for term in self.required)):
+            no_match = not any(self.near.values())
+            if not (no_match and all(self.meets(term, self.pod) for term in self.required)):
                 return TOO_FAR
         for term in self.required_anti:
             key = term["topologyKey"]
@@ -138,9 +138,9 @@ class AffinityCounts:
 
 
 def affinity_verdicts(pod, cluster, changes=None):
-    """By node name: why the node is out, "" if it is not. None where the filter is skipped.
+    """The rejection by node name, "" for a feasible node; None where the filter is skipped.
 
-    `changes`: by node name, (pods added, pods removed) in thought, each node on its own.
+    `changes`: what-ifs by node name, as (added pods, removed pods). Each applies to its node alone.
     """
     counts = AffinityCounts(pod, cluster)
     if counts.skipped:
@@ -158,7 +158,7 @@ def affinity_verdicts(pod, cluster, changes=None):
 
 
 def affinity_scores(pod, cluster, scored, hard_weight, *, ignore_existing):
-    """By node name: normalised scores of the nodes to be scored. None where scoring is skipped."""
+    """The normalized scores of the `scored` nodes, by name; None where scoring is skipped."""
     own = [
         *((term, weight) for term, weight in terms(pod, "podAffinity", "preferred")),
         *((term, -weight) for term, weight in terms(pod, "podAntiAffinity", "preferred")),
@@ -168,14 +168,14 @@ def affinity_scores(pod, cluster, scored, hard_weight, *, ignore_existing):
     worth = {}
     for node in cluster.nodes:
         for other in cluster.on(node):
-            told = [(term, weight) for term, weight in own if meant_by_pending(pod, term, other, cluster)]
+            weighted = [(term, weight) for term, weight in own if selected_by_pending(pod, term, other, cluster)]
             of_other = [
                 *((term, hard_weight) for term, _ in terms(other, "podAffinity", "required") if hard_weight > 0),
                 *((term, weight) for term, weight in terms(other, "podAffinity", "preferred")),
                 *((term, -weight) for term, weight in terms(other, "podAntiAffinity", "preferred")),
             ]
-            told += [(term, weight) for term, weight in of_other if means(other, term, pod, cluster)]
-            for term, weight in told:
+            weighted += [(term, weight) for term, weight in of_other if selects_pod(other, term, pod, cluster)]
+            for term, weight in weighted:
                 key = term["topologyKey"]
                 if key in labels(node):
                     pair = key, labels(node)[key]
@@ -207,7 +207,7 @@ def constraints(pod, action, defaults=()):
 
 
 def counts_for(constraint, pod, node):
-    """Whether the policies of a constraint want a node counted."""
+    """Whether a constraint's node policies include a node."""
     selected = all(labels(node).get(key) == value for key, value in (pod["spec"].get("nodeSelector") or {}).items())
     if constraint.get("nodeAffinityPolicy", "Honor") == "Honor" and not selected:
         return False
@@ -223,7 +223,7 @@ def tolerates(toleration, taint):
 
 
 def matching_pods(constraint, pod, node, cluster):
-    """How many pods of a node count: not those being deleted, and none for an empty selector."""
+    """The number of pods of a node that count: none that is being deleted, and none for an empty selector."""
     selector = constraint["labelSelector"]
     if selector is not None and not (selector.get("matchLabels") or selector.get("matchExpressions")):
         return 0
@@ -240,9 +240,9 @@ def has_all(of, node):
 
 
 def spread_verdicts(pod, cluster, changes=None, defaults=()):
-    """By node name: why the node is out, "" if it is not. None where the filter is skipped.
+    """The rejection by node name, "" for a feasible node; None where the filter is skipped.
 
-    `changes` as for `affinity_verdicts`; pods being deleted count among them.
+    `changes` as for `affinity_verdicts`; they count pods that are being deleted.
     """
     hard = constraints(pod, "DoNotSchedule", defaults)
     if not hard:
@@ -275,9 +275,9 @@ def spread_verdicts(pod, cluster, changes=None, defaults=()):
 
 
 def spread_scores(pod, cluster, scored, defaults=(), *, system=False):
-    """By node name: normalised scores of the nodes to be scored. None where scoring is skipped.
+    """The normalized scores of the `scored` nodes, by name; None where scoring is skipped.
 
-    `system`: the constraints are the built-in defaults, which do not ask for all labels.
+    `system`: the constraints are the built-in defaults, which don't require all topology labels on a node.
     """
     soft = constraints(pod, "ScheduleAnyway", defaults)
     if not soft:

@@ -1,4 +1,4 @@
-"""Random clusters of few nodes and pods that have much to do with one another, as manifests."""
+"""Random small clusters whose pods refer to one another, as manifests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from plain_loops import HOSTNAME, PlainCluster, name
 ZONE, RACK = "topology.kubernetes.io/zone", "Rack"
 NODES = [f"n{number}" for number in range(5)]
 NAMESPACES = ["one", "two", "unknown"]
-"""The last is one that nobody has told the scheduler of."""
+"""The scheduler has no Namespace object for the last one."""
 
 
 class Maker:
@@ -113,7 +113,7 @@ class Maker:
         return constraint
 
     def what_ifs(self, cluster):
-        """By node name: pods that are thought to come, and pods that are thought to go."""
+        """What-ifs by node name: pods that are added, and pods that are removed."""
         changes = {}
         for node in cluster.nodes:
             added = [self.bound(f"new-{name(node)}-{number}", name(node)) for number in range(self.rng.randint(0, 2))]

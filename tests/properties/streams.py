@@ -1,4 +1,4 @@
-"""Streams of pods of few kinds, interleaved with changes of everything that decisions rest on; and who decides them."""
+"""Streams of similar pods and of changes to everything that decisions depend on, and schedulers that apply them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SHAPES = [
 
 
 def stream(rng, *, length, related):
-    """First a cluster, then pods and changes: (what, how). `related`: pods have terms and constraints of their own."""
+    """Yield (what, how): nodes, then pods and changes. `related`: some pods have affinity or spread constraints."""
     make = Maker(rng)
     shapes = [{"labels": make.pod_labels(), "namespace": "one", "spec": spec} for spec in SHAPES]
     for _ in range(3 if related else 0):
@@ -105,10 +105,10 @@ def node(make, name):
 
 
 class World:
-    """One scheduler's view: with or without templates, and built up or built anew before every decision."""
+    """A scheduler's view of a stream. `reuse`: use templates; `rebuilt`: rebuild the state before every decision."""
 
-    def __init__(self, *, reuse=False, anew=False):
-        self.anew = anew
+    def __init__(self, *, reuse=False, rebuilt=False):
+        self.rebuilt = rebuilt
         self.known = Known()
         self._begin(reuse=reuse)
         self.decisions = []
@@ -127,7 +127,7 @@ class World:
                 change(self.state)
 
     def _decide(self, shape):
-        if self.anew:
+        if self.rebuilt:
             self._begin(reuse=False)
             for change in self.known.everything():
                 change(self.state)
@@ -135,20 +135,20 @@ class World:
         document = {"metadata": {**metadata, "uid": shape["name"]}, "spec": shape["spec"]}
         pod = info(document)
         decision = decide(self.profile, self.state, pod, first_by_name(self.state), templates=self.templates)
-        self.decisions.append(said(decision, self.state))
+        self.decisions.append(summary(decision, self.state))
         if decision.node:
             self.state.assume(pod, decision.node)
             self.known.pods[pod.uid] = {**document, "spec": {**document["spec"], "nodeName": decision.node}}
 
 
 class Known:
-    """What a server would know, as manifests."""
+    """The objects that a server would store, as manifests."""
 
     def __init__(self):
         self.nodes, self.pods, self.namespaces, self.services, self.nominated = {}, {}, {}, {}, {}
 
     def everything(self):
-        """What makes an empty state this one."""
+        """Yield the changes that turn an empty state into this one."""
         for document in self.nodes.values():
             yield lambda state, document=document: state.set_node(convert(Node, document))
         for document in self.pods.values():
@@ -161,7 +161,7 @@ class Known:
             yield lambda state, uid=uid, node=node: state.nominations.add(nominee(uid), node)
 
     def change(self, what, how):
-        """Take a change over. Yields what makes the same of a state."""
+        """Record a change and yield the functions that apply it to a state."""
         if what == "set node":
             self.nodes[how["metadata"]["name"]] = how
             yield lambda state: state.set_node(convert(Node, how))
@@ -198,7 +198,7 @@ class Known:
 
 
 class FirstByName(random.Random):
-    """Chooses the row whose node comes first by name, so that a choice does not rest on the order of rows."""
+    """Chooses the row with the first node name, so that a choice does not depend on the order of rows."""
 
     names = ()
 
@@ -236,8 +236,8 @@ def set_service(state, selector):
         state.objects[kinds.SERVICE].set("one/s", convert(Service, document))
 
 
-def said(decision, state):
-    """A decision by names, without what preemption would make of it."""
+def summary(decision, state):
+    """Return a decision in node names, without the result of preemption."""
     names = state.table.names
     totals = {}
     if decision.scores is not None:

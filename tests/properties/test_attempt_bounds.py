@@ -1,4 +1,4 @@
-"""Whatever a plugin does or leaves out, backoff bounds the attempts of a pod: random plugins in a whole scheduler."""
+"""Backoff bounds the attempts of a pod whatever a plugin does: random plugins in a complete scheduler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster in which names came and went decides as a new cluster with the same objects, and is as small."""
+"""A cluster with deleted names makes the same decisions as a new one with the same objects, and is as small."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def profile_of(state):
 
 
 def churn(rng, state, profile, templates):
-    """Let nodes and pods with names of their own come and go, and decide pods that name them."""
+    """Add and remove nodes and pods with unique names, and decide pods that name them."""
     number = rng.randrange(10**6)
     labels = {f"key-{number}": str(number), "topology.kubernetes.io/zone": str(number)}
     state.set_node(make_node(f"gone-{number}", labels=labels, taints=[f"t{number}:NoSchedule"]))
@@ -60,7 +60,7 @@ def outcome(profile, state, pod, templates=None):
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_churned_cluster_decides_as_a_new_one(seed, monkeypatch):
+def test_churned_cluster_makes_the_same_decisions_as_a_new_one(seed, monkeypatch):
     monkeypatch.setattr(columns, "_MAX_DEAD", 2)
     monkeypatch.setattr(tally, "_MIN_DENSE", 1)
     monkeypatch.setattr(selector_groups, "CAPACITY", 8)

@@ -1,4 +1,4 @@
-"""Columns after random changes of nodes and pods, against a plain recount."""
+"""Compares columns after random changes of nodes and pods with a plain recount."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Columns(RuleBasedStateMachine):
         self.state.forget(uid)
 
     @invariant()
-    def columns_say_what_a_recount_says(self):
+    def columns_equal_a_recount(self):
         nodes, table = self.state.nodes, self.state.table
         assert table.live_count == len(self.nodes)
         assert {nodes.name(row) for row in range(len(nodes)) if nodes.live[row]} == set(self.nodes)
@@ -128,9 +128,9 @@ class Columns(RuleBasedStateMachine):
             assert nodes.nonzero_requested("cpu")[row] == sum(pod.nonzero_cpu for pod in pods)
             assert bool(taken is not None and taken[row]) == any(wanted in pod.host_ports for pod in pods)
             if name in self.nodes:
-                self._node_is_told(row, self.nodes[name])
+                self._check_node_columns(row, self.nodes[name])
 
-    def _node_is_told(self, row, node):
+    def _check_node_columns(self, row, node):
         nodes = self.state.nodes
         zone = node.metadata.labels["zone"]
         assert nodes.allocatable("cpu")[row] == int(node.status.allocatable["cpu"]) * 1000
@@ -142,7 +142,7 @@ class Columns(RuleBasedStateMachine):
         assert bool(image is not None and image.present[row]) == bool(node.status.images)
 
     @invariant()
-    def domains_are_summed_as_a_recount_does(self):
+    def domain_sums_equal_a_recount(self):
         nodes, table = self.state.nodes, self.state.table
         group = table.group((PodSelector(None, LabelSelector((Requirement("app", "=", frozenset({"web"})),))),))
         web = [pod for pod in self.pods.values() if pod.labels == WEB]
@@ -166,7 +166,7 @@ class Columns(RuleBasedStateMachine):
         return dict(Counter(node.metadata.labels[key] for node in homes if key in node.metadata.labels))
 
     @invariant()
-    def every_change_is_told(self):
+    def every_change_is_reported(self):
         table = self.state.table
         now = {row: self._seen(row) for row in range(table.size)}
         changed = table.changed_since(self.version)

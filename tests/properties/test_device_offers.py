@@ -25,7 +25,7 @@ from bayplan.plugins.dynamic_resources.results import allocation_result
 from bayplan.testing.builders import make_node
 from bayplan.testing.documents import known, put, typed
 
-pytestmark = pytest.mark.feature("DynamicResources: remembered searches against plain ones")
+pytestmark = pytest.mark.feature("DynamicResources: cached searches against plain ones")
 
 NODES = ["n0", "n1", "n2"]
 DRIVERS = ["gpu.example.com", "nic.example.com"]

@@ -1,6 +1,4 @@
-"""Random gangs, orders of arrival, failures of nodes and deletions: no gang is bound in part, and none holds anything
-while it waits.
-"""
+"""Random gangs, node failures and deletions: no gang is bound in part or holds resources while it is pending."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from bayplan.testing.virtual_time import VirtualTime
 
 NODES = ("a", "b", "c", "d")
 
-steps = st.one_of(
+actions = st.one_of(
     st.tuples(st.just("member"), st.integers(0, 3)),
     st.tuples(st.just("member"), st.integers(0, 3)),
     st.tuples(st.just("member"), st.integers(0, 3)),
@@ -30,17 +28,17 @@ sizes = st.tuples(st.integers(1, 5), st.integers(0, 2), st.integers(1, 3)).map(
 )
 
 
-async def story(gangs, happenings, plugins):
+async def story(gangs, steps, plugins):
     sized = {f"gang-{number}": sized for number, sized in enumerate(gangs)}
     async with gang_world(sized, plugins) as world:
         names, alone = list(world.gangs), 0
         for name in NODES[:2]:
             await world.add_node(name, 4)
-        for what, *how in happenings:
+        for what, *how in steps:
             if what == "member":
                 await world.add_member(names[how[0] % len(names)])
             elif what == "delete":
-                await world.delete_member(names[how[0] % len(names)], how[1], at_leisure=how[2])
+                await world.delete_member(names[how[0] % len(names)], how[1], when_idle=how[2])
             elif what == "node":
                 await world.add_node(*how)
             elif what == "fail":
@@ -59,18 +57,18 @@ async def story(gangs, happenings, plugins):
         await world.settle()
 
 
-def tell(story):
+def run_story(story):
     with asyncio.Runner(loop_factory=VirtualTime) as runner:
         runner.run(story)
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(sizes, min_size=1, max_size=4), st.lists(steps, min_size=5, max_size=60))
-def test_gangs_are_bound_whole_or_wait_whole(gangs, happenings):
-    tell(story(gangs, happenings, PLUGINS))
+@given(st.lists(sizes, min_size=1, max_size=4), st.lists(actions, min_size=5, max_size=60))
+def test_gangs_are_bound_whole_or_wait_whole(gangs, steps):
+    run_story(story(gangs, steps, PLUGINS))
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(sizes, min_size=3, max_size=4), st.lists(steps, min_size=5, max_size=60))
-def test_so_are_gangs_that_preempt_as_a_whole(gangs, happenings):
-    tell(story(gangs, happenings, (*PLUGINS, "WorkloadAwarePreemption")))
+@given(st.lists(sizes, min_size=3, max_size=4), st.lists(actions, min_size=5, max_size=60))
+def test_preempting_gangs_are_bound_whole_or_wait_whole(gangs, steps):
+    run_story(story(gangs, steps, (*PLUGINS, "WorkloadAwarePreemption")))

@@ -45,7 +45,7 @@ scopes = st.sampled_from([{}, {"namespaces": ["two"]}, {"namespaceSelector": {}}
 
 
 class PodsAndSelectors(RuleBasedStateMachine):
-    """The model: the pods in a dictionary, and the keys of groups that were asked for."""
+    """The model: the pods in a dictionary, and the keys of the groups that were requested."""
 
     asked = Bundle("asked")
 
@@ -139,7 +139,7 @@ class PodsAndSelectors(RuleBasedStateMachine):
         return Counter({table.names[row]: number for row, number in enumerate(numbers) if number})
 
     @invariant()
-    def kept_groups_are_right(self):
+    def cached_groups_equal_a_recount(self):
         groups = self.state.table._groups
         assert len(groups) <= selector_groups.CAPACITY
         for key, group in groups._groups.items():
@@ -161,7 +161,7 @@ class PodsAndSelectors(RuleBasedStateMachine):
         assert seen == Counter((pod.namespace, tuple(sorted(pod.labels.items()))) for pod in self.pods.values())
 
     @invariant()
-    def terms_that_match_are_found(self):
+    def matching_terms_are_found(self):
         for namespace, labels in (("one", {"app": "a", "tier": "b"}), ("two", {"own": "a"}), ("three", {})):
             pod = make_pod("any", namespace=namespace, labels=labels)
             expected = Counter(

@@ -1,4 +1,4 @@
-"""InterPodAffinity and PodTopologySpread as a whole against loops over nodes and pods, in random clusters."""
+"""Compares InterPodAffinity and PodTopologySpread with loops over nodes and pods, in random clusters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.asking import ask_filter, ask_scores
 
 anything = st.randoms(use_true_random=True).map(Maker)
-"""Seeds, not choices: what a failing example prints is enough to repeat it, and small enough to read."""
+"""Drawn from seeds, so that the report of a failing example is short and enough to reproduce it."""
 
 
 def state_of(cluster):
@@ -46,8 +46,8 @@ def info(pod):
     return PodInfo(convert(Pod, pod))
 
 
-def thought(changes):
-    """What-ifs of manifests as those of pods."""
+def what_ifs_of(changes):
+    """Convert what-ifs of manifests to what-ifs of pods."""
     return {
         each: PodChanges(tuple(map(info, added)), tuple(map(info, removed)))
         for each, (added, removed) in changes.items()
@@ -61,7 +61,7 @@ def test_affinity_filter(make):
     changes, state = make.what_ifs(cluster), state_of(cluster)
     plugin = InterPodAffinity(OfflineHandle(state))
     assert ask_filter(plugin, info(pod), state) == affinity_verdicts(pod, cluster)
-    assert ask_filter(plugin, info(pod), state, thought(changes)) == affinity_verdicts(pod, cluster, changes)
+    assert ask_filter(plugin, info(pod), state, what_ifs_of(changes)) == affinity_verdicts(pod, cluster, changes)
 
 
 @settings(max_examples=100, deadline=None)
@@ -71,7 +71,7 @@ def test_spread_filter(make):
     changes, state = make.what_ifs(cluster), state_of(cluster)
     plugin = PodTopologySpread(OfflineHandle(state))
     assert ask_filter(plugin, info(pod), state) == spread_verdicts(pod, cluster)
-    assert ask_filter(plugin, info(pod), state, thought(changes)) == spread_verdicts(pod, cluster, changes)
+    assert ask_filter(plugin, info(pod), state, what_ifs_of(changes)) == spread_verdicts(pod, cluster, changes)
 
 
 @settings(max_examples=100, deadline=None)
@@ -106,7 +106,7 @@ LIST_DEFAULTS = [
 @settings(max_examples=100, deadline=None)
 @given(anything, st.booleans())
 def test_default_spreading(make, system):
-    """A service picks the pods with the label app=a, and the defaults spread them."""
+    """A service selects the pods with the label app=a, and the default constraints spread them."""
     cluster, pod = make.cluster(), make.pod("pending")
     scored, state = make.some(cluster), state_of(cluster)
     pod["spec"].pop("topologySpreadConstraints", None)

@@ -1,4 +1,4 @@
-"""Preemption against a plain re-implementation: pods are really taken from the cluster and put back, node by node."""
+"""Compares preemption with a plain implementation that really removes pods from each node and adds them again."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def clusters(draw):
 
 @settings(max_examples=150, deadline=None)
 @given(clusters(), pods("vip"))
-def test_a_preemption_is_what_really_taking_pods_away_shows(cluster, pod):
+def test_preemption_equals_a_search_that_really_removes_pods(cluster, pod):
     check_preemption(cluster, pod)
 
 
@@ -120,10 +120,10 @@ def found_on(candidates, decision):
 
 
 def plain_victims(cluster, pod, node):
-    """Who has to go from a node, and how many budgets that breaks; None if nobody's going helps."""
+    """Return the victims on a node and how many budgets they violate; None if no eviction helps."""
     state = cluster.state
-    there = list(state.table.pods[state.table.row_of[node]].values())
-    lower = [other for other in there if other.priority < pod.priority]
+    bound = list(state.table.pods[state.table.row_of[node]].values())
+    lower = [other for other in bound if other.priority < pod.priority]
     if not lower:
         return None
     skipped = skipped_filters(cluster, pod)
@@ -132,7 +132,7 @@ def plain_victims(cluster, pod, node):
     try:
         if not fits(cluster, pod, node, skipped):
             return None
-        protected, others = plain_split(cluster, sorted(unstarted_last_come_first(lower), key=importance))
+        protected, others = plain_split(cluster, sorted(unstarted_newest_first(lower), key=importance))
         victims, broken = [], 0
         for other in (*protected, *others):
             state.set_pod(other)
@@ -142,14 +142,17 @@ def plain_victims(cluster, pod, node):
                 broken += other in protected
         return (victims, broken) if victims else None
     finally:
-        for other in there:  # as they came, so that the order on the node is what it was
+        for other in bound:  # all in their old order, so that the order on the node is unchanged
             state.remove_pod(other.uid)
-        for other in there:
+        for other in bound:
             state.set_pod(other)
 
 
-def unstarted_last_come_first(there):
-    return [*reversed([pod for pod in there if pod.start_time is None]), *(pod for pod in there if pod.start_time)]
+def unstarted_newest_first(bound):
+    return [
+        *reversed([pod for pod in bound if pod.start_time is None]),
+        *(pod for pod in bound if pod.start_time),
+    ]
 
 
 def importance(pod):
@@ -171,14 +174,14 @@ def plain_split(cluster, lower):
 
 
 def skipped_filters(cluster, pod):
-    """A filter with nothing to say about the cluster as it is is not asked about what might be, either."""
+    """Return the filters that are skipped for the current cluster; what-ifs skip them, too."""
     cycle = CycleState()
     run_pre_filter(cluster.profile, cycle, pod, cluster.state.nodes)
     return cycle.skip_filter
 
 
 def fits(cluster, pod, node, skipped):
-    """Whether the node takes the pod now, without and with the pods nominated there that the pod must yield to."""
+    """Whether the node fits the pod, both without and with the nominated pods of equal or higher priority."""
     state = cluster.state
     nominees = [one for one in state.nominations.on(node) if one.priority >= pod.priority]
     if not passes(cluster, pod, node, skipped):

@@ -1,4 +1,4 @@
-"""A scheduler that starts anew before every pod decides as one that has followed every change."""
+"""A scheduler that restarts before every pod makes the same decisions as one that received every change."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from streams import World, stream
 @given(st.integers(0, 2**32), st.booleans())
 def test_decisions_are_the_same_after_a_restart(seed, reuse):
     rng = random.Random(seed)
-    followed, started_anew = World(reuse=reuse), World(anew=True)
+    followed, restarted = World(reuse=reuse), World(rebuilt=True)
     for number, step in enumerate(stream(rng, length=30, related=True)):
-        for world in (followed, started_anew):
+        for world in (followed, restarted):
             world.apply(*step)
-        assert followed.decisions[-1:] == started_anew.decisions[-1:], f"after step {number}, {step}"
+        assert followed.decisions[-1:] == restarted.decisions[-1:], f"after step {number}, {step}"

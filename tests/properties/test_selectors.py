@@ -1,4 +1,4 @@
-"""Selectors put together at random: whatever they are, they select, do not compile, or fail on the device."""
+"""Random selectors select the device, don't compile, or fail on the device; nothing else happens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reusing what earlier pods left must change no decision: streams of pods and changes, decided with and without it."""
+"""Template reuse changes no decision: streams of pods and changes, decided with and without it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from streams import World, stream
 
-pytestmark = pytest.mark.feature("Template reuse: decisions with and without")
+pytestmark = pytest.mark.feature("Template reuse: decisions with and without it")
 
 
 @settings(max_examples=50, deadline=None)
@@ -24,7 +24,7 @@ def test_decisions_are_the_same_with_and_without_reuse(seed, related):
 
 
 @pytest.mark.parametrize("related", [False, True])
-def test_most_decisions_of_a_stream_rest_on_a_template(related):
+def test_most_decisions_of_a_stream_reuse_a_template(related):
     world = World(reuse=True)
     for step in stream(random.Random(1), length=400, related=related):
         world.apply(*step)

@@ -1,4 +1,4 @@
-"""The search for volumes over all nodes at once, against a plain loop over nodes, claims and volumes as upstream's."""
+"""Compares the volume search over all nodes at once with a plain loop over nodes, claims and volumes, as upstream's."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def a_class(name, provisioner, **fields):
 
 
 def plain(claims, volumes, rooms, topologies, node):
-    """What upstream's FindPodVolumes says of one node: reasons, volumes by claim, claims to make volumes for."""
+    """Upstream's FindPodVolumes for one node: reasons, volumes by claim, and claims to provision volumes for."""
     reasons, bindings, made = [], {}, []
     for claim in (each for each in claims if each["spec"].get("volumeName")):
         volume = volumes.get(claim["spec"]["volumeName"])
@@ -167,10 +167,10 @@ WORDS = {
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 2**32))
-def test_every_node_is_told_what_a_plain_loop_says(seed):
+def test_every_verdict_equals_a_plain_loop(seed):
     rng = random.Random(seed)
     claims = [a_claim(rng, number) for number in range(rng.randint(1, 4))]
-    sizes = rng.sample(range(900, 4000), 7)  # no two volumes are alike: upstream picks one of those at random
+    sizes = rng.sample(range(900, 4000), 7)  # no two volumes are equal: upstream chooses among equal ones at random
     volumes = {f"v{number}": a_volume(rng, number, each) for number, each in enumerate(sizes)}
     tells = rng.random() < 0.5
     rooms = [a_room(rng, number) for number in range(4)] if tells else None

@@ -1,4 +1,4 @@
-"""Whole-table filters and scores against loops over nodes that are written for reading, with Go's integers."""
+"""Compares whole-table filters and scores with simple loops over nodes that compute with Go's integers."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ amount = st.one_of(st.integers(0, 20), st.integers(0, 2**50))
 
 
 def amounts(least=0):
-    """Milli-cpu and whole units of the others; a resource may be missing."""
+    """CPU in millicores, other resources in whole units; a resource may be missing."""
     return st.fixed_dictionaries({}, optional=dict.fromkeys(RESOURCES, amount.map(lambda n: max(n, least))))
 
 
 def written(units):
-    """As Kubernetes would have it."""
+    """Return the amounts as Kubernetes writes them."""
     return {name: f"{number}m" if name == "cpu" else str(number) for name, number in units.items()}
 
 
@@ -65,7 +65,7 @@ def requested(pod, name):
 
 
 def considered(node, pod_asks, name, of):
-    """What is allocatable, allocated and taken of a resource that counts on this node, else None."""
+    """The allocatable, allocated and requested amounts of a resource that counts on this node, else None."""
     allocatable = node.allocatable.get(name, 0)
     if allocatable == 0 or (name == GPU and not pod_asks.get(name, 0)):
         return None

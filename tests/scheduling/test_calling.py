@@ -14,14 +14,14 @@ from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 class Listener:
     def __init__(self) -> None:
-        self.heard: list[tuple[str, str]] = []
+        self.calls: list[tuple[str, str]] = []
 
     def call(self, plugin, point, method, /, *arguments):
-        self.heard.append((plugin.name, point))
+        self.calls.append((plugin.name, point))
         return call(plugin, point, method, *arguments)
 
     def points(self) -> set[str]:
-        return {point for _, point in self.heard}
+        return {point for _, point in self.calls}
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_the_caller_calls_every_point(cluster) -> None:
     decision = decide(cluster.profile, cluster.state, make_pod("p", cpu="1"), random.Random(1), call=listener.call)
     assert decision.node
     assert listener.points() == {"PreFilter", "Filter", "PreScore", "Score", "NormalizeScore"}
-    assert decision.cycle.call == listener.call, "what is bound goes on with it"
+    assert decision.cycle.call == listener.call, "the binding cycle uses the same caller"
 
 
 def test_the_caller_calls_plugins_in_what_ifs(cluster) -> None:
@@ -44,20 +44,20 @@ def test_the_caller_calls_plugins_in_what_ifs(cluster) -> None:
     vip = make_pod("vip", cpu="4", priority=10)
     decision = decide(cluster.profile, cluster.state, vip, random.Random(1), call=listener.call)
     assert decision.victims
-    first = listener.heard.index(("DefaultPreemption", "PostFilter"))
-    assert ("NodeResourcesFit", "Filter") in listener.heard[first:]
+    first = listener.calls.index(("DefaultPreemption", "PostFilter"))
+    assert ("NodeResourcesFit", "Filter") in listener.calls[first:]
 
 
 def test_templates_are_refreshed_through_the_caller_of_the_attempt(cluster) -> None:
     templates, listeners = Templates(cluster.profile), [Listener() for _ in range(5)]
     for number, listener in enumerate(listeners):
-        before = [len(each.heard) for each in listeners]
+        before = [len(each.calls) for each in listeners]
         pod = make_pod(f"p-{number}", cpu="100m")
         decision = decide(
             cluster.profile, cluster.state, pod, random.Random(1), templates=templates, call=listener.call
         )
         cluster.state.assume(pod, decision.node)
-        changed = [each for each, count in zip(listeners, before, strict=True) if len(each.heard) != count]
+        changed = [each for each, count in zip(listeners, before, strict=True) if len(each.calls) != count]
         assert changed == [listener]
     assert (templates.used, templates.unused) == (4, 1)
 

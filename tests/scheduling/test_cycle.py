@@ -13,7 +13,7 @@ from bayplan.scheduling import Outcome, decide
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 
-def filters_said(decision):
+def filter_message(decision):
     """The message without that of PostFilter."""
     return replace(decision.diagnosis, post_filter_message="").explain()
 
@@ -30,7 +30,7 @@ def test_the_message_counts_reasons_in_order():
         make_node("a", cpu="1"), make_node("b", cpu="1", pods=0), make_node("c", taints=["x=:NoSchedule"])
     )
     decision = cluster.decide(make_pod("p", cpu="2"))
-    assert filters_said(decision) == (
+    assert filter_message(decision) == (
         "0/3 nodes are available: 1 Too many pods, 1 node(s) had untolerated taint(s), 2 Insufficient cpu."
     )
     assert decision.diagnosis.unschedulable_plugins == {"NodeResourcesFit", "TaintToleration"}
@@ -65,7 +65,7 @@ def giving(answer):
 def test_a_rejection_in_pre_filter():
     cluster = make_cluster(make_node("a"), plugins=[giving(Status.unresolvable("not this one"))])
     decision = cluster.decide(make_pod("p"))
-    assert filters_said(decision) == "0/1 nodes are available: not this one."
+    assert filter_message(decision) == "0/1 nodes are available: not this one."
     assert decision.diagnosis.absent.plugin == "Gives"
     assert decision.diagnosis.unschedulable_plugins == {"Gives"}
 
@@ -102,7 +102,7 @@ def test_the_message_includes_post_filter():
 @pytest.mark.parametrize(
     ("priority", "node"), [pytest.param(5, None, id="of equal priority"), pytest.param(6, "a", id="of lower priority")]
 )
-def test_room_is_kept_for_nominated_pods(priority, node):
+def test_nominated_pods_reserve_resources(priority, node):
     cluster = make_cluster(make_node("a", cpu="2"))
     nominee = make_pod("vip", cpu="2", priority=5, status={"nominatedNodeName": "a"})
     cluster.state.nominations.add(nominee)

@@ -1,4 +1,4 @@
-"""Attempts that ask extenders: which questions, and the effect of the answers. No extender runs here."""
+"""Attempts with extenders: the requests to them, and the effect of the replies. No extender runs here."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def names_of(question):
 
 
 def asking(cluster, pod, rng, *, explain):
-    """An attempt that asks extenders."""
+    """An attempt with extenders."""
     options = Options(ask_extenders=lambda _: True, explain=explain)
     return attempt(Unit(pod), cluster.profile, cluster.state, rng, options)
 
 
 def answered(cluster, pod, *answers, explain=False):
-    """Drives a cycle, answering its questions in turn; an exception is thrown in, "all" leaves everything as it is."""
+    """Run a cycle with these replies in turn. An exception is thrown into it; "all" returns the request unchanged."""
     cycle = asking(cluster, pod, random.Random(0), explain=explain)
     questions, rest = [], list(answers)
     try:
@@ -51,7 +51,7 @@ def answered(cluster, pod, *answers, explain=False):
             else:
                 question = cycle.send(everything(question) if answer == "all" else answer)
     except StopIteration as end:
-        assert not rest, "fewer questions than answers"
+        assert not rest, "the attempt needed fewer replies"
         return end.value.decisions[0], [(type(question), names_of(question)) for question in questions]
 
 
@@ -65,7 +65,7 @@ def everything(question):
             return question.candidates
 
 
-def filters_said(decision):
+def filter_message(decision):
     return replace(decision.diagnosis, post_filter_message="").explain()
 
 
@@ -93,7 +93,7 @@ def content(cluster, pod):
         pytest.param(make_pod("p", cpu="3"), {}, id="too big"),
         pytest.param(make_pod("p", cpu="2", priority=9), {"a": "2", "b": "1", "c": "2"}, id="preempts"),
         pytest.param(make_pod("p", cpu="1", status={"nominatedNodeName": "b"}), {}, id="nominated"),
-        pytest.param(make_pod("p", node_selector={"kubernetes.io/hostname": "c"}), {}, id="only one will do"),
+        pytest.param(make_pod("p", node_selector={"kubernetes.io/hostname": "c"}), {}, id="single feasible node"),
     ],
 )
 def test_extenders_that_change_nothing_do_not_change_the_decision(pod, taken):
@@ -106,7 +106,7 @@ def test_extenders_that_change_nothing_do_not_change_the_decision(pod, taken):
     assert with_them.diagnosis.unschedulable_plugins == without.diagnosis.unschedulable_plugins
 
 
-def test_extenders_are_asked_between_the_stages():
+def test_extenders_are_called_between_the_stages():
     cluster = make_cluster(make_node("a"), make_node("b"), make_node("c"), make_node("d", unschedulable=True))
     decision, questions = answered(cluster, make_pod("p"), Filtered(["b", "c"], {"a": NO}), {"c": 50})
     assert questions == [(ExtenderFilter, ["a", "b", "c"]), (ExtenderScore, ["b", "c"])]
@@ -115,7 +115,7 @@ def test_extenders_are_asked_between_the_stages():
 
 
 @pytest.mark.parametrize("explain", [True, False])
-def test_a_single_node_that_extenders_leave_is_not_scored(explain):
+def test_single_node_that_extenders_return_is_not_scored(explain):
     decision, questions = answered(three(), make_pod("p"), Filtered(["b"], {}), explain=explain)
     assert (decision.node, [kind for kind, _ in questions]) == ("b", [ExtenderFilter])
 
@@ -134,7 +134,7 @@ def test_extender_scores_may_overflow():
             {"Extender"},
             id="reasons are counted",
         ),
-        pytest.param(Filtered([], {}), "0/3 nodes are available:", {"Extender"}, id="without a word"),
+        pytest.param(Filtered([], {}), "0/3 nodes are available:", {"Extender"}, id="without a reason"),
         pytest.param(
             Filtered([], {"a": NO, "ghost": NO}),
             "0/3 nodes are available: 1 no.",
@@ -146,7 +146,7 @@ def test_extender_scores_may_overflow():
 def test_a_pod_that_only_extenders_reject_waits_for_them(answer, message, plugins):
     decision, _ = answered(three(), make_pod("p"), answer)
     assert decision.outcome is Outcome.UNSCHEDULABLE
-    assert filters_said(decision) == message
+    assert filter_message(decision) == message
     assert decision.diagnosis.unschedulable_plugins == plugins
 
 
@@ -155,12 +155,12 @@ def test_an_extender_replaces_a_verdict_but_not_the_plugin_that_the_pod_waits_fo
     decision, questions = answered(
         cluster, make_pod("p", cpu="1", priority=9), Filtered([], {"a": NEVER, "b": NEVER, "c": NEVER})
     )
-    assert questions == [(ExtenderFilter, ["b", "c"])], "nowhere would preemption help"
-    assert filters_said(decision) == "0/3 nodes are available: 3 never."
+    assert questions == [(ExtenderFilter, ["b", "c"])], "preemption helps on no node"
+    assert filter_message(decision) == "0/3 nodes are available: 3 never."
     assert decision.diagnosis.unschedulable_plugins == {"Extender", "NodeResourcesFit"}
 
 
-def test_a_node_that_extenders_leave_is_feasible_despite_a_reason():
+def test_node_that_extenders_return_is_feasible_despite_a_reason():
     decision, _ = answered(three(), make_pod("p"), Filtered(["a"], {"a": NEVER}))
     assert decision.node == "a"
 
@@ -180,18 +180,18 @@ def test_a_failing_extender_fails_the_attempt(answers):
 class TestNominatedNode:
     POD = make_pod("p", cpu="1", status={"nominatedNodeName": "b"})
 
-    def test_is_asked_about_alone(self):
+    def test_is_sent_to_the_extenders_first(self):
         decision, questions = answered(three(), self.POD, "all")
         assert (decision.node, questions) == ("b", [(ExtenderFilter, ["b"])])
 
     @pytest.mark.parametrize(
         "answer",
         [
-            pytest.param(Filtered([], {"b": NO}), id="turned down"),
+            pytest.param(Filtered([], {"b": NO}), id="rejected"),
             pytest.param(ExtenderError("dead"), id="failed"),
         ],
     )
-    def test_others_are_tried_if_it_is_out(self, answer):
+    def test_other_nodes_are_tried_if_it_is_rejected(self, answer):
         decision, questions = answered(three(), self.POD, answer, Filtered(["c"], {}))
         assert questions == [(ExtenderFilter, ["b"]), (ExtenderFilter, ["a", "b", "c"])]
         assert decision.node == "c"
@@ -208,7 +208,7 @@ def test_a_node_dropped_without_a_reason_counts_as_not_filtered():
     cluster = make_cluster(*(make_node(name) for name in "abc"), plugins=[Narrows])
     decision, questions = answered(cluster, make_pod("p"), Filtered([], {"a": NO}))
     assert questions == [(ExtenderFilter, ["a", "b"])]
-    assert filters_said(decision) == ("0/3 nodes are available: 1 no, 2 node(s) didn't satisfy plugin(s) [Narrows].")
+    assert filter_message(decision) == ("0/3 nodes are available: 1 no, 2 node(s) didn't satisfy plugin(s) [Narrows].")
 
 
 class TestPreemption:
@@ -217,19 +217,19 @@ class TestPreemption:
     def full(self):
         return three(a="2", b="2", c="2")
 
-    def test_candidates_are_shown_and_the_best_of_those_left_is_taken(self):
+    def test_extenders_get_all_candidates_and_the_best_remaining_one_is_chosen(self):
         decision, questions = answered(self.full(), self.VIP, (Candidate("b", (make_pod("other", node="b"),), 0),))
         ((kind, shown),) = questions
         assert (kind, shown) == (ExtenderPreempt, {"a": ["on-a"], "b": ["on-b"], "c": ["on-c"]})
         assert (decision.nominated_node, [pod.name for pod in decision.victims]) == ("b", ["other"])
         assert decision.preempted_by == "DefaultPreemption"
 
-    def test_what_breaks_fewer_budgets_is_taken(self):
+    def test_candidate_that_violates_fewer_budgets_is_chosen(self):
         pods = {name: (make_pod(f"on-{name}", node=name),) for name in "ab"}
         decision, _ = answered(self.full(), self.VIP, (Candidate("a", pods["a"], 1), Candidate("b", pods["b"], 0)))
         assert decision.nominated_node == "b"
 
-    def test_of_victims_in_any_order_the_most_important_ones_tell_how_long_they_ran(self):
+    def test_start_times_of_the_most_important_victims_are_compared_in_any_order(self):
         def victims(node, low, high):
             return tuple(
                 make_pod(f"{node}{n}", node=node, priority=n, status={"startTime": f"2026-01-01T00:00:{start}Z"})
@@ -248,15 +248,15 @@ class TestPreemption:
         )
         assert (decision.outcome, decision.nominated_node, decision.victims) == (Outcome.UNSCHEDULABLE, None, ())
 
-    def test_a_failure_only_means_that_no_room_was_made(self):
+    def test_failing_extender_only_prevents_the_preemption(self):
         decision, _ = answered(self.full(), self.VIP, ExtenderError("dead"))
         assert decision.message == "0/3 nodes are available: 3 Insufficient cpu. preemption: dead"
         assert (decision.outcome, decision.nominated_node, decision.victims) == (Outcome.UNSCHEDULABLE, None, ())
         assert decision.diagnosis.unschedulable_plugins == {"NodeResourcesFit"}
 
-    def test_who_goes_from_a_node_that_only_an_extender_turned_down_cannot_be_told(self):
+    def test_node_that_only_an_extender_rejected_has_no_victims(self):
         pod = make_pod("vip", cpu="1", priority=9)
         decision, _ = answered(three(a="1", b="1", c="1"), pod, Filtered([], {"a": NO, "b": NEVER}))
         assert decision.diagnosis.post_filter_message == ('preemption: expected at least one victim pod on node "a"'), (
-            "of b nobody has to go, and c was dropped without a word: only a may be tried"
+            "b needs no eviction, and c was dropped without a reason, so only a is a candidate"
         )

@@ -26,7 +26,7 @@ def planned(cluster, members, *, templates=None):
 
 
 class Namer:
-    """Stands for the plugin that named the gang."""
+    """Takes the place of the plugin that named the gang."""
 
     name = "Namer"
 
@@ -84,14 +84,14 @@ def test_members_count_on_their_nodes_for_later_members(members, fitting, messag
     assert snapshot(cluster.state) == before
 
 
-def test_no_more_members_are_tried_once_too_few_can_fit():
+def test_attempt_stops_once_too_few_members_can_fit():
     cluster = make_cluster(make_node("a", cpu="2"))
     plan = planned(cluster, gang(*pods(50), needed=49))
     assert [bool(decision.node) for decision in plan.decisions] == [True, True, False, False]
     assert len(plan.refused) == 50
 
 
-def test_members_that_a_placed_gang_does_not_need_are_left_over():
+def test_members_that_a_placed_gang_does_not_need_are_leftover():
     cluster = make_cluster(make_node("a", cpu="2"))
     plan = planned(cluster, gang(*pods(50), needed=2))
     assert [bool(decision.node) for decision in plan.decisions] == [True, True, False]

@@ -1,4 +1,4 @@
-"""Shared by the tests of the service: pods, a clock that stands still, and a client with scripted replies."""
+"""Shared by the tests of the service: pods, a manual clock, and a client with scripted replies."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class StillClock:
 
 
 class ScriptedClient:
-    """Records every request; replies with what was scripted for its verb, otherwise with success."""
+    """Records every request, and replies with the next scripted reply of the verb, or with success."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[Any, ...]] = []

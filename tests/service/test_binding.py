@@ -50,7 +50,7 @@ class Reserver(Plugin):
 
 
 class Gate(Plugin):
-    """Lets pods wait so many seconds."""
+    """Makes pods wait for so many seconds."""
 
     name = "Gate"
 
@@ -105,12 +105,12 @@ class Setting:
         else:
             store.set(self.pod.key, self.latest)
 
-    async def bind(self, meanwhile=None) -> "Setting":
+    async def bind(self, while_binding=None) -> "Setting":
         async with asyncio.timeout(5):
             self.start()
-            if meanwhile:
+            if while_binding:
                 await asyncio.sleep(0)
-                meanwhile(self)
+                while_binding(self)
             await self.runtime.tasks.drain(4)
         return self
 
@@ -279,7 +279,7 @@ async def test_a_failing_pre_bind_is_undone(client, clock, answer, message) -> N
     assert message in setting.queue.get("uid-web").message
 
 
-@pytest.mark.feature("Nominated pods: nominatedNodeName while a binding takes long")
+@pytest.mark.feature("Nominated pods: nominatedNodeName during slow bindings")
 async def test_a_pod_with_work_in_pre_bind_is_nominated_until_it_is_bound(client, clock) -> None:
     plugin = Endless(stubborn=True)
     setting = Setting(client, clock, plugin)

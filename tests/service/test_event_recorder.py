@@ -25,7 +25,7 @@ def failed(recorder: EventRecorder, pod, note: str = "0/1 nodes are available.")
     recorder.record(pod, "test", "Warning", "FailedScheduling", "Scheduling", note)
 
 
-async def test_writes_what_upstream_writes(client, clock) -> None:
+async def test_events_equal_those_of_upstream(client, clock) -> None:
     recorder = EventRecorder(client, clock)
     async with writing(recorder):
         recorder.record(make_pod(), "test", "Normal", "Scheduled", "Binding", "Successfully assigned default/web to a")
@@ -60,7 +60,7 @@ async def test_a_repetition_starts_a_series_and_further_ones_are_counted(client,
 
 
 @pytest.mark.parametrize("other", [make_pod("other"), make_pod(uid="another")], ids=["another name", "another uid"])
-async def test_other_pods_are_no_repetition(client, clock, other) -> None:
+async def test_event_of_another_pod_is_not_a_repetition(client, clock, other) -> None:
     recorder = EventRecorder(client, clock)
     async with writing(recorder):
         failed(recorder, make_pod())
@@ -68,7 +68,7 @@ async def test_other_pods_are_no_repetition(client, clock, other) -> None:
     assert [request[0] for request in client.requests] == ["request", "request"]
 
 
-async def test_a_series_whose_event_the_server_has_dropped_begins_anew(client, clock) -> None:
+async def test_series_of_an_expired_event_starts_over(client, clock) -> None:
     client.will("patch", ApiError(404, "NotFound"))
     recorder = EventRecorder(client, clock)
     async with writing(recorder):
@@ -78,7 +78,7 @@ async def test_a_series_whose_event_the_server_has_dropped_begins_anew(client, c
     assert last["series"]["count"] == 2
 
 
-async def test_tries_again_what_the_server_could_not_take(client, clock, monkeypatch) -> None:
+async def test_event_is_retried_after_a_server_error(client, clock, monkeypatch) -> None:
     monkeypatch.setattr(events, "_RETRY_SECONDS", 0)
     client.will("request", TransportError("refused", sent=False), ApiError(503), ApiError(429))
     recorder = EventRecorder(client, clock)
@@ -96,7 +96,7 @@ async def test_a_refused_status_is_dropped(client, clock, caplog) -> None:
     assert "no such field" in caplog.text
 
 
-async def test_drops_and_counts_what_is_too_much(client, clock, caplog, monkeypatch) -> None:
+async def test_excess_events_are_dropped_and_counted(client, clock, caplog, monkeypatch) -> None:
     monkeypatch.setattr(event_recorder, "_CAPACITY", 2)
     recorder = EventRecorder(client, clock)
     for number in range(5):
@@ -105,7 +105,7 @@ async def test_drops_and_counts_what_is_too_much(client, clock, caplog, monkeypa
     assert "2 dropped" in caplog.text
 
 
-async def test_cuts_a_long_note(client, clock) -> None:
+async def test_long_note_is_truncated(client, clock) -> None:
     recorder = EventRecorder(client, clock)
     async with writing(recorder):
         failed(recorder, make_pod(), "x" * 2000)

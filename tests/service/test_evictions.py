@@ -96,7 +96,7 @@ class Setting:
         self.vip.priority = 10
         state.objects[POD].set(self.vip.key, self.vip)
 
-    async def evict(self, meanwhile=None):
+    async def evict(self, while_evicting=None):
         async with asyncio.timeout(5):
             self.queue.add(self.vip, self.clock.monotonic())
             queued = self.queue.pop(self.clock.monotonic())
@@ -106,10 +106,10 @@ class Setting:
                 refused=[Refusal(self.vip, "full", frozenset({"Fits"}), nominated_node="a")],
             )
             self.plans.carry_out(plan, {queued.uid: queued})
-            if meanwhile is not None:
-                for _ in range(20):  # until everything that can run has run
+            if while_evicting is not None:
+                for _ in range(20):  # let all tasks run until they wait
                     await asyncio.sleep(0)
-                meanwhile(self)
+                while_evicting(self)
                 self.client.may_delete.set()
             await self.runtime.tasks.drain(4)
         return self
@@ -217,7 +217,7 @@ async def test_the_preemptor_is_retried_when_a_victim_cannot_be_evicted(clock, a
     setting = Setting(clock, victim("one"), victim("two"))
     setting.client.will("delete", *answers)
     await setting.evict()
-    assert ("delete", "two") not in setting.requests(), "the last one is spared"
+    assert ("delete", "two") not in setting.requests(), "the last victim is not evicted"
     assert setting.place is Place.BACKOFF
     assert setting.runtime.work.is_set()
     assert not setting.state.preemptions.in_progress("uid-vip")
@@ -228,13 +228,13 @@ async def test_the_preemptor_is_gated_until_the_last_victim_is_gone(clock):
     setting = Setting(clock, victim("one"), victim("two"))
     setting.client.may_delete.clear()
 
-    def meanwhile(setting):
+    def while_evicting(setting):
         assert setting.state.preemptions.in_progress("uid-vip")
         setting.went(setting.victims[0])
         assert setting.place is Place.GATED
 
-    await setting.evict(meanwhile)
-    assert setting.place is Place.GATED, "its last victim is still there"
+    await setting.evict(while_evicting)
+    assert setting.place is Place.GATED, "its last victim still exists"
     setting.went(setting.victims[1])
     assert setting.place in {Place.BACKOFF, Place.ACTIVE}
 
@@ -243,12 +243,12 @@ async def test_a_preemptor_whose_victims_go_early_is_requeued(clock):
     setting = Setting(clock, victim("one"), victim("two"))
     setting.client.may_delete.clear()
 
-    def meanwhile(setting):
+    def while_evicting(setting):
         setting.went(setting.victims[1])
         setting.went(setting.victims[0])
         assert setting.place is Place.GATED
 
-    await setting.evict(meanwhile)
+    await setting.evict(while_evicting)
     assert setting.place is Place.BACKOFF
 
 

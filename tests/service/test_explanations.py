@@ -1,4 +1,4 @@
-"""What is logged about a decision at each level."""
+"""The log lines about a decision at each level."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gangs in a whole scheduler, on an API server in memory."""
+"""Gangs in a complete scheduler, on an in-memory API server."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def tell(story):
         runner.run(story)
 
 
-def test_the_turn_of_the_last_member_schedules_the_whole_gang():
+def test_attempt_of_the_last_member_schedules_the_whole_gang():
     async def story():
         async with world() as here:
             await here.add_node("a")
@@ -119,8 +119,8 @@ def test_a_gang_is_pending_until_the_first_node_is_added():
         async with world() as here:
             await here.add("one", "two", least=2)
             await here.settle()
-            told = "gang crew: 0 of 2 members fit; the next one: no nodes available to schedule pods"
-            assert set((await here.reasons()).values()) == {told}
+            expected = "gang crew: 0 of 2 members fit; the next one: no nodes available to schedule pods"
+            assert set((await here.reasons()).values()) == {expected}
             await here.add_node("a")
             await here.settle()
             assert await here.nodes() == {"one": "a", "two": "a"}
@@ -171,9 +171,9 @@ def test_a_member_rejected_by_reserve_undoes_the_others():
             here.nothing_is_held()
             reasons = await here.reasons()
             assert reasons["m-2"] == "0/1 nodes are available: 1 not this one."
-            told = "gang crew: pod default/m-2 was rejected on its node"
-            assert reasons["m-3"] == told
-            assert reasons["m-0"] == reasons["m-1"] == f"0/1 nodes are available: 1 {told}."
+            expected = "gang crew: pod default/m-2 was rejected on its node"
+            assert reasons["m-3"] == expected
+            assert reasons["m-0"] == reasons["m-1"] == f"0/1 nodes are available: 1 {expected}."
 
     tell(story())
 
@@ -217,7 +217,7 @@ def test_members_of_another_scheduler_count_in_permit():
             assert len(here.scheduler.waiting) == 1
             assert await here.nodes() == {}
             await here.client.bind("default", "theirs", "a")
-            await here.settle(70)  # until its time in Permit is up
+            await here.settle(70)  # until its Permit timeout
             assert await here.nodes() == {"ours": "a", "theirs": "a"}
             here.nothing_is_held()
 
@@ -292,7 +292,7 @@ def test_a_plugin_error_for_one_member_affects_only_its_gang():
 
 
 class Confused(Plugin):
-    """Returns something else than a gang."""
+    """Returns another value than a gang."""
 
     name = "Confused"
     answer: object = "a gang"
@@ -338,7 +338,7 @@ def test_a_gang_is_pending_as_a_whole_until_its_victims_are_gone():
             await here.settle()
             await here.add("m-0", "m-1", "m-2", "m-3", "m-4", least=5)
             await here.settle()
-            assert set(await here.nodes()) == {"low-0", "low-1"}, "a gang that does not fit either way evicts nobody"
+            assert set(await here.nodes()) == {"low-0", "low-1"}, "a gang that does not fit even then evicts no pod"
             await here.delete("m-4")
             await here.delete("m-3")
             await here.add("m-5", least=4)

@@ -107,7 +107,7 @@ def test_deleting_an_assumed_pod_frees_its_node(watched) -> None:
     watched.state.assume(WAITING, "b")
     watched.pods.deleted(WAITING)
     assert watched.state.pod("uid-web") is None
-    watched.queue.done("uid-web")  # as its binding cycle will say, one way or the other
+    watched.queue.done("uid-web")  # its binding cycle calls `done` when it ends
     assert watched.where() == "nowhere"
 
 
@@ -118,7 +118,7 @@ async def test_deleting_a_pod_that_waits_in_permit_rejects_it(watched) -> None:
     waiting = watched.waiting.add(assumed, {"Gate": 60})
     watched.pods.deleted(WAITING)
     assert (await waiting.verdict()).message == "the pod was deleted"
-    assert watched.where() == "assumed on b", "until its binding cycle gives it back"
+    assert watched.where() == "assumed on b", "until its binding cycle forgets it"
 
 
 @pytest.mark.parametrize("pod", [WAITING, BOUND], ids=["waiting", "bound"])
@@ -164,7 +164,7 @@ def test_a_failing_change_does_not_stop_the_others(watched, caplog) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "told"),
+    ("spec", "expected"),
     [
         pytest.param({"schedulerName": "test"}, True, id="ours"),
         pytest.param({"schedulerName": "other"}, False, id="another scheduler's"),
@@ -172,13 +172,13 @@ def test_a_failing_change_does_not_stop_the_others(watched, caplog) -> None:
         pytest.param("nonsense", False, id="no spec at all"),
     ],
 )
-def test_an_undecodable_pod_is_reported(watched, caplog, spec, told) -> None:
+def test_an_undecodable_pod_is_reported(watched, caplog, spec, expected) -> None:
     raw = msgspec.json.encode({"metadata": {"name": "odd", "namespace": "default", "uid": "u"}, "spec": spec})
     watched.handler.undecodable(raw, ValueError("'x' is not a quantity"))
     assert "ignoring pod default/odd, which cannot be decoded" in caplog.text
     events = watched.events()
-    assert len(events) == told
-    if told:
+    assert len(events) == expected
+    if expected:
         assert events[0]["regarding"]["name"] == "odd"
         assert events[0]["note"] == "the pod cannot be decoded: 'x' is not a quantity"
 

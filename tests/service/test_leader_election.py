@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from bayplan.api.kinds import EVENT, LEASE
 from bayplan.client import TransportError
+from bayplan.client.leader_election import LeaderElectionSettings, LeaderElector
 from bayplan.devcluster.apiserver import Fault
 from bayplan.devcluster.in_memory import InMemoryClient
 from bayplan.service.fenced_client import FencedClient
-from bayplan.service.leader_election import LeaderElection, LeaderElectionSettings, LeaderElector
+from bayplan.service.leader_election import LeaderElection
 from bayplan.testing.in_memory import make_client
 
 

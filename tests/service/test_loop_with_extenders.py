@@ -1,4 +1,4 @@
-"""The scheduling loop while extenders are asked: the state stands still, other work goes on, and nothing is lost."""
+"""The scheduling loop during calls of extenders: the state doesn't change, and other work continues."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from bayplan.service.informers import SentNode
 from bayplan.service.loop import SchedulingLoop
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
-pytestmark = pytest.mark.feature("HTTP extenders: the cluster stands still")
+pytestmark = pytest.mark.feature("HTTP extenders: the state is unchanged during calls")
 
 NAME = "default-scheduler"
 
 
 class Thinking:
-    """Extenders that answer when a test lets them, and bind everything but what is in `refuses`."""
+    """Extenders that reply when a test lets them, and bind all pods except `refuses`."""
 
     want_nodes = False
 
@@ -81,13 +81,13 @@ def names_of(question):
 
 
 async def settled():
-    """Everybody has had their turn, as often as it takes."""
+    """Let all tasks run until they wait."""
     for _ in range(20):
         await asyncio.sleep(0)
 
 
 class Setting:
-    """A scheduling loop with everything around it but a server that replies."""
+    """A scheduling loop with its collaborators, and a client with scripted replies."""
 
     def __init__(self, client, clock, *objects) -> None:
         cluster = make_cluster(*objects)

@@ -1,4 +1,4 @@
-"""Whatever a plugin raises, at whatever extension point, counts as its error: the scheduler continues."""
+"""Any exception of a plugin, at any extension point, is its error: the scheduler continues."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def run(story):
 @pytest.mark.parametrize("method", [*FAILS, *PASSES])
 def test_whatever_a_plugin_raises_is_its_error(method, error, caplog):
     nodes, messages = run(schedule(raising(method, error)))
-    assert nodes["good"], "the scheduler goes on"
+    assert nodes["good"], "the scheduler continues"
     if method in FAILS:
         assert not nodes["bad"]
         assert "plugin Odd failed in " in messages["bad"]
@@ -252,7 +252,7 @@ def test_keys_that_cannot_be_compared_sort_last(caplog):
     assert "plugin Odd failed in QueueSort: TypeError" in caplog.text
 
 
-def test_plugin_that_lets_pods_wait_and_raises_in_gang_of_holds_up_no_other(caplog):
+def test_plugin_that_raises_in_gang_of_delays_no_other_pods(caplog):
     class Odd(Plugin):
         name = "Odd"
 

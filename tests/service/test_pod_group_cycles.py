@@ -1,4 +1,4 @@
-"""Kubernetes' own PodGroups in a whole scheduler, on an API server in memory."""
+"""Kubernetes PodGroups in a complete scheduler, on an in-memory API server."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class World:
     async def reason(self, name):
         return next(each.message for each in (await self.client.get(POD, name, "default")).status.conditions)
 
-    async def said(self, name):
+    async def condition(self, name):
         """Reason and message of the condition of a group."""
         group = await self.client.get(POD_GROUP, name, "default")
         conditions = (group.status.conditions if group.status else None) or ()
@@ -81,10 +81,10 @@ class World:
 def tell(story, gated=GANGS, plugins=(), profiles=("default-scheduler",)):
     """Run a story with a scheduler that has these plugins."""
     with asyncio.Runner(loop_factory=VirtualTime) as runner:
-        runner.run(_told(story, gated, plugins, profiles))
+        runner.run(run_story(story, gated, plugins, profiles))
 
 
-async def _told(story, gated, plugins, profiles):
+async def run_story(story, gated, plugins, profiles):
     async with world(gated, plugins, profiles) as here:
         await story(here)
         here.nothing_is_held()
@@ -119,12 +119,12 @@ def test_the_condition_reports_how_many_members_fit_and_then_success():
         await here.add("one", "two", "three", of="crew")
         await here.settle()
         short = f"gang crew: 2 of 3 members fit; the next one: {FULL}"
-        assert await here.said("crew") == ("Unschedulable", short)
+        assert await here.condition("crew") == ("Unschedulable", short)
         assert await here.reason("one") == short
         await here.add_node("b")
         await here.settle()
         assert set(await here.nodes()) == {"one", "two", "three"}
-        assert await here.said("crew") == ("Scheduled", "")
+        assert await here.condition("crew") == ("Scheduled", "")
         group = await here.client.get(POD_GROUP, "crew", "default")
         assert group.status.conditions[0].observedGeneration == 1
 
@@ -141,13 +141,13 @@ def test_later_members_are_scheduled_one_by_one():
         await here.settle()
         assert set(await here.nodes()) == {"one", "two", "three"}
         assert (await here.reason("four")).startswith(FULL)
-        assert await here.said("crew") == ("Scheduled", "")
+        assert await here.condition("crew") == ("Scheduled", "")
 
     tell(story)
 
 
 def test_a_gang_with_too_few_members_holds_no_node():
-    """The third member belongs to another scheduler. It does not have to wait in Permit: it counts once it is bound."""
+    """The third member is of another scheduler. It counts once it is bound, so no member waits for it in Permit."""
 
     async def story(here):
         await here.add_node("a", cpu="4")
@@ -157,7 +157,7 @@ def test_a_gang_with_too_few_members_holds_no_node():
         await here.settle()
         here.nothing_is_held()
         assert await here.nodes() == {}
-        assert (await here.said("crew"))[0] == "Unschedulable"
+        assert (await here.condition("crew"))[0] == "Unschedulable"
         await here.client.bind("default", "theirs", "a")
         await here.settle()
         assert set(await here.nodes()) == {"one", "two", "theirs"}
@@ -172,8 +172,8 @@ def test_members_of_two_profiles():
         await here.add("one", of="crew")
         await here.add("two", of="crew", scheduler="other")
         await here.settle()
-        told = "gang crew: 2 members are needed, and their scheduler names differ: default-scheduler, other"
-        assert await here.said("crew") == ("Unschedulable", told)
+        expected = "gang crew: 2 members are needed, and their scheduler names differ: default-scheduler, other"
+        assert await here.condition("crew") == ("Unschedulable", expected)
 
     tell(story, profiles=("default-scheduler", "other"))
 
@@ -183,11 +183,11 @@ def test_a_basic_group_is_not_a_gang():
         await here.add_group("web")
         await here.add("one", "two", of="web")
         await here.settle()
-        assert await here.said("web") == ("Unschedulable", "no nodes available to schedule pods")
+        assert await here.condition("web") == ("Unschedulable", "no nodes available to schedule pods")
         await here.add_node("a", cpu="1")
         await here.settle()
         assert len(await here.nodes()) == 1
-        assert await here.said("web") == ("Scheduled", "")
+        assert await here.condition("web") == ("Scheduled", "")
 
     tell(story)
 
@@ -210,11 +210,11 @@ def test_an_error_for_one_member_fails_the_gang():
         await here.add("one", "two", "zzz", of="crew")
         await here.settle()
         problem = "plugin Broken failed in Filter: ZeroDivisionError: oh"
-        told = f"gang crew: 1 of 3 members fit; the next one: {problem}"
-        assert await here.said("crew") == ("SchedulerError", told)
+        expected = f"gang crew: 1 of 3 members fit; the next one: {problem}"
+        assert await here.condition("crew") == ("SchedulerError", expected)
         broken.fails_for = ""
         await here.settle()
-        assert await here.said("crew") == ("Scheduled", "")
+        assert await here.condition("crew") == ("Scheduled", "")
 
     tell(story, plugins=[broken])
 
@@ -226,7 +226,7 @@ def test_a_condition_is_retried_until_the_server_accepts_it():
         await here.add_group("crew", 1)
         await here.add("one", of="crew")
         await here.settle()
-        assert await here.said("crew") == ("Scheduled", "")
+        assert await here.condition("crew") == ("Scheduled", "")
 
     tell(story)
 
@@ -244,7 +244,7 @@ def test_a_gang_is_placed_in_a_domain_that_it_fits_in():
         await here.add(*(f"m-{number}" for number in range(4)), of="crew")
         await here.settle()
         assert sorted((await here.nodes()).values()) == ["b", "b", "c", "c"]
-        assert await here.said("crew") == ("Scheduled", "")
+        assert await here.condition("crew") == ("Scheduled", "")
 
     tell(story, TOPOLOGY)
 
@@ -257,8 +257,8 @@ def test_a_gang_that_fits_in_no_domain_reports_the_best_one():
         await here.add(*(f"m-{number}" for number in range(4)), of="crew")
         await here.settle()
         assert await here.nodes() == {}
-        told = f"gang crew: 3 of 4 members fit in r1, the best of 2 placements; the next one: {FULL}"
-        assert await here.said("crew") == ("Unschedulable", f"{told}")
+        expected = f"gang crew: 3 of 4 members fit in r1, the best of 2 placements; the next one: {FULL}"
+        assert await here.condition("crew") == ("Unschedulable", f"{expected}")
         await here.add_node("c", "r2", cpu="2")
         await here.settle()
         assert sorted((await here.nodes()).values()) == ["b", "b", "c", "c"]
@@ -272,7 +272,7 @@ def test_a_gang_is_pending_until_a_node_has_the_topology_label():
         await here.add_group("crew", 2, "rack")
         await here.add("one", "two", of="crew")
         await here.settle()
-        assert await here.said("crew") == ("Unschedulable", "gang crew: no feasible placements found")
+        assert await here.condition("crew") == ("Unschedulable", "gang crew: no feasible placements found")
         await here.client.patch(NODE, "a", {"metadata": {"labels": {"rack": "r1"}}})
         await here.settle()
         assert set(await here.nodes()) == {"one", "two"}
@@ -291,8 +291,8 @@ def test_later_members_are_placed_in_the_domain_of_the_others():
         await here.settle()
         assert set((await here.nodes()).values()) == {"a"}
         (waiting,) = {"three", "four"} - (await here.nodes()).keys()
-        told = "preemption: not eligible due to placement-based pod group scheduling limitation"
-        assert told in await here.reason(waiting)
+        expected = "preemption: not eligible due to placement-based pod group scheduling limitation"
+        assert expected in await here.reason(waiting)
         await here.add_node("c", "r1")
         await here.settle()
         assert set((await here.nodes()).values()) == {"a", "c"}
@@ -350,7 +350,7 @@ def test_a_group_bound_in_two_domains_is_an_error():
         await here.add_group("crew", 3, "rack")
         await here.add("late", of="crew")
         await here.settle()
-        reason, message = await here.said("crew")
+        reason, message = await here.condition("crew")
         assert reason == "SchedulerError"
         assert "more than 1 domain found for pod group: r1, r2" in message
 
@@ -391,8 +391,8 @@ def test_a_group_that_does_not_fit_either_way_does_not_preempt():
         await here.add("one", "two", of="vip")
         await here.settle()
         assert here.evicted() == set()
-        told = "preemption: the gang would not fit even if all pods of lower priority were evicted"
-        assert told in (await here.said("vip"))[1]
+        expected = "preemption: the gang would not fit even if all pods of lower priority were evicted"
+        assert expected in (await here.condition("vip"))[1]
 
     tell(story, WHOLE)
 
@@ -406,7 +406,7 @@ def test_a_group_without_priority_does_not_preempt_whatever_its_pods_have():
         await here.add("one", of="crew", priority=100)
         await here.settle()
         assert set(await here.nodes()) == {"zero"}
-        assert "No preemption victims found for incoming preemptor" in (await here.said("crew"))[1]
+        assert "No preemption victims found for incoming preemptor" in (await here.condition("crew"))[1]
 
     tell(story, WHOLE)
 
@@ -460,7 +460,7 @@ def test_victims_that_do_not_suffice_are_an_error(answer):
         if answer is not None:
             picky.answer = GangVictims(low, (low,))
         await here.settle()
-        reason, message = await here.said("crew")
+        reason, message = await here.condition("crew")
         assert reason == "SchedulerError"
         expected = "GangPostFilter: ZeroDivisionError: oh" if answer is None else "does not fit without the victims"
         assert expected in message

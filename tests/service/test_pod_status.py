@@ -85,9 +85,9 @@ async def test_writes_a_condition_only_when_it_changes(client, clock, standing, 
         assert "lastTransitionTime" not in client.requests[0][4]["status"]["conditions"][0]
 
 
-@pytest.mark.feature("Nominated pods: nominatedNodeName while a binding takes long")
+@pytest.mark.feature("Nominated pods: nominatedNodeName during slow bindings")
 @pytest.mark.parametrize(
-    ("stands", "wanted", "written"),
+    ("current", "wanted", "written"),
     [
         ("", None, {}),
         ("a", None, {}),
@@ -96,10 +96,10 @@ async def test_writes_a_condition_only_when_it_changes(client, clock, standing, 
         ("a", "", {"nominatedNodeName": None}),
     ],
 )
-async def test_writes_a_nomination_only_when_it_changes(client, clock, stands, wanted, written) -> None:
+async def test_writes_a_nomination_only_when_it_changes(client, clock, current, wanted, written) -> None:
     writer = PodStatusWriter(client, clock)
     async with writing(writer):
-        pod = make_pod(conditions=[condition()], nominatedNodeName=stands or None)
+        pod = make_pod(conditions=[condition()], nominatedNodeName=current or None)
         writer.not_scheduled(pod, "Unschedulable", MESSAGE, wanted)
     assert [request[4]["status"] for request in client.requests] == ([written] if written else [])
 
@@ -136,7 +136,7 @@ async def test_nothing_is_written_about_a_deleted_pod(client, clock) -> None:
     assert [request[3] for request in client.requests] == ["other"]
 
 
-@pytest.mark.feature("Nominated pods: nominatedNodeName while a binding takes long")
+@pytest.mark.feature("Nominated pods: nominatedNodeName during slow bindings")
 async def test_a_nomination_is_cleared_even_if_it_was_not_reported_yet(client, clock) -> None:
     writer = PodStatusWriter(client, clock)
     writer.nominate(make_pod(), "a")
@@ -165,7 +165,7 @@ async def test_withdraw_waits_for_a_running_request(client, clock) -> None:
         asked.clear()
         answer.set()
         await withdrawn
-    assert not asked.is_set(), "it was not worth another try"
+    assert not asked.is_set(), "a withdrawn write is not retried"
 
 
 async def test_withdraw_drops_a_queued_status_at_once(client, clock) -> None:
@@ -198,7 +198,7 @@ class SlowServer:
         return Pod(metadata=ObjectMeta(name="web", resourceVersion=str(self.version)))
 
 
-async def test_message_that_equals_the_cached_one_is_written_after_another_one_that_is_on_its_way(clock) -> None:
+async def test_message_that_equals_the_cached_one_is_written_after_a_different_one_in_flight(clock) -> None:
     """A node comes tainted and loses its taint at once: the first message must not remain."""
     server = SlowServer()
     writer, cached = PodStatusWriter(server, clock), make_pod(conditions=[condition()])
@@ -211,7 +211,7 @@ async def test_message_that_equals_the_cached_one_is_written_after_another_one_t
     assert server.messages[-1] == MESSAGE
 
 
-async def test_message_that_equals_the_cached_one_replaces_another_one_that_waits(clock) -> None:
+async def test_message_that_equals_the_cached_one_replaces_a_queued_one(clock) -> None:
     server = SlowServer()
     writer, cached = PodStatusWriter(server, clock), make_pod(conditions=[condition()])
     writer.not_scheduled(cached, "Unschedulable", "1 node(s) had untolerated taint(s)")

@@ -3,11 +3,11 @@ import asyncio
 from tests.service.conftest import make_pod
 
 from bayplan.framework.status import Code
-from bayplan.service.waiting_pods import WaitingPods
+from bayplan.service.waiting_pods import AwaitedPod, AwaitedPods
 
 
 async def test_the_last_plugin_allows_the_pod() -> None:
-    waiting = WaitingPods().add(make_pod(), {"a": 60, "b": 60})
+    waiting = AwaitedPods(AwaitedPod).add(make_pod(), {"a": 60, "b": 60})
     waiting.allow("a")
     assert waiting.pending_plugins == ["b"]
     waiting.allow("b")
@@ -15,7 +15,7 @@ async def test_the_last_plugin_allows_the_pod() -> None:
 
 
 async def test_allow_by_an_unknown_plugin_has_no_effect() -> None:
-    waiting = WaitingPods().add(make_pod(), {"a": 60})
+    waiting = AwaitedPods(AwaitedPod).add(make_pod(), {"a": 60})
     waiting.allow("other")
     assert waiting.pending_plugins == ["a"]
     waiting.reject("a", "no")
@@ -23,7 +23,7 @@ async def test_allow_by_an_unknown_plugin_has_no_effect() -> None:
 
 
 async def test_the_first_rejection_counts() -> None:
-    waiting = WaitingPods().add(make_pod(), {"a": 60, "b": 60})
+    waiting = AwaitedPods(AwaitedPod).add(make_pod(), {"a": 60, "b": 60})
     waiting.reject("b", "too late for this")
     waiting.reject("a", "something else")
     waiting.allow("a")
@@ -32,7 +32,7 @@ async def test_the_first_rejection_counts() -> None:
 
 
 async def test_a_timeout_rejects_the_pod() -> None:
-    waiting = WaitingPods().add(make_pod(), {"a": 0.01, "b": 60})
+    waiting = AwaitedPods(AwaitedPod).add(make_pod(), {"a": 0.01, "b": 60})
     async with asyncio.timeout(5):
         status = await waiting.verdict()
     assert status.plugin == "a"
@@ -40,7 +40,7 @@ async def test_a_timeout_rejects_the_pod() -> None:
 
 
 async def test_pods_are_found_by_uid_until_removed() -> None:
-    pods = WaitingPods()
+    pods = AwaitedPods(AwaitedPod)
     waiting = pods.add(make_pod(uid="u"), {"a": 60})
     assert pods.get("u") is waiting
     assert list(pods) == [waiting]
@@ -52,7 +52,7 @@ async def test_pods_are_found_by_uid_until_removed() -> None:
 
 
 async def test_a_pod_is_preempted_unless_it_is_already_decided() -> None:
-    waiting = WaitingPods().add(make_pod(), {"a": 60})
+    waiting = AwaitedPods(AwaitedPod).add(make_pod(), {"a": 60})
     assert waiting.preempt("Preempts", "preempted")
     assert not waiting.preempt("Preempts", "preempted")
     status = await waiting.verdict()

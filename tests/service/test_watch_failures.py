@@ -11,7 +11,7 @@ import yaml
 
 from bayplan.api.kinds import NODE, POD, SERVICE, STORAGE_CLASS
 from bayplan.client import ApiError, TransportError
-from bayplan.service.missing_permissions import denied_by, grant
+from bayplan.client.permissions import denied_by, grant
 from bayplan.service.watch_failures import REPEAT, WatchFailures
 from bayplan.testing.virtual_time import VirtualTime
 

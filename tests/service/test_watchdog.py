@@ -43,7 +43,7 @@ async def test_blocking_plugin_is_logged_with_its_stack(caplog) -> None:
     watchdog.stop()
     [(blocked, text)] = seen
     assert blocked > 0
-    assert "self.release.wait(5)" in text, "the stack shows where"
+    assert "self.release.wait(5)" in text, "the stack has the blocking line"
     assert "bayplan/framework/calling.py" not in text, "and only the plugin's frames"
     assert "asyncio" not in text
     assert "plugin Blocker in Filter blocked for" in caplog.text

@@ -30,7 +30,7 @@ class Authority:
         return _pair(self._authority.issue_cert(*hosts, common_name=hosts[0]))
 
     def client(self, user: str, group: str = "users") -> KeyPair:
-        """A certificate for a user of an API server, who is in one group."""
+        """A client certificate for a user of an API server in one group."""
         return _pair(self._authority.issue_cert(_NO_HOST, common_name=user, organization_name=group))
 
 

@@ -1,5 +1,6 @@
-"""A real control plane for tests: etcd and kube-apiserver on loopback, with TLS and RBAC, gone when the test is over.
-The binaries come from the folder that KUBEBUILDER_ASSETS names, as envtest's conventions have it.
+"""A real control plane for tests: etcd and kube-apiserver on loopback, with TLS and RBAC, stopped after the test.
+
+The binaries come from the directory in KUBEBUILDER_ASSETS, as in envtest.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from bayplan.client import ApiError, HttpClient, TransportError, load_kubeconfig
 
 ASSETS = "KUBEBUILDER_ASSETS"
 SCHEDULER_ROLES = ("system:kube-scheduler", "system:volume-scheduler")
-"""The cluster roles that a scheduler has, bootstrapped by every kube-apiserver."""
+"""The cluster roles of a scheduler, which every kube-apiserver creates."""
 
 _HOST = "127.0.0.1"
 _POLL = 0.05
@@ -36,7 +37,7 @@ _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
 class ControlPlaneError(Exception):
-    """The control plane cannot be had: no binaries, or they do not start. One line, with the log's last words."""
+    """The control plane is not available: binaries are missing or don't start. One line, with the end of the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Assets:
 
     @classmethod
     def find(cls, environ: Mapping[str, str] = os.environ) -> Assets:
-        """Those in the folder that KUBEBUILDER_ASSETS names. Raises ControlPlaneError where something is missing."""
+        """The binaries in the directory KUBEBUILDER_ASSETS. Raises ControlPlaneError if one is missing."""
         named = environ.get(ASSETS)
         if not named:
             raise ControlPlaneError(f"{ASSETS} is not set: it names a folder with etcd and kube-apiserver")
@@ -63,11 +64,11 @@ class Assets:
 
 
 class ControlPlane:
-    """etcd and kube-apiserver, from `async with` on to its end.
+    """etcd and kube-apiserver, running within `async with`.
 
-    There is no controller manager, no scheduler and no kubelet: new nodes carry the not-ready taint, and namespaces
-    never go. `url` is the API server's, `admin` a kubeconfig file of a cluster administrator. Not bound to an event
-    loop: one control plane may serve tests that have a loop each.
+    There is no controller manager, no scheduler and no kubelet: new nodes carry the not-ready taint, and namespaces are
+    never removed. `url` is the API server's, `admin` a kubeconfig file of a cluster administrator. It belongs to no
+    event loop: tests with a loop each may share it.
     """
 
     def __init__(
@@ -114,9 +115,9 @@ class ControlPlane:
             f"--service-account-key-file={self.folder / 'service-account.key'}",
             f"--service-account-signing-key-file={self.folder / 'service-account.key'}",
             "--service-cluster-ip-range=10.0.0.0/24",
-            # Nobody makes the service accounts and tokens that the plugin would wait for.
+            # No controller creates the service accounts and tokens that the admission plugin would wait for.
             "--disable-admission-plugins=ServiceAccount",
-            # There is no address but loopback to offer as the endpoint of the service `kubernetes`.
+            # Only a loopback address could be the endpoint of the service `kubernetes`.
             "--endpoint-reconciler-type=none",
             "--shutdown-delay-duration=0s",
             *self._flags,
@@ -124,13 +125,13 @@ class ControlPlane:
         await self._wait_until_ready(self._api_server)
 
     def stop_api_server(self, *, kill: bool = False) -> None:
-        """Stop the API server, at once and without a word to its clients if `kill`. Its data stays in etcd."""
+        """Stop the API server; with `kill`, at once and without closing connections. Its data stays in etcd."""
         if self._api_server is not None:
             self._api_server.stop(signal.SIGKILL if kill else signal.SIGTERM)
             self._api_server = None
 
     def user(self, name: str, *, group: str = "users") -> Path:
-        """A kubeconfig file of a user with a client certificate; RBAC decides what the user may do."""
+        """A kubeconfig file of a user with a client certificate, subject to RBAC."""
         pair = self._authority.client(name, group)
         credentials = {"client-certificate-data": _base64(pair.certificate), "client-key-data": _base64(pair.key)}
         return self._write_kubeconfig(name, credentials)
@@ -162,7 +163,7 @@ class ControlPlane:
         return await self.account_kubeconfig(name, namespace)
 
     async def account_kubeconfig(self, name: str, namespace: str) -> Path:
-        """A kubeconfig file of a service account that is there: it holds a token, made for it."""
+        """A kubeconfig file with a new token of an existing service account."""
         async with HttpClient(load_kubeconfig(self.admin)) as client:
             path = SERVICE_ACCOUNT.path(namespace, name, "token")
             answer = await _post(client, path, {"spec": {"expirationSeconds": _TOKEN_SECONDS}})
@@ -231,7 +232,7 @@ class ControlPlane:
         return path
 
     def _stop(self) -> None:
-        # The data goes too, so nobody needs the long goodbye.
+        # The data is deleted as well, so a graceful shutdown is not needed.
         self.stop_api_server(kill=True)
         if self._etcd is not None:
             self._etcd.stop(signal.SIGKILL)
@@ -239,7 +240,7 @@ class ControlPlane:
 
 
 class _Process:
-    """A server process and its log. It has a session of its own: an interrupt at the keyboard is ours to handle."""
+    """A server process and its log. It has a session of its own, so that a keyboard interrupt reaches the test only."""
 
     def __init__(self, log: Path, *command: str | Path) -> None:
         self._log = log
@@ -250,7 +251,7 @@ class _Process:
 
     @property
     def name(self) -> str:
-        """The program's."""
+        """The program's name."""
         return self._log.stem
 
     @property
@@ -266,7 +267,7 @@ class _Process:
             raise ControlPlaneError(f"{self.name} ended with status {status}: {''.join(end) or 'no output'}")
 
     def stop(self, how: signal.Signals) -> None:
-        """End the process: with force if it takes its time."""
+        """Terminate the process, and kill it if that takes too long."""
         self._process.send_signal(how)
         try:
             self._process.wait(_STOP_TIMEOUT)
@@ -276,7 +277,7 @@ class _Process:
 
 
 def _with_us() -> list[str]:
-    """What makes a program end when this process does, even if it is killed, where the system has it (Linux)."""
+    """A hook that makes a program end with this process, even if that is killed (Linux only)."""
     found = shutil.which("setpriv")
     return [found, "--pdeathsig", "KILL"] if found else []
 
@@ -290,7 +291,7 @@ def _base64(data: bytes) -> str:
 
 
 def _free_port() -> int:
-    """A port that was free a moment ago: the servers cannot be given a socket, nor asked which port they took."""
+    """A port that was free a moment ago. The servers accept no open socket and don't report a port they chose."""
     with socket.socket() as probe:
         probe.bind((_HOST, 0))
         port: int = probe.getsockname()[1]

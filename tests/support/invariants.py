@@ -1,5 +1,5 @@
-"""What must hold of a scheduler whatever happens, checked on what a observer saw: every pod is bound exactly once or
-waits with a reason, and no node is overcommitted as far as the scheduler had been told.
+"""Invariants of a scheduler, checked on the history of an observer: every pod is bound exactly once or
+pending with a reason, and the scheduler overcommits no node as far as it could know.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from bayplan.testing.observer import Document, Observer, condition_of
 def check_invariants(
     observer: Observer, scheduler_name: str, *, foreign: Collection[str] = (), schedulers: int = 1
 ) -> None:
-    """Raises AssertionError with all that is wrong about the pods of a scheduler, once everything has settled.
+    """Raise AssertionError with all violations by the pods of a scheduler. Call it once everything has settled.
 
-    `foreign`: keys of pods that somebody else bound. `schedulers`: how many went by the name at the same time.
+    `foreign`: keys of pods that another client bound. `schedulers`: how many ran at once under this name.
 
-    As far as it had been told: pods change in one order for everybody, so who decides about a pod has heard of every
-    other pod's changes up to this one's creation; and it knows its own binds at any time, if it is alone. So a
-    node may be overcommitted only by pods that others bound after this one was created.
+    All clients receive changes of pods in one order. A scheduler that decides about a pod has therefore received every
+    change up to the pod's creation, and a scheduler that runs alone knows all of its own bindings. So only pods that
+    others bound after the creation of this one may overcommit a node.
     """
     problems = [
         *_bound_twice(observer),
@@ -42,7 +42,7 @@ def check_invariants(
 
 
 def waiting_or_bound(observer: Observer, scheduler_name: str) -> bool:
-    """Whether all pods of a scheduler are bound or wait with a reason; an assertion that fails says which are not."""
+    """Return True if all pods of a scheduler are bound or pending with a reason, else raise AssertionError."""
     problems = list(_waiting_without_reason(observer, scheduler_name))
     assert not problems, "\n".join(problems[:5])
     return True
@@ -62,20 +62,20 @@ def _waiting_without_reason(observer: Observer, scheduler_name: str) -> Iterator
             continue
         condition = condition_of(pod)
         if condition is None or condition["status"] != "False":
-            yield f"pod {key} waits, and its conditions do not say so"
+            yield f"pod {key} is pending, but its conditions don't report it"
         elif not condition.get("reason") or not condition.get("message"):
-            yield f"pod {key} waits without a reason: {condition}"
+            yield f"pod {key} is pending without a reason: {condition}"
         elif condition["reason"] != "SchedulingGated" and not observer.events_of(key, "FailedScheduling"):
-            yield f"pod {key} waits, and no event says why"
+            yield f"pod {key} is pending, but no event reports why"
 
 
 def _bound_and_waiting(observer: Observer, scheduler_name: str, foreign: set[str]) -> Iterator[str]:
-    """Who binds a pod knows what itself has said of it; what somebody else binds may have been spoken of meanwhile."""
+    """A pod that the scheduler bound has no pending condition; pods that others bound may have one from before."""
     for key, pod in observer.pods.items():
         condition = condition_of(pod)
         waits = condition is not None and condition["status"] == "False"
         if waits and observer.node_of(key) and _is_ours(pod, scheduler_name) and key not in foreign:
-            yield f"pod {key} is on {observer.node_of(key)}, and its conditions say that it waits"
+            yield f"pod {key} is on {observer.node_of(key)}, but its conditions report it as pending"
 
 
 def _wrong_events(observer: Observer, scheduler_name: str, *, alone: bool) -> Iterator[str]:
@@ -88,9 +88,9 @@ def _wrong_events(observer: Observer, scheduler_name: str, *, alone: bool) -> It
         key, uid = f"{regarding['namespace']}/{regarding['name']}", regarding["uid"]
         scheduled[uid] += 1
         if alone and scheduled[uid] > 1:
-            yield f"pod {key} has {scheduled[uid]} events that say that it was scheduled"
+            yield f"pod {key} has {scheduled[uid]} Scheduled events"
         if uid in nodes and event["note"] != f"Successfully assigned {key} to {nodes[uid]}":
-            yield f"pod {key} is on {nodes[uid]}, and an event says: {event['note']}"
+            yield f"pod {key} is on {nodes[uid]}, but an event reports: {event['note']}"
 
 
 @dataclass(slots=True)
@@ -134,7 +134,7 @@ def _overcommitted(observer: Observer, scheduler_name: str, foreign: set[str], *
 
 def _too_much(node: str, pod: _Bound, others: list[_Bound], allocatable: Amounts | None) -> Iterator[str]:
     if allocatable is None:
-        yield f"pod {pod.key} was bound to {node}, which never was"
+        yield f"pod {pod.key} was bound to {node}, which never existed"
         return
     total: Counter[str] = Counter()
     for one in (pod, *others):
@@ -142,7 +142,7 @@ def _too_much(node: str, pod: _Bound, others: list[_Bound], allocatable: Amounts
     for resource, amount in total.items():
         if pod.requests.get(resource) and amount > allocatable.get(resource, 0):
             yield (
-                f"pod {pod.key} was bound to {node} beside {', '.join(other.key for other in others)}: "
+                f"pod {pod.key} was bound to {node} next to {', '.join(other.key for other in others)}: "
                 f"{amount / 10**9:g} {resource} of {allocatable.get(resource, 0) / 10**9:g}"
             )
     for other in others:
@@ -151,7 +151,7 @@ def _too_much(node: str, pod: _Bound, others: list[_Bound], allocatable: Amounts
 
 
 def _most_allocatable(observer: Observer) -> dict[str, Amounts]:
-    """The most that each node ever had to give: news of nodes may be late."""
+    """The most that was ever allocatable on each node: the scheduler may receive changes of nodes late."""
     most: dict[str, Amounts] = {}
     for change in observer.history(NODE):
         status = change.object.get("status") or {}
@@ -179,7 +179,7 @@ def _taken(document: Document) -> tuple[Amounts, set[tuple[str, str, int]]]:
 
 
 def _or_nothing(amounts: Callable[[], Amounts]) -> Amounts:
-    """What a broken object takes or has to give."""
+    """Return the amounts, or none for an invalid quantity."""
     try:
         return amounts()
     except InvalidQuantity:

@@ -1,4 +1,4 @@
-"""A proxy between a client and an API server that does to their requests what networks and servers do on bad days."""
+"""A proxy between a client and an API server that injects the faults of networks and servers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from yarl import URL
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A request that came through: its method, and its path with the query."""
+    """A request that the proxy received: its method, and its path with the query."""
 
     method: str
     path: str
@@ -31,12 +31,12 @@ class Seen:
 
 @dataclass(slots=True, kw_only=True)
 class Fault:
-    """What is done to requests of `method` ("" for any) whose path and query contain a match of `path`.
+    """A fault for requests of `method` ("" for any) whose path and query contain a match of `path`.
 
-    It happens to `times` of them (None: to all); `hits` counts those that it has happened to. First comes the `delay`
-    (seconds), then: an answer with `status`; or no answer for ever (`hang`); or the request is forwarded and the
-    connection cut instead of answering (`drop_answer`) or after so many bytes of the body (`truncate_after`); or texts
-    of the answer are replaced by others (`replace`), as if the server held what no server would accept.
+    It applies to the first `times` of them (None: all); `hits` counts them. After `delay` seconds, the proxy responds
+    with `status`, or never responds (`hang`), or forwards the request and cuts the connection before the response
+    (`drop_response`) or after so many bytes of its body (`truncate_after`), or replaces texts in the response
+    (`replace`), so that it contains objects that no server would accept.
     """
 
     method: str
@@ -48,13 +48,13 @@ class Fault:
     reason: str = ""
     retry_after: int | None = None
     hang: bool = False
-    drop_answer: bool = False
+    drop_response: bool = False
     truncate_after: int | None = None
     replace: Mapping[bytes, bytes] = field(default_factory=dict)
     hits: int = 0
 
-    def takes(self, request: Seen) -> bool:
-        """Whether it happens to this request. If so it counts as a hit."""
+    def matches(self, request: Seen) -> bool:
+        """Whether the fault applies to this request. If so, count a hit."""
         if self.times is not None and self.hits >= self.times:
             return False
         if self.method not in {"", request.method} or re.search(self.path, request.path) is None:
@@ -64,7 +64,7 @@ class Fault:
 
 
 class FaultProxy:
-    """Listens on loopback for plain HTTP and forwards to `target`, until told otherwise. `tls` is for an HTTPS target.
+    """Forwards plain HTTP on loopback to `target`, except for injected faults. `tls` is for an HTTPS target.
 
         async with FaultProxy("http://127.0.0.1:8001") as proxy:
             client = HttpClient(proxy.url)
@@ -73,12 +73,12 @@ class FaultProxy:
             await proxy.down()
             await proxy.up()
 
-    `requests` are all that arrived, in their order, faulty or not.
+    `requests` are all received requests in their order, faulty or not.
     """
 
     def __init__(self, target: str, *, tls: ssl.SSLContext | None = None) -> None:
         self.url = ""
-        """Where it listens; the port stays the same through `down` and `up`."""
+        """The address it listens on; `down` and `up` keep the port."""
         self.requests: list[Seen] = []
         self.faults: list[Fault] = []
         self._target = target.rstrip("/")
@@ -111,45 +111,45 @@ class FaultProxy:
         await self._session.close()
 
     def inject(self, method: str, path: str, **what: Any) -> Fault:
-        """Adds a fault; of several that match a request, the one added first happens. See `Fault` for `what`."""
+        """Add a fault. If several match a request, the first one applies. See `Fault` for `what`."""
         fault = Fault(method=method, path=path, **what)
         self.faults.append(fault)
         return fault
 
     def count(self, method: str, path: str) -> int:
-        """How many requests of `method` ("" for any) had a match of `path` in their path and query."""
+        """The number of requests of `method` ("" for any) with a match of `path` in their path and query."""
         return sum(seen.method.startswith(method) and re.search(path, seen.path) is not None for seen in self.requests)
 
     async def arrival(self, method: str, path: str, count: int = 1) -> None:
-        """Returns once `count` such requests have arrived since the beginning."""
+        """Return once `count` matching requests have arrived since the start."""
         async with self._arrived:
             await self._arrived.wait_for(lambda: self.count(method, path) >= count)
 
     async def down(self) -> None:
-        """An outage: all connections break, and new ones are refused."""
+        """Start an outage: abort all connections and refuse new ones."""
         if self._site is not None:
             site, self._site = self._site, None
             await site.stop()
-            for _ in range(3):  # asyncio takes so many turns to bring up what it was accepting
+            for _ in range(3):  # asyncio needs these turns to set up connections that it was accepting
                 await asyncio.sleep(0)
         for connection in self._server.connections:
             _abort(connection.transport)
         self._frozen.clear()
 
     async def up(self) -> None:
-        """The end of the outage."""
+        """End the outage."""
         if self._site is None:
             await self._listen(URL(self.url).port or 0)
 
     def cut(self, *, watches_only: bool = True) -> int:
-        """Breaks the connections of open requests (of watches only, or of all) and returns how many."""
+        """Abort the connections of open requests (watches only, or all) and return how many."""
         cut = [transport for transport, seen in self._open.items() if seen.is_watch or not watches_only]
         for transport in cut:
             _abort(transport)
         return len(cut)
 
     def cut_every(self, seconds: float, *, watches_only: bool = True) -> None:
-        """Does so again and again, until the proxy ends."""
+        """Call `cut` at this interval until the proxy ends."""
 
         async def cut() -> None:
             while True:
@@ -161,7 +161,7 @@ class FaultProxy:
         self._cutter = asyncio.create_task(cut(), name="fault proxy: cut connections")
 
     def freeze(self) -> int:
-        """Lets nothing pass on the connections that exist, while new ones work: a lost NAT entry, a dead load balancer.
+        """Stop all traffic on existing connections, as a lost NAT entry does, while new connections work.
 
         No connection is closed. Returns how many are frozen.
         """
@@ -189,7 +189,7 @@ class FaultProxy:
         try:
             async with self._arrived:
                 self._arrived.notify_all()
-            fault = next((fault for fault in self.faults if fault.takes(seen)), _NO_FAULT)
+            fault = next((fault for fault in self.faults if fault.matches(seen)), _NO_FAULT)
             await asyncio.sleep(fault.delay)
             if fault.hang:
                 await asyncio.get_running_loop().create_future()
@@ -201,7 +201,7 @@ class FaultProxy:
             del self._open[transport]
 
     async def _pass(self, transport: asyncio.BaseTransport | None) -> None:
-        """Returns at once, or never if the connection is frozen."""
+        """Return at once, or never if the connection is frozen."""
         if transport in self._frozen:
             await asyncio.get_running_loop().create_future()
 
@@ -215,7 +215,7 @@ class FaultProxy:
             async with self._session.request(
                 request.method, url, headers=headers, data=body or None, allow_redirects=False, ssl=self._tls or True
             ) as answer:
-                if fault.drop_answer:
+                if fault.drop_response:
                     await answer.read()
                     raise ConnectionResetError("the answer is dropped")
                 response.set_status(answer.status, answer.reason)
@@ -256,7 +256,7 @@ _REASONS = {
 
 
 async def _replaced(chunks: AsyncIterator[bytes], replacements: Mapping[bytes, bytes]) -> AsyncIterator[bytes]:
-    """The body line by line, which is event by event in a watch, so that no text is torn by the end of a chunk."""
+    """The body line by line (in a watch, event by event), so that no chunk ends within a text to replace."""
     rest = b""
     async for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")

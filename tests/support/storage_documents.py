@@ -1,4 +1,4 @@
-"""Claims, volumes and what is around them, as a user would write them."""
+"""Claims, volumes and storage classes, as a user would write them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def storage_class(name: str, *, provisioner: str = DRIVER, late: bool = False, *
 
 
 def local_class(name: str) -> Document:
-    """The class of volumes that are there already and bound late."""
+    """The class of existing volumes with late binding."""
     return storage_class(name, provisioner="kubernetes.io/no-provisioner", late=True)
 
 
@@ -34,14 +34,14 @@ def allowed(key: str, *values: str) -> Document:
 
 
 def claim(name: str, of: str | None = None, size: str = "1Gi", mode: str = "ReadWriteOnce", **fields: Any) -> Document:
-    """A claim of a class (None: it says nothing about it). `fields` are of the spec, but for `metadata`."""
+    """A claim of a class (None: without a class). `fields` are fields of the spec, except `metadata`."""
     metadata = {"name": name, "namespace": "default", **fields.pop("metadata", {})}
     spec = {"accessModes": [mode], "resources": {"requests": {"storage": size}}}
     return {"metadata": metadata, "spec": {**spec, **({} if of is None else {"storageClassName": of}), **fields}}
 
 
 def volume(name: str, of: str = "", size: str = "1Gi", *modes: str, node: str = "", **fields: Any) -> Document:
-    """A volume of a class, on a node if one is given. `fields` are of the spec, but for `metadata`."""
+    """A volume of a class, on a node if one is given. `fields` are fields of the spec, except `metadata`."""
     metadata = {"name": name, **fields.pop("metadata", {})}
     spec: Document = {"capacity": {"storage": size}, "accessModes": list(modes or ("ReadWriteOnce",))}
     if of:

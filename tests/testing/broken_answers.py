@@ -1,4 +1,4 @@
-"""Plugins whose answers break the contract, each in one way, with what the check should say of it."""
+"""Plugins whose answers break the contract, each in one way, with the expected report."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class FloatScores(Plugin):
 
 
 class DeadRows(Plugin):
-    """Rows of nodes that are gone are among those of PreFilter."""
+    """Reads all rows in PreFilter, also those of deleted nodes."""
 
     name = "dead-rows"
 
@@ -70,7 +70,7 @@ class DeadRows(Plugin):
 
 
 class AsksLate(Plugin):
-    """Nobody watches namespaces for it."""
+    """Reads namespaces without having asked to watch them."""
 
     name = "asks-late"
 
@@ -154,7 +154,7 @@ class ScoresDiffer(Plugin):
 
 
 class FullestOnly(Plugin):
-    """Compares the nodes that it is asked about with one another."""
+    """Compares the nodes of a call with one another."""
 
     name = "fullest-only"
 
@@ -163,7 +163,7 @@ class FullestOnly(Plugin):
 
 
 class CountsOnce(Plugin):
-    """Remembers pods in PreFilter, and is not told of those that come and go in thought."""
+    """Counts pods in PreFilter, and ignores what-ifs."""
 
     name = "counts-once"
 

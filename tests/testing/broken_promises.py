@@ -1,4 +1,4 @@
-"""Plugins that promise or do what they do not hold, each in one way, with what the check should say; and a good one."""
+"""Plugins that break a promise, each in one way, with the expected report; and a correct one."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class SignsList(Plugin):
 
 
 class RestsOnMore(Plugin):
-    """How full a node is compared with all others: a change of one changes the others."""
+    """Compares a node with all others, so that a change of one affects the others."""
 
     name = "rests-on-more"
 
@@ -98,7 +98,7 @@ class ReadsPods(Plugin):
 
 
 class RemembersNodes(Plugin):
-    """What PreScore remembers is of the nodes as they were when the first such pod came."""
+    """Stores the state of the nodes at the first such pod in PreScore."""
 
     name = "remembers-nodes"
 
@@ -116,7 +116,7 @@ class RemembersNodes(Plugin):
 
 
 class RemembersPods(Plugin):
-    """What PreScore remembers is of each node as it was when the first such pod came."""
+    """Stores the state of each node at the first such pod in PreScore."""
 
     name = "remembers-pods"
 
@@ -141,7 +141,7 @@ class DeafToLabels(Plugin):
 
 
 class WrongHint(DeafToLabels):
-    """The hint asks for the wrong value."""
+    """The hint compares with the wrong value."""
 
     name = "wrong-hint"
 
@@ -206,7 +206,7 @@ class LeaksReservations(Plugin):
         self._taken[node_name] = pod.uid
 
     def unreserve(self, cycle, pod, node_name):
-        """Forget to give it back."""
+        """Does not release the reservation."""
 
 
 class UnreservesOnce(LeaksReservations):
@@ -255,7 +255,7 @@ def always_7(pod, node):
 
 
 class RejectsItsWaitingPods(Plugin):
-    """A background task rejects every pod that waits, and without `events` that requeues the other ones."""
+    """A background task rejects every waiting pod; as there is no `events`, that requeues the others."""
 
     name = "rejects-its-waiting-pods"
 
@@ -273,7 +273,7 @@ class RejectsItsWaitingPods(Plugin):
 
 
 class WakesOtherPods(Plugin):
-    """A pod that Reserve rejects leaves its node. To the hint, that looks like a deleted pod."""
+    """Forgetting a pod that Reserve rejected is an event like the deletion of a pod."""
 
     name = "wakes-other-pods"
 
@@ -288,7 +288,7 @@ class WakesOtherPods(Plugin):
 
 
 class Patient(Plugin):
-    """A good one that uses much: it passes."""
+    """A correct plugin with many features: it passes."""
 
     name = "patient"
 

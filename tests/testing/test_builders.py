@@ -1,4 +1,4 @@
-"""Builders of pods, and what decisions show of plugins that fail."""
+"""Builders of pods, and decisions with failing plugins."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_requests_of_any_resource():
     assert make_pod("p", cpu="1", requests={"memory": "1Gi"}).requested == {"cpu": 1000, "memory": 1 << 30}
 
 
-def test_node_is_none_where_the_pod_fits_nowhere():
+def test_node_is_none_if_no_node_is_feasible():
     cluster = make_cluster(make_node("a", cpu="1"))
     assert cluster.decide(make_pod("p", cpu="2")).node is None
     assert cluster.place(make_pod("q", cpu="1")).node == "a"

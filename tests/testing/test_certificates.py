@@ -41,7 +41,7 @@ def test_certificates_pass_strict_verification(tmp_path, make):
     users = Authority()
     server = strict(ssl.Purpose.CLIENT_AUTH, users.certificate, tmp_path, pair)
     client = strict(ssl.Purpose.SERVER_AUTH, trusted, tmp_path, users.client("me", "system:masters"))
-    client.maximum_version = ssl.TLSVersion.TLSv1_2  # in which the handshake includes the client's certificate
+    client.maximum_version = ssl.TLSVersion.TLSv1_2  # where the handshake includes the client's certificate
     shake_hands(client, server, "localhost")
 
 

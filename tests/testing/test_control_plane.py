@@ -26,6 +26,7 @@ def program(path: Path, text: str, mode: int = 0o755) -> None:
     ("environment", "message"),
     [
         pytest.param({}, f"{ASSETS} is not set: it names a folder with etcd and kube-apiserver", id="unset"),
+        pytest.param({ASSETS: ""}, f"{ASSETS} is not set: it names a folder with etcd and kube-apiserver", id="empty"),
         pytest.param(
             {ASSETS: "{folder}/none"}, f"{ASSETS} names {{folder}}/none, which is not a folder", id="no folder"
         ),
@@ -34,7 +35,7 @@ def program(path: Path, text: str, mode: int = 0o755) -> None:
         ),
     ],
 )
-def test_missing_assets_are_told_in_one_line(environment, message, tmp_path):
+def test_missing_assets_are_one_line_errors(environment, message, tmp_path):
     program(tmp_path / "etcd", SERVES_NOTHING)
     program(tmp_path / "kube-apiserver", SERVES_NOTHING, mode=0o644)
     with pytest.raises(ControlPlaneError) as error:
@@ -103,7 +104,7 @@ def alive(pid):
 
 @pytest.mark.apiserver
 @pytest.mark.skipif(not os.environ.get(ASSETS), reason=f"{ASSETS} is not set")
-async def test_users_have_the_rights_they_were_given_and_data_outlives_a_restart():
+async def test_users_have_their_permissions_and_data_survives_a_restart():
     async with ControlPlane() as plane:
         rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "get"]}]
         async with HttpClient(

@@ -59,19 +59,19 @@ RED = make_pod("p", labels={"team": "red"})
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_every_form_is_known(obj, kind, key):
+def test_every_form_is_converted(obj, kind, key):
     found, at, typed = known(obj)
     assert (found.kind, at) == (kind, key)
     assert typed.metadata.name == key.rpartition("/")[2]
     assert document_of(obj)[1]["metadata"]["name"] == typed.metadata.name
 
 
-def test_what_is_typed_stays_itself():
+def test_typed_objects_are_returned_as_is():
     for obj in (RED, make_node("n")):
         assert known(obj)[2] is obj
 
 
-def test_a_wrong_reference_is_told():
+def test_invalid_reference_is_rejected():
     with pytest.raises(ValueError, match="'quotas' is not a kind"):
         document_of(("quotas", {}))
 

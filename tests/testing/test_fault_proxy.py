@@ -41,7 +41,7 @@ async def test_without_faults_it_only_forwards_and_counts(proxy, client):
     assert (proxy.count("POST", BINDING), proxy.count("GET", "/pods/"), proxy.count("", "")) == (1, 2, 5)
 
 
-async def test_so_many_answers_with_a_status(proxy, client):
+async def test_fault_with_times_affects_that_many_responses(proxy, client):
     fault = proxy.inject("POST", BINDING, times=3, status=500, retry_after=7)
     for _ in range(3):
         with pytest.raises(ApiError, match="500 InternalError: injected") as caught:
@@ -52,15 +52,15 @@ async def test_so_many_answers_with_a_status(proxy, client):
     assert fault.hits == 3
 
 
-async def test_a_request_carried_out_whose_answer_is_lost(proxy, client):
-    proxy.inject("POST", BINDING, drop_answer=True)
+async def test_request_is_forwarded_but_its_response_is_dropped(proxy, client):
+    proxy.inject("POST", BINDING, drop_response=True)
     with pytest.raises(TransportError) as caught:
         await client.bind("default", "p", "node")
     assert caught.value.sent
     assert await node_of(client) == "node"
 
 
-async def test_a_request_that_hangs_and_one_that_is_late(proxy, client):
+async def test_requests_hang_or_are_delayed(proxy, client):
     proxy.inject("GET", "/pods/p", hang=True)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(client.get(POD, "p"), 0.05)
@@ -70,7 +70,7 @@ async def test_a_request_that_hangs_and_one_that_is_late(proxy, client):
     assert asyncio.get_running_loop().time() - began >= 0.05
 
 
-async def test_an_answer_that_is_cut(proxy, client):
+async def test_response_is_truncated(proxy, client):
     proxy.inject("GET", "/pods/p", truncate_after=10)
     with pytest.raises(TransportError):
         await client.get(POD, "p")
@@ -108,7 +108,7 @@ async def test_cutting_watches_spares_other_requests(proxy, client):
         await slow
 
 
-async def test_a_reflector_behind_watches_that_are_cut_all_the_time(proxy, client):
+async def test_reflector_survives_watches_that_are_cut_repeatedly(proxy, client):
     done = asyncio.Event()
 
     class Names(set):

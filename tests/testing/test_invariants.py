@@ -66,22 +66,23 @@ def observer_of(pods=(), nodes=(), events=()):
     "pods",
     [
         pytest.param([], id="nothing"),
-        pytest.param([pod("a"), pod("b"), pod("a", "n"), pod("b", "n")], id="full, not over"),
+        pytest.param([pod("a"), pod("b"), pod("a", "n"), pod("b", "n")], id="full, not overcommitted"),
         pytest.param(
-            [pod("a", cpu="2"), pod("a", "n", "2"), "-a", pod("b", cpu="2"), pod("b", "n", "2")], id="room by deletion"
+            [pod("a", cpu="2"), pod("a", "n", "2"), "-a", pod("b", cpu="2"), pod("b", "n", "2")],
+            id="freed by a deletion",
         ),
         pytest.param(
             [pod("a", cpu="2"), pod("b", cpu="2"), pod("a", "n", "2"), pod("a", "n", "2", phase="Succeeded"),
-             pod("b", "n", "2")], id="room made by an end"
+             pod("b", "n", "2")], id="freed by a terminated pod"
         ),
-        pytest.param([pod("b", cpu="2"), pod("x", "n", "2", scheduler="x"), pod("b", "n", "2")], id="late news"),
-        pytest.param([pod("x", "n", "3", scheduler="other")], id="somebody else's overcommitment"),
+        pytest.param([pod("b", cpu="2"), pod("x", "n", "2", scheduler="x"), pod("b", "n", "2")], id="late event"),
+        pytest.param([pod("x", "n", "3", scheduler="other")], id="overcommitted by another scheduler"),
         pytest.param([pod("s", "n", "3")], id="created with a node"),
-        pytest.param([pod("x", scheduler="other")], id="somebody else's to bind"),
-        pytest.param([pod("a", cpu="0"), pod("a", "full", "0")], id="needs nothing of what is used up"),
+        pytest.param([pod("x", scheduler="other")], id="pod of another scheduler"),
+        pytest.param([pod("a", cpu="0"), pod("a", "full", "0")], id="requests nothing that is used up"),
         pytest.param(
             [claiming(pod("a"), "example.com/gpu"), claiming(pod("a", "n"), "example.com/gpu")],
-            id="devices of a claim, that are not the node's",
+            id="devices of a claim instead of a node resource",
         ),
     ],
 )  # fmt: skip
@@ -95,31 +96,31 @@ def test_good_histories_pass(pods):
         pytest.param([pod("a"), pod("a", "n"), pod("a", "m")], [], "d/a was bound to n, then to m", id="moved"),
         pytest.param(
             [pod("a"), pod("a", "n", condition=UNSCHEDULABLE)], [],
-            "d/a is on n, and its conditions say that it waits", id="bound and waiting",
+            "d/a is on n, but its conditions report it as pending", id="bound and waiting",
         ),
-        pytest.param([pod("a")], [], "d/a waits, and its conditions do not say so", id="no condition"),
+        pytest.param([pod("a")], [], "d/a is pending, but its conditions don't report it", id="no condition"),
         pytest.param(
             [pod("a", condition={"type": "PodScheduled", "status": "False"})], [],
-            "d/a waits without a reason", id="no why",
+            "d/a is pending without a reason", id="no reason",
         ),
-        pytest.param([pod("a", condition=UNSCHEDULABLE)], [], "d/a waits, and no event says why", id="no event"),
+        pytest.param([pod("a", condition=UNSCHEDULABLE)], [], "d/a is pending, but no event reports why", id="event"),
         pytest.param(
-            [pod("a"), pod("a", "n")], [event("a", "Successfully assigned d/a to n")] * 2, "d/a has 2 events",
+            [pod("a"), pod("a", "n")], [event("a", "Successfully assigned d/a to n")] * 2, "d/a has 2 Scheduled events",
             id="twice",
         ),
         pytest.param(
             [pod("a"), pod("a", "n")], [event("a", "Successfully assigned d/a to m")],
-            "d/a is on n, and an event says: Successfully assigned d/a to m", id="elsewhere",
+            "d/a is on n, but an event reports: Successfully assigned d/a to m", id="elsewhere",
         ),
         pytest.param(
             [pod("a", cpu="1500m"), pod("b"), pod("b", "n"), pod("a", "n", "1500m")], [],
-            "d/a was bound to n beside d/b: 2.5 cpu of 2", id="overcommitted by itself",
+            "d/a was bound to n next to d/b: 2.5 cpu of 2", id="overcommitted by itself",
         ),
         pytest.param(
             [pod("x", "n", "2", scheduler="x"), pod("b", cpu="1m"), pod("b", "n", "1m")], [],
-            "d/b was bound to n beside d/x: 2.001 cpu of 2", id="overcommitted, and told",
+            "d/b was bound to n next to d/x: 2.001 cpu of 2", id="overcommitted, and known",
         ),
-        pytest.param([pod("a", cpu="0"), pod("a", "none", "0")], [], "which never was", id="no such node"),
+        pytest.param([pod("a", cpu="0"), pod("a", "none", "0")], [], "which never existed", id="no such node"),
         pytest.param(
             [pod("a", port=80), pod("b", port=80), pod("a", "n", port=80), pod("b", "n", port=80)], [],
             "d/b and d/a both have the port ('', 'TCP', 80) of n", id="host port",
@@ -130,21 +131,21 @@ def test_good_histories_pass(pods):
         ),
     ],
 )  # fmt: skip
-def test_bad_histories_are_told(pods, events, complaint):
+def test_bad_histories_are_reported(pods, events, complaint):
     events = [{**one, "metadata": {**one["metadata"], "name": f"{n}"}} for n, one in enumerate(events)]
     with pytest.raises(AssertionError) as error:
         check_invariants(observer_of(pods, [node("n"), node("m"), node("one", pods="1")], events), OURS)
     assert complaint in str(error.value)
 
 
-def test_two_schedulers_of_one_name_answer_for_what_both_had_been_told():
+def test_two_schedulers_with_one_name_may_overcommit_only_by_unknown_pods():
     late = [pod("a", cpu="2"), pod("b", cpu="2"), pod("a", "n", "2"), pod("b", "n", "2")]
-    told = [pod("a", cpu="2"), pod("a", "n", "2"), pod("b", cpu="2"), pod("b", "n", "2")]
+    in_order = [pod("a", cpu="2"), pod("a", "n", "2"), pod("b", cpu="2"), pod("b", "n", "2")]
     check_invariants(observer_of(late, [node("n")]), OURS, schedulers=2)
     with pytest.raises(AssertionError, match="4 cpu of 2"):
         check_invariants(observer_of(late, [node("n")]), OURS)
     with pytest.raises(AssertionError, match="4 cpu of 2"):
-        check_invariants(observer_of(told, [node("n")]), OURS, schedulers=2)
+        check_invariants(observer_of(in_order, [node("n")]), OURS, schedulers=2)
 
 
 def test_pods_bound_by_others_are_named():
@@ -152,18 +153,18 @@ def test_pods_bound_by_others_are_named():
     check_invariants(observer_of(pods, [node("n")]), OURS, foreign={"d/b"})
 
 
-def test_a_pod_with_reason_and_event_waits_well():
+def test_a_pending_pod_needs_a_reason_and_an_event():
     observer = observer_of([pod("a", condition=UNSCHEDULABLE)], [], [event("a", "0/1 nodes", "FailedScheduling")])
     assert waiting_or_bound(observer, OURS)
     gated = UNSCHEDULABLE | {"reason": "SchedulingGated"}
     assert waiting_or_bound(observer_of([pod("a", condition=gated)]), OURS)
-    with pytest.raises(AssertionError, match="d/a waits, and its conditions do not say so"):
+    with pytest.raises(AssertionError, match="d/a is pending, but its conditions don't report it"):
         waiting_or_bound(observer_of([pod("a")]), OURS)
 
 
-async def test_waiting_for_what_never_comes_says_what_was_wrong():
+async def test_until_reports_the_pods_and_the_last_error():
     observer = observer_of([pod("a", condition=UNSCHEDULABLE), pod("b"), pod("b", "n")])
     with pytest.raises(AssertionError, match=r"not within 0.01 s: n: 1 \(d/b...\); waiting: 0/1 nodes: 1 \(d/a...\)"):
         await observer.until(lambda: False, within=0.01)
-    with pytest.raises(AssertionError, match="pod d/a waits, and no event says why"):
+    with pytest.raises(AssertionError, match="pod d/a is pending, but no event reports why"):
         await observer.until(lambda: waiting_or_bound(observer, OURS), within=0.01)

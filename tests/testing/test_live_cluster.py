@@ -1,4 +1,4 @@
-"""A cluster for users' tests, with a scheduler over HTTP, in a thread of its own."""
+"""LiveCluster: a cluster for users' tests, with a scheduler over HTTP, in a separate thread."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Fails(Plugin):
         return Status.unschedulable("never")
 
 
-def test_a_pod_is_bound_where_the_plugin_lets_it(live_cluster):
+def test_pod_is_bound_to_a_node_that_the_plugin_accepts(live_cluster):
     cluster = live_cluster(tier, nodes=[make_node("a", labels={"tier": "web"}), make_node("b")])
     cluster.create(make_pod("web", labels={"tier": "web"}), make_pod("plain"))
     assert (cluster.wait_until_bound("web"), cluster.wait_until_bound("plain")) == ("a", "b")
@@ -40,7 +40,7 @@ def test_a_pod_is_bound_where_the_plugin_lets_it(live_cluster):
     assert cluster.events_of("web", "Scheduled") == ["Successfully assigned default/web to a"]
 
 
-def test_a_pod_that_no_node_takes_waits_until_one_does(live_cluster):
+def test_unschedulable_pod_is_bound_once_a_node_is_feasible(live_cluster):
     cluster = live_cluster(tier, nodes=1)
     cluster.create(make_pod("web", labels={"tier": "web"}))
     assert cluster.wait_until_rejected("web").startswith("0/1 nodes are available: 1 another tier.")
@@ -48,7 +48,7 @@ def test_a_pod_that_no_node_takes_waits_until_one_does(live_cluster):
     assert cluster.wait_until_bound("web") == "node-0"
 
 
-def test_what_does_not_happen_in_time_is_told(live_cluster):
+def test_timeout_reports_why_the_pod_is_pending(live_cluster):
     cluster = live_cluster(tier, nodes=1)
     cluster.create(make_pod("web", labels={"tier": "web"}))
     cluster.wait_until_rejected("web")
@@ -56,7 +56,7 @@ def test_what_does_not_happen_in_time_is_told(live_cluster):
         cluster.wait_until_bound("web", within=0.01)
 
 
-def test_a_configuration_decides_which_plugins_take_part(tmp_path, live_cluster):
+def test_configuration_selects_the_plugins(tmp_path, live_cluster):
     file = tmp_path / "scheduler.yaml"
     plugins = {"multiPoint": {"enabled": [{"name": "tier"}]}}
     document = {
@@ -74,7 +74,7 @@ def test_a_configuration_decides_which_plugins_take_part(tmp_path, live_cluster)
     assert "another tier" in cluster.wait_until_rejected("bound-to-wait")
 
 
-def test_objects_come_and_go_in_every_form(live_cluster):
+def test_objects_are_created_and_deleted_in_every_form(live_cluster):
     cluster = live_cluster(nodes=1)
     plain = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {}}
     pod = make_pod("web")
@@ -88,7 +88,7 @@ def test_objects_come_and_go_in_every_form(live_cluster):
 
 
 @pytest.mark.parametrize("wrong", [{"apiVersion": "v1", "kind": "Potato", "metadata": {"name": "p"}}, "a pod", None])
-def test_what_is_no_object_is_refused(wrong):
+def test_other_values_than_objects_are_rejected(wrong):
     with pytest.raises(
         TypeError, match=r"no such kind: v1 Potato|expected a pod .PodInfo., a typed object or a document"
     ):
@@ -102,7 +102,7 @@ def test_a_plugin_that_fails_to_start_fails_the_test_and_leaves_nothing_behind()
     assert threading.active_count() == before
 
 
-def test_whoever_waits_hears_of_the_end():
+def test_callers_get_an_error_when_the_cluster_has_ended():
     with LiveCluster(nodes=1) as cluster:
         with pytest.raises(RuntimeError, match="the cluster has ended"):
             cluster.until(cluster._stop.set)
@@ -110,7 +110,7 @@ def test_whoever_waits_hears_of_the_end():
             cluster.create(make_pod("late"))
 
 
-def test_two_live_side_by_side(live_cluster):
+def test_two_live_clusters_run_at_once(live_cluster):
     one, other = live_cluster(nodes=1), live_cluster(nodes=[make_node("elsewhere")])
     for cluster in (one, other):
         cluster.create(make_pod("web"))

@@ -236,7 +236,7 @@ def test_clusters_contain_the_objects_and_pods_of_the_caller():
         check_contract(Looks, objects=["nodes"])
 
 
-def test_words_are_those_of_the_code_and_of_the_arguments():
+def test_words_come_from_the_code_and_the_arguments():
     words = words_of(Patient, {"tier": "gold"})
     assert words[0] == "tier"
     assert {"gold", "example.com/tier"} <= set(words)
@@ -245,14 +245,14 @@ def test_words_are_those_of_the_code_and_of_the_arguments():
 
 @given(clusters(words=["example.com/tier", "web"]), pods(words=["example.com/tier", "web"]), nodes())
 @settings(max_examples=20, deadline=None)
-def test_strategies_make_clusters_that_decisions_can_be_made_in(objects, pod, node):
+def test_strategies_draw_valid_clusters(objects, pod, node):
     cluster = make_cluster(*objects, node)
     decision = cluster.decide(pod)
     assert decision.node in {None, "n0", "n1", "n2", "n3"}
     assert bool(decision.node) != bool(decision.message)
 
 
-def test_without_hypothesis_one_line_says_what_to_install(tmp_path):
+def test_missing_hypothesis_is_a_one_line_error(tmp_path):
     (tmp_path / "hypothesis.py").write_text(
         "raise ModuleNotFoundError(\"No module named 'hypothesis'\", name=__name__)\n"
     )

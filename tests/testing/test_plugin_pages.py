@@ -34,7 +34,7 @@ def blocks(page, language):
 
 @pytest.fixture(scope="module")
 def page():
-    """What all blocks of the page together define, as a module."""
+    """Run all blocks of the page, and return them as one module."""
     module = ModuleType("plugins_page")
     sys.modules[module.__name__] = module
     for block in blocks(PAGE, "python"):

@@ -8,7 +8,7 @@ from tests.support.certificates import Authority
 from tests.support.proxy import FaultProxy
 
 
-async def test_it_forwards_to_a_tls_server_and_replaces_texts_of_its_answers(tmp_path):
+async def test_proxy_forwards_to_a_tls_server_and_replaces_texts_of_responses(tmp_path):
     async def answer(request):
         response = web.StreamResponse()
         await response.prepare(request)

@@ -1,4 +1,4 @@
-"""What tests of plugins import costs little, and pytest is no part of it."""
+"""The modules for tests of plugins import little, and only the fixtures import pytest."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ HEAVY = ("aiohttp", "cryptography", "lightkube", "numpy", "pytest")
 
 
 def imported_by(code):
-    told = f"{code}; import sys; print(*[name for name in {HEAVY!r} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    script = f"{code}; import sys; print(*[name for name in {HEAVY!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     return done.stdout.split()
 
 
@@ -26,7 +26,7 @@ def imported_by(code):
         ("from bayplan.testing import make_cluster, check_contract", ["lightkube", "numpy"]),
     ],
 )
-def test_imports_cost_what_they_give(code, heavy):
+def test_imports_load_only_what_they_need(code, heavy):
     assert imported_by(code) == heavy
 
 
@@ -34,9 +34,9 @@ def test_nothing_but_the_fixtures_imports_pytest():
     assert "pytest" not in imported_by("from bayplan.testing import *")
 
 
-def test_all_that_is_offered_is_there():
+def test_all_public_names_exist():
     for name in bayplan.testing.__all__:
         assert getattr(bayplan.testing, name) is not None
     assert dir(bayplan.testing) == sorted(bayplan.testing.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
-        bayplan.testing.nothing  # noqa: B018 - asking is the test
+        bayplan.testing.nothing  # noqa: B018 - the access is tested

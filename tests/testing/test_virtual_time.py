@@ -13,7 +13,7 @@ def run(story):
         return runner.run(story)
 
 
-def test_an_hour_takes_no_time_and_things_happen_in_order():
+def test_an_hour_takes_no_real_time_and_timers_run_in_order():
     happened = []
 
     async def wait(seconds):
@@ -31,7 +31,7 @@ def test_an_hour_takes_no_time_and_things_happen_in_order():
     assert (now - BEGINNING).total_seconds() == pytest.approx(3600)
 
 
-def test_what_will_never_happen_is_an_error():
+def test_waiting_without_a_timer_is_an_error():
     async def story():
         with pytest.raises(AssertionError, match="never happen"):
             await asyncio.Event().wait()

@@ -35,7 +35,7 @@ _POD_GROUP_RULES = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployed:
-    """What to deploy, and where."""
+    """The deployment: image, files and namespace."""
 
     image: str
     name: str = "bayplan-scheduler"

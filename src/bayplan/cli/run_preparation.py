@@ -15,6 +15,7 @@ from bayplan.cli.run_flags import FLAGS, Flag, Kind, Treatment
 from bayplan.cli.run_logging import FORMATS
 from bayplan.cli.run_metrics import metrics_selection
 from bayplan.cli.run_serving import Serving, flag_values, serving
+from bayplan.client.leader_election import LeaderElectionSettings
 from bayplan.config import (
     Catalog,
     ConfigurationError,
@@ -33,7 +34,6 @@ from bayplan.config.types import DEFAULT_SCHEDULER_NAME, LeaderElection
 from bayplan.config.validation import configuration_faults
 from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Profile
-from bayplan.service.leader_election import LeaderElectionSettings
 from bayplan.service.metrics.selection import Selection
 from bayplan.service.scheduler import Settings
 
@@ -60,7 +60,7 @@ _ELECTION_FIELDS = {
 
 @dataclass(slots=True)
 class Preparation:
-    """What to run. Nothing runs if there are `problems`; these and `warnings` are lines for the user."""
+    """The scheduler to run. Nothing runs if there are `problems`; these and `warnings` are lines for the user."""
 
     configuration: KubeSchedulerConfiguration = field(default_factory=KubeSchedulerConfiguration)
     plugins: list[ExtraPlugin] = field(default_factory=list)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from bayplan.client import ClusterAccess
 
 if TYPE_CHECKING:
-    from bayplan.service.leader_election import LeaderElection, LeaderElectionSettings
+    from bayplan.client.leader_election import LeaderElectionSettings
+    from bayplan.service.leader_election import LeaderElection
     from bayplan.service.scheduler import Scheduler
     from bayplan.service.serving.options import ServingOptions
 

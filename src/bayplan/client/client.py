@@ -251,7 +251,7 @@ class Client:
         body: bytes | None = None,
         content_type: str = JSON,
     ) -> bytes:
-        """The response body of any request: what the verbs are made of, for requests that they don't cover."""
+        """Send a request that the verbs don't cover, and return the response body. The verbs use it, too."""
         headers = _ACCEPT if body is None else {**_ACCEPT, "Content-Type": content_type}
         request = Request(method, path, params or {}, headers, body)
         waits = self._backoff.waits(self._rng)
@@ -280,9 +280,9 @@ class Client:
         seconds: float | None = None,
         idle: float | None = None,
     ) -> AsyncGenerator[bytes, None]:
-        """The response body of a GET in pieces, as they arrive; never retried. Closing it closes its connection.
+        """Yield the response body of a GET in pieces, as they arrive; never retried. Closing it closes its connection.
 
-        `seconds`: how long the server was asked to keep it open. `idle`: how many seconds it may be silent.
+        `seconds`: how long the server keeps it open. `idle`: how many seconds it may be silent.
         """
         response = await self._transport.send(Request("GET", path, params or {}, _ACCEPT, None, True, seconds, idle))
         if response.chunks is None:

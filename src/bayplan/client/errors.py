@@ -76,7 +76,7 @@ class InvalidNameError(ValueError):
 
 
 class ConfigError(Exception):
-    """A kubeconfig or its credentials can't be used. The message says what is wrong, where, and how to fix it."""
+    """A kubeconfig or its credentials can't be used. The message names the problem, its location and the fix."""
 
 
 LONGEST_RETRY_AFTER = 300.0

@@ -1,7 +1,7 @@
 """Building events, and writing them in the background.
 
-Mirrors client-go's tools/events and tools/record. Writing never delays whoever records an event: when the server is
-too slow, new events are dropped and counted.
+Mirrors client-go's tools/events and tools/record. Writing never delays the caller that records an event: when the
+server is too slow, new events are dropped and counted.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ class EventWriter:
 
 
 def _is_expected(error: ApiError) -> bool:
-    """Whether the event exists, or its namespace is gone or going. Mirrors recordEvent of client-go's tools/record."""
+    """Whether the event exists, or its namespace is deleted or terminating. Mirrors recordEvent of tools/record."""
     causes = error.details.get("causes") or ()
     return (
         error.status == 404

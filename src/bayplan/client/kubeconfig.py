@@ -57,7 +57,7 @@ def load_kubeconfig(
 
 
 def _expanded(name: str | Path) -> Path:
-    """The path with `~` expanded. If the user has no home directory, such as a uid without a name, it stays."""
+    """The path with `~` expanded, or unchanged if the user has no home directory, such as a uid without a name."""
     path = Path(name)
     try:
         return path.expanduser()
@@ -123,7 +123,7 @@ class _User(models.User):
 class _Merged:
     """The merged entries of several files. The first entry of a name wins, and so does the first current context.
 
-    Relative paths become absolute here, as they are relative to the directory of their own file.
+    Relative paths become absolute here, as they are relative to their file's directory.
     """
 
     def __init__(self) -> None:

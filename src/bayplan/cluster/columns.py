@@ -29,7 +29,7 @@ def grown(column: NDArray[Any], capacity: int) -> NDArray[Any]:
 class CodedColumn(Generic[V]):
     """A column with few distinct values, stored as codes.
 
-    `codes`: int32, shape (capacity,); code c stands for `values[c]`, and `values[0]` is `absent`. Codes are valid until
+    `codes`: int32, shape (capacity,); code c means `values[c]`, and `values[0]` is `absent`. Codes are valid until
     the next `set`, which may renumber them to drop values that no row has any more.
     """
 

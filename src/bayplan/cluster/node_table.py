@@ -122,7 +122,7 @@ class NodeTable:
     def set_node(self, node: Node, raw: bytes | None = None) -> int:
         """Add or update a node, and return its row.
 
-        `raw`: the node's JSON, if it is to be kept. Raises InvalidQuantity, and leaves the table unchanged.
+        `raw`: the node's JSON, to store it. Raises InvalidQuantity, and leaves the table unchanged.
         """
         metadata = node.metadata
         assert metadata is not None

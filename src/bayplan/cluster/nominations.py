@@ -1,4 +1,4 @@
-"""Nominated pods: preemption keeps a node for them until their victims are gone.
+"""Nominated pods: preemption reserves a node for them until their victims are deleted.
 
 Mirrors pkg/scheduler/backend/queue/nominator.go.
 """
@@ -42,8 +42,8 @@ class Nominations:
     def update(self, old: PodInfo | None, new: PodInfo) -> None:
         """Update a nominated pod.
 
-        A nomination that the API server does not know yet survives an update without a node: it was made here and is
-        being written. A nomination that the API server knew and that the update cleared is removed.
+        An update without a nominated node keeps a nomination that this scheduler is still writing. It removes one that
+        the API server has already reported.
         """
         node_name = new.nominated_node_name
         if not node_name and (old is None or not old.nominated_node_name):

@@ -100,7 +100,7 @@ class PodInfo:
         self.requested: dict[str, int] = requests.counted(amounts)
         self.nonzero_cpu, self.nonzero_memory = _nonzero(pod, amounts, self.requested)
         self.cache: dict[Hashable, Any] = {}
-        """Values that plugins derive from this pod alone, by keys of their own."""
+        """Values that plugins derive from this pod alone, by the plugins' keys."""
 
     @classmethod
     def from_raw(cls, raw: bytes) -> PodInfo:

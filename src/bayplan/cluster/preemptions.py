@@ -23,7 +23,7 @@ class Preemptions:
         self._last_victims[uid] = None
 
     def only_left(self, uid: str, victim_uid: str) -> None:
-        """Record that all victims but one are evicted."""
+        """Record that only one victim is left to evict."""
         self._last_victims[uid] = victim_uid
 
     def end(self, uid: str) -> None:

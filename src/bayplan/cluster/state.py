@@ -1,4 +1,4 @@
-"""The cluster as the scheduler knows it: what the API server reported, and what was assumed since.
+"""The scheduler's view of the cluster: the objects that the API server reported, and the assumed pods.
 
 Mirrors pkg/scheduler/backend/cache/cache.go.
 """
@@ -98,7 +98,7 @@ class ClusterState:
         return assumed
 
     def forget(self, uid: str) -> None:
-        """Undo `assume`. A pod that the API server has confirmed since stays."""
+        """Undo `assume`, unless the API server has confirmed the pod since."""
         if uid in self._assumed or self._hypothetically_gone.get(uid, (None, False))[1]:
             self.remove_pod(uid)
 
@@ -106,7 +106,7 @@ class ClusterState:
 
     @contextmanager
     def what_if(self) -> Iterator[StateWhatIf]:
-        """Change the state for a while; on exit, the changes are undone.
+        """Make temporary changes of the state; on exit, they are undone.
 
         What-ifs may be nested. Watch events must wait until they end; a pod that is forgotten inside stays forgotten.
         """

@@ -209,7 +209,7 @@ def _filler(kind: Any) -> Any:
 
 
 def _leaf_fault(value: Any, kind: Any, path: str) -> FieldError | None:
-    """An error that says more than msgspec's; None if msgspec's is good enough."""
+    """A more specific error than msgspec's; None if there is none."""
     plain = _plain(kind)
     if get_origin(plain) is Literal:
         return _not_one_of(get_args(plain), value, path)

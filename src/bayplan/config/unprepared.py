@@ -1,6 +1,6 @@
-"""Warnings about plugins that are enabled without their PreFilter, although they need what it computes.
+"""Warnings about plugins that are enabled without the PreFilter that they need.
 
-kube-scheduler accepts such a profile, and fails its pods.
+kube-scheduler accepts such a profile, and all its attempts fail.
 """
 
 from __future__ import annotations

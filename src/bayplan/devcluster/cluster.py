@@ -34,7 +34,7 @@ class DevCluster:
     """A Kubernetes cluster in this process, on the loopback interface. It runs while its context is entered.
 
     `nodes` is the number of nodes, or the nodes themselves (see `kubelet.make_node`). All components share `clock`; a
-    `ManualClock` stands still until a test advances it. `port` 0 takes a free port. With `rbac`, roles and bindings
+    `ManualClock` changes only when a test advances it. `port` 0 takes a free port. With `rbac`, roles and bindings
     authorize requests, and the kubeconfig is an administrator's. With `alpha`, the server has PodGroups. Controllers
     and kubelets are ordinary clients, with the rights of an administrator. A kubelet serves every node, even one that
     another client creates. Without `listen` there are no sockets: `client` calls the server in memory.

@@ -47,7 +47,7 @@ class Accounting:
             self.used[name] = self.used.get(name, 0) + amount
 
     def remove(self, uid: str) -> None:
-        """Remove a pod that is gone or has ended."""
+        """Remove a deleted or terminated pod."""
         requests, _ = self.pods.pop(uid, ({}, ()))
         for name, amount in requests.items():
             self.used[name] -= amount

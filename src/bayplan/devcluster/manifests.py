@@ -38,7 +38,7 @@ class Manifest:
 def read(paths: Iterable[Path]) -> list[Manifest]:
     """The objects of all files and directories: CustomResourceDefinitions first, then objects without a namespace.
 
-    Raises ManifestError. The kinds are those that Bayplan knows, and those that the files define.
+    Raises ManifestError. The kinds are the built-in ones and those that the files define.
     """
     found = [one for path in paths for file in files_in(path) for one in read_documents(file)]
     kinds = _KIND_OF | dict(_defined(document for document, _ in found))

@@ -12,7 +12,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.framework.handle import StateHandle
 from bayplan.framework.measurements import Unmeasured
 from bayplan.log_fields import about_pod
-from bayplan.service.waiting_pods import WaitingPods
+from bayplan.service.waiting_pods import AwaitedPod, AwaitedPods
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class UnconnectedHandle(StateHandle):
         clock = SystemClock()
         self.now = clock.now
         self.monotonic = clock.monotonic
-        self.waiting_pods = WaitingPods()
+        self.waiting_pods = AwaitedPods(AwaitedPod)
 
     async def until(self, done: Callable[[], bool], stores: Iterable[ObjectStore], seconds: float) -> bool:
         """The current result of `done`, because nothing changes while a plugin waits."""

@@ -74,7 +74,7 @@ async def run_pre_bind(
 
 
 def run_pre_bind_pre_flight(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> bool:
-    """Return whether any PreBind plugin has work to do. One without `pre_bind_pre_flight` is assumed to have."""
+    """Return whether any PreBind plugin has work to do. Without `pre_bind_pre_flight`, a plugin is assumed to."""
     works = False
     for plugin in profile.at(Point.PRE_BIND):
         if not implements(plugin, interface.PreBindPreFlight):

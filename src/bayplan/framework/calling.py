@@ -18,8 +18,8 @@ Caller = Callable[..., Any]
 def call(plugin: Any, point: str, method: Callable[..., Any], /, *arguments: Any) -> Any:
     """Call a plugin's method and turn any exception that it raises into a PluginError.
 
-    That includes exceptions that are no `Exception`, such as SystemExit and CancelledError: a method that is not
-    awaited cannot be cancelled. The watchdog finds the plugin that blocks the event loop by looking for this frame on
+    That includes SystemExit and CancelledError: a method that is not awaited cannot be cancelled. The watchdog finds
+    the plugin that blocks the event loop by looking for this frame on
     the stack.
     """
     try:
@@ -50,10 +50,10 @@ async def wait_for(plugin: Any, point: str, answer: Awaitable[Any], expected: tu
 
 
 def is_ending(error: BaseException) -> bool:
-    """Return whether an exception that an awaitable raised ends the current task or coroutine.
+    """Return whether an exception from an awaitable ends the current task or coroutine.
 
-    Otherwise the awaitable raised it on its own. Code that cancels itself has no right to do so, but cannot be told
-    apart from a cancellation by others.
+    If not, it is an error of the awaitable. A plugin that cancels its own task can't be distinguished from a
+    cancellation by another task.
     """
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()

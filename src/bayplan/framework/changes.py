@@ -1,6 +1,6 @@
-"""Converts updates of objects to cluster events, and defines the events that have a label of their own.
+"""Converts updates of objects to cluster events, and defines the events with special labels.
 
-Most updates (heartbeats, statuses) are no event for scheduling, so comparing the old and the new object has to be
+Most updates (heartbeats, statuses) don't affect scheduling, so comparing the old and the new object has to be
 cheap. Mirrors pkg/scheduler/framework/events.go.
 """
 

@@ -15,7 +15,7 @@ from bayplan.cluster.pod_info import PodInfo
 
 
 class Action(IntFlag):
-    """What happened to an object. Members can be combined."""
+    """The kind of change of an object. Members can be combined."""
 
     ADD = auto()
     DELETE = auto()

@@ -77,9 +77,10 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class PostFilterResult:
-    """The result of PostFilter for a pod that no node is feasible for.
+    """The result of PostFilter for a pod without feasible nodes.
 
-    `nominated_node`: the node that the pod fits on once `victims` are gone; "" clears the pod's nomination, None keeps
+    `nominated_node`: the node that the pod fits on once `victims` are deleted; "" clears the pod's nomination, None
+    keeps
     it.
     """
 

@@ -171,7 +171,7 @@ class Profile:
         return rests_on
 
     def split(self, apart: frozenset[str]) -> tuple[Profile, Profile]:
-        """Split the profile into the plugins whose results pods can share, and those that run for each pod.
+        """Split the profile into plugins with results that pods can share, and plugins that run for each pod.
 
         `apart`: the names of the plugins whose results cannot be shared. Filters from the first of these on run for
         each pod, because a node's verdict is the first rejection in order.

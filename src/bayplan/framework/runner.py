@@ -140,7 +140,7 @@ def run_post_filter(
     """Run the PostFilter plugins until one does not return UNSCHEDULABLE.
 
     Returns its result, with the plugin's name in the status; the combined rejections if there is no such plugin; None
-    if the profile has no PostFilter plugins. An error only means that no room was made for the pod. With
+    if the profile has no PostFilter plugins. An error only means that there is no preemption. With
     `ask_extenders`, candidates for preemption are first yielded, and the reply replaces them.
     """
     refusals: list[PostFilterResult] = []

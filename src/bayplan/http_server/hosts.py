@@ -1,6 +1,6 @@
 """The host names that a server answers to.
 
-A web page of another site can reach a server on loopback by a name of its own that resolves to 127.0.0.1 (DNS
+A web page of another site can reach a server on loopback through a host name that resolves to 127.0.0.1 (DNS
 rebinding). Its requests have that name in their Host header. Mirrors `kubectl proxy` (pkg/proxy/proxy_server.go).
 """
 

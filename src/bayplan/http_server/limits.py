@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What clients can use of a server. Times are in seconds.
+    """Limits on clients of a server. Times are in seconds.
 
     kube-scheduler waits 32 s for a header (and for the handshake) and 90 s for the next request, and has no limit on
     connections: k8s.io/apiserver/pkg/server/secure_serving.go.

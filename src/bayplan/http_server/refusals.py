@@ -6,7 +6,7 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
-_LONGEST = 200
+_LONGEST = 500
 
 
 @dataclass(slots=True)

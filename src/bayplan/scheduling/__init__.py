@@ -1,4 +1,4 @@
-"""One attempt: filter, score, select, and preemption where nothing fits. No I/O, no clock, no global random."""
+"""One attempt: filter, score, select, and preemption if no node is feasible. No I/O, no clock, no global random."""
 
 from bayplan.scheduling.attempt import Attempt, attempt, decide, run
 from bayplan.scheduling.cycle import Options

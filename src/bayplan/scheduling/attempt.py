@@ -45,7 +45,7 @@ def attempt(
 def run(steps: Attempt) -> Plan:
     """Run an attempt to its end without extenders, queue or pauses: all members of a gang can be attempted.
 
-    Raises AssertionError where the attempt asks extenders.
+    Raises AssertionError if the attempt needs extenders.
     """
     reply = None
     try:

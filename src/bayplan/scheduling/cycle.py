@@ -1,8 +1,8 @@
-"""The scheduling cycle: from one pod to a decision, as pure stages.
+"""The scheduling cycle: decides a single pod in pure stages.
 
-Mirrors schedulePod and what it calls in pkg/scheduler/schedule_one.go. The cycle reads the state and changes nothing;
-it neither waits nor reads a clock. Where extenders must be asked, it yields the question and is resumed with the
-answer; until then the state must not change.
+Mirrors schedulePod and its callees in pkg/scheduler/schedule_one.go. The cycle reads the state and changes nothing; it
+neither waits nor reads a clock. To call extenders, it yields a question and is resumed with the answer; the state must
+not change before that.
 """
 
 from __future__ import annotations

@@ -46,11 +46,10 @@ class Fit:
         else:
             self.refused.append(decision)
 
-    def worth_going_on(self, left: int) -> bool:
-        """Whether to try another of the members that are left.
+    def worth_continuing(self, left: int) -> bool:
+        """Whether to try another of the remaining members.
 
-        False once too few can be placed, and once enough are placed and a member that may be decided on its own was
-        rejected.
+        False if too few can still be placed, or if enough are placed and a rejected member may be retried individually.
         """
         missing = self.gang.needed - len(self.placed)
         if self.failed:
@@ -58,9 +57,9 @@ class Fit:
         return missing <= left and (missing > 0 or not self.refused or bool(self.gang.no_preemption))
 
     def make_room(self, victims: GangVictims, plugin: str, blamed: frozenset[str]) -> None:
-        """Let the gang wait until these victims are gone; one member preempts for it.
+        """Make the gang wait until these victims are deleted; one member preempts for it.
 
-        `plugin` chose the victims; `blamed` are the plugins that reject members while the victims are there.
+        `plugin` chose the victims; `blamed` are the plugins that reject members before that.
         """
         self.preempt, self.preempted_for, self.blamed_elsewhere = True, victims.pod_group_uid, blamed
         preemptor = next((each for each in self.placed if each.pod.uid == victims.preemptor.uid), self.placed[0])

@@ -35,9 +35,9 @@ PAUSE = None
 
 @dataclass(frozen=True, slots=True)
 class TakeMembers:
-    """Asks which of these members can be attempted now, in their latest version. Answered with a mapping by uid.
+    """Requests the members that can be attempted now. The reply maps uids to the latest versions.
 
-    The driver takes them out of the queue; every one comes back in the plan.
+    The driver takes them out of the queue; the plan contains every one of them.
     """
 
     members: tuple[PodInfo, ...]
@@ -67,7 +67,7 @@ class GangAttempt:
     """The members that can be attempted now, by uid."""
 
     def run(self) -> Generator[Request, Any, Plan]:
-        """Place the gang, or plan what it waits for."""
+        """Return a plan that places the gang, or preempts for it, or requeues it."""
         unit, named = self.unit, self.unit.gang
         assert named is not None
         try:
@@ -87,7 +87,7 @@ class GangAttempt:
             return plan
         ours = tuple(pod for pod in unit.pending if pod.scheduler_name == self.profile.scheduler_name)
         if len(ours) < named.needed <= len(unit.pending):
-            # Each profile has a Permit of its own: the members would wait there for each other forever.
+            # Each profile has its own waiting pods in Permit: the members would wait for each other forever.
             names = ", ".join(sorted({pod.scheduler_name for pod in unit.pending}))
             message = f"gang {named.name}: {named.needed} members are needed, and their scheduler names differ: {names}"
             return self._refused(Refusal(unit.pod, message, self._blames), GangOutcome.REFUSED)
@@ -156,7 +156,7 @@ class GangAttempt:
         left = len(self._gang.members)
         with self.state.what_if() as what_if:
             for member in self._gang.members:
-                if not fit.worth_going_on(left):
+                if not fit.worth_continuing(left):
                     break
                 left -= 1
                 pod = self._taken.get(member.uid)
@@ -171,7 +171,7 @@ class GangAttempt:
     # Making room
 
     def _room_is_made(self) -> bool:
-        """Whether victims of the gang are still there; until they are gone, it must not evict more pods."""
+        """Whether victims of the gang still exist; before they are deleted, it must not evict more pods."""
         nodes, nominations = self.state.nodes, self.state.nominations
         for member in self._gang.members:
             if self.state.preemptions.in_progress(member.uid):

@@ -63,12 +63,12 @@ class Refusal:
 
 @dataclass(slots=True)
 class Plan:
-    """What an attempt decided about a unit.
+    """The result of an attempt of a unit.
 
     `decisions`: every pod that was tried, in order. `placed`: the pods to assume on their nodes; with `all_or_none`,
     none of them may be bound without the others. `preemptions`: to start before their pods are requeued. `refused`:
-    pods to requeue. `leftover`: members of a placed gang that it does not need; they are attempted on their own, or
-    with members that come later. `outcome`, `message`: the report to the plugin that named the gang, if there is one.
+    pods to requeue. `leftover`: members of a placed gang that it does not need; they are attempted individually, or
+    together with later members. `outcome`, `message`: the report to the plugin that named the gang, if there is one.
     """
 
     unit: Unit
@@ -83,7 +83,7 @@ class Plan:
 
     @classmethod
     def of(cls, unit: Unit, decision: Decision) -> Plan:
-        """The plan for a pod that was decided on its own."""
+        """The plan for a single pod."""
         if decision.outcome is Outcome.SCHEDULED:
             return cls(unit, [decision], placed=[decision])
         plan = cls(unit, [decision])

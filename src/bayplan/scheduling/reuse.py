@@ -173,8 +173,9 @@ class Reuse(NamedTuple):
 class Template:
     """Verdicts and scores of all rows for pods of one signature.
 
-    `shared`: the plugins that the template covers. `each`: the plugins that run for each pod. `cycle`: what the shared
-    plugins stored for the first such pod. `scores` is None until a node is feasible. Everything was computed from
+    `shared`: the plugins that the template covers. `each`: the plugins that run for each pod. `cycle`: the data that
+    the shared plugins stored for the first such pod. `scores` is None until a node is feasible. Everything was computed
+    from
     `version` of the node table, and with the cache keys `rests_on`.
     """
 

@@ -24,7 +24,7 @@ _LEAST_AT_ONCE = 64
 
 @dataclass(slots=True)
 class Rotation:
-    """Where the filters start for the next pod, so that all nodes get their turn: a position among the live nodes."""
+    """The position among the live nodes where filtering starts for the next pod, so that all nodes get a turn."""
 
     start: int = 0
 

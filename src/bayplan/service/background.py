@@ -33,7 +33,7 @@ async def _background(plugin: Any) -> None:
 
 
 class StartedWork:
-    """Work that plugins start with `handle.start`: each in a task of its own, owned by `run`."""
+    """Work that plugins start with `handle.start`, each in a separate task that `run` owns."""
 
     def __init__(self, failures: Failures | None = None) -> None:
         self._failures = failures or Failures()

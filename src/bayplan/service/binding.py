@@ -24,7 +24,7 @@ from bayplan.queue import QueuedPod
 from bayplan.service.extenders import Extenders
 from bayplan.service.metrics.plugin_times import PluginTimes
 from bayplan.service.runtime import Runtime
-from bayplan.service.waiting_pods import WaitingPod
+from bayplan.service.waiting_pods import AwaitedPod
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class BindingCycles:
         self._extenders = extenders
         self._pre_binding: dict[str, _PreBinding] = {}
 
-    def start(self, binding: Binding, waiting: WaitingPod | None, ended: Ended) -> None:
+    def start(self, binding: Binding, waiting: AwaitedPod | None, ended: Ended) -> None:
         """Bind a pod that is assumed and reserved. `waiting`: set if a Permit plugin lets it wait first."""
         self._runtime.tasks.start(BINDING, binding.pod, self._run(binding, waiting, ended))
 
@@ -80,7 +80,7 @@ class BindingCycles:
         pre_binding.task.cancel()
         return True
 
-    async def _run(self, binding: Binding, waiting: WaitingPod | None, ended: Ended) -> None:
+    async def _run(self, binding: Binding, waiting: AwaitedPod | None, ended: Ended) -> None:
         try:
             status = await self._bind(binding, waiting)
         except asyncio.CancelledError:
@@ -99,7 +99,7 @@ class BindingCycles:
         if binding.times is not None:
             binding.times.finish()
 
-    async def _bind(self, binding: Binding, waiting: WaitingPod | None) -> Status:
+    async def _bind(self, binding: Binding, waiting: AwaitedPod | None) -> Status:
         runtime = self._runtime
         pod, node_name, profile, cycle = binding.pod, binding.node_name, binding.profile, binding.cycle
         works = run_pre_bind_pre_flight(profile, cycle, pod, node_name)
@@ -131,7 +131,7 @@ class BindingCycles:
             return await self._look_up(binding, error)
 
     async def _pre_bind(self, binding: Binding) -> Status:
-        """Run PreBind in a task of its own, which a preemption can cancel."""
+        """Run PreBind in a separate task, which a preemption can cancel."""
         pod = binding.pod
         task = asyncio.create_task(
             run_pre_bind(binding.profile, binding.cycle, pod, binding.node_name, _EXPECTED), name=f"pre-bind {pod.key}"
@@ -153,8 +153,8 @@ class BindingCycles:
     async def _look_up(self, binding: Binding, error: ApiError | TransportError | ExtenderError) -> Status:
         """After a binding request with an unknown outcome, read the pod until the outcome is known.
 
-        The pod stays assumed until then, however long it takes: if it were forgotten too early, its node could be
-        filled twice.
+        The pod stays assumed until then, however long it takes: if it were forgotten too early, its node could become
+        overcommitted.
         """
         failed = Status(Code.ERROR, (f"binding to node {binding.node_name} failed: {error}",))
         if isinstance(error, ApiError) and error.status == 404:

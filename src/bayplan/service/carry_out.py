@@ -1,7 +1,8 @@
-"""Carries plans out: the one place where a decision has effects.
+"""Carries plans out: the only place where a decision has effects.
 
-That is assuming pods, Reserve and Permit, evictions, nominations, requeueing, events and status. What must be awaited
-is in `binding` and `evictions`. Mirrors schedulingCycle, handleSchedulingFailure and handleBindingCycleError in
+It assumes pods, runs Reserve and Permit, starts evictions, sets nominations, requeues pods, and records events and
+status. Coroutines are in `binding` and `evictions`. Mirrors schedulingCycle, handleSchedulingFailure and
+handleBindingCycleError in
 pkg/scheduler/schedule_one.go.
 """
 
@@ -76,10 +77,10 @@ class PlanCarrier:
             times.finish()
 
     def current(self, plan: Plan, taken: dict[str, QueuedPod]) -> Plan:
-        """Return the plan to carry out after the state may have changed since the attempt.
+        """Adapt a plan to changes of the state since the attempt.
 
-        A pod that is gone, is being deleted or has been bound by another client is dropped. Where the plan needs such a
-        pod together with others, or a node that is gone, all of its pods are requeued instead.
+        Deleted and terminating pods, and pods that another client has bound, are dropped. If the plan needs such a pod
+        together with others, or a deleted node, all of its pods are requeued.
         """
         gone = {uid: queued for uid, queued in taken.items() if self._is_gone(queued)}
         missing = [pod.key for decision in plan.placed if (pod := decision.pod).uid in gone]
@@ -147,7 +148,7 @@ class PlanCarrier:
             return Status(Code.ERROR, (str(error),), error.plugin), {}
 
     def _place_all(self, plan: Plan, taken: dict[str, QueuedPod]) -> Plan:
-        """Assume all pods of the plan. Where a plugin rejects one of them, return a plan that requeues the others."""
+        """Assume all pods of the plan. If a plugin rejects one of them, return a plan that requeues the others."""
         for decision in plan.placed:
             if not self._assume(taken.pop(decision.pod.uid), decision, None):
                 return self._take_back(plan, decision.pod, taken)

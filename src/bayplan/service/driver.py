@@ -1,4 +1,4 @@
-"""Drives attempts: answers what they ask, and keeps the state as it is until they have a plan."""
+"""Drives attempts: answers their requests, and keeps the state unchanged until they return a plan."""
 
 from __future__ import annotations
 

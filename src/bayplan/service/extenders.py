@@ -1,4 +1,4 @@
-"""What the service needs of extenders, however they are reached."""
+"""The interface of extenders to the service, independent of the transport."""
 
 from __future__ import annotations
 

@@ -186,10 +186,10 @@ class PodHandler:
 
 
 class ObjectHandler:
-    """Objects of the kinds that plugins read or register events of go to their store.
+    """Puts objects of the kinds that plugins read, or have events for, into their store.
 
-    In metrics, every update of a kind has one name, heartbeats of nodes included, because it is not known what changed
-    until the update is handled.
+    In metrics, every update of a kind has one name, heartbeats of nodes included, because the change is determined only
+    when the update is handled.
     """
 
     def __init__(self, kind: Kind, runtime: Runtime) -> None:
@@ -225,7 +225,7 @@ class ObjectHandler:
 
 
 class NodeHandler(ObjectHandler):
-    """Nodes go to the state, too. One with an invalid value is ignored, and its last valid version stays in use."""
+    """Also puts nodes into the state. A version with an invalid value is ignored; the last valid one stays in use."""
 
     def __init__(self, runtime: Runtime) -> None:
         super().__init__(NODE, runtime)
@@ -264,7 +264,7 @@ class _Document(msgspec.Struct):
 
 @dataclass(slots=True)
 class _Undecodable:
-    """What can be read of a pod that cannot be decoded; "" for the rest."""
+    """The readable fields of a pod that cannot be decoded; other fields are ""."""
 
     namespace: str
     name: str

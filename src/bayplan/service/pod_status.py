@@ -32,7 +32,7 @@ _UNKNOWN = object()
 
 
 class _NotScheduled(NamedTuple):
-    """What the condition says about a pod that is not scheduled."""
+    """The condition of a pod that is not scheduled."""
 
     reason: str
     message: str
@@ -102,7 +102,7 @@ class PodStatusWriter:
         self._want(pod, {_NOMINATION: ""}, always=True)
 
     def forget(self, uid: str) -> None:
-        """Write nothing more about a pod that is gone or bound."""
+        """Write nothing more about a deleted or bound pod."""
         status = self._statuses.get(uid)
         if status is not None:
             status.forgotten = True
@@ -209,7 +209,7 @@ class PodStatusWriter:
         except ApiError as error:
             if error.status >= 500 or error.status == 429:
                 again, delay = True, error.retry_after or delay
-            elif error.status not in {404, 409}:  # the pod is gone, or another one has its name
+            elif error.status not in {404, 409}:  # the pod was deleted, perhaps recreated
                 log.warning("the API server refused the status of pod %s: %s", about_pod(pod), error)
         except (TransportError, ConfigError) as error:
             again = True

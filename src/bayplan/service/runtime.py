@@ -1,4 +1,4 @@
-"""Runtime: what the parts of a running scheduler share."""
+"""Runtime: the objects that the parts of a running scheduler share."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from bayplan.service.intake import Intake
 from bayplan.service.metrics.measuring import Metrics
 from bayplan.service.pod_status import PodStatusWriter
 from bayplan.service.tasks import PodTasks
-from bayplan.service.waiting_pods import WaitingPods
+from bayplan.service.waiting_pods import AwaitedPod, AwaitedPods
 
 
 @dataclass(slots=True)
 class Runtime:
     """One scheduler's state, queue, clock and writers.
 
-    `work` is set whenever the queue may have a pod to schedule. `tasks`: what is awaited for single pods: bindings and
-    evictions. `leads`: whether this process may write. `queue` is set once the profiles are built.
+    `work` is set whenever the queue may have a pod to schedule. `tasks`: the running bindings and evictions. `leads`:
+    whether this process may write. `queue` is set once the profiles are built.
     """
 
     client: Client
     clock: Clock = field(default_factory=SystemClock)
     metrics: Metrics = None  # type: ignore[assignment]  # made from the clock by default
     state: ClusterState = field(default_factory=ClusterState)
-    waiting: WaitingPods = field(default_factory=WaitingPods)
+    waiting: AwaitedPods = field(default_factory=lambda: AwaitedPods(AwaitedPod))
     work: asyncio.Event = field(default_factory=asyncio.Event)
     leads: Callable[[], bool] = lambda: True
     tasks: PodTasks = field(init=False)

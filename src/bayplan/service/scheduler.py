@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from bayplan.api.kinds import NODE, POD, Kind, kind_of
 from bayplan.client import ApiError, Client, ListWatch
 from bayplan.client.list_watch import IDLE_SECONDS
+from bayplan.client.permissions import missing_permissions
 from bayplan.clock import Clock, SystemClock
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import events
@@ -36,11 +37,10 @@ from bayplan.service.loop import SchedulingLoop
 from bayplan.service.loop_reader import LoopReader
 from bayplan.service.metrics.measuring import Metrics
 from bayplan.service.metrics.snapshot import Snapshot
-from bayplan.service.missing_permissions import missing_permissions, report
 from bayplan.service.runtime import Runtime
 from bayplan.service.supervisor import Supervisor, outcome
 from bayplan.service.tasks import first
-from bayplan.service.watch_failures import WatchFailures
+from bayplan.service.watch_failures import WatchFailures, report
 from bayplan.service.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
@@ -150,12 +150,12 @@ class Scheduler:
 
     @property
     def stopping(self) -> bool:
-        """Whether it has been asked to stop."""
+        """Whether the scheduler is stopping."""
         return self._stop is not None and self._stop.is_set()
 
     @property
     def not_synced_because(self) -> str:
-        """Why the cluster is not known yet; "" where nothing has failed."""
+        """Why the scheduler has not synced yet; "" if nothing has failed."""
         return "" if self._listing is None or self.synced.is_set() else self._listing.problem
 
     @property
@@ -193,7 +193,7 @@ class Scheduler:
     async def report_permissions(self, denied: ApiError) -> str:
         """Return the message about all kinds that may not be listed or watched, for one denied request.
 
-        "" if the API server doesn't say what is missing.
+        "" if the API server doesn't report the missing permission.
         """
         missing = await missing_permissions(self._runtime.client, self._readers)
         return report(missing, self._readers, denied, synced=False) if missing else ""

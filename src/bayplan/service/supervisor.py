@@ -15,7 +15,7 @@ RESTART_SECONDS = 1.0
 
 
 class Supervisor:
-    """Runs background work in tasks of its own until `stop`. What fails is recorded and restarted."""
+    """Runs background work in separate tasks until `stop`. Failures are recorded, and failed work is restarted."""
 
     def __init__(self, failures: Failures) -> None:
         self._failures = failures
@@ -41,7 +41,7 @@ class Supervisor:
 
 
 async def outcome(work: Work) -> BaseException | None:
-    """Await work in a task of its own, and return what it raised. Only a cancellation of the calling task is raised.
+    """Await work in a separate task, and return its exception. Only a cancellation of the calling task is raised.
 
     Work that raises KeyboardInterrupt, SystemExit or CancelledError, or cancels its own task, must not end the event
     loop or the calling task.

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from bayplan.api.kinds import Kind
+import yaml
+
+from bayplan.api.kinds import NODE, POD, Kind
 from bayplan.client import ApiError, Client
 from bayplan.client.list_watch import RequestError
-from bayplan.service.missing_permissions import Missing, denied_by, missing_permissions, report
+from bayplan.client.permissions import Missing, denied_by, grant, missing_permissions
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +36,8 @@ class _Cause:
 class WatchFailures:
     """Collects failures with `add` and reports them while `run` runs.
 
-    `client` asks what the scheduler may do. `readers` has the plugins that need each kind. `synced` says whether the
-    scheduler has listed all kinds.
+    `client` reviews the scheduler's permissions. `readers` has the plugins that need each kind. `synced` tells whether
+    the scheduler has listed all kinds.
     """
 
     def __init__(self, client: Client, readers: Mapping[Kind, Collection[str]], synced: Callable[[], bool]) -> None:
@@ -97,3 +100,22 @@ class WatchFailures:
 def _listing(kinds: Collection[str]) -> str:
     """The kinds as text, in order; their number, if there are several."""
     return next(iter(kinds)) if len(kinds) == 1 else f"{len(kinds)} kinds ({', '.join(sorted(kinds))})"
+
+
+def report(missing: Missing, readers: Mapping[Kind, Collection[str]], denied: ApiError, *, synced: bool) -> str:
+    """Return the message about missing permissions: each kind, what fails without it, and the rule that grants it.
+
+    `denied` is one of the denied requests. `synced`: whether the scheduler has listed all kinds.
+    """
+    match = re.search(r'User "([^"]+)"', denied.message)
+    lines = [f"permissions are missing for {len(missing)} of {len(readers)} kinds ({denied}):"]
+    for kind, verbs in sorted(missing.items(), key=lambda each: each[0].resource):
+        needed = "every decision" if kind in {POD, NODE} else ", ".join(sorted(readers.get(kind, ())))
+        effect = "no pod is scheduled until it is listed" if "list" in verbs and not synced else "changes go unnoticed"
+        lines.append(
+            f"  {kind.resource}: no {' or '.join(verbs)}; {effect}" + (f"; needed by {needed}" if needed else "")
+        )
+    lines.append("kubectl apply -f this grants them:")
+    granting = grant(missing, match[1] if match else "USER")
+    documents = yaml.safe_dump_all(granting, sort_keys=False, default_flow_style=None, width=120)
+    return "\n".join([*lines, documents.rstrip()])

@@ -253,7 +253,7 @@ class Simulation:
     def _time_out(self, results: dict[str, Result]) -> None:
         """Let the timeouts of pods that wait in Permit end, and correct their results."""
         for waiting in self.world.handle.waiting_pods:
-            waiting.time_out()
+            waiting.time_out_first()
         rejections = self._end_decided_waits()
         for key, result in results.items():
             status = rejections.get(result.pod.uid)

@@ -12,7 +12,8 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.handle import ApiClient, StateHandle
 from bayplan.framework.measurements import Unmeasured
-from bayplan.simulation.waiting_pods import WaitingPods
+from bayplan.framework.waiting_pods import WaitingPods
+from bayplan.simulation.waiting_pods import SimulatedWait
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class OfflineHandle(StateHandle):
 
     def __init__(self, state: ClusterState) -> None:
         super().__init__(state)
-        self.waiting_pods = WaitingPods()
+        self.waiting_pods = WaitingPods(SimulatedWait)
         self.events: list[RecordedEvent] = []
         self.activated: list[PodInfo] = []
         self.started: list[tuple[str, Callable[[], Awaitable[object]]]] = []

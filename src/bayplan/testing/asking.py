@@ -1,4 +1,4 @@
-"""Asks one plugin of a cluster what it says of every node, whichever of its forms it has: for tests of plugins."""
+"""Calls a single plugin for all nodes of a cluster, in per-node or whole-table form: for tests of plugins."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from bayplan.framework.runner import run_filter, run_pre_filter, run_pre_score, 
 def ask_filter(
     plugin: Any, pod: PodInfo, state: ClusterState, what_ifs: Mapping[str, PodChanges] | None = None
 ) -> dict[str, str] | str | None:
-    """Why each node is out, by name: "" if it is not. A string is what PreFilter refuses the pod for; None a skip.
+    """Return the rejection of each node by name, "" for a feasible one; None if the plugin skips Filter.
 
-    `what_ifs`: by node name, the pods that are thought to come and to go there. Raises PluginError.
+    If PreFilter rejects the pod, return its message. `what_ifs`: hypothetical changes by node name. Raises PluginError.
     """
     profile, cycle = _alone(plugin), CycleState()
     nodes = _live(state)
@@ -38,9 +38,9 @@ def ask_filter(
 def ask_scores(
     plugin: Any, pod: PodInfo, state: ClusterState, feasible: Iterable[str] | None = None
 ) -> dict[str, int] | None:
-    """The normalised score of each node, by name; None where the plugin skips scoring.
+    """Return the normalized score of each node by name; None if the plugin skips scoring.
 
-    `feasible`: the nodes to be scored, by default all. Raises PluginError.
+    `feasible`: the nodes to score, by default all. Raises PluginError.
     """
     profile, cycle = _alone(plugin), CycleState()
     nodes = _live(state)

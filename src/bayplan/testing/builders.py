@@ -28,7 +28,7 @@ from bayplan.testing.configured import configured_profiles
 from bayplan.testing.documents import known, put
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
-"""When everything made here was created, unless said otherwise."""
+"""The default creation time."""
 
 
 def make_node(
@@ -88,9 +88,10 @@ def make_pod(
     resources: Mapping[str, str] | None = None,
     requests: Mapping[str, str] | None = None,
 ) -> PodInfo:
-    """A pod with one container, bound if `node` is given. Whatever is in `spec` and `status` goes before the rest.
+    """A pod with one container, bound if `node` is given. `spec` and `status` take precedence over other arguments.
 
-    `requests` of any resources, as in `{"cpu": "500m", "example.com/gpu": "1"}`; `resources` sets requests and limits.
+    `requests` are for any resources, as in `{"cpu": "500m", "example.com/gpu": "1"}`; `resources` sets requests and
+    limits.
     `spread` are topology spread constraints, `owner` is apiVersion, kind and name of its controller.
     """
     named = {key: amount for key, amount in (("cpu", cpu), ("memory", memory)) if amount is not None}
@@ -136,13 +137,13 @@ def make_namespace(name: str, **labels: str) -> core_v1.Namespace:
 
 
 def make_service(name: str, selector: Mapping[str, str] | None, namespace: str = "default") -> core_v1.Service:
-    """A service for the pods that a selector picks; None picks none."""
+    """A service that selects pods; None selects none."""
     metadata = {"name": name, "namespace": namespace}
     return convert(core_v1.Service, {"metadata": metadata, "spec": {"selector": selector, "ports": [{"port": 80}]}})
 
 
 def pod_term(topology_key: str, labels: Mapping[str, str] | None = None, **fields: Any) -> dict[str, Any]:
-    """A term of pod affinity: pods with these labels; `fields` are any others of a PodAffinityTerm."""
+    """A term of pod affinity: pods with these labels; `fields` are other fields of the PodAffinityTerm."""
     selector = {} if labels is None else {"labelSelector": {"matchLabels": dict(labels)}}
     return {"topologyKey": topology_key, **selector, **fields}
 
@@ -163,7 +164,7 @@ def pod_affinity(
 def spread_over(
     topology_key: str, labels: Mapping[str, str] | None = None, *, max_skew: int = 1, hard: bool = True, **fields: Any
 ) -> dict[str, Any]:
-    """A topology spread constraint for pods with these labels; `fields` are any others that it may have."""
+    """A topology spread constraint for pods with these labels; `fields` are its other fields."""
     selector = {} if labels is None else {"labelSelector": {"matchLabels": dict(labels)}}
     unsatisfiable = "DoNotSchedule" if hard else "ScheduleAnyway"
     return {
@@ -177,17 +178,17 @@ def spread_over(
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A cluster in memory, and a profile that decides in it."""
+    """A cluster in memory, and the profile that schedules its pods."""
 
     state: ClusterState
     profile: Profile
 
     def decide(self, pod: PodInfo, seed: int = 0) -> Decision:
-        """Decide for a pod; the cluster stays as it is. `node` of the decision is None if the pod fits nowhere."""
+        """Decide a pod without changing the cluster. The decision's `node` is None if no node is feasible."""
         return decide(self.profile, self.state, pod, random.Random(seed), explain=True)
 
     def place(self, pod: PodInfo, seed: int = 0) -> Decision:
-        """Decide for a pod, and count it on the node that was chosen, if one was."""
+        """Decide a pod, and assume it on the chosen node, if any."""
         decision = self.decide(pod, seed)
         if decision.node:
             self.state.assume(pod, decision.node)
@@ -199,10 +200,10 @@ def make_cluster(
 ) -> Cluster:
     """A cluster with these nodes, bound pods (PodInfo) and other objects; `plugins` decide after the default ones.
 
-    Objects may be documents, too, and custom ones are `("plural.version.group", document)`.
+    Objects may also be documents; custom objects are `("plural.version.group", document)`.
 
-    With `configuration`, the file of a KubeSchedulerConfiguration, its first profile decides, and `plugins` are those
-    that it may name. Raises ConfigurationError and PluginLoadError.
+    With `configuration`, a KubeSchedulerConfiguration file, its first profile decides; it may name `plugins`. Raises
+    ConfigurationError and PluginLoadError.
     """
     state = ClusterState()
     for obj in objects:
@@ -212,7 +213,7 @@ def make_cluster(
 
 
 def _needs_limit(resource: str) -> bool:
-    """Whether the API server requires a limit with the request: for huge pages and extended resources."""
+    """Whether the API server requires a limit with a request: it does for huge pages and extended resources."""
     return resource.startswith("hugepages-") or "/" in resource
 
 

@@ -1,4 +1,4 @@
-"""The profiles that a test's cluster decides with: the default plugins and some more, or what a configuration says."""
+"""The profiles of a test's cluster: the default plugins and additional ones, or the profiles of a configuration."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Profile
 
 DEFAULT_SCHEDULER = "default-scheduler"
-"""What pods ask for that say nothing."""
+"""The scheduler name of pods that have none."""
 
 
 def configured_profiles(
@@ -19,7 +19,7 @@ def configured_profiles(
     configuration: str | Path | None = None,
     scheduler_name: str = DEFAULT_SCHEDULER,
 ) -> dict[str, Profile]:
-    """By scheduler name. `configuration` is a file, and `plugins` are then those that it may name.
+    """Return profiles by scheduler name. If there is a `configuration` (a file), `plugins` are available to it.
 
     Raises ConfigurationError and PluginLoadError.
     """

@@ -1,4 +1,4 @@
-"""Replays recorded scenarios through the decision core and says where its decisions differ.
+"""Replays recorded scenarios through the decision core and reports differing decisions.
 
 A run follows the recorded choices, so that one difference does not hide the next.
 """
@@ -24,7 +24,7 @@ from bayplan.testing.scenarios import Preempted, RecordedScores, RecordedStatus,
 class Difference:
     """One field of a decision that differs, as in `scores[node-03].NodeResourcesFit`.
 
-    `plugin` is the one to look at, where one stands out.
+    `plugin` is the likely cause, if there is one.
     """
 
     field: str
@@ -35,7 +35,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """One step, and how its decision differs from the recorded one: not at all, if it agrees."""
+    """A step and the differences between its decision and the recorded one."""
 
     pod: str
     differences: tuple[Difference, ...]
@@ -60,7 +60,7 @@ class ScenarioResult:
 
 
 def replay(scenario: Scenario) -> ScenarioResult:
-    """Decide every step anew, each after the recorded choice for the one before it."""
+    """Decide each step on the state after the recorded choices of the previous ones."""
     steps: list[StepResult] = []
     for expected in scenario.steps:
         pod = scenario.pending[expected.pod]
@@ -87,7 +87,7 @@ def _decide(profile: Profile, state: ClusterState, pod: PodInfo) -> tuple[Step, 
 
 
 def _step(decision: Decision, state: ClusterState) -> Step:
-    """A decision as it would be recorded."""
+    """Return a decision in the form of the recordings."""
     step = Step(pod=decision.pod.key, outcome=decision.outcome.value)
     if decision.outcome is Outcome.ERROR:
         step.error = decision.message
@@ -109,10 +109,10 @@ def _step(decision: Decision, state: ClusterState) -> Step:
     if decision.outcome is Outcome.UNSCHEDULABLE:
         explained = replace(diagnosis, post_filter_message="").explain()
         step.message = explained if diagnosis.total else decision.message
-        if not diagnosis.post_filter_failed:  # the recordings leave out what a PostFilter failed with
+        if not diagnosis.post_filter_failed:  # the recordings omit the error of a failed PostFilter
             step.postFilterMessage = diagnosis.post_filter_message
         step.nominated = decision.nominated_node or ""
-        # one that is terminating already is not removed once more
+        # victims that are already terminating are not evicted again
         step.victims = sorted(victim.key for victim in decision.victims if not victim.terminating)
     return step
 
@@ -127,7 +127,7 @@ _COMPARED = ("absentNodes", "preFilter", "feasible", "best", "unschedulablePlugi
 def _differences(expected: Step, got: Step, profile: Profile) -> Iterator[Difference]:
     if expected.outcome != got.outcome:
         yield Difference("outcome", expected.outcome, f"{got.outcome}{f': {got.error}' if got.error else ''}")
-    if expected.outcome == got.outcome == "error":  # its text is not compared
+    if expected.outcome == got.outcome == "error":  # messages of errors are not compared
         return
     for node in sorted(expected.rejected.keys() | got.rejected.keys()):
         one, other = _in_order(expected.rejected.get(node)), got.rejected.get(node)

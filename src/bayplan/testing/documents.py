@@ -1,4 +1,4 @@
-"""Objects in whatever form a test has them, as documents: what a server would be sent, and what can be printed."""
+"""Converts the objects of tests, in all their forms, to the documents that a client would send."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def _by_type() -> dict[type[Any], Kind]:
 
 
 def document_of(obj: Any) -> tuple[Kind, dict[str, Any]]:
-    """An object with its kind: a pod (PodInfo), a typed object, a document with apiVersion and kind, or, for custom
-    ones, `("plural.version.group", document)`.
+    """Return the kind and the document of an object.
 
-    Raises TypeError for what is none of these, and ValueError for a reference that is not `plural.version.group`.
+    It may be a PodInfo, a typed object, a document with apiVersion and kind, or for custom objects
+    `("plural.version.group", document)`. Raises TypeError for anything else, and ValueError for another reference.
     """
     if isinstance(obj, PodInfo):
         return POD, msgspec.json.decode(obj.raw)
@@ -47,10 +47,10 @@ def document_of(obj: Any) -> tuple[Kind, dict[str, Any]]:
 
 
 def as_sent(obj: Any, *, status: bool = False) -> tuple[Kind, dict[str, Any]]:
-    """An object as it is sent to an API server, with its kind. Raises what `document_of` raises.
+    """Return the kind and the document to send to an API server. Raises the errors of `document_of`.
 
-    It leaves out what the server assigns, which `make_pod` sets for tests without a server: the uid and the creation
-    time, and a pod's status unless `status` is true.
+    The document lacks the fields that the server assigns and `make_pod` sets for tests without a server: the uid, the
+    creation time, and a pod's status unless `status` is true.
     """
     kind, document = document_of(obj)
     metadata = {key: value for key, value in document["metadata"].items() if key not in _ASSIGNED}
@@ -61,7 +61,7 @@ def as_sent(obj: Any, *, status: bool = False) -> tuple[Kind, dict[str, Any]]:
 
 
 def typed(kind: Kind, document: Document) -> Any:
-    """An object as plugins see it: pods as PodInfo, others as their models, custom ones as CustomObject.
+    """Return an object as plugins get it: a pod as PodInfo, custom ones as CustomObject, others as their models.
 
     Raises UndecodableObject, or InvalidQuantity for a pod.
     """
@@ -72,13 +72,13 @@ def typed(kind: Kind, document: Document) -> Any:
 
 
 def key_of(kind: Kind, document: Document) -> str:
-    """`namespace/name`, or `name` where the kind has no namespaces."""
+    """Return `namespace/name`, or `name` for a kind without namespaces."""
     metadata = document["metadata"]
     return f"{metadata.get('namespace') or 'default'}/{metadata['name']}" if kind.namespaced else str(metadata["name"])
 
 
 def known(obj: Any) -> tuple[Kind, str, Any]:
-    """An object in any form with its kind and key, typed: one that is typed already stays itself. Raises TypeError."""
+    """Return the kind, the key and the typed form of an object; a typed object is returned as is. Raises TypeError."""
     if isinstance(obj, PodInfo):
         return POD, obj.key, obj
     if type(obj) in _by_type():
@@ -90,7 +90,7 @@ def known(obj: Any) -> tuple[Kind, str, Any]:
 
 
 def put(state: ClusterState, kind: Kind, key: str, obj: Any) -> None:
-    """Tell a cluster of a typed object, as a server would: it is new, or has changed."""
+    """Add or update a typed object in the state, like a watch event."""
     if kind is NODE:
         state.set_node(obj)
     elif kind is POD:

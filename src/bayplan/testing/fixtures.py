@@ -1,6 +1,6 @@
-"""Fixtures for pytest: `pytest_plugins = ["bayplan.testing.fixtures"]` in a conftest.py makes them known.
+"""Fixtures for pytest: `pytest_plugins = ["bayplan.testing.fixtures"]` in a conftest.py makes them available.
 
-pytest is imported here and nowhere else, and what a fixture needs when it is asked for.
+Only this module imports pytest. A fixture imports its dependencies when a test requests it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def offline_cluster() -> Callable[..., Cluster]:
 def live_cluster() -> Iterator[Callable[..., LiveCluster]]:
     """Makes clusters with an API server and a scheduler over HTTP: called like `bayplan.testing.LiveCluster`.
 
-    They are gone when the test is over.
+    They are stopped at the end of the test.
     """
     from bayplan.testing.live import LiveCluster
 

@@ -19,7 +19,7 @@ from bayplan.testing.documents import document_of
 def make_client(*objects: Any, clock: Clock | None = None, **options: Any) -> InMemoryClient:
     """A client of a new API server that holds `objects` (see `load`). The `options` are those of `Client`.
 
-    `clock` gives the times that the server writes.
+    The server takes its timestamps from `clock`.
     """
     client = InMemoryClient(ApiServer(listen=False, alpha=True, clock=clock), **options)
     load(client.server, *objects)
@@ -27,11 +27,11 @@ def make_client(*objects: Any, clock: Clock | None = None, **options: Any) -> In
 
 
 def load(server: ApiServer, *objects: Any) -> None:
-    """Creates objects in any form that `document_of` takes, and the namespaces that they are in.
+    """Create objects in any form that `document_of` accepts, and their namespaces.
 
-    The server sets defaults and validates them. As if restored from a backup, they keep their status, their uids and
-    times, and nodes accept pods at once: they don't carry the taint of new nodes. A priority without a class gets a
-    PriorityClass of its own. Raises StatusError for an object that the server rejects.
+    The server sets defaults and validates them. Like objects restored from a backup, they keep their status, uids and
+    times, and nodes don't get the taint of new nodes. A priority without a class gets a new PriorityClass. Raises
+    StatusError for an object that the server rejects.
     """
     for obj in objects:
         kind, document = document_of(obj)

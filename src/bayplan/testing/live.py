@@ -1,6 +1,6 @@
 """A live cluster for a test: an embedded API server, nodes and a scheduler with the plugins under test, over HTTP.
 
-All of it runs in a thread of its own, so that a test need not be asynchronous:
+It runs in a separate thread, so that a test need not be asynchronous:
 
 with LiveCluster(MyPlugin, nodes=[make_node("a"), make_node("b")]) as cluster:
     cluster.create(make_pod("web"))
@@ -39,11 +39,11 @@ _QUICK = KubeletDelays(start=0.05, stop=0.05, job=1.0)
 
 
 class LiveCluster:
-    """A cluster with a scheduler, while it is entered.
+    """A context manager that runs a cluster with a scheduler.
 
-    `nodes`: the nodes, or how many (`node-0` on). The scheduler has the default plugins and these, and takes the pods
-    of `scheduler_name`, or it is what the KubeSchedulerConfiguration in the file `configuration` says, where `plugins`
-    are those that it may name. Raises ConfigurationError and PluginLoadError on entering.
+    `nodes`: the nodes, or their number (they are named `node-0` and so on). The scheduler has the default plugins and
+    `plugins`, and schedules the pods with `scheduler_name`. With `configuration`, a KubeSchedulerConfiguration file, it
+    has the profiles of the file, which may name `plugins`. Entering raises ConfigurationError and PluginLoadError.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class LiveCluster:
         self._loop: asyncio.AbstractEventLoop
         self._stop: asyncio.Event
         self.observer: Observer
-        """Sees all that happens; of the cluster's thread, as `scheduler` is."""
+        """Records the changes of the cluster. Like `scheduler`, it belongs to the cluster's thread."""
         self.scheduler: Scheduler
         self.dev_cluster: DevCluster
 
@@ -79,19 +79,19 @@ class LiveCluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with suppress(RuntimeError):  # it may have ended by itself
+        with suppress(RuntimeError):  # the loop may have ended already
             self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
         self._ended.result()
 
     def kubeconfig(self) -> str:
-        """What kubectl and other clients need to reach the cluster, as YAML."""
+        """Return the kubeconfig (YAML) with which kubectl and other clients reach the cluster."""
         return self.dev_cluster.kubeconfig()
 
     def create(self, *objects: Any) -> None:
-        """Create objects, in this order: pods as PodInfo, typed objects, or documents with apiVersion and kind.
+        """Create objects in this order: pods as PodInfo, typed objects, or documents with apiVersion and kind.
 
-        Custom ones are `("plural.version.group", document)`, once they are defined.
+        Custom objects are `("plural.version.group", document)`; create their definition first.
         """
         self._call(self._create(objects))
 
@@ -100,23 +100,23 @@ class LiveCluster:
         self._call(self._delete(obj))
 
     def patch(self, kind: Kind, name: str, patch: Mapping[str, Any], namespace: str | None = None) -> None:
-        """Change fields of an object; None takes one away."""
+        """Change fields of an object; None removes a field."""
         self._call(self.dev_cluster.client.patch(kind, name, patch, namespace))
 
     def node_of(self, name: str, namespace: str = "default") -> str:
-        """Where a pod is; "" while it waits, or is not there."""
+        """Return the node of a pod; "" if it is pending or doesn't exist."""
         return self.observer.node_of(f"{namespace}/{name}")
 
     def events_of(self, name: str, reason: str = "", namespace: str = "default") -> list[str]:
-        """What the events about a pod say."""
+        """Return the messages of the events about a pod."""
         return [event.get("note") or "" for event in self.observer.events_of(f"{namespace}/{name}", reason)]
 
     def wait_until_bound(self, name: str, *, namespace: str = "default", within: float = 15.0) -> str:
-        """The node that a pod was given. Raises AssertionError after `within` seconds, with what the pod waits for."""
+        """Return the node of a pod once it is bound. Raises AssertionError with the reason after `within` seconds."""
         return self.until(lambda: self.node_of(name, namespace), within=within)
 
     def wait_until_rejected(self, name: str, *, namespace: str = "default", within: float = 15.0) -> str:
-        """The message of a pod that no node takes. Raises AssertionError after `within` seconds."""
+        """Return the message of a pod once it is unschedulable. Raises AssertionError after `within` seconds."""
 
         def message() -> str:
             condition = condition_of(self.observer.pods.get(f"{namespace}/{name}", {}))
@@ -125,14 +125,15 @@ class LiveCluster:
         return self.until(message, within=within)
 
     def until(self, condition: Callable[[], T], *, within: float = 15.0) -> T:
-        """Wait until `condition`, looked at after every change, is true, and return what it returned.
+        """Wait until `condition` returns a true value, and return that.
 
-        It runs in the cluster's thread. Raises AssertionError after `within` seconds, saying which pods are where.
+        It is called in the cluster's thread after every change. Raises AssertionError with the pods by node after
+        `within` seconds.
         """
         return self._call(self.observer.until(condition, within=within))
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
-        """What a coroutine comes to in the cluster's thread. If that ends, so does the wait, with the reason."""
+        """Run a coroutine in the cluster's thread and return its result; if the thread ends, raise the reason."""
         try:
             return asyncio.run_coroutine_threadsafe(work, self._loop).result()
         except CancelledError:
@@ -150,7 +151,7 @@ class LiveCluster:
     def _run(self, started: Future[None]) -> None:
         try:
             asyncio.run(self._live(started))
-        except BaseException as error:  # noqa: BLE001 - told to the thread that asks
+        except BaseException as error:  # noqa: BLE001 - raised in the calling thread
             broken = error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error
             if not started.done():
                 started.set_exception(broken)

@@ -38,7 +38,7 @@ class Change:
 
 
 class Observer:
-    """Watches a cluster while it is entered. Give it a client of its own, without injected faults.
+    """Watches a cluster while it is entered. Give it a separate client without injected faults.
 
     Objects are plain documents, because a test may create objects that don't fit their types. After a restart of the
     server, the changes that were missed count as one, and deletions come before additions.

@@ -14,7 +14,7 @@ from bayplan.extender.client import HttpExtenders
 from bayplan.service.scheduler import BuildProfiles, Scheduler, Settings
 
 FAST = Settings(initial_backoff=0.05, max_backoff=0.2, blocked_after=0.4, look_for_kind=0.1)
-"""Waits as a test can bear them."""
+"""Waiting times that suit a test."""
 
 
 @asynccontextmanager
@@ -27,9 +27,9 @@ async def running_scheduler(
     extenders: Sequence[Extender] = (),
     **client_options: Any,
 ) -> AsyncIterator[Scheduler]:
-    """A scheduler that knows the cluster and decides; stopped gracefully in the end. If it breaks, so does the test.
+    """Run a scheduler, yield it once it has synced, and stop it gracefully. Its failure fails the test.
 
-    It has one profile, of the default plugins and these, unless `build_profiles` makes others.
+    It has one profile with the default plugins and `plugins`, unless `build_profiles` returns others.
     """
     build = build_profiles or (lambda handle: {scheduler_name: default_profile(scheduler_name, handle, plugins)})
     async with HttpClient(access, **client_options) as client, HttpExtenders(extenders) as asked:

@@ -1,6 +1,6 @@
 """Reads recorded scenarios: a cluster, the pods to place, and what kube-scheduler 1.36 decided for each.
 
-The format is described in the README beside the files: one scenario a line.
+The README next to the files describes the format: one scenario a line.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from bayplan.framework.profile import Profile
 from bayplan.simulation.handle import OfflineHandle
 
 RECORDED_AT = datetime(2026, 7, 1, tzinfo=UTC)
-"""What the clock says in a replay: kube-scheduler 1.36.2 was out, and whatever happened in a scenario is long ago."""
+"""The current time in a replay: after the release of kube-scheduler 1.36.2 and long after all times in scenarios."""
 
 
 class UnreadableScenarios(ValueError):
-    """A file that holds no scenarios: the message names it, and the line."""
+    """A file is not a valid file of scenarios. The message names the file and the line."""
 
 
 class RecordedStatus(msgspec.Struct, kw_only=True):
@@ -55,7 +55,7 @@ class RecordedScores(msgspec.Struct):
 
 
 class Preempted(msgspec.Struct, kw_only=True):
-    """One answer out of several that the reference gave to the same question."""
+    """One of several preemptions that the reference chose in the same situation."""
 
     nominated: str = ""
     victims: list[str] = []
@@ -104,7 +104,7 @@ class _Header(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A cluster, the pods to place in it one after the other, and what was decided for each.
+    """A cluster, the pods to schedule in their order, and the recorded decision for each.
 
     `place`: file and line. `profiles` by scheduler name.
     """
@@ -123,7 +123,7 @@ class Scenario:
 
 
 def family_of(path: Path) -> str:
-    """The family that a file holds: its name without endings."""
+    """The family of a file: its name without suffixes."""
     return path.name.removesuffix(".gz").removesuffix(".jsonl")
 
 
@@ -171,7 +171,7 @@ def _scenario(line: bytes, family: str, place: str) -> Scenario:
 
 
 def _with_every_candidate(profile: KubeSchedulerProfile) -> KubeSchedulerProfile:
-    """The profile with preemption looking at every node, unless it says itself at how many: no chance is left then."""
+    """Make preemption try every node, unless the profile configures how many, so that the result is deterministic."""
     if any(config.name == "DefaultPreemption" for config in profile.pluginConfig):
         return profile
     every = PluginConfig("DefaultPreemption", {"minCandidateNodesPercentage": 100})
@@ -190,7 +190,7 @@ def _take_over(raw: bytes, state: ClusterState, profiles: Container[str]) -> Non
         pod = PodInfo.from_raw(raw)
         if pod.node_name:
             state.set_pod(pod)
-        elif pod.nominated_node_name and pod.scheduler_name in profiles:  # others' pods are none of its business
+        elif pod.nominated_node_name and pod.scheduler_name in profiles:  # a scheduler ignores pods of other schedulers
             state.nominations.add(pod)
         return
     obj = decode(kind.type, raw)

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for nodes, pods and small clusters, whose objects have much in common. Public.
+"""Hypothesis strategies for nodes, pods and small clusters whose objects share names, labels and fields. Public.
 
 @given(clusters(words=["example.com/tier", "web"]), pods(words=["example.com/tier", "web"]))
 def test_decisions(objects, pod):

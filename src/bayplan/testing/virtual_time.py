@@ -1,4 +1,4 @@
-"""An event loop on which time passes only when nothing else is left to do: hours take no time, and nobody sleeps.
+"""An event loop with virtual time: time passes only when no task can run, so that hours take no real time.
 
 with asyncio.Runner(loop_factory=VirtualTime) as runner:
     runner.run(story())
@@ -11,14 +11,14 @@ import selectors
 from datetime import UTC, datetime, timedelta
 
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
-"""What time of day it is when such a loop starts."""
+"""The time of day at the start of a loop."""
 
 
 class VirtualTime(asyncio.SelectorEventLoop):
-    """Where asyncio would wait, the clock is moved to the moment that it waits for. Also a `Clock` for a scheduler.
+    """Where asyncio would sleep, it moves its clock to the next timer. It is also a `Clock` for a scheduler.
 
-    For code that waits for time and for other tasks, and not for sockets or threads. Where all tasks wait for something
-    that will never happen, it raises AssertionError.
+    Use it for code that waits for timers and other tasks, but not for sockets or threads. Raises AssertionError if all
+    tasks wait and there is no timer.
     """
 
     def __init__(self) -> None:
@@ -30,11 +30,11 @@ class VirtualTime(asyncio.SelectorEventLoop):
         return self.seconds
 
     def monotonic(self) -> float:
-        """The same, as a Clock says it."""
+        """The same; part of `Clock`."""
         return self.seconds
 
     def now(self) -> datetime:
-        """The time of day, as a Clock says it."""
+        """The time of day; part of `Clock`."""
         return BEGINNING + timedelta(seconds=self.seconds)
 
 

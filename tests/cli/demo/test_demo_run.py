@@ -32,7 +32,7 @@ def test_the_demo_succeeds(tmp_path):
     picture = tmp_path / "demo.svg"
     began = time.monotonic()
     done = run("--save-svg", str(picture))
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
     assert (done.returncode, done.stderr) == (0, "")
     for expectation in EXPECTATIONS:
         assert f"✓ {expectation.what}\n" in re.sub(r" +\n", "\n", done.stdout)

@@ -22,7 +22,7 @@ MEDIA = {
 
 
 class StoppedClock:
-    """Stands still, so that the times in objects are known."""
+    """A clock that never advances, so that times in objects are constant."""
 
     def now(self):
         return datetime(2026, 1, 1, tzinfo=UTC)

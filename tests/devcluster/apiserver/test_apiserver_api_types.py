@@ -46,13 +46,13 @@ def test_table_has_every_kind_of_lightkube():
     assert {kind.model for kind in (*KINDS, *ALPHA_KINDS)} <= kinds
 
 
-def test_fields_are_those_of_the_models(known):
+def test_fields_equal_the_models(known):
     assert len(known) > 450
     for name, model in known.items():
         assert fields_of(name).keys() == set(model.__struct_encode_fields__), name
 
 
-def test_types_are_those_of_the_models(known):
+def test_types_equal_the_models(known):
     for name, model in known.items():
         annotations = dict(zip(model.__struct_encode_fields__, model.__struct_fields__, strict=True))
         for key, field in fields_of(name).items():
@@ -67,7 +67,7 @@ def test_types_are_those_of_the_models(known):
             assert given in expected, (name, key)
 
 
-def test_required_fields_are_those_of_the_models(known):
+def test_required_fields_equal_the_models(known):
     for name, model in known.items():
         required = model.__struct_encode_fields__[: len(model.__struct_fields__) - len(model.__struct_defaults__)]
         assert {key for key, field in fields_of(name).items() if field.required} == set(required), name

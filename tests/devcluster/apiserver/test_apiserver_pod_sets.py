@@ -1,4 +1,4 @@
-"""What the server does to StatefulSets, DaemonSets and ControllerRevisions beyond storing them."""
+"""Defaults, validation and immutable fields of StatefulSets, DaemonSets and ControllerRevisions."""
 
 from __future__ import annotations
 

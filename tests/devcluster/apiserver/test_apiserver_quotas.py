@@ -1,4 +1,4 @@
-"""LimitRanges, ResourceQuotas and RuntimeClasses: what they do to new pods and claims, and the usage of quotas."""
+"""LimitRanges, ResourceQuotas and RuntimeClasses: their effect on new pods and claims, and the usage of quotas."""
 
 import pytest
 
@@ -33,7 +33,7 @@ async def used(client, name="quota"):
 # Quotas
 
 
-async def test_new_quota_counts_what_exists(client):
+async def test_new_quota_counts_existing_objects(client):
     await client.create(PODS, pod(requests={"cpu": "250m", "memory": "64Mi"}))
     created = await client.create(QUOTAS, quota({"pods": "3", "requests.cpu": "1", "memory": "1Gi", "configmaps": "5"}))
 

@@ -263,7 +263,7 @@ async def test_impersonation_requires_permission(api, jane, server, make_request
 async def test_aggregated_roles(api, jane):
     admin = await api.get(f"{RBAC}/clusterroles/admin")
     resources = {resource for rule in admin["rules"] for resource in rule.get("resources", ())}
-    assert {"pods/log", "pods/eviction", "rolebindings"} <= resources, "view, edit and its own"
+    assert {"pods/log", "pods/eviction", "rolebindings"} <= resources, "the rules of view, edit and admin"
     gangs = {"verbs": ["get"], "apiGroups": ["example.com"], "resources": ["gangs"]}
     label = {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
     await api.create(f"{RBAC}/clusterroles", {"metadata": {"name": "gangs", "labels": label}, "rules": [gangs]})

@@ -1,4 +1,4 @@
-"""Allocations and device statuses of claims need permissions of their own, in addition to that for the status."""
+"""Allocations and device statuses of claims need separate permissions, in addition to that for the status."""
 
 import aiohttp
 import pytest

@@ -1,4 +1,4 @@
-"""What rules allow and cover, and what the default roles allow."""
+"""The requests that rules allow and cover, and the permissions of the default roles."""
 
 from urllib.parse import parse_qsl
 

@@ -151,7 +151,7 @@ async def test_autoscaler_of_v1_is_stored_as_v2(client):
     assert stored["spec"]["metrics"] == [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
 
 
-async def test_what_autoscaling_v1_lacks_survives_an_update_through_it(client):
+async def test_update_by_autoscaling_v1_keeps_fields_that_it_lacks(client):
     memory = {
         "type": "Resource",
         "resource": {"name": "memory", "target": {"type": "Utilization", "averageUtilization": 5}},

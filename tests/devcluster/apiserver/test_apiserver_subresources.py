@@ -129,7 +129,7 @@ class TestKubectl:
         table = await kubectl("get", "deployment", "web", "--subresource", "scale")
         assert table.split() == ["NAME", "DESIRED", "AVAILABLE", "AGE", "web", "3", "0", table.split()[-1]]
 
-    async def test_commands_that_need_a_container_say_why_they_fail(self, kubectl, api, tmp_path):
+    async def test_commands_that_need_a_container_fail_with_a_reason(self, kubectl, api, tmp_path):
         await api.create(PODS, pod_with(resources("1")))
         await api.patch(f"{PODS}/p/status", {"status": {"phase": "Running"}})
 

@@ -48,7 +48,7 @@ async def test_update_checks_uid_and_version(api, make_config_map):
     assert "Precondition failed: UID in precondition: another" in answer["message"]
 
 
-async def test_version_0_in_an_update_stands_for_any_version(api, make_config_map):
+async def test_version_0_in_an_update_matches_any_version(api, make_config_map):
     created = await api.create(MAPS, make_config_map())
     await api.patch(f"{MAPS}/m", {"data": {"b": "2"}})
     created["metadata"]["resourceVersion"] = "0"

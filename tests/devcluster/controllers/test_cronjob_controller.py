@@ -32,7 +32,7 @@ def active(world) -> list[str]:
     return [one.name for one in world.one(CRON_JOB, "tick").status.active or ()]
 
 
-async def told(world) -> set[str]:
+async def event_reasons(world) -> set[str]:
     return {
         one.reason
         for one in (await world.client.list(CORE_EVENT, "default")).items
@@ -68,7 +68,7 @@ async def test_forbid_skips_a_start_while_a_job_runs(world):
     await world.settle(65, step=2)
     assert jobs(world) == [f"tick-{MINUTE_2026 + 1}"]
     await world.until(lambda: len(jobs(world)) == 2, step=2)
-    assert "JobAlreadyActive" in await told(world)
+    assert "JobAlreadyActive" in await event_reasons(world)
 
 
 async def test_replace_deletes_the_running_job(world):

@@ -89,7 +89,7 @@ async def test_delayed_claim_gets_a_volume_for_the_selected_node(world, fields, 
 @pytest.mark.parametrize(
     ("node", "fields", "problem"),
     [
-        pytest.param("gone", {}, 'node "gone" not found', id="the node is gone"),
+        pytest.param("gone", {}, 'node "gone" not found', id="deleted node"),
         pytest.param("node-0", allowed(ZONE, "z1"), "is not in allowed topologies", id="not allowed there"),
         pytest.param("node-0", {}, "not enough capacity", id="no room there"),
     ],
@@ -160,7 +160,7 @@ async def test_volume_is_deleted_when_its_claim_is_deleted_during_provisioning(w
     assert made(world).metadata.deletionTimestamp is not None
 
 
-async def test_volume_that_is_deleted_first_is_gone_after_its_claim(world):
+async def test_volume_that_is_deleted_first_is_removed_after_its_claim(world):
     await world.create(STORAGE_CLASS, storage_class("made"))
     await world.create(PERSISTENT_VOLUME_CLAIM, wanted())
     await world.until(lambda: phases(world)["c"] == "Bound")

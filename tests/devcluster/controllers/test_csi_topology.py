@@ -101,7 +101,7 @@ def test_allowed_topologies_are_the_combinations_of_a_term():
     ("capacities", "expected"),
     [
         pytest.param([], True, id="no capacity objects"),
-        pytest.param([room("1Gi", "z1", storage_class_name="other")], True, id="told of another class"),
+        pytest.param([room("1Gi", "z1", storage_class_name="other")], True, id="capacity of another class"),
         pytest.param([room("1Gi", "z1")], True, id="just enough"),
         pytest.param([room("1Mi", "z1")], False, id="too little"),
         pytest.param([room("9Gi", "z2")], False, id="elsewhere"),

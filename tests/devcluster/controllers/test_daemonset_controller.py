@@ -133,7 +133,7 @@ async def test_new_node_gets_a_pod_and_a_deleted_one_no_longer_counts(world):
     await world.until(lambda: nodes(world) == NODES and rolled_out(world, 3), step=1)
 
 
-async def test_pod_that_waits_for_a_node_that_is_gone_is_deleted(world):
+async def test_pending_pod_of_a_deleted_node_is_deleted(world):
     world.binding = False
     await world.create(NODE, {"metadata": {"name": "extra"}})
     await world.create(DAEMON_SET, daemon_set())

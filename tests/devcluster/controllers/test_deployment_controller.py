@@ -180,9 +180,9 @@ async def test_scaling_is_reported_in_events(world):
     await world.until(lambda: rolled_out(world, 2), step=0.5)
     [name] = [one.metadata.name for one in world.all(REPLICA_SET)]
     events = (await world.client.list(CORE_EVENT, "default")).items
-    told = {(one.involvedObject.kind, one.reason, one.message, one.source.component) for one in events}
+    events = {(one.involvedObject.kind, one.reason, one.message, one.source.component) for one in events}
     message = f"Scaled up replica set {name} from 0 to 2"
-    assert ("Deployment", "ScalingReplicaSet", message, "deployment-controller") in told
+    assert ("Deployment", "ScalingReplicaSet", message, "deployment-controller") in events
 
 
 @pytest.mark.parametrize("policy", ["Background", "Foreground"])

@@ -17,7 +17,7 @@ def test_each_failure_waits_twice_as_long_as_the_last():
     assert waits == [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, LONGEST_DELAY]
 
 
-def test_what_is_left_of_the_delay_is_returned():
+def test_remaining_delay_is_returned():
     backoff = FailedPodsBackoff()
     backoff.wait(KEY, START)
     assert backoff.wait(KEY, START + timedelta(seconds=0.25)) == 0.75

@@ -1,4 +1,4 @@
-"""Node lifecycle, taint eviction and the deletion of pods whose node is gone."""
+"""Node lifecycle, taint eviction, and deletion of the pods of deleted nodes."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ async def test_two_claims_get_two_volumes(world):
             [claim("c", "missing")],
             "ProvisioningFailed",
             'storageclass.storage.k8s.io "missing" not found',
-            id="a class that is not there",
+            id="missing class",
         ),
         pytest.param(
             [storage_class("x", provisioner="kubernetes.io/no-provisioner"), claim("c", "x")],
@@ -105,13 +105,13 @@ async def test_two_claims_get_two_volumes(world):
             [volume("v", "x", "1Mi"), claim("c", "x", volumeName="v")],
             "VolumeMismatch",
             'Cannot bind to requested volume "v": requested PV is too small',
-            id="the volume that it names does not do",
+            id="the named volume does not match",
         ),
         pytest.param(
             [volume("v", "x", claimRef={"namespace": "default", "name": "o"}), claim("c", "x", volumeName="v")],
             "FailedBinding",
             'volume "v" already bound to a different claim.',
-            id="the volume that it names is another's",
+            id="the named volume belongs to another claim",
         ),
         pytest.param(
             [local_class("x"), claim("c", "x")],
@@ -162,7 +162,7 @@ async def test_delayed_volume_is_requested_once_its_node_is_selected(world):
 
 @pytest.mark.parametrize(
     ("of", "assigned"),
-    [pytest.param(None, "std", id="says nothing"), pytest.param("", "", id="wants none")],
+    [pytest.param(None, "std", id="no class"), pytest.param("", "", id="empty class")],
 )
 async def test_new_default_class_is_set_on_claims_without_a_class(world, of, assigned):
     await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", of))
@@ -205,7 +205,7 @@ async def test_released_volume_is_not_bound_to_a_new_claim_of_the_same_name(worl
     "spec",
     [
         pytest.param({}, id="the claim has lost its reference"),
-        pytest.param({"volumeName": "other"}, id="the volume is gone"),
+        pytest.param({"volumeName": "other"}, id="the volume was deleted"),
     ],
 )
 async def test_claim_without_its_volume_is_lost(world, spec):

@@ -28,7 +28,7 @@ def test_claims_of_a_pod():
         pytest.param(pod(using("c")), "c", {}, True, id="on a node"),
         pytest.param(pod(using("c"), node=""), "c", {}, False, id="without a node"),
         pytest.param(pod(using("other")), "c", {}, False, id="another claim"),
-        pytest.param(pod(using("c"), **GOING, deletionGracePeriodSeconds=0), "c", {}, True, id="until it is gone"),
+        pytest.param(pod(using("c"), **GOING, deletionGracePeriodSeconds=0), "c", {}, True, id="until it is removed"),
         pytest.param(pod(ephemeral("v")), "p-v", OWNED, True, id="ephemeral"),
         pytest.param(pod(ephemeral("v")), "p-v", {}, False, id="ephemeral, but not the pod's"),
         pytest.param(pod(ephemeral("v"), **GOING, deletionGracePeriodSeconds=30), "p-v", OWNED, True, id="stopping"),

@@ -45,7 +45,7 @@ def claims(world) -> list[Any]:
     return sorted(world.all(RESOURCE_CLAIM), key=lambda one: one.metadata.name)
 
 
-def told(world, name: str = "p") -> dict[str, str]:
+def claim_names(world, name: str = "p") -> dict[str, str]:
     """The claims in a pod's status, by reference."""
     statuses = world.one(POD, name).status.resourceClaimStatuses or ()
     return {one.name: one.resourceClaimName for one in statuses}
@@ -83,9 +83,9 @@ async def events(world) -> list[tuple[str, str]]:
 async def test_claim_is_created_from_a_template(world):
     await world.create(RESOURCE_CLAIM_TEMPLATE, template(labels={"l": "1"}, annotations={"a": "2"}))
     made_for = await world.create(POD, pod(templates=("t",)))
-    await world.until(lambda: told(world))
+    await world.until(lambda: claim_names(world))
     [made] = claims(world)
-    assert told(world) == {"of-t": made.metadata.name}
+    assert claim_names(world) == {"of-t": made.metadata.name}
     assert made.metadata.name.startswith("p-of-t-")
     assert made.metadata.labels == {"l": "1"}
     assert made.metadata.annotations == {"a": "2", POD_CLAIM: "of-t"}
@@ -101,8 +101,8 @@ async def test_pod_status_has_all_claims(world):
         await world.create(RESOURCE_CLAIM_TEMPLATE, template(name))
     await world.create(RESOURCE_CLAIM, claim())
     await world.create(POD, pod(templates=("t", "u"), claims=("c",)))
-    await world.until(lambda: len(told(world)) == 2)
-    assert sorted(told(world)) == ["of-t", "of-u"]
+    await world.until(lambda: len(claim_names(world)) == 2)
+    assert sorted(claim_names(world)) == ["of-t", "of-u"]
     assert len(claims(world)) == 3
 
 
@@ -112,7 +112,7 @@ async def test_pod_waits_for_its_template_with_an_event(world):
     while ("FailedResourceClaimCreation", f"PodResourceClaim of-t: {problem}") not in await events(world):
         await world.settle(1)
     await world.create(RESOURCE_CLAIM_TEMPLATE, template())
-    await world.until(lambda: told(world))
+    await world.until(lambda: claim_names(world))
 
 
 async def test_failed_creation_of_a_claim_is_reported_and_retried(world):
@@ -120,10 +120,10 @@ async def test_failed_creation_of_a_claim_is_reported_and_retried(world):
     world.cluster.server.faults.add(fault)
     await world.create(RESOURCE_CLAIM_TEMPLATE, template())
     await world.create(POD, pod(templates=("t",)))
-    await world.until(lambda: told(world))
+    await world.until(lambda: claim_names(world))
     assert fault.hits == 2
-    said = "PodResourceClaim of-t: create ResourceClaim : quota"
-    while ("FailedResourceClaimCreation", said) not in await events(world):
+    message = "PodResourceClaim of-t: create ResourceClaim : quota"
+    while ("FailedResourceClaimCreation", message) not in await events(world):
         await world.settle(1)
 
 
@@ -132,25 +132,25 @@ async def test_claim_is_not_created_twice_after_a_failed_status_update(world):
     world.cluster.server.faults.add(fault)
     await world.create(RESOURCE_CLAIM_TEMPLATE, template())
     await world.create(POD, pod(templates=("t",)))
-    await world.until(lambda: told(world))
+    await world.until(lambda: claim_names(world))
     assert (fault.hits, len(claims(world))) == (3, 1)
 
 
 async def test_deleted_claim_is_created_again(world):
     await world.create(RESOURCE_CLAIM_TEMPLATE, template())
     await world.create(POD, pod(templates=("t",)))
-    await world.until(lambda: told(world))
-    first = told(world)["of-t"]
+    await world.until(lambda: claim_names(world))
+    first = claim_names(world)["of-t"]
     await world.client.delete(RESOURCE_CLAIM, first, "default")
-    await world.until(lambda: told(world)["of-t"] != first)
-    assert [one.metadata.name for one in claims(world)] == [told(world)["of-t"]]
+    await world.until(lambda: claim_names(world)["of-t"] != first)
+    assert [one.metadata.name for one in claims(world)] == [claim_names(world)["of-t"]]
 
 
 async def test_claims_of_a_finished_pod_are_deleted_for_good(world):
     await world.create(RESOURCE_CLAIM_TEMPLATE, template())
     runs = await world.create(POD, pod(templates=("t",), node="node-0", annotations={RUN_SECONDS: "5"}))
-    await world.until(lambda: told(world))
-    await allocate(world, told(world)["of-t"], runs)
+    await world.until(lambda: claim_names(world))
+    await allocate(world, claim_names(world)["of-t"], runs)
     await world.until(lambda: world.one(POD, "p").status.phase == "Running", step=1)
     await world.until(lambda: world.one(POD, "p").status.phase == "Succeeded", step=1)
     await world.until(lambda: not claims(world))
@@ -161,8 +161,8 @@ async def test_claims_of_a_finished_pod_are_deleted_for_good(world):
 async def test_claims_of_a_deleted_pod_are_deleted(world):
     await world.create(RESOURCE_CLAIM_TEMPLATE, template())
     runs = await world.create(POD, pod(templates=("t",), node="node-0"))
-    await world.until(lambda: told(world))
-    await allocate(world, told(world)["of-t"], runs)
+    await world.until(lambda: claim_names(world))
+    await allocate(world, claim_names(world)["of-t"], runs)
     await world.until(lambda: world.one(POD, "p").status.phase == "Running", step=1)
     await world.client.delete(POD, "p", "default")
     await world.until(lambda: not claims(world) and not world.all(POD), step=1)
@@ -211,13 +211,13 @@ OTHER_KIND = {"apiGroup": "example.com", "resource": "jobs", "name": "j", "uid":
 @pytest.mark.parametrize(
     ("consumers", "left"),
     [
-        pytest.param(["waits"], ["waits"], id="a pod that waits"),
-        pytest.param(["waits", "ended"], ["waits"], id="a pod that has ended"),
-        pytest.param(["waits", "doomed"], ["waits"], id="a pod that was deleted before it had a node"),
-        pytest.param(["waits", "leaving"], ["waits", "leaving"], id="a pod that is deleted and still runs"),
-        pytest.param(["waits", GONE], ["waits"], id="a pod that is gone"),
+        pytest.param(["waits"], ["waits"], id="pending pod"),
+        pytest.param(["waits", "ended"], ["waits"], id="terminated pod"),
+        pytest.param(["waits", "doomed"], ["waits"], id="pod deleted before it was bound"),
+        pytest.param(["waits", "leaving"], ["waits", "leaving"], id="deleted pod that still runs"),
+        pytest.param(["waits", GONE], ["waits"], id="missing pod"),
         pytest.param(["waits", REPLACED], ["waits"], id="an older pod of the same name"),
-        pytest.param([OTHER_KIND], ["j"], id="what is no pod"),
+        pytest.param([OTHER_KIND], ["j"], id="not a pod"),
     ],
 )
 async def test_consumers_that_keep_their_reservation(world, consumers, left):
@@ -269,7 +269,7 @@ async def test_unused_claim_stays_allocated(world):
     assert world.one(RESOURCE_CLAIM, "c").metadata.finalizers == [FINALIZER]
 
 
-async def test_deleted_claim_is_gone_after_its_last_consumer(world):
+async def test_deleted_claim_is_removed_after_its_last_consumer(world):
     user = await world.create(POD, pod(claims=("c",)))
     await world.create(RESOURCE_CLAIM, claim())
     await allocate(world, "c", user)
@@ -280,7 +280,7 @@ async def test_deleted_claim_is_gone_after_its_last_consumer(world):
     await world.until(lambda: world.one(RESOURCE_CLAIM, "c") is None)
 
 
-async def test_deleted_claim_without_consumers_is_gone_at_once(world):
+async def test_deleted_claim_without_consumers_is_removed_at_once(world):
     await world.create(RESOURCE_CLAIM, claim())
     await allocate(world)
     await world.client.delete(RESOURCE_CLAIM, "c", "default")
@@ -288,7 +288,7 @@ async def test_deleted_claim_without_consumers_is_gone_at_once(world):
 
 
 async def test_concurrent_change_is_not_overwritten(world):
-    """A reservation that is added while another one is removed stays."""
+    """A reservation that is added while another one is removed is kept."""
     users_ = [await world.create(POD, pod(name, claims=("c",))) for name in ("p", "q", "r")]
     await world.create(RESOURCE_CLAIM, claim())
     await allocate(world, "c", *users_[:2])

@@ -48,8 +48,8 @@ def names(plan: list[rollout.Scale]) -> dict[str, int]:
     ("new", "old", "expected"),
     [
         pytest.param((0, 0), [(10, 10)], {"new": 3}, id="surge first"),
-        pytest.param((3, 0), [(10, 10)], {"old0": 8}, id="then down to what must be available"),
-        pytest.param((3, 0), [(8, 8)], {"new": 5}, id="the room that this made is the new one's"),
+        pytest.param((3, 0), [(10, 10)], {"old0": 8}, id="then down to the minimum available"),
+        pytest.param((3, 0), [(8, 8)], {"new": 5}, id="the new one uses the freed capacity"),
         pytest.param((5, 0), [(8, 8)], {}, id="wait for the new ones"),
         pytest.param((5, 5), [(8, 8)], {"old0": 3}, id="available new ones let old ones go"),
         pytest.param((10, 10), [(3, 3)], {"old0": 0}, id="the rest"),
@@ -71,7 +71,7 @@ def test_steps_of_a_rolling_update(new, old, expected):
         pytest.param(10, "25%", "25%", (3, 2), id="surge is rounded up, unavailable down"),
         pytest.param(1, 0, "1%", (0, 1), id="both zero"),
         pytest.param(3, 2, 5, (2, 3), id="no more unavailable than there are"),
-        pytest.param(0, 1, 1, (1, 0), id="nothing can be unavailable of nothing"),
+        pytest.param(0, 1, 1, (1, 0), id="zero replicas"),
     ],
 )
 def test_limits_of_a_rolling_update(replicas, surge, unavailable, expected):
@@ -87,8 +87,8 @@ def test_recreate_has_no_limits():
 @pytest.mark.parametrize(
     ("replicas", "sets", "expected"),
     [
-        pytest.param(5, [("new", 3)], {"new": 5}, id="the only one takes all"),
-        pytest.param(0, [("new", 3)], {"new": 0}, id="to nothing"),
+        pytest.param(5, [("new", 3)], {"new": 5}, id="a single one gets all"),
+        pytest.param(0, [("new", 3)], {"new": 0}, id="to zero"),
         pytest.param(5, [("new", 0), ("old", 0)], {"new": 5}, id="the newest, where none is active"),
         pytest.param(20, [("new", 5), ("old", 5)], {"new": 13, "old": 12}, id="in proportion up"),
         pytest.param(5, [("new", 5), ("old", 5)], {"new": 4, "old": 3}, id="in proportion down, the older one first"),

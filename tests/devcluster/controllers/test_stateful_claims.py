@@ -1,4 +1,4 @@
-"""Who owns a claim by the retention policy of its StatefulSet."""
+"""The owners of a claim by the retention policy of its StatefulSet."""
 
 from __future__ import annotations
 

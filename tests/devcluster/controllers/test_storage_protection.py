@@ -43,7 +43,7 @@ async def test_unprotected_object_is_protected_until_it_is_unused(world, kind, d
     await world.until(lambda: world.one(kind, "one") is None)
 
 
-async def test_claim_is_kept_until_its_pod_is_gone(world):
+async def test_claim_is_kept_until_its_pod_is_removed(world):
     await bound(world)
     await world.create(POD, pod("p", using("c")))
     await world.until(lambda: pods.phase(world.one(POD, "p")) == "Running", step=0.5)
@@ -79,7 +79,7 @@ async def test_claim_is_not_kept_for_an_unscheduled_pod(world):
     await world.until(lambda: phases(world) == {"v": "Released"})
 
 
-async def test_claim_is_kept_until_the_last_of_its_pods_is_gone(world):
+async def test_claim_is_kept_until_its_last_pod_is_removed(world):
     await world.create(STORAGE_CLASS, storage_class("made"))
     await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", "made", mode="ReadWriteMany"))
     for name in ("p", "q"):
@@ -94,7 +94,7 @@ async def test_claim_is_kept_until_the_last_of_its_pods_is_gone(world):
     await world.until(lambda: phases(world) == {})
 
 
-async def test_volume_is_kept_until_its_claim_is_gone(world):
+async def test_volume_is_kept_until_its_claim_is_removed(world):
     await bound(world)
     await world.client.delete(PERSISTENT_VOLUME, "v")
     await world.until(lambda: world.one(PERSISTENT_VOLUME, "v").metadata.deletionTimestamp)

@@ -33,14 +33,14 @@ def set_aside(name="c", uid=None):
 @pytest.mark.parametrize(
     ("claimed", "volumes", "expected"),
     [
-        pytest.param(wanted("x"), [], None, id="nothing there"),
+        pytest.param(wanted("x"), [], None, id="no volumes"),
         pytest.param(wanted("x", "1Gi"), [there("v", "x", "1Gi")], "v", id="exactly"),
         pytest.param(wanted("x", "2Gi"), [there("v", "x", "1Gi")], None, id="too small"),
         pytest.param(wanted("x"), [there("b", "x", "3Gi"), there("a", "x", "2Gi")], "a", id="the smallest"),
         pytest.param(wanted("x"), [there("b", "x"), there("a", "x")], "a", id="of equals the first by name"),
         pytest.param(wanted("x"), [there("v", "y")], None, id="of another class"),
         pytest.param(wanted(""), [there("v")], "v", id="no class"),
-        pytest.param(wanted(), [there("v", "x")], None, id="a claim that names no class gets none of a class"),
+        pytest.param(wanted(), [there("v", "x")], None, id="a claim without a class gets no volume with a class"),
         pytest.param(wanted("x"), [there("v", "x", phase="Pending")], None, id="not available yet"),
         pytest.param(wanted("x"), [there("v", "x", phase="Released")], None, id="released"),
         pytest.param(wanted("x"), [there("v", "x", deleted=True)], None, id="terminating"),
@@ -75,7 +75,7 @@ def set_aside(name="c", uid=None):
             wanted("x"),
             [there("a", "x", "1Gi", "ReadWriteOnce", "ReadOnlyMany", **set_aside()), there("b", "x")],
             "b",
-            id="upstream's order of access modes is above what is set aside",
+            id="the order of access modes takes precedence over a reserved volume",
         ),
     ],
 )
@@ -87,7 +87,7 @@ def test_volume_for_a_claim(claimed, volumes, expected):
 @pytest.mark.parametrize(
     ("volumes", "expected"),
     [
-        pytest.param([there("v", "x")], None, id="a free one is for the scheduler to choose"),
+        pytest.param([there("v", "x")], None, id="the scheduler chooses among available ones"),
         pytest.param(
             [there("a", "x"), there("v", "x", **set_aside(uid="uid of c"))], "v", id="chosen by the scheduler"
         ),

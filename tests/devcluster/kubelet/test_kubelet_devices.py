@@ -114,14 +114,14 @@ async def test_pod_waits_until_its_claims_are_reserved(world):
     references = [{"name": "c", "resourceClaimName": "c"}]
     spec = {"nodeName": "node-0", "containers": [{"name": "c", "image": "i"}], "resourceClaims": references}
     runs = await world.create(POD, {"metadata": {"name": "p", "namespace": "default"}, "spec": spec})
-    said: list[Any] = []
-    while not said:
+    messages: list[Any] = []
+    while not messages:
         await world.settle(1)
         events = (await world.client.list(CORE_EVENT, "default")).items
-        said = [one.message for one in events if one.reason == "FailedPrepareDynamicResources"]
+        messages = [one.message for one in events if one.reason == "FailedPrepareDynamicResources"]
     refused = f"pod p ({runs.metadata.uid}) is not allowed to use ResourceClaim c"
     uid = world.one(RESOURCE_CLAIM, "c").metadata.uid
-    assert said == [f"Failed to prepare dynamic resources: prepare dynamic resources: {refused} ({uid})"]
+    assert messages == [f"Failed to prepare dynamic resources: prepare dynamic resources: {refused} ({uid})"]
     assert world.one(POD, "p").status.phase == "Pending"
     # Keep the controller from reserving the allocated claim for a while.
     refusal = Fault(verb="update", resource="resourceclaims", subresource="status", answer=500, times=3)

@@ -208,7 +208,7 @@ async def test_second_delete_shortens_the_grace_period(world):
     await world.until(lambda: world.one(POD, "p") is None)
 
 
-async def test_deleted_pod_that_never_ran_is_gone_at_once(world):
+async def test_deleted_pod_that_never_ran_is_removed_at_once(world):
     await world.create(POD, pod())
     await world.client.delete(POD, "p", "default")
     await world.until(lambda: world.one(POD, "p") is None)

@@ -102,7 +102,7 @@ def _program() -> str:
 
 
 def _next_commands() -> str:
-    """What to try after the demo."""
+    """Commands to try after the demo."""
     program = _program()
     commands = {
         "cluster --scheduler": "a cluster with a scheduler, for kubectl",

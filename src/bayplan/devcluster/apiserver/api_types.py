@@ -48,7 +48,7 @@ class Field(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def go_type(self) -> str:
-        """What Go's error messages call the type: `[]v1.Container`."""
+        """The name of the type in Go's error messages: `[]v1.Container`."""
         return self.go or go_name(self.type)
 
 
@@ -59,7 +59,7 @@ are fields of the type itself in JSON.
 
 
 def go_name(kind: str) -> str:
-    """What Go calls a type of the table: `core_v1.Pod` is `v1.Pod`."""
+    """Go's name for a type of the table: `core_v1.Pod` is `v1.Pod`."""
     if kind.startswith("[]"):
         return "[]" + go_name(kind[2:])
     if kind.startswith("{}"):

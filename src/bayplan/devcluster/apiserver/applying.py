@@ -14,7 +14,7 @@ from bayplan.devcluster.apiserver.schema import Object
 
 
 class Structure(Protocol):
-    """What a type or a schema says about merging the values in one place of an object."""
+    """How a type or a schema merges the values at one path of an object."""
 
     @property
     def merge(self) -> str:
@@ -22,7 +22,7 @@ class Structure(Protocol):
         ...
 
     def identity(self, element: Any) -> Any:
-        """The values of the keys that tell an element of a `map` apart; None if it is no object."""
+        """The values of the keys that identify an element of a `map`; None if it is not an object."""
         ...
 
     def element(self) -> Structure:

@@ -1,6 +1,6 @@
 """Converts HorizontalPodAutoscalers: they are stored as autoscaling/v2 and served as autoscaling/v1 too.
 
-What v1 lacks is in annotations there, in the form that it has in v2. Mirrors Kubernetes' pkg/apis/autoscaling/v1.
+In v1, annotations have the fields that only v2 has, in v2's form. Mirrors Kubernetes' pkg/apis/autoscaling/v1.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _STATUS = {"currentMetrics": f"{_PREFIX}current-metrics", "conditions": f"{_PREF
 
 
 def to_v2(autoscaler: Object) -> Object:
-    """Converts an autoscaler of autoscaling/v1, which stays as it is."""
+    """Converts an autoscaler from autoscaling/v1. The argument is not changed."""
     metadata, spec, status = ({**autoscaler.get(key, {})} for key in ("metadata", "spec", "status"))
     annotations = {**metadata.pop("annotations", {})}
     for part, fields in ((spec, _SPEC), (status, _STATUS)):
@@ -39,7 +39,7 @@ def to_v2(autoscaler: Object) -> Object:
 
 
 def from_v2(autoscaler: Object) -> Object:
-    """Converts an autoscaler of autoscaling/v2, which stays as it is."""
+    """Converts an autoscaler from autoscaling/v2. The argument is not changed."""
     metadata, spec, status = ({**autoscaler.get(key, {})} for key in ("metadata", "spec", "status"))
     target = _take_cpu(spec, "metrics", "target")
     if target is not None:

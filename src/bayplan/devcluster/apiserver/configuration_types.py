@@ -82,23 +82,26 @@ def _list_errors(field: Field, value: Any, path: str) -> Iterator[str]:
 
 def _identity(field: Field, element: str, item: Any) -> str:
     """The name of an element of an associative list in messages, or the error of one that has none."""
+    null = "has an element that's an explicit null"
     if field.merge == "set":
-        if item is None or isinstance(item, (list, dict)):
-            what = "an explicit null" if item is None else f"a {'list' if isinstance(item, list) else 'map'} type"
-            return f"associative list without keys has an element that's {what}"
+        if item is None:
+            return f"associative list without keys {null}"
+        if isinstance(item, (list, dict)):
+            what = "list" if isinstance(item, list) else "map"
+            return f"associative list without keys has an element that's a {what} type"
         return f"[={quoted(item)}]"
+    if item is None:
+        return f"associative list with keys {null}"
     if not isinstance(item, dict):
-        return (
-            "associative list with keys may not have non-map elements"
-            if item is not None
-            else ("associative list with keys has an element that's an explicit null")
-        )
-    defaults = {key: (member(element, key) or Field("any")).default for key in field.keys}
-    given = {key: item.get(key, default) for key, default in defaults.items() if key in item or default}
+        return "associative list with keys may not have non-map elements"
+    keys = {key: member(element, key) or Field("any") for key in field.keys}
+    given = {
+        key: item.get(key, of.default) for key, of in keys.items() if key in item or of.default or of.empty == "zero"
+    }
     if not given:
-        keys = " ".join(quoted(key) for key in field.keys)
+        names = " ".join(quoted(key) for key in field.keys)
         return (
-            f"associative list with keys has an element that omits all key fields [{keys}] "
+            f"associative list with keys has an element that omits all key fields [{names}] "
             "(and doesn't have default values for any key fields)"
         )
     return f"[{','.join(f'{key}={quoted(value)}' for key, value in sorted(given.items()))}]"

@@ -99,6 +99,8 @@ def int_or_string(value: Any, path: str, _unknown: list[str]) -> Any:
     """An IntOrString. Raises Mismatch."""
     if value.__class__ not in {int, str}:
         raise mismatch(value, path, "int32")
+    if value.__class__ is int and not -(1 << 31) <= value < 1 << 31:
+        raise mismatch(value, path, "int32")
     return value
 
 
@@ -108,8 +110,6 @@ def time(*, fraction: bool) -> Normalize:
     def normalize_time(value: Any, path: str, _unknown: list[str]) -> Any:
         if value.__class__ is not str:
             raise mismatch(value, path, "Time")
-        if not value:
-            return None
         try:
             moment = datetime.fromisoformat(value)
             in_utc = moment.astimezone(UTC).replace(tzinfo=None)

@@ -48,6 +48,12 @@ def unreadable_patch(why: str) -> FieldError:
     return FieldError("patch", f"Invalid value: {why}")
 
 
+def unreadable_strategic_patch(why: str) -> StatusError:
+    """422 for a strategic merge patch with unknown fields, which upstream reports without the object."""
+    error = unreadable_patch(why)
+    return StatusError(422, "Invalid", f' "" is invalid: {error}', {"causes": [error.cause()]})
+
+
 def invalid(kind: Kind, name: str, errors: Sequence[FieldError]) -> StatusError:
     """422 for invalid fields. The message contains duplicates once, the causes contain them all."""
     group = (

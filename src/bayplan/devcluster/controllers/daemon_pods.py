@@ -56,7 +56,7 @@ class Placement:
 
     @classmethod
     def of(cls, daemon_set: DaemonSet) -> Placement:
-        """The placement that the template asks for."""
+        """The placement of the template."""
         spec = daemon_set.spec.template.spec
         tolerated = tolerations.parse(pod_tolerations(spec))
         return cls(spec.nodeName or "", RequiredNodeAffinity.of(spec), tolerated)
@@ -76,14 +76,14 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a DaemonSet wants of a node: to `run` a new pod there, to let one `stay`."""
+    """Whether a DaemonSet should `run` a new pod on a node, and whether an existing one may `stay`."""
 
     run: bool
     stay: bool
 
 
 def pod_tolerations(spec: PodSpec) -> list[Toleration]:
-    """The template's tolerations and those of every daemon pod: node problems don't keep it away or drive it out."""
+    """The template's tolerations and those of every daemon pod, which tolerates node problems."""
     given = list(spec.tolerations or ())
     present = {(one.key, one.effect, one.operator, one.value or "") for one in given}
     added = (*_TOLERATED, *((_NETWORK_UNAVAILABLE,) if spec.hostNetwork else ()))
@@ -95,7 +95,7 @@ def pod_tolerations(spec: PodSpec) -> list[Toleration]:
 
 
 def new_pod(daemon_set: DaemonSet, digest: str, node: str) -> Pod:
-    """The pod for a node, as it is created: the scheduler binds it, and only its node matches the affinity."""
+    """A new pod for a node. The scheduler binds it; its affinity matches only this node."""
     template = daemon_set.spec.template
     pod = pods.from_template(template, DAEMON_SET, daemon_set)
     pod.metadata.labels[REVISION_HASH] = digest

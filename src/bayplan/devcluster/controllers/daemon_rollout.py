@@ -26,11 +26,11 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class DaemonState:
-    """A DaemonSet, what it wants of each node, and its pods by node (see `daemon_pods.by_node`)."""
+    """A DaemonSet, its verdicts about the nodes, and its pods by node (see `daemon_pods.by_node`)."""
 
     daemon_set: DaemonSet
     digest: str
-    """The hash of the present template."""
+    """The hash of the current template."""
     verdicts: Mapping[str, Verdict]
     """By node; all nodes of the cluster."""
     pods: Mapping[str, Sequence[Pod]]
@@ -55,7 +55,7 @@ class DaemonState:
 
 
 def plan_nodes(state: DaemonState) -> Plan:
-    """One pod for each node that should run one, none for the others. Pods that have ended are left to the caller."""
+    """Plan one pod for each node that should run one, and none for the others. The caller handles finished pods."""
     plan = Plan()
     surge = max_surge(state.daemon_set, 1) > 0
     for node, verdict in state.verdicts.items():
@@ -73,14 +73,14 @@ def plan_nodes(state: DaemonState) -> Plan:
             plan.delete += _surplus(state, active)
         elif verdict.run and not any(pods.is_finished(pod) for pod in there):
             plan.create.append(node)
-    # Pods that wait for a node that is gone are never bound, so that the garbage collector of pods doesn't see them.
+    # The pod garbage collector ignores unbound pods, and pending pods of a deleted node are never bound.
     gone = (there for node, there in state.pods.items() if node not in state.verdicts)
     plan.delete += [pod for there in gone for pod in there if not pod.spec.nodeName]
     return plan
 
 
 def _surplus(state: DaemonState, active: Sequence[Pod]) -> list[Pod]:
-    """What goes where a node may have an old and a new pod: all but the oldest of each, and the old one in due time."""
+    """The pods to delete on a node: all but the oldest new and old pod, and the old one once it is replaced."""
     new = [pod for pod in active if state.is_updated(pod)]
     old = [pod for pod in active if not state.is_updated(pod)]
     replaced = new and old and (not pods.is_ready(old[0]) or state.is_available(new[0]))
@@ -88,17 +88,17 @@ def _surplus(state: DaemonState, active: Sequence[Pod]) -> list[Pod]:
 
 
 def plan_rolling_update(state: DaemonState) -> Plan:
-    """The next step of a rolling update: old pods to delete, and nodes that get a new pod beside the old one."""
+    """The next step of a rolling update: old pods to delete, and nodes that get a new pod next to the old one."""
     desired = state.desired
     surge = max_surge(state.daemon_set, desired)
     unavailable = _max_unavailable(state.daemon_set, desired)
     if desired and not surge and not unavailable:
-        unavailable = 1  # both zero would never move on
+        unavailable = 1  # with both zero, the update would never progress
     return _with_surge(state, surge) if surge else _without_surge(state, unavailable)
 
 
 def max_surge(daemon_set: DaemonSet, nodes: int) -> int:
-    """The nodes, of so many, that may have two pods during an update."""
+    """How many of `nodes` may have two pods during an update."""
     strategy = daemon_set.spec.updateStrategy
     rolling = strategy.rollingUpdate if strategy and strategy.type == "RollingUpdate" else None
     return rollout.scaled(rolling.maxSurge if rolling else None, nodes, round_up=True)
@@ -117,7 +117,7 @@ def _without_surge(state: DaemonState, max_unavailable: int) -> Plan:
     for there in state.pods.values():
         pair = _pair(state, there)
         if pair is None or (pair[0] is None) == (pair[1] is None):
-            unavailable += 1  # `plan_nodes` puts this node right
+            unavailable += 1  # `plan_nodes` corrects this node
             continue
         new, old = pair
         if new is not None:

@@ -141,7 +141,7 @@ class DaemonSetController(Controller):
         return next((failure for failure in failures if failure is not None), None)
 
     async def _clean_up(self, daemon_set: DaemonSet, old: Sequence[ControllerRevision]) -> None:
-        """Delete the oldest revisions beyond revisionHistoryLimit, but for those of pods that are there."""
+        """Delete the oldest revisions beyond revisionHistoryLimit that no pod uses."""
         limit = daemon_set.spec.revisionHistoryLimit
         if limit is None or len(old) <= limit:
             return

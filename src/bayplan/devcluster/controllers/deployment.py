@@ -309,7 +309,7 @@ def inherited_annotations(deployment: Deployment, new: ReplicaSet, old: Sequence
 
 
 def size_annotations(deployment: Deployment) -> dict[str, str]:
-    """The annotations that tell a later scaling from a rollout."""
+    """The annotations that distinguish a later scaling from a rollout."""
     replicas = rollout.wanted(deployment)
     return {
         rollout.DESIRED_REPLICAS: str(replicas),

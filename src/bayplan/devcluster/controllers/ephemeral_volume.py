@@ -21,7 +21,7 @@ from bayplan.devcluster.controllers.served import PersistentVolumeClaim, Pod
 class EphemeralVolumeController(Controller):
     """Creates `<pod>-<volume>` for each ephemeral volume of a pod, owned by the pod.
 
-    If another owner has a claim of that name, the controller records an event and waits until the claim is gone.
+    If another owner has a claim of that name, the controller records an event and waits until the claim is deleted.
     """
 
     name: ClassVar[str] = "ephemeral_volume"

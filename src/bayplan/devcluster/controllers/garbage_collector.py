@@ -1,4 +1,4 @@
-"""Deletes objects whose owners are gone. Mirrors pkg/controller/garbagecollector.
+"""Deletes objects whose owners don't exist any more. Mirrors pkg/controller/garbagecollector.
 
 An object is deleted in the background once none of its owners exists. In a foreground deletion, a finalizer keeps the
 owner until its blocking dependents are gone. In an orphaning deletion, a finalizer keeps the owner until the owner

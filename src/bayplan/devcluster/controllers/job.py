@@ -243,7 +243,7 @@ class JobController(Controller):
         )
 
     def _with_outcome(self, current: _Round, status: JobStatus) -> JobStatus:
-        """The status of the finished Job, if its outcome is known and no pods are left to wait for."""
+        """The status of the finished Job, if its outcome is known and all pods have terminated and been counted."""
         uncounted = status.uncountedTerminatedPods or UncountedTerminatedPods()
         if current.outcome is None or uncounted.succeeded or uncounted.failed or status.terminating or status.active:
             return status

@@ -18,7 +18,7 @@ def claim_keys(pod: Pod) -> tuple[str, ...]:
 
 
 def keeps_claim(pod: Pod, claim: PersistentVolumeClaim) -> bool:
-    """Whether a terminating claim must stay because a pod uses it.
+    """Whether a terminating claim must be kept because a pod uses it.
 
     Only pods on nodes count, as kubelets don't start pods with terminating claims. A finished pod doesn't block the
     deletion of its ephemeral volumes, as its own deletion may wait for them. Mirrors podUsesPVCForDeletion.

@@ -50,11 +50,11 @@ class StatefulClaims:
             raise failures[0]
 
     def owners_match(self, stateful_set: StatefulSet, pod: Pod) -> bool:
-        """Whether the pod's claims have the owners that the retention policy asks for."""
+        """Whether the pod's claims have the owners that the retention policy requires."""
         return all(owners(claim, stateful_set, pod) is None for claim in self._of(stateful_set, pod))
 
     async def set_owners(self, stateful_set: StatefulSet, pod: Pod) -> None:
-        """Give the pod's claims the owners that the retention policy asks for."""
+        """Give the pod's claims the owners that the retention policy requires."""
         written = []
         for claim in self._of(stateful_set, pod):
             wanted = owners(claim, stateful_set, pod)
@@ -70,7 +70,7 @@ class StatefulClaims:
         await self._claims.observe(written)
 
     def are_stale(self, stateful_set: StatefulSet, pod: Pod) -> bool:
-        """Whether a claim still belongs to a former pod of the same name, with which it will be deleted."""
+        """Whether an old pod of the same name still owns a claim, which will be deleted with it."""
         if _policy(stateful_set)[1] != _DELETE:
             return False
         return any(_is_stale(claim, POD, pod) for claim in self._of(stateful_set, pod))
@@ -96,10 +96,10 @@ class StatefulClaims:
 
 
 def owners(claim: PersistentVolumeClaim, stateful_set: StatefulSet, pod: Pod) -> list[OwnerReference] | None:
-    """The owners that the claim should have by the retention policy, None if it has them.
+    """The owners that the claim should have by the retention policy; None if they don't change.
 
-    The pod owns the claim if it is to be scaled down with it, else the StatefulSet if it is to be deleted with it.
-    A claim with owners of a former set or pod, or with another controller, gets no owners from here.
+    If scaling down deletes claims, the removed pod owns its claim; otherwise the StatefulSet owns it, if its deletion
+    deletes claims. A claim with an old set or pod, or with another controller, as its owner gets no owners.
     """
     if _is_stale(claim, STATEFUL_SET, stateful_set) or _is_stale(claim, POD, pod):
         return None

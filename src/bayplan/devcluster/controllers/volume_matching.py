@@ -1,6 +1,6 @@
 """The volume that matches a claim, and the default class of claims.
 
-It shares no code with the scheduler, which answers the same question for its nodes. Mirrors
+It shares no code with the scheduler, which matches volumes for its nodes. Mirrors
 FindMatchingVolume (component-helpers' storage/volume/pv_helpers.go) and checkVolumeSatisfyClaim
 (pkg/controller/volume/persistentvolume/pv_controller.go).
 """

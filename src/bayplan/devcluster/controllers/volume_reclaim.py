@@ -1,4 +1,4 @@
-"""The reclaim action for a volume whose claim is gone.
+"""The reclaim action for a volume whose claim was deleted.
 
 Mirrors reclaimVolume, findDeletablePlugin and the plugins that delete and recycle (pkg/volume/hostpath, nfs). The
 volumes of a simulated cluster have no storage, so deletion and recycling change only objects.

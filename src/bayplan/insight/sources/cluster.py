@@ -65,7 +65,7 @@ async def read_client(
         async with asyncio.TaskGroup() as tasks:
             for kind in others:
                 tasks.create_task(lists.read_within(limit, kind))
-    except* SnapshotError as failures:
+    except ExceptionGroup as failures:  # not `except*`: Python 3.11.2 wraps in a group what that raises
         raise failures.exceptions[0] from None
     # The order does not depend on which list ended first.
     documents = {kind: lists.documents[kind] for kind in (*REQUIRED, *others) if lists.documents.get(kind)}

@@ -41,7 +41,7 @@ def gather_pools(
     """The pools of a node with the given slices, and the IDs of all pools of these slices.
 
     The pools are in search order: by driver and name, with pools that have binding conditions last. Outdated slices are
-    ignored. Pools that are being replaced are only among the IDs. `without_devices` are the pools that the node sees
+    ignored. Pools that are being replaced are in the IDs only. `without_devices` are the pools that the node sees
     although it has no device of them.
     """
     used = {each.pool: None for each in node_slices}

@@ -134,7 +134,7 @@ class Requirements:
         existing: the anti-affinity terms of other pods that match the pod.
         count_affinity: counts the pods that match all affinity terms of the pod.
         counts_anti_affinity: counts the pods that match each of the pod's anti-affinity terms.
-        matches_itself: whether the pod matches its own affinity terms, so that it may be the first of its kind.
+        matches_itself: whether the pod matches its own affinity terms, so that it fits a node without any matching pod.
     """
 
     affinity: dict[str, DomainCounts]

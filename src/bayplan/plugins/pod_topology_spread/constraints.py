@@ -98,7 +98,7 @@ def parse(
 
 
 class DefaultConstraints:
-    """The constraints of pods that have none of their own, but match a service or have a known controller."""
+    """The default constraints of pods that have no constraints, but match a service or have a known controller."""
 
     def __init__(self, constraints: Iterable[core_v1.TopologySpreadConstraint], handle: Handle) -> None:
         self._constraints = {action: parse(constraints, {}, action) for action in (HARD, SOFT)}
@@ -112,7 +112,7 @@ class DefaultConstraints:
             store.listen(self._changed)
 
     def apply_to(self, pod: PodInfo) -> bool:
-        """Return whether there are default constraints for a pod without constraints of its own."""
+        """Return whether there are default constraints for a pod without constraints."""
         return bool(self._constraints[HARD] or self._constraints[SOFT]) and self._selector(pod) is not None
 
     def of(self, pod: PodInfo, action: str) -> tuple[Constraint, ...]:

@@ -97,7 +97,7 @@ class HardSpread:
         return 0 if self._too_few_domains() else int(self.matching[self.eligible.present].min())
 
     def _two_minima(self) -> tuple[int, int, int]:
-        """Return the global minimum, the minimum over all domains but one that has it, and the code of that domain."""
+        """Return the global minimum, the minimum over the other domains, and the code of the minimal domain."""
         present = np.flatnonzero(self.eligible.present)
         matching = self.matching[present]
         where = int(matching.argmin())

@@ -98,7 +98,7 @@ def differences(
             found.add(Difference("node", "", name, "", MISSING))
         yield
     for pod in pods:
-        if uids[pod.uid] > 1 or not pod.readable:  # of pods with the same uid, the scheduler knows only one
+        if uids[pod.uid] > 1 or not pod.readable:  # the scheduler stores only one pod per uid
             continue
         problem = _problem(pod, state, queue, scheduler_names)
         if problem:

@@ -15,14 +15,14 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.log_fields import LogField, about_node, about_pod
 from bayplan.queue import Place, QueuedPod, SchedulingQueue
-from bayplan.service.waiting_pods import WaitingPods
+from bayplan.service.waiting_pods import AwaitedPods
 
 log = logging.getLogger(__name__)
 
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
-def dump(state: ClusterState, queue: SchedulingQueue, waiting: WaitingPods, now: float) -> Iterator[None]:
+def dump(state: ClusterState, queue: SchedulingQueue, waiting: AwaitedPods, now: float) -> Iterator[None]:
     """Log the state, one line per step. The state may change between steps.
 
     `now` is the current time of the queue's clock.
@@ -103,7 +103,7 @@ def _dump_queue(queue: SchedulingQueue, now: float) -> Iterator[None]:
 
 
 def _waits_for(queued: QueuedPod, now: float) -> LogField:
-    """What a pod waits for."""
+    """The reason why a pod is pending."""
     if queued.place is Place.GATED:
         text = f"gated by {queued.gating_plugin}"
     elif queued.place is Place.UNSCHEDULABLE:

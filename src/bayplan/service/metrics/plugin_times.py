@@ -34,7 +34,7 @@ Seconds = defaultdict[tuple[str, ...], list[float]]
 
 
 class Evaluated(NamedTuple):
-    """What determines which plugins a decision consulted."""
+    """The key that determines which plugins a decision called."""
 
     profile: str
     filtered: bool

@@ -49,7 +49,7 @@ class ClusterAuthentication:
         self._found = False
 
     async def read(self) -> None:
-        """Read the ConfigMap once; it need not exist. Raises ServingError if the API server cannot be asked."""
+        """Read the ConfigMap once; it need not exist. Raises ServingError if the API server cannot be reached."""
         try:
             async with asyncio.timeout(_TIMEOUT):
                 found = await self._client.get(CONFIG_MAP, NAME, NAMESPACE)
@@ -91,7 +91,7 @@ class ClusterAuthentication:
         self._take(new)
 
     def deleted(self, _: ConfigMap) -> None:
-        """The ConfigMap is gone. As upstream, its last values stay in use."""
+        """Handle the deletion of the ConfigMap. As upstream, its last values stay in use."""
         log.warning("%s/%s was deleted: keeping the last trusted CAs", NAMESPACE, NAME)
 
     def undecodable(self, raw: bytes, error: Exception) -> None:

@@ -112,7 +112,7 @@ class Reviews:
 
 
 class ReviewCache(Generic[T]):
-    """Reviews by key, each with a lifetime of its own. Concurrent callers share one request."""
+    """Reviews by key, each with its own lifetime. Concurrent callers share one request."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -133,7 +133,7 @@ class ReviewCache(Generic[T]):
     def _finished(self, key: Hashable, task: asyncio.Task[T]) -> None:
         del self._requests[key]
         if not task.cancelled():
-            task.exception()  # mark it as retrieved: the caller may be gone, and asyncio would log the exception
+            task.exception()  # mark it as retrieved: without a waiting caller, asyncio would log the exception
 
     async def _review(self, key: Hashable, review: Callable[[], Awaitable[tuple[T, float]]]) -> T:
         result, seconds = await review()

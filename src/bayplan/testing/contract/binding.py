@@ -1,6 +1,4 @@
-"""Promises about pods that have a node, or are to get one by preemption: Reserve, Permit, PreBind, Bind, PostBind and
-PostFilter.
-"""
+"""Promises about Reserve, Permit, PreBind, Bind, PostBind and PostFilter."""
 
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ _LAST_BINDER = SimpleNamespace(name="LastBinder", bind=lambda *_: None)
     "reserve", "Unreserve undoes Reserve, however often it is called", lambda subject: subject.takes_part(Point.RESERVE)
 )
 def reserve(subject: Subject, example: Example) -> None:
-    """Unreserve undoes Reserve, does nothing the second time, and nothing for a pod that was never reserved."""
+    """Unreserve undoes Reserve. It does nothing when called again, or for a pod that was never reserved."""
     plugin, world = subject.start(example)
     profile = alone(plugin)
     before = ask(plugin, world).texts() if subject.answers else {}
@@ -70,7 +68,7 @@ def reserve(subject: Subject, example: Example) -> None:
     lambda subject: subject.has(interface.PostFilter),
 )
 def post_filter(subject: Subject, example: Example) -> None:
-    """PostFilter is asked about a pod that fits nowhere, with NodeResourcesFit beside the plugin."""
+    """PostFilter is called for a pod that fits no node, with NodeResourcesFit in addition to the plugin."""
     plugin, world = subject.start(example)
     profile, fit = alone(plugin), NodeResourcesFit()
     both = {point: [*profile.at(point), fit] for point in (Point.PRE_FILTER, Point.FILTER)}
@@ -101,7 +99,7 @@ def post_filter(subject: Subject, example: Example) -> None:
     lambda subject: subject.takes_part(Point.RESERVE, Point.PERMIT, Point.PRE_BIND, Point.BIND, Point.POST_BIND),
 )
 def binding(subject: Subject, example: Example) -> None:
-    """A pod is bound to every node as the scheduler does it: all points, in their order."""
+    """A pod is bound to each node through all extension points in the scheduler's order."""
     plugin, world = subject.start(example, SilentClient())
     profile = alone(plugin)
     profile.plugins = {**profile.plugins, Point.BIND: [*profile.at(Point.BIND), _LAST_BINDER]}
@@ -118,7 +116,7 @@ def binding(subject: Subject, example: Example) -> None:
 
 
 class SilentClient:
-    """An API client that does nothing: it accepts what is written, and returns nothing else. Implements
+    """An API client that does nothing: it accepts every write and has no objects. Implements
     framework.handle.ApiClient.
     """
 

@@ -50,11 +50,11 @@ CHECKS: Mapping[str, str] = {
     **{promise.name: promise.text for promise in _PROMISES},
     _EXERCISE: "the examples bring out different answers",
 }
-"""What each check holds a plugin to, by the name of the check."""
+"""The promise that each check tests, by the name of the check."""
 
 _RUN = 10
-"""How many examples Hypothesis draws in one run. After the first ten it would mostly vary examples that it has drawn,
-and see few other clusters.
+"""How many examples Hypothesis draws in one run. In longer runs it mostly varies
+earlier examples and tries few other clusters.
 """
 
 
@@ -137,7 +137,8 @@ def check_contract(
                 raise
 
     try:
-        last = [sharing.reuse]  # what breaks this promise mostly breaks another one, too, which says more of the cause
+        # last: a plugin that breaks this promise mostly breaks another one, too, whose report shows the cause better
+        last = [sharing.reuse]
         for stage in ([each for each in promises if each not in last], [each for each in promises if each in last]):
             for first in range(0, examples, _RUN) if stage else ():
                 _run(drawn, keeps_promises, min(_RUN, examples - first), f"{seed} {first}")
@@ -150,7 +151,7 @@ def check_contract(
 
 
 def _run(drawn: Any, test: Callable[[Example], None], examples: int, seed: str) -> None:
-    """Let Hypothesis try some examples, and shrink one that fails. Its current profile says whether it shrinks."""
+    """Let Hypothesis try some examples and shrink one that fails, if its current profile shrinks."""
     limits: Callable[[Any], Any] = settings(
         max_examples=examples,
         phases=[phase for phase in settings().phases if phase in {Phase.generate, Phase.shrink}],
@@ -186,7 +187,7 @@ def _examine(promise: Promise, subject: Subject, example: Example) -> None:
 
 
 class _Exercise:
-    """Notes whether the checks have seen different answers: a filter that never rejects a node passes them all."""
+    """Records whether a plugin gave different answers: a filter that never rejects a node would pass all checks."""
 
     def __init__(self, subject: Subject) -> None:
         self.promise = Promise(_EXERCISE, CHECKS[_EXERCISE], lambda subject: subject.decides, self._note)

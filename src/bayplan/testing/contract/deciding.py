@@ -1,4 +1,4 @@
-"""Promises about verdicts and scores: their types, and that they depend on nothing but what the plugin is given."""
+"""Promises about verdicts and scores: their types, and that they depend only on a plugin's inputs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _POD_FIELDS = [slot for slot in PodInfo.__slots__ if slot not in {"_object", "_r
 
 @promise("answers", "every method returns what its extension point expects, and scores are 0 to 100", lambda _: True)
 def answers(subject: Subject, example: Example) -> None:
-    """PreEnqueue, PreFilter, Filter, Score and what goes with them return what the scheduler can use."""
+    """PreEnqueue, PreFilter, Filter, Score and their extensions return valid results."""
     plugin, world = subject.start(example)
     names = ask(plugin, world).names
     if names is not None and not (isinstance(names, frozenset) and all(isinstance(name, str) for name in names)):
@@ -51,7 +51,7 @@ def answers(subject: Subject, example: Example) -> None:
 
 @promise("inputs", "the plugin changes nothing that it is given", lambda subject: subject.answers)
 def inputs(subject: Subject, example: Example) -> None:
-    """After every point, everything is as it was before."""
+    """No extension point modifies its inputs."""
     plugin, world = subject.start(example)
     kinds = {kind for kind, _ in example.all}
     before = _snapshot(world, kinds)
@@ -75,7 +75,7 @@ def inputs(subject: Subject, example: Example) -> None:
 
 @promise("repeatable", "the same question gets the same answer", lambda subject: subject.answers)
 def repeatable(subject: Subject, example: Example) -> None:
-    """The answer is the same when the plugin is asked again, after another instance was, and from that instance."""
+    """The answers stay the same when repeated, after calls of another instance, and from that instance."""
     (plugin, world), (other, other_world) = subject.start(example), subject.start(example)
     first = ask(plugin, world).texts()
 
@@ -140,7 +140,7 @@ def _check_sort_keys(plugin: Any, pods: list[PodInfo]) -> None:
     keys = [(pod, queued_at, plugin.sort_key(pod, queued_at)) for pod in pods for queued_at in (0.0, 1.5)]
     for (pod, queued_at, key), (_, _, next_key) in pairwise(keys):
         try:
-            key < next_key  # noqa: B015 - whether they can be compared is the question
+            key < next_key  # noqa: B015 - checks that they can be compared
         except TypeError as error:
             raise Breach(
                 f"sort_key returned {key!r} and {next_key!r}, which cannot be compared: {error}",
@@ -151,7 +151,7 @@ def _check_sort_keys(plugin: Any, pods: list[PodInfo]) -> None:
 
 
 def _snapshot(world: World, kinds: set[Kind]) -> dict[str, Any]:
-    """Everything that has to stay, by what it is."""
+    """Return the values that a plugin must not modify, by their description."""
     state, table = world.state, world.state.table
     columns = {name: value for name, value in vars(table).items() if isinstance(value, np.ndarray)}
     objects = {f"{kind.kind} {key}": obj for kind in kinds for key, obj in state.objects[kind].items()}
@@ -194,7 +194,8 @@ def _check_scores(subject: Subject, plugin: Any, cycle: CycleState, pod: PodInfo
         single = [plugin.score(cycle, pod, nodes.info(position)) for position in range(len(nodes))]
         change = "make score and score_nodes agree, or keep only one of them"
         _compare(nodes, ("for score", single), ("for score_nodes", whole), change)
-    for positions in _selections(len(nodes)) if subject.shares else ():  # only shared scores are asked for in parts
+    # the scheduler requests only shared scores for some of the nodes
+    for positions in _selections(len(nodes)) if subject.shares else ():
         _compare(
             nodes.at(positions),
             ("when all nodes are scored", [whole[position] for position in positions]),
@@ -208,7 +209,7 @@ def _check_scores(subject: Subject, plugin: Any, cycle: CycleState, pod: PodInfo
 
 
 def _compare(nodes: Nodes, one: tuple[str, list[Any]], other: tuple[str, list[Any]], change: str) -> None:
-    """`one`, `other`: when these answers were given, and the answer about each node."""
+    """Raise Breach at the first difference. `one`, `other`: when the answers were given, and the answer by node."""
     for position, (before, after) in enumerate(zip(one[1], other[1], strict=True)):
         if before != after:
             raise Breach(f"node {nodes.name(position)} is {before} {one[0]} and {after} {other[0]}", change)
@@ -222,13 +223,13 @@ def _filter_nodes(plugin: Any, cycle: CycleState, pod: PodInfo, nodes: Nodes) ->
 
 
 def _selections(count: int) -> Iterator[Any]:
-    """Some selections of so many nodes: each alone, and all of them in reverse."""
+    """Selections from a number of nodes: each alone, and all in reverse."""
     yield from (np.array([position], dtype=np.intp) for position in range(count))
     yield np.arange(count)[::-1]
 
 
 def _what_ifs(example: Example) -> Iterator[tuple[str, str, PodChanges, Example]]:
-    """What is changed, on which node, as a what-if, and the example in which that has happened."""
+    """Yield what-ifs: description, node, change, and the example in which the change has been made."""
     for pod in example.bound:
         name, labels = pod["spec"]["nodeName"], pod["metadata"].get("labels") or {}
         if name in example.nodes and "deletionTimestamp" not in pod["metadata"]:

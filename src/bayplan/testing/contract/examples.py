@@ -1,4 +1,4 @@
-"""Examples for the checks: a small cluster with a pending pod, and what may change there, drawn by Hypothesis."""
+"""Examples for the checks: a small cluster with a pending pod and possible changes, drawn by Hypothesis."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from bayplan.testing.strategies import (
 )
 
 _GONE = Node(metadata=ObjectMeta(name="gone"))
-"""A node that every cluster had once: its row of the node table is left, and is not live."""
+"""A deleted node that every cluster had: its row of the node table remains, but is not live."""
 
 
 class StrictHandle(OfflineHandle):
@@ -83,7 +83,7 @@ class Change:
 
     @property
     def nodes(self) -> set[str]:
-        """The nodes that it is about."""
+        """The nodes that it affects."""
         documents = [each for each in (self.before, self.after) if each is not None]
         if self.kind is NODE:
             return {each["metadata"]["name"] for each in documents}
@@ -113,8 +113,9 @@ class Change:
 class Example:
     """The objects of a cluster with their kinds, and a pending pod. Its string shows it without `given` objects.
 
-    `variants` and `updates` are changes of one field of the pending pod: what other pods may have there, and what users
-    may update. `changes` are of other objects. `other` is another pending pod, `arrival` one that may come to a node.
+    `variants` and `updates` are changes of one field of the pending pod: to values that other pods may have, and to
+    values that users may set. `changes` are of other objects. `other` is another pending pod, `arrival` a pod that may
+    be added to a node.
     """
 
     objects: Objects
@@ -163,7 +164,7 @@ class Example:
         return replace(self, objects=(*self.objects, (POD, pod)))
 
     def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
-        """What Hypothesis would report."""
+        """The text of the example in Hypothesis' report."""
         printer.text(repr(self))
 
     def __repr__(self) -> str:
@@ -214,7 +215,7 @@ def _several(*strategies: SearchStrategy[Any]) -> SearchStrategy[list[Any]]:
 
 
 def _updates(documents: Documents) -> SearchStrategy[Edit]:
-    """What the API server lets users change of a pending pod."""
+    """The changes of a pending pod that the API server allows."""
     fields: Fields = {
         **documents.pod_labels,
         "metadata.annotations": documents.pod_fields["metadata.annotations"],
@@ -226,7 +227,7 @@ def _updates(documents: Documents) -> SearchStrategy[Edit]:
 
 
 def _changes(documents: Documents) -> Iterator[SearchStrategy[tuple[str, int, Any]]]:
-    """What may change in the cluster, the number of the object that changes, and the change."""
+    """Changes of the cluster: a description, the index of the changed object, and the change."""
     for fields in (documents.node_labels, documents.node_fields):
         yield st.sampled_from([("edit node", *each) for each in product(range(4), edits(fields))])
     number = st.integers(0, 11)
@@ -256,7 +257,7 @@ def _change(objects: Objects, marks: Marks, how: str, number: int, value: Any) -
 
 
 def _edit(kind: Kind, document: Document, path: str, value: Any) -> Change:
-    if path == "spec.tolerations":  # of a pod that exists, these can only be added
+    if path == "spec.tolerations":  # these can only be added to an existing pod
         value = [*(at(document, path) or ()), *value]
     after = edited(document, path, value)
     if kind is NODE:

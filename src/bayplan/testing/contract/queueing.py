@@ -1,4 +1,4 @@
-"""Promises about the queue: rejected pods are tried again when that may help, so events and hints miss nothing."""
+"""Promises about the queue: events and hints requeue a rejected pod whenever a change may help it."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def events(subject: Subject, example: Example) -> None:
 
 
 def _without_feasible_nodes(subject: Subject, example: Example) -> tuple[Example, str] | None:
-    """The example without feasible nodes, and why the others are not; None if that leaves no rejection."""
+    """Return the example without its feasible nodes, and the rejections of the others; None if there is none."""
     while True:
         found = ask(*subject.start(example))
         if not found.feasible:
@@ -102,7 +102,7 @@ def _reasons(found: Answers) -> str:
 
 
 def _events(change: Change) -> Iterator[Event]:
-    """The events that the scheduler makes of a change."""
+    """Return the events of a change."""
     kind = change.kind
     old, new = (typed(kind, each) if each is not None else None for each in (change.before, change.after))
     if old is not None and new is not None:

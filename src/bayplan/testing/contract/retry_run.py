@@ -1,4 +1,4 @@
-"""Runs a whole scheduler with one plugin, on virtual time, and counts the attempts of rejected pods."""
+"""Runs a complete scheduler with one plugin, on virtual time, and counts the attempts of rejected pods."""
 
 from __future__ import annotations
 

@@ -27,9 +27,9 @@ def retries(subject: Subject, example: Example) -> None:
     There are two equal pods: when one is rejected after Reserve, its node has room again, and the other one may be
     requeued. The plugin's background task runs, and its PreBind and Bind don't.
     """
-    from bayplan.testing.contract.retry_run import attempts_of  # takes long: it needs the service and an API server
+    from bayplan.testing.contract.retry_run import attempts_of  # slow: it needs the service and an API server
 
-    with ThreadPoolExecutor(1) as thread:  # the caller may be inside of an event loop
+    with ThreadPoolExecutor(1) as thread:  # the caller's thread may run an event loop
         attempts = thread.submit(attempts_of, subject, example, SECONDS).result()
     if attempts > MOST_ATTEMPTS:
         raise Breach(

@@ -43,7 +43,7 @@ def signature(subject: Subject, example: Example) -> None:
     lambda subject: subject.shares,
 )
 def rests_on(subject: Subject, example: Example) -> None:
-    """While `rests_on` returns the same, the answer about a node depends on that node and its pods only."""
+    """While `rests_on` returns the same value, the answer for a node depends only on that node and its pods."""
     plugin, world = subject.start(example)
     key = _cache_key(plugin, world.pod, world)
     if None in key:
@@ -80,7 +80,7 @@ def reads_pods(subject: Subject, example: Example) -> None:
 
 @promise("reuse", "decisions are the same with and without reuse of earlier answers", lambda subject: subject.shares)
 def reuse(subject: Subject, example: Example) -> None:
-    """A row of pods gets the same nodes with and without reuse of what was answered for earlier ones."""
+    """Several pods get the same nodes with and without reuse of answers for earlier ones."""
     with_reuse, without = _decided(subject, example, reuse=True), _decided(subject, example, reuse=False)
     for number, (one, other) in enumerate(zip(with_reuse, without, strict=True)):
         if one != other:
@@ -92,13 +92,13 @@ def reuse(subject: Subject, example: Example) -> None:
 
 
 def _cache_key(plugin: Any, pod: PodInfo, world: World) -> tuple[Hashable, Hashable]:
-    """The signature, and what rests_on returns; None where answers are not shared."""
+    """Return the signature and the value of rests_on; None if answers are not shared."""
     has = isinstance(plugin, interface.RestsOn)
     return plugin.sign(pod), plugin.rests_on(pod, world.state.nodes) if has else ()
 
 
 def _decided(subject: Subject, example: Example, *, reuse: bool) -> list[str]:
-    """For each of a row of pods, the node or the message, the feasible nodes and their scores."""
+    """Return for each pod the node or the message, the feasible nodes, and their scores."""
     plugin, world = subject.start(example)
     state, profile = world.state, alone(plugin)
     templates = Templates(profile) if reuse else None

@@ -1,4 +1,4 @@
-"""The plugin under test: how it is made, and what it answers when it is asked alone, as the scheduler would ask it."""
+"""The plugin under test: builds it, and calls it alone in the way of the scheduler."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Subject:
 
     @classmethod
     def of(cls, plugin: ExtraPlugin, arguments: Mapping[str, Any] | None) -> Subject:
-        """A class is built with these arguments, as from `pluginConfig`; an instance stays what it is.
+        """Build a class with these arguments, as from `pluginConfig`; use an instance as is.
 
-        Raises ConfigurationError for arguments that the plugin does not take.
+        Raises ConfigurationError for arguments that the plugin does not accept.
         """
         keywords = _decoded(plugin, arguments or {})
         if not isinstance(plugin, type):
@@ -69,17 +69,17 @@ class Subject:
         return issubclass(self.cls, form)
 
     def takes_part(self, *points: Point) -> bool:
-        """Whether it takes part in any of these points."""
+        """Whether it implements any of these points."""
         return any(self.has(form) for point in points for form in FORMS[point])
 
     @property
     def decides(self) -> bool:
-        """Whether it takes part in choosing a node."""
+        """Whether it implements a point that chooses a node."""
         return self.takes_part(*_DECIDING)
 
     @property
     def answers(self) -> bool:
-        """Whether `ask` asks it anything."""
+        """Whether `ask` calls it at all."""
         return self.decides or self.has(interface.PreEnqueue)
 
     @property

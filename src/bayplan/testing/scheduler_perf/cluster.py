@@ -111,8 +111,8 @@ class Cluster:
             async with asyncio.TaskGroup() as tasks:
                 for _ in range(_AT_ONCE):
                     tasks.create_task(create())
-        except* (ApiError, TransportError) as errors:
-            raise BenchmarkError(f"cannot create {kind.plural}: {errors.exceptions[0]}") from None
+        except ExceptionGroup as errors:  # not `except*`: Python 3.11.2 wraps in a group what that raises
+            raise BenchmarkError(f"cannot create {kind.plural}: {errors.exceptions[0]}") from errors
         return [names[index] for index in sorted(names)]
 
     async def replace(self, kind: Kind, document: Document, namespace: str | None, subresource: str | None) -> None:

@@ -31,7 +31,7 @@ from bayplan.service.informers import NodeHandler, ObjectHandler, PodHandler, Se
 from bayplan.service.intake import Intake
 from bayplan.service.pod_status import PodStatusWriter
 from bayplan.service.runtime import Runtime
-from bayplan.service.waiting_pods import WaitingPod
+from bayplan.service.waiting_pods import AwaitedPod
 from bayplan.testing.scheduler_perf.templates import BenchmarkError, Unsupported
 from bayplan.turns import Turn
 
@@ -218,7 +218,7 @@ class _Bindings(BindingCycles):
         super().__init__(runtime)
         self._bind_now = bind
 
-    def start(self, binding: Binding, waiting: WaitingPod | None, ended: Ended) -> None:
+    def start(self, binding: Binding, waiting: AwaitedPod | None, ended: Ended) -> None:
         pod, node_name, profile, cycle = binding.pod, binding.node_name, binding.profile, binding.cycle
         if waiting is not None:
             raise Unsupported("a Permit plugin that lets pods wait")

@@ -111,7 +111,7 @@ class _Binding:
         return next((subject for subject in self.subjects if _matches(user, subject, namespace)), None)
 
     def describe(self, kind: str, subject: Mapping[str, Any]) -> str:
-        """The binding in the words of an authorizer's reason."""
+        """The binding in the format of an authorizer's reason."""
         name = f"{self.name}/{self.namespace}" if self.namespace else self.name
         who = subject["name"]
         if subject["kind"] == "ServiceAccount":

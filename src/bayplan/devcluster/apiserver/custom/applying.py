@@ -19,7 +19,7 @@ class SchemaStructure:
 
     @property
     def merge(self) -> str:
-        """By the extensions of OpenAPI; lists are atomic unless their schemas say otherwise."""
+        """By the OpenAPI extensions; lists are atomic unless their schemas have another list type."""
         found: str = self.schema.get("x-kubernetes-list-type") or self.schema.get("x-kubernetes-map-type", "")
         return found
 

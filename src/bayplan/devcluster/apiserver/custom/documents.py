@@ -30,7 +30,7 @@ def _described(field: str) -> str:
 
 
 def _without(schema: Any, left_out: frozenset[str]) -> Any:
-    """The schema without some keywords; properties of these names stay."""
+    """The schema without some keywords; properties of these names are kept."""
     if not isinstance(schema, dict):
         return schema
     result: Object = {key: value for key, value in schema.items() if key not in left_out}

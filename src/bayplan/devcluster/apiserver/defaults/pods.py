@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from bayplan.devcluster.apiserver.resource_lists import POD_LEVEL, ZERO, pod_total
@@ -14,6 +15,9 @@ SECRET_VOLUMES = {
     "projected": ("defaultMode", 420),
     "hostPath": ("type", ""),
 }
+
+_REPOSITORY = re.compile(r"([A-Za-z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*")
+"""The name of an image without its tag and digest."""
 
 
 def default_pod(pod: Object) -> None:
@@ -75,8 +79,12 @@ def _default_container(container: Object) -> None:
 
 
 def _pull_policy(image: str) -> str:
-    tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
-    return "Always" if tag == "latest" or (not tag and "@" not in image) else "IfNotPresent"
+    name, _, digest = image.partition("@")
+    last = name.rpartition("/")[2]
+    repository, _, tag = last.partition(":")
+    if not _REPOSITORY.fullmatch(name.removesuffix(last) + repository):
+        return "IfNotPresent"
+    return "Always" if tag == "latest" or (not tag and not digest) else "IfNotPresent"
 
 
 def _default_probe(probe: Object) -> None:

@@ -127,6 +127,8 @@ class Request:
         if self.media == APPLY_PATCH and isinstance(patch, dict):
             _check_applied(patch)
             schema.check_configuration(patch)
+            if (patch.get("metadata") or {}).get("managedFields"):
+                raise bad_request("metadata.managedFields must be nil")
         return patch
 
     def patched(self, schema: ObjectSchema, old: Object) -> Object:

@@ -23,7 +23,7 @@ from bayplan.devcluster.apiserver.endpoints.watches import read_watch, watch
 from bayplan.devcluster.apiserver.faults import Faults
 from bayplan.devcluster.apiserver.http.messages import HttpResponse
 from bayplan.devcluster.apiserver.http.negotiation import negotiate
-from bayplan.devcluster.apiserver.patch import APPLY_PATCH
+from bayplan.devcluster.apiserver.patch import APPLY_PATCH, STRATEGIC_PATCH
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import (
     StatusError,
@@ -35,6 +35,7 @@ from bayplan.devcluster.apiserver.status import (
     not_found,
     resource_not_found,
     unreadable_patch,
+    unreadable_strategic_patch,
 )
 from bayplan.devcluster.apiserver.storage.deletion import OPTIONS, delete, read_options
 from bayplan.devcluster.apiserver.storage.resource import Resource
@@ -206,6 +207,9 @@ class ResourceHandler:
             return accept(resource.schema, document, validation)
         except StatusError as error:
             if validation.mode == "Strict" and "strict decoding error" in error.message:
+                if request.media == STRATEGIC_PATCH:
+                    why = error.message[error.message.index("strict decoding error") :]
+                    raise unreadable_strategic_patch(why) from error
                 raise
             if request.media == APPLY_PATCH:
                 raise internal(f"failed to convert the applied configuration: {error.message}") from error

@@ -72,7 +72,7 @@ def _create_token(backend: Backend, _resource: Resource, request: Request) -> Ob
 
 
 def _refuse(action: str) -> Verb:
-    """A verb that only says why it can't be carried out. Raises 404, and 501 for a pod that exists."""
+    """A verb that is not supported: it returns 501 with the reason, or 404 for a missing pod."""
 
     def refuse(backend: Backend, resource: Resource, request: Request) -> Object:
         backend.storage.find(resource, request.info.namespace, request.info.name)

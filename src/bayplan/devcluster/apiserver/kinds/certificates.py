@@ -15,7 +15,7 @@ _USER_FIELDS = ("username", "uid", "groups", "extra")
 
 
 def set_requester(request: Object, user: Object) -> None:
-    """Sets the user fields of a new request, whatever the body says."""
+    """Sets the user fields of a new request, overriding the body."""
     for field in _USER_FIELDS:
         request["spec"].pop(field, None)
     request["spec"] |= user

@@ -1,4 +1,4 @@
-"""What an object uses of the resources that quotas limit, and which quotas apply to it.
+"""The quota usage of an object, and the quotas that apply to it.
 
 Mirrors Kubernetes' pkg/quota/v1/evaluator/core.
 """

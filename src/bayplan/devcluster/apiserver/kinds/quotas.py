@@ -22,22 +22,22 @@ CHECKED_ON_UPDATE = {SERVICE, PERSISTENT_VOLUME_CLAIM}
 
 @dataclass(slots=True)
 class _Tracker:
-    """One quota, and what the objects of its namespace use of it."""
+    """One quota, and its use by the objects of its namespace."""
 
     spec: Object
     hard: Amounts
     used: Amounts
     objects: dict[str, Amounts] = field(default_factory=dict)
-    """By uid: what an object uses of the limited resources."""
+    """By uid: the amounts of the limited resources that an object uses."""
 
     def usage_of(self, kind: Kind, obj: Object) -> Amounts:
-        """What an object uses of the limited resources."""
+        """The amounts of the limited resources that an object uses."""
         found = usage(kind, obj)
         relevant = {name: amount for name, amount in found.items() if name in self.hard}
         return relevant if relevant and in_scope(kind, self.spec, obj) else {}
 
     def set(self, uid: str, amounts: Amounts) -> bool:
-        """Records what an object uses from now on. Returns whether the total has changed."""
+        """Records the new amounts of an object. Returns whether the total has changed."""
         before = self.objects.pop(uid, {})
         if amounts:
             self.objects[uid] = amounts

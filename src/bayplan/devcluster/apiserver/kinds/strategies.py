@@ -75,8 +75,12 @@ SERVICE = Strategy(
 )
 CORE_EVENT = Strategy(validate=events.validate_core_event)
 EVENT = Strategy(validate_create=events.validate_event, validate_update=events.validate_event_update)
-CONFIG_MAP = Strategy(validate_update=core.validate_config_map_update)
-SECRET = Strategy(default=core_defaults.default_secret, validate_update=core.validate_config_map_update)
+CONFIG_MAP = Strategy(validate=core.validate_config_map, validate_update=core.validate_config_map_update)
+SECRET = Strategy(
+    default=core_defaults.default_secret,
+    validate=core.validate_config_map,
+    validate_update=core.validate_config_map_update,
+)
 ROLE = Strategy(validate=rbac.validate_role)
 CLUSTER_ROLE = Strategy(validate=rbac.validate_cluster_role)
 ROLE_BINDING, CLUSTER_ROLE_BINDING = (

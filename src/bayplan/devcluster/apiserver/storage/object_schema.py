@@ -47,7 +47,7 @@ class ObjectSchema(Protocol):
         ...
 
     def empty(self) -> Object:
-        """Returns a new object with nothing but the fields that are always present."""
+        """Returns a new object with only the fields that are always present."""
         ...
 
     def from_storage(self, obj: Object) -> Object:
@@ -142,7 +142,8 @@ class TypedSchema:
 
     def apply(self, obj: Object, configuration: Object) -> Object:
         """Uses the list types of the API's type."""
-        return apply_configuration(self.kind.model, obj, configuration)
+        given = {key: value for key, value in configuration.items() if key != "metadata" or value is not None}
+        return apply_configuration(self.kind.model, obj, given)
 
     def add_schema(self, schemas: Object, references: str) -> str:
         """Derives the schema from the table of types."""

@@ -17,7 +17,7 @@ from bayplan.devcluster.apiserver.tables.columns import Table
 
 @dataclass(frozen=True, slots=True)
 class CustomFacts:
-    """What a CustomResourceDefinition says about one version of its kind, besides the schema."""
+    """The settings of a CustomResourceDefinition for one version of its kind, except the schema."""
 
     definition: str
     """The definition's name."""
@@ -32,7 +32,7 @@ class CustomFacts:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One kind as it is served; a kind that needs no rules of its own is `Resource(kind)`."""
+    """One kind as it is served; a kind without special rules is `Resource(kind)`."""
 
     kind: Kind
     strategy: Strategy = Strategy()  # noqa: RUF009 - it is immutable

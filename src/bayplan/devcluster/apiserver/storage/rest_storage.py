@@ -30,7 +30,7 @@ from bayplan.devcluster.apiserver.status import (
 from bayplan.devcluster.apiserver.storage.resource import Resource
 from bayplan.devcluster.apiserver.storage.served_resources import ServedResources
 from bayplan.devcluster.apiserver.storage.store import Collection, Entry, Store, key_of
-from bayplan.devcluster.apiserver.validation.meta import validate_meta, validate_meta_update
+from bayplan.devcluster.apiserver.validation.meta import validate_deletion_fields, validate_meta, validate_meta_update
 
 NAMESPACES = "namespaces"
 _LONGEST_VERSION = 100
@@ -180,6 +180,7 @@ class RestStorage:
         name = was["name"]
         ensure_matches_url(resource, was.get("namespace", ""), metadata, name)
         self._check_version(resource, metadata, was)
+        errors = list(validate_deletion_fields(metadata, was))
         for system_field in (
             "uid",
             "creationTimestamp",
@@ -204,7 +205,7 @@ class RestStorage:
         strategy.default(new)
         if not subresource:
             strategy.prepare_for_update(new, old)
-        errors = [*validate_meta_update(metadata, was)]
+        errors += validate_meta_update(metadata, was)
         if not subresource:
             errors += [*strategy.validate(new), *strategy.validate_update(new, old)]
         elif subresource == "status":

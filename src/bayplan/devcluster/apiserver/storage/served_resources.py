@@ -49,7 +49,7 @@ class ServedResources:
         """Serves a custom resource in these versions, and no longer in any other.
 
         `stored` is the version in which objects are stored, which need not be served; `source` is the encoded
-        definition. A built-in resource of the same name stays as it is.
+        definition. A built-in resource of the same name is not changed.
         """
         name = stored.collection
         self.withdraw(name)

@@ -1,4 +1,4 @@
-"""What the server does with the objects of one kind while it stores them.
+"""How the server defaults, validates and prepares the objects of one kind when it stores them.
 
 Mirrors RESTCreateStrategy, RESTUpdateStrategy and RESTDeleteStrategy of apiserver's pkg/registry/rest.
 """

@@ -21,6 +21,8 @@ from bayplan.devcluster.apiserver.validation.resources import validate_resources
 
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 RESTART_POLICIES = ("Always", "Never", "OnFailure")
+PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
+RECURSIVE = ("Disabled", "Enabled", "IfPossible")
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
 SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
@@ -155,6 +157,11 @@ def _mounts(container: Object, volumes: Sequence[str], where: str) -> Iterator[F
             if target in paths:
                 yield invalid(f"{at}.{path}", target, "must be unique")
             paths.add(target)
+            propagation, recursive = mount.get("mountPropagation", "None"), mount.get("recursiveReadOnly", "Disabled")
+            if propagation not in PROPAGATIONS:
+                yield not_supported(f"{where}.{field}.mountPropagation", propagation, PROPAGATIONS)
+            if recursive not in RECURSIVE:
+                yield not_supported(f"{where}.{field}.recursiveReadOnly", recursive, RECURSIVE)
 
 
 def _security(context: Object, where: str) -> Iterator[FieldError]:
@@ -196,6 +203,7 @@ def validate_pod_security(context: Object, where: str) -> Iterator[FieldError]:
     for field, supported in (
         ("fsGroupChangePolicy", ("Always", "OnRootMismatch")),
         ("supplementalGroupsPolicy", ("Merge", "Strict")),
+        ("seLinuxChangePolicy", ("Recursive",)),
     ):
         if context.get(field, supported[0]) not in supported:
             yield not_supported(f"{where}.{field}", context[field], supported)

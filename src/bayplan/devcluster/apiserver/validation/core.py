@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from bayplan.api import quantity
@@ -10,12 +11,14 @@ from bayplan.api.labels import label_key_errors, label_value_errors
 from bayplan.devcluster.apiserver.api_types import fields_of
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.validation.meta import name_errors, validate_labels
-from bayplan.devcluster.apiserver.validation.pods import EFFECTS, validate_tolerations
+from bayplan.devcluster.apiserver.validation.pods import EFFECTS, validate_host_path, validate_tolerations
 from bayplan.devcluster.apiserver.validation.resources import validate_amount
 from bayplan.devcluster.apiserver.validation.selectors import validate_node_selector
 
 HIGHEST_USER_PRIORITY = 1_000_000_000
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+LONGEST_CONFIG_KEY = 253
+CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 
 
@@ -124,14 +127,19 @@ def validate_claim(claim: Object) -> Iterator[FieldError]:
 
 def validate_claim_spec(spec: Object, where: str) -> Iterator[FieldError]:
     """Rules for the spec of a claim, or of a claim template, at the path `where`."""
-    for error in name_errors(spec["storageClassName"], "subdomain") if spec.get("storageClassName") else ():
-        yield invalid(f"{where}.storageClassName", spec["storageClassName"], error)
+    yield from _class_name(spec, where)
     yield from _access_modes(spec, where, "at least 1 access mode is required")
     storage = spec["resources"].get("requests", {}).get("storage")
     if storage is None:
         yield required(f"{where}.resources[storage]")
     elif quantity.parse(storage) <= 0:
         yield invalid(f"{where}.resources[storage]", storage, "must be greater than zero")
+
+
+def _class_name(spec: Object, where: str) -> Iterator[FieldError]:
+    name = spec.get("storageClassName", "")
+    for error in name_errors(name, "subdomain") if name else ():
+        yield invalid(f"{where}.storageClassName", name, error)
 
 
 def validate_claim_update(claim: Object, old: Object) -> Iterator[FieldError]:
@@ -169,9 +177,15 @@ def validate_volume(volume: Object) -> Iterator[FieldError]:
         yield required("spec.capacity")
     if "storage" not in spec.get("capacity", {}) or len(spec["capacity"]) > 1:
         yield not_supported("spec.capacity", spec.get("capacity"), ("storage",))
+    elif quantity.parse(spec["capacity"]["storage"]) <= 0:
+        yield invalid("spec.capacity[storage]", spec["capacity"]["storage"], "must be greater than zero")
+    yield from _class_name(spec, "spec")
     sources = [key for key in spec if key in fields_of("core_v1.PersistentVolumeSource")]
     if not sources:
         yield required("spec", "must specify a volume type")
+    for extra in sorted(sources)[1:]:
+        yield forbidden(f"spec.{extra}", "may not specify more than 1 volume type")
+    yield from validate_host_path(spec.get("hostPath"), "spec.hostPath")
     affinity = spec.get("nodeAffinity")
     if affinity is not None and "required" not in affinity:
         yield required("spec.nodeAffinity.required", "must specify required node constraints")
@@ -199,6 +213,31 @@ def _access_modes(spec: Object, where: str, detail: str) -> Iterator[FieldError]
     for mode in spec.get("accessModes", ()):
         if mode not in ACCESS_MODES:
             yield not_supported(f"{where}.accessModes", mode, ACCESS_MODES)
+
+
+def validate_config_map(config_map: Object) -> Iterator[FieldError]:
+    """Rules for the keys of a config map or a secret."""
+    for field in ("data", "binaryData"):
+        for key in config_map.get(field, ()):
+            for error in _config_key_errors(key):
+                yield invalid(f"{field}[{key}]", key, error)
+    for key in config_map.get("binaryData", ()):
+        if key in config_map.get("data", ()):
+            yield invalid(f"binaryData[{key}]", key, "duplicate of key present in data")
+
+
+def _config_key_errors(key: str) -> Iterator[str]:
+    if len(key) > LONGEST_CONFIG_KEY:
+        yield f"must be no more than {LONGEST_CONFIG_KEY} bytes"
+    if not CONFIG_KEY.fullmatch(key):
+        yield (
+            "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
+            "'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+        )
+    if key.startswith(".."):
+        yield "must not be '..'" if key == ".." else "must not start with '..'"
+    elif key == ".":
+        yield "must not be '.'"
 
 
 def validate_config_map_update(config_map: Object, old: Object) -> Iterator[FieldError]:

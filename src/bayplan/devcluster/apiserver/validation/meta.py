@@ -28,6 +28,8 @@ LABEL_1035_RULE = (
 )
 STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 ANNOTATIONS_LIMIT = 256 * 1024
+_CHECKED = ("labels", "annotations", "finalizers", "ownerReferences")
+"""The fields of metadata that have rules."""
 
 
 @lru_cache(maxsize=8192)
@@ -71,9 +73,18 @@ def _completed(prefix: str) -> str:
     return f"{prefix[:-1]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix
 
 
+def validate_deletion_fields(metadata: dict[str, Any], was: dict[str, Any]) -> Iterator[FieldError]:
+    """An update can't begin a deletion."""
+    for field in ("deletionGracePeriodSeconds", "deletionTimestamp"):
+        if field in metadata and field not in was:
+            yield invalid(f"metadata.{field}", metadata[field], "field is immutable")
+
+
 def validate_meta_update(metadata: dict[str, Any], was: dict[str, Any]) -> Iterator[FieldError]:
     """Rules for the metadata of a changed object."""
-    if metadata.get("labels") != was.get("labels") or metadata.get("annotations") != was.get("annotations"):
+    if any(
+        metadata.get(field) != was.get(field) for field in ("labels", "annotations", "finalizers", "ownerReferences")
+    ):
         yield from validate_meta_details(metadata, "metadata")
     if "deletionTimestamp" in was:
         added = sorted(set(metadata.get("finalizers", ())) - set(was.get("finalizers", ())))

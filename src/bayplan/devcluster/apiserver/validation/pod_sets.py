@@ -92,7 +92,7 @@ def validate_new_revision(revision: Object) -> Iterator[FieldError]:
 
 
 def validate_revision_update(revision: Object, old: Object) -> Iterator[FieldError]:
-    """The data stays."""
+    """The data is immutable."""
     if revision.get("data") != old.get("data"):
         yield invalid("data", revision.get("data"), IMMUTABLE)
 

@@ -26,6 +26,7 @@ from bayplan.devcluster.apiserver.validation.selectors import (
 
 SHORTEST_TOKEN, LONGEST_TOKEN = 600, 2**32
 """Seconds."""
+HOST_PATHS = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
@@ -77,9 +78,12 @@ def validate_pod_spec(spec: Object, where: str) -> Iterator[FieldError]:
             yield invalid(f"{where}.nodeSelector", key, error)
         for error in label_value_errors(value):
             yield invalid(f"{where}.nodeSelector", value, error)
-    for field in ("nodeName", "schedulerName", "priorityClassName", "serviceAccountName"):
+    for field in ("nodeName", "schedulerName", "priorityClassName", "serviceAccountName", "hostnameOverride"):
         if spec.get(field):
             yield from _named(spec[field], f"{where}.{field}")
+    for field in ("hostname", "subdomain"):
+        for error in name_errors(spec[field], "label") if spec.get(field) else ():
+            yield invalid(f"{where}.{field}", spec[field], error)
     if spec.get("activeDeadlineSeconds") is not None and not 1 <= spec["activeDeadlineSeconds"] < 2**31:
         detail = "must be between 1 and 2147483647, inclusive"
         yield invalid(f"{where}.activeDeadlineSeconds", spec["activeDeadlineSeconds"], detail)
@@ -119,8 +123,15 @@ def _volume(volume: Object, seen: list[str], where: str) -> Iterator[FieldError]
         yield required(f"{where}.persistentVolumeClaim.claimName")
     for index, source in enumerate(volume.get("projected", {}).get("sources") or ()):
         yield from _projection(source, f"{where}.projected", f"{where}.projected.sources[{index}]")
-    if "hostPath" in volume and not volume["hostPath"].get("path"):
-        yield required(f"{where}.hostPath.path")
+    yield from validate_host_path(volume.get("hostPath"), f"{where}.hostPath")
+
+
+def validate_host_path(source: Object | None, where: str) -> Iterator[FieldError]:
+    """Rules for a volume on the node's file system, if it is one."""
+    if source is not None and not source.get("path"):
+        yield required(f"{where}.path")
+    if source is not None and source.get("type", "") not in HOST_PATHS:
+        yield not_supported(f"{where}.type", source["type"], HOST_PATHS)
 
 
 def _projection(source: Object, volume: str, where: str) -> Iterator[FieldError]:

@@ -14,6 +14,8 @@ from bayplan.devcluster.apiserver.validation.containers import PROTOCOLS
 from bayplan.devcluster.apiserver.validation.meta import name_errors, validate_labels
 
 TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+FAMILY_POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
+DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
 AFFINITIES = ("ClientIP", "None")
 LONGEST_AFFINITY = 86400
 """Seconds."""
@@ -38,6 +40,11 @@ def validate_service(service: Object) -> Iterator[FieldError]:
         yield from _port(port, f"spec.ports[{index}]", names, named=len(ports) > 1)
     yield from validate_labels(spec.get("selector"), "spec.selector")
     yield from _affinity(spec)
+    if spec.get("ipFamilyPolicy", FAMILY_POLICIES[0]) not in FAMILY_POLICIES:
+        yield not_supported("spec.ipFamilyPolicy", spec["ipFamilyPolicy"], FAMILY_POLICIES)
+    distribution = spec.get("trafficDistribution", DISTRIBUTIONS[0])
+    if distribution not in DISTRIBUTIONS:
+        yield not_supported("spec.trafficDistribution", distribution, DISTRIBUTIONS)
     if kind not in TYPES:
         yield not_supported("spec.type", kind, TYPES)
     yield from _collisions(spec)

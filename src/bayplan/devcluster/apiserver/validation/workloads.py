@@ -214,6 +214,9 @@ def validate_budget(budget: Object) -> Iterator[FieldError]:
     if "minAvailable" in spec and "maxUnavailable" in spec:
         detail = "minAvailable and maxUnavailable cannot be both set"
         yield invalid("spec", {key: spec[key] for key in ("minAvailable", "maxUnavailable")}, detail)
+    policies = ("AlwaysAllow", "IfHealthyBudget")
+    if spec.get("unhealthyPodEvictionPolicy", policies[0]) not in policies:
+        yield not_supported("spec.unhealthyPodEvictionPolicy", spec["unhealthyPodEvictionPolicy"], policies)
     for field in ("minAvailable", "maxUnavailable"):
         if field in spec:
             yield from validate_share(spec[field], f"spec.{field}")

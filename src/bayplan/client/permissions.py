@@ -1,17 +1,17 @@
-"""Which kinds a scheduler may not list or watch, and the RBAC rules that would allow it."""
+"""Which kinds a client may not list or watch, and the RBAC objects that would allow it."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
-import yaml
 
-from bayplan.api.kinds import NODE, POD, Kind
-from bayplan.client import ApiError, Client, ConfigError, TransportError
+from bayplan.api.kinds import Kind
+from bayplan.client.client import Client
+from bayplan.client.errors import ApiError, ConfigError, TransportError
 
 VERBS = ("list", "watch")
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -38,25 +38,6 @@ def denied_by(errors: Mapping[Kind, ApiError]) -> Missing:
     """The permissions that the messages of denied requests name; both verbs where a message names none."""
     found = {kind: re.search(r"cannot (list|watch) resource", error.message) for kind, error in errors.items()}
     return {kind: (match[1],) if match else VERBS for kind, match in found.items()}
-
-
-def report(missing: Missing, readers: Mapping[Kind, Collection[str]], denied: ApiError, *, synced: bool) -> str:
-    """Return the message about missing permissions: each kind, what doesn't work without it, and what grants it.
-
-    `denied` is one of the denied requests. `synced`: whether the scheduler has listed all kinds.
-    """
-    match = re.search(r'User "([^"]+)"', denied.message)
-    lines = [f"permissions are missing for {len(missing)} of {len(readers)} kinds ({denied}):"]
-    for kind, verbs in sorted(missing.items(), key=lambda each: each[0].resource):
-        needed = "every decision" if kind in {POD, NODE} else ", ".join(sorted(readers.get(kind, ())))
-        effect = "no pod is scheduled until it is listed" if "list" in verbs and not synced else "changes go unnoticed"
-        lines.append(
-            f"  {kind.resource}: no {' or '.join(verbs)}; {effect}" + (f"; needed by {needed}" if needed else "")
-        )
-    lines.append("kubectl apply -f this grants them:")
-    granting = grant(missing, match[1] if match else "USER")
-    documents = yaml.safe_dump_all(granting, sort_keys=False, default_flow_style=None, width=120)
-    return "\n".join([*lines, documents.rstrip()])
 
 
 def grant(missing: Missing, user: str) -> Iterator[dict[str, Any]]:
