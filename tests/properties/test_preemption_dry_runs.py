@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lightkube.models.policy_v1 import PodDisruptionBudget
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
-from bayplan.api.objects import convert
+from bayplan.api.objects import convert, encode
+from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.interface import CycleState
 from bayplan.framework.runner import run_filter, run_pre_filter
 from bayplan.framework.status import Code
@@ -69,6 +71,31 @@ def clusters(draw):
 @settings(max_examples=150, deadline=None)
 @given(clusters(), pods("vip"))
 def test_preemption_equals_a_search_that_really_removes_pods(cluster, pod):
+    check_preemption(cluster, pod)
+
+
+@settings(max_examples=150, deadline=None)
+@given(clusters(), pods("vip"), st.data())
+def test_preemption_keeps_no_result_of_a_changed_node(cluster, pod, data):
+    for _ in range(3):
+        check_preemption(cluster, pod)
+        running = [other for here in cluster.state.table.pods for other in here.values()]
+        if not running:
+            return
+        changed = data.draw(st.sampled_from(running))
+        if data.draw(st.booleans()):
+            cluster.state.remove_pod(changed.uid)
+        else:
+            seconds = data.draw(st.integers(0, 3))
+            status = {**to_document(changed)["status"], "startTime": f"2026-01-01T00:00:{seconds:02}Z"}
+            cluster.state.set_pod(PodInfo.from_raw(encode({**to_document(changed), "status": status})))
+
+
+def to_document(pod):
+    return msgspec.json.decode(encode(pod.object))
+
+
+def check_preemption(cluster, pod):
     decision = cluster.decide(pod)
     if decision.outcome is not Outcome.UNSCHEDULABLE:
         return
@@ -181,3 +208,16 @@ def plain_cost(victims, broken):
     starts = [victim.start_time for victim in victims if victim.priority == highest and victim.start_time]
     eldest = min((start.timestamp() for start in starts), default=float("inf"))
     return broken, highest, lifted, len(victims), -eldest
+
+
+def test_preemption_repeats_the_dry_run_of_a_node_whose_pod_has_started():
+    def victim(name, node, started):
+        status = {"startTime": f"2026-01-01T00:00:{started:02}Z"}
+        return make_pod(name, node=node, cpu="3", priority=0, status=status)
+
+    cluster = make_cluster(make_node("n0", cpu="3"), make_node("n1", cpu="3"))
+    cluster.state.set_pod(victim("a", "n0", 1))
+    cluster.state.set_pod(victim("b", "n1", 2))
+    assert cluster.decide(make_pod("vip", cpu="3", priority=1)).nominated_node == "n1"
+    cluster.state.set_pod(victim("a", "n0", 3))
+    assert cluster.decide(make_pod("other", cpu="3", priority=1)).nominated_node == "n0"

@@ -75,6 +75,8 @@ class NodeTable:
         self.live: Bool = np.zeros(capacity, dtype=np.bool_)
         self.row_version: Int64 = np.zeros(capacity, dtype=np.int64)
         """`version` at the last change of the row."""
+        self.replacements: Int64 = np.zeros(capacity, dtype=np.int64)
+        """How often a pod of the row was replaced by a newer version. Most replacements don't change `row_version`."""
         self.resources: dict[str, int] = {requests.CPU: 0, requests.MEMORY: 1, requests.EPHEMERAL_STORAGE: 2}
         """Maps the resources that nodes have or pods request to indexes of the first axis of `allocatable` and
         `requested`. Indexes are valid until the next change of a node or a pod."""
@@ -209,6 +211,7 @@ class NodeTable:
         row = self.row_of_pod[new.uid]
         old = self.pods[row][new.uid]
         self.pods[row][new.uid] = new
+        self.replacements[row] += 1
         self.volumes.replace(row, new)
         if old.labels != new.labels or old.terminating != new.terminating:
             self._groups.remove(row, old)
@@ -426,7 +429,7 @@ class NodeTable:
 
     def _grow(self) -> None:
         self.capacity *= 2
-        for name in ("live", "row_version", "unschedulable", *_AMOUNTS):
+        for name in ("live", "row_version", "replacements", "unschedulable", *_AMOUNTS):
             setattr(self, name, grown(getattr(self, name), self.capacity))
         lowest_priority = np.full(self.capacity, NO_PRIORITY, dtype=np.int64)
         lowest_priority[: len(self.lowest_priority)] = self.lowest_priority

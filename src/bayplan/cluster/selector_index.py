@@ -47,14 +47,26 @@ class SelectorIndex(Generic[T]):
     def candidates(self, namespace: str, labels: Mapping[str, str]) -> Iterator[T]:
         """Yield the items that may match pods with these labels, each once. All others do not match."""
         for scope in (namespace, None):
-            yield from self._at.get((scope,), ())
-            for key, value in labels.items():
-                yield from self._at.get((scope, key), ())
-                yield from self._at.get((scope, key, value), ())
+            for anchor in anchors_in(scope, labels):
+                yield from self._at.get(anchor, ())
 
     def __len__(self) -> int:
         """Return the number of anchors in use."""
         return len(self._at)
+
+
+def anchors_in(namespace: str | None, labels: Mapping[str, str]) -> Iterator[Anchor]:
+    """Yield the anchors that labels contain."""
+    yield (namespace,)
+    for key, value in labels.items():
+        yield namespace, key
+        yield namespace, key, value
+
+
+def narrowest_anchors(namespace: str | None, requirements: Iterable[Requirement]) -> Sequence[Anchor]:
+    """Return anchors of which all labels that meet all requirements contain one."""
+    choices = [anchors for each in requirements if (anchors := _anchors([namespace], each))]
+    return min(choices, key=lambda anchors: (-len(anchors[0]), len(anchors)), default=[(namespace,)])
 
 
 def _anchors(namespaces: Collection[str | None], requirement: Requirement) -> list[Anchor]:

@@ -6,7 +6,7 @@ and QueueingHintFn of k8s.io/kube-scheduler/framework/types.go.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
 from enum import Enum, IntFlag, auto
 from typing import Any
@@ -92,12 +92,30 @@ Pods are passed as PodInfo, other objects as API types. A hint that raises count
 """
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Topics:
+    """Finds the pods that a hint has to be called for, without calling it for all pods.
+
+    `of_pod`: the topics that an unschedulable pod waits for. `of_event`: the topics of an event, given its object
+    before and after; None calls the hint for all pods. For a pod without any topic of an event, the hint must return
+    SKIP. Topics are hashable. Those of a pod must not change, except when the pod is updated.
+    """
+
+    of_pod: Callable[[PodInfo], Collection[Hashable]]
+    of_event: Callable[[Any, Any], Collection[Hashable] | None]
+
+
 @dataclass(frozen=True, slots=True)
 class EventHint:
-    """An event that a plugin registers, and the hint to call when it happens. Without a hint, it always requeues."""
+    """An event that a plugin registers, and the hint to call when it happens. Without a hint, it always requeues.
+
+    `topics`: narrows down the pods that the hint is called for. They save time where many pods wait for few of the
+    events.
+    """
 
     event: ClusterEvent
     hint: HintFunction | None = None
+    topics: Topics | None = None
 
 
 ALL_EVENTS = ClusterEvent(ANY, Action.ALL)

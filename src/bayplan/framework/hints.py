@@ -10,7 +10,7 @@ from lightkube.models.core_v1 import Node, PersistentVolumeClaim
 
 from bayplan.api.labels import InvalidSelector
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.events import Hint
+from bayplan.framework.events import Hint, Topics
 
 P = ParamSpec("P")
 
@@ -18,6 +18,10 @@ P = ParamSpec("P")
 def after_own_update(pod: PodInfo, _old: PodInfo | None, new: PodInfo) -> Hint:
     """Requeue the pod that was updated, and no other."""
     return Hint.QUEUE if new.uid == pod.uid else Hint.SKIP
+
+
+OWN_UPDATE = Topics(lambda pod: (pod.uid,), lambda _old, new: (new.uid,))
+"""The topics of `after_own_update`."""
 
 
 def after_claim_change(pod: PodInfo, _old: Any, new: PersistentVolumeClaim) -> Hint:

@@ -6,7 +6,7 @@ Mirrors RunFilterPluginsWithNominatedPods (pkg/scheduler/framework/runtime/frame
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from bayplan.framework import interface
 from bayplan.framework.interface import CycleState
 from bayplan.framework.profile import Point, Profile, implements
 from bayplan.framework.runner import run_filter, status_of
-from bayplan.framework.status import Code, Status
+from bayplan.framework.status import Code, PluginError, Status
 from bayplan.framework.verdicts import Verdicts
 
 
@@ -36,6 +36,17 @@ class ProfileWhatIf:
         verdicts = filter_changed(self.profile, cycle, pod, nodes)
         filter_nominated(self.profile, self.nominations, cycle, pod, verdicts)
         return verdicts
+
+    def sharing_key(self, pod: PodInfo, nodes: Nodes) -> Hashable:
+        """Return the signature of the pod, and what the results depend on besides the pod and each node."""
+        try:
+            signature = self.profile.sign(pod)
+            rests_on = self.profile.rests_on(pod, nodes)
+        except PluginError:  # the attempt reports it
+            return None
+        if signature is None or any(value is None for _, value in (*signature, *rests_on)):
+            return None
+        return signature, rests_on
 
 
 def filter_nominated(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from bayplan.cluster.columns import Bool
 from bayplan.cluster.nodes import Nodes, clash
 from bayplan.cluster.pod_info import HostPort, PodInfo
-from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
+from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint, Topics
 from bayplan.framework.interface import CycleState, Plugin
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
@@ -35,7 +35,7 @@ class NodePorts(Plugin):
 
     def events(self) -> Iterable[EventHint]:
         """Register deletions of pods, and new nodes."""
-        yield EventHint(ClusterEvent(POD, Action.DELETE), after_pod_deletion)
+        yield EventHint(ClusterEvent(POD, Action.DELETE), after_pod_deletion, _PORTS)
         yield EventHint(ClusterEvent(NODE, Action.ADD))
 
     def sign(self, pod: PodInfo) -> tuple[HostPort, ...]:
@@ -49,3 +49,10 @@ def after_pod_deletion(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:
         return Hint.SKIP
     freed = any(clash(wanted, port) for wanted in pod.host_ports for port in old.host_ports)
     return Hint.QUEUE if freed else Hint.SKIP
+
+
+def _ports(pod: PodInfo) -> list[tuple[str, int]]:
+    return [(port.protocol, port.port) for port in pod.host_ports]
+
+
+_PORTS = Topics(_ports, lambda old, _new: _ports(old))

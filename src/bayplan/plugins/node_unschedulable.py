@@ -10,6 +10,7 @@ from bayplan.api.tolerations import NO_SCHEDULE, Taint, Tolerations, tolerate
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
+from bayplan.framework.hints import OWN_UPDATE
 from bayplan.framework.interface import CycleState, Plugin
 from bayplan.framework.status import Status
 from bayplan.framework.verdicts import Rejections
@@ -36,7 +37,7 @@ class NodeUnschedulable(Plugin):
     def events(self) -> Iterable[EventHint]:
         """Register new nodes, nodes that are uncordoned, and new tolerations of the pod."""
         yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT), after_node_change)
-        yield EventHint(ClusterEvent(POD, Action.UPDATE_POD_TOLERATION), after_toleration_change)
+        yield EventHint(ClusterEvent(POD, Action.UPDATE_POD_TOLERATION), after_toleration_change, OWN_UPDATE)
 
     def sign(self, pod: PodInfo) -> Tolerations:
         """The pod's tolerations."""

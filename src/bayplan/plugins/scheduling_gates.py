@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import POD, Action, ClusterEvent, EventHint
-from bayplan.framework.hints import after_own_update
+from bayplan.framework.hints import OWN_UPDATE, after_own_update
 from bayplan.framework.interface import Plugin
 from bayplan.framework.status import Status
 
@@ -24,4 +24,4 @@ class SchedulingGates(Plugin):
 
     def events(self) -> Iterable[EventHint]:
         """Register the removal of the pod's gates."""
-        yield EventHint(ClusterEvent(POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED), after_own_update)
+        yield EventHint(ClusterEvent(POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED), after_own_update, OWN_UPDATE)

@@ -12,7 +12,7 @@ from bayplan.cluster.columns import Int64
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
-from bayplan.framework.hints import after_own_update
+from bayplan.framework.hints import OWN_UPDATE, after_own_update
 from bayplan.framework.interface import CycleState, Plugin
 from bayplan.framework.normalization import scale_to_best
 from bayplan.framework.status import Status
@@ -55,7 +55,7 @@ class TaintToleration(Plugin):
     def events(self) -> Iterable[EventHint]:
         """Register new nodes, changes of taints, and new tolerations of the pod."""
         yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT), after_node_change)
-        yield EventHint(ClusterEvent(POD, Action.UPDATE_POD_TOLERATION), after_own_update)
+        yield EventHint(ClusterEvent(POD, Action.UPDATE_POD_TOLERATION), after_own_update, OWN_UPDATE)
 
     def sign(self, pod: PodInfo) -> Tolerations:
         """The pod's tolerations."""

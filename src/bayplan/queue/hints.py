@@ -13,13 +13,13 @@ from typing import Any
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.failures import Failures
-from bayplan.framework.events import ALL_EVENTS, ANY, NODE, Action, ClusterEvent, EventHint, Hint, HintFunction
+from bayplan.framework.events import ALL_EVENTS, ANY, NODE, Action, ClusterEvent, EventHint, Hint, HintFunction, Topics
 from bayplan.framework.profile import Point, Profile
 from bayplan.framework.status import PluginError
 from bayplan.log_fields import about_pod
 from bayplan.queue.in_flight import Happened
 from bayplan.queue.queued_pod import QueuedPod
-from bayplan.queue.unschedulable import Rejector
+from bayplan.queue.unschedulable import Rejector, Topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +89,10 @@ class Hints:
             for scheduler_name, profile in profiles.items()
             for plugin, hints in profile.hints.items()
         }
+        self._narrowing: dict[Rejector, list[Topics]] = {
+            rejector: [hint.topics for hint in hints if hint.topics is not None]
+            for rejector, hints in self._registered.items()
+        }
         self._matching: dict[tuple[str, Action], dict[Rejector, list[HintFunction | None]]] = {}
 
     def interested(self, event: ClusterEvent) -> bool:
@@ -98,6 +102,24 @@ class Hints:
     def helps(self, rejector: Rejector, event: ClusterEvent) -> bool:
         """Return whether the event may requeue pods that this plugin rejected. Does not call hints."""
         return _concerns_all(event) or rejector in self._match(event) or rejector not in self._registered
+
+    def narrowed(self, rejector: Rejector, event: ClusterEvent, old: object, new: object) -> list[Topic] | None:
+        """Return the topics of an event, of which a pod that the plugin rejected must have one; None if it needn't."""
+        registered = self._narrowing.get(rejector)
+        if not registered or _concerns_all(event):
+            return None
+        topics: list[Topic] = []
+        for hint in self._registered[rejector]:
+            if hint.event.matches(event):
+                of_event = None if hint.topics is None else hint.topics.of_event(old, new)
+                if of_event is None:
+                    return None
+                topics += [(hint.topics, topic) for topic in of_event]
+        return topics
+
+    def topics_of(self, rejector: Rejector, pod: PodInfo) -> list[Topic]:
+        """Return the topics of a pod that the plugin rejected."""
+        return [(topics, topic) for topics in self._narrowing.get(rejector, ()) for topic in topics.of_pod(pod)]
 
     def ask(self, queued: QueuedPod, event: ClusterEvent, old: object, new: object) -> Requeue:
         """Return the effect of an event on a pod. `old` and `new`: the object before and after the event, or None.

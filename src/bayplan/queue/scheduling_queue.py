@@ -99,7 +99,7 @@ class SchedulingQueue:
         sort_key = sort_key_of(next(iter(profiles.values())).sort_key, self._failures)
         self._active = PodHeap(sort_key)
         self._backoff = BackoffQueue(self._backoff_rule, sort_key)
-        self._unschedulable = UnschedulablePods()
+        self._unschedulable = UnschedulablePods(self._hints.topics_of)
         self._in_flight = InFlight()
         self._waiting: dict[str, QueuedPod] = {}
 
@@ -164,7 +164,11 @@ class SchedulingQueue:
         None. `only`: if given, pods that do not satisfy it are not requeued. Mirrors MoveAllToActiveOrBackoffQueue.
         """
         moved = 0
-        for queued in self._unschedulable.waiting_for(lambda rejector: self._hints.helps(rejector, event)):
+        waiting = self._unschedulable.waiting_for(
+            lambda rejector: self._hints.helps(rejector, event),
+            lambda rejector: self._hints.narrowed(rejector, event, old, new),
+        )
+        for queued in waiting:
             if only is None or only(queued.pod):
                 requeue = self._hints.ask(queued, event, old, new)
                 if requeue is not Requeue.SKIP:
@@ -358,6 +362,7 @@ class SchedulingQueue:
         elif queued.place is Place.BACKOFF:
             self._backoff.update(queued)
         elif not changes.only_status_changed(old, new):
+            self._unschedulable.update(queued)
             for event in changes.pod_changes(old, new):
                 requeue = self._hints.ask(queued, event, old, new)
                 if requeue is not Requeue.SKIP and self._requeue(queued, requeue, event.label, now):

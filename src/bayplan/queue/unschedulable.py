@@ -6,12 +6,17 @@ Mirrors pkg/scheduler/backend/queue/unschedulable_pods.go.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 
+from bayplan.cluster.pod_info import PodInfo
 from bayplan.queue.queued_pod import QueuedPod
 
 Rejector = tuple[str, str]
 """(scheduler name, plugin name) of a plugin that rejected a pod."""
+
+
+Topic = tuple[object, Hashable]
+"""The topics of a hint, as an identity, and one topic."""
 
 
 class UnschedulablePods:
@@ -21,9 +26,15 @@ class UnschedulablePods:
     kept in the order in which they were added, which is the order of their `queued_at`. A gated pod is indexed only by
     its gating plugin, because only that plugin's events can release it. The rejectors of a pod must not change while it
     is here.
+
+    Rejected pods are also indexed by their topics. `topics_of`: returns the topics of a pod for one of its rejectors.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, topics_of: Callable[[Rejector, PodInfo], Iterable[Topic]] = lambda _rejector, _pod: ()) -> None:
+        self._topics_of = topics_of
+        self._on_topic: dict[tuple[Rejector, Topic], dict[str, QueuedPod]] = {}
+        self._topics: dict[str, dict[tuple[Rejector, Topic], None]] = {}
+        """By the uid of a rejected pod."""
         self._rejected: OrderedDict[str, QueuedPod] = OrderedDict()
         self._gated: dict[str, QueuedPod] = {}
         self._waiting_for: dict[Rejector, dict[str, QueuedPod]] = {}
@@ -36,10 +47,17 @@ class UnschedulablePods:
         index = self._index(queued)
         for rejector in _rejectors(queued):
             index.setdefault(rejector, {})[uid] = queued
+        self._add_topics(queued)
+
+    def update(self, queued: QueuedPod) -> None:
+        """Update the topics of a pod that is here, after its `pod` was replaced."""
+        self._remove_topics(queued.uid)
+        self._add_topics(queued)
 
     def remove(self, queued: QueuedPod) -> None:
         """Remove a pod that is here."""
         uid = queued.uid
+        self._remove_topics(uid)
         del (self._gated if queued.gated else self._rejected)[uid]
         index = self._index(queued)
         for rejector in _rejectors(queued):
@@ -48,13 +66,27 @@ class UnschedulablePods:
             if not pods:
                 del index[rejector]
 
-    def waiting_for(self, helps: Callable[[Rejector], bool]) -> list[QueuedPod]:
-        """Return the pods that were rejected, or are gated, by a plugin for which `helps` returns true."""
+    def waiting_for(
+        self,
+        helps: Callable[[Rejector], bool],
+        narrowed: Callable[[Rejector], Iterable[Topic] | None] = lambda _rejector: None,
+    ) -> list[QueuedPod]:
+        """Return the pods that were rejected, or are gated, by a plugin for which `helps` returns true.
+
+        `narrowed`: returns topics of which a pod that the plugin rejected must have one; None if it needn't.
+        """
         found: dict[str, QueuedPod] = {}
-        for index in (self._waiting_for, self._gated_by):
-            for rejector, pods in index.items():
-                if helps(rejector):
+        for rejector, pods in self._waiting_for.items():
+            if helps(rejector):
+                topics = narrowed(rejector)
+                if topics is None:
                     found.update(pods)
+                else:
+                    for topic in topics:
+                        found.update(self._on_topic.get((rejector, topic), ()))
+        for rejector, pods in self._gated_by.items():
+            if helps(rejector):
+                found.update(pods)
         return list(found.values())
 
     def oldest(self) -> QueuedPod | None:
@@ -70,6 +102,24 @@ class UnschedulablePods:
     def gated_count(self) -> int:
         """The number of gated pods."""
         return len(self._gated)
+
+    def _add_topics(self, queued: QueuedPod) -> None:
+        if queued.gated:
+            return
+        topics = self._topics[queued.uid] = {
+            (rejector, topic): None
+            for rejector in _rejectors(queued)
+            for topic in self._topics_of(rejector, queued.pod)
+        }
+        for topic in topics:
+            self._on_topic.setdefault(topic, {})[queued.uid] = queued
+
+    def _remove_topics(self, uid: str) -> None:
+        for topic in self._topics.pop(uid, ()):
+            pods = self._on_topic[topic]
+            del pods[uid]
+            if not pods:
+                del self._on_topic[topic]
 
     def _index(self, queued: QueuedPod) -> dict[Rejector, dict[str, QueuedPod]]:
         return self._gated_by if queued.gated else self._waiting_for

@@ -309,11 +309,12 @@ def preemption_trials(world: World, pod: PodInfo, decision: Decision) -> tuple[P
     budgets = Budgets(world.state.objects[POD_DISRUPTION_BUDGET].values())
     dry_run = DryRun(what_if, decision.cycle, pod, nodes, budgets)
     candidates = {candidate.node_name for candidate in dry_run.candidates(len(nodes))}
+    verdicts = dry_run.verdicts()
     found: dict[tuple[int, tuple[str, ...]], list[str]] = {}
     for position in range(len(nodes)):
         if nodes.name(position) not in candidates:
             victims = sum(other.priority < pod.priority for other in nodes.pods(position))
-            found.setdefault((victims, dry_run.verdicts.of(position).reasons), []).append(nodes.name(position))
+            found.setdefault((victims, verdicts.of(position).reasons), []).append(nodes.name(position))
     trials = [PreemptionTrial(tuple(sorted(names)), victims, remains) for (victims, remains), names in found.items()]
     return tuple(sorted(trials, key=lambda trial: (-len(trial.nodes), trial.victims, trial.remains)))
 

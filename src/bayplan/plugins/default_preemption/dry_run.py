@@ -12,15 +12,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bayplan.cluster.columns import Rows
+from bayplan.cluster.columns import Bool, Int64, Rows
 from bayplan.cluster.nodes import Nodes, PodChanges
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.interface import Candidate, CycleState, WhatIf
 from bayplan.framework.status import Code, Status
 from bayplan.framework.verdicts import Rejections, Verdicts
 from bayplan.plugins.default_preemption.budgets import Budgets
-from bayplan.plugins.default_preemption.candidates import most_important_first
+from bayplan.plugins.default_preemption.candidates import most_important_first, preference
 
+NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
 NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming pod")
 
 
@@ -45,20 +46,76 @@ class Reprieve:
     violations: int = 0
 
 
+class Results:
+    """The results of dry runs by row, for pods of one priority with equal verdicts, while the budgets don't change.
+
+    The result for a row is valid as long as the row and its pods are the same. Memory: 12 bytes a row, and the
+    candidates.
+    """
+
+    def __init__(self, nodes: Nodes) -> None:
+        self.verdicts = Verdicts(nodes)
+        self.candidates: dict[int, Candidate] = {}
+        self._preferences: dict[str, tuple[Candidate, tuple[float, ...]]] = {}
+        """By node, for the candidate that it was computed for."""
+        self._versions: Int64 = np.full(len(nodes), -1, dtype=np.int64)
+
+    def missing(self, rows: Rows) -> Bool:
+        """Return whether the result for each row is unknown or no longer valid."""
+        missing: Bool = self._versions[rows] != self._current(rows)
+        return missing
+
+    def store(self, rows: Rows, verdicts: Verdicts, candidates: Mapping[int, Candidate]) -> None:
+        """Store the verdicts on rows, and their candidates by row."""
+        self.verdicts.replace(rows, verdicts)
+        for row in rows.tolist():
+            self.candidates.pop(row, None)
+        self.candidates.update(candidates)
+        self._versions[rows] = self._current(rows)
+
+    def forget(self, rows: Rows) -> None:
+        """Make results unknown."""
+        self._versions[rows] = -1
+
+    def preference(self, candidate: Candidate) -> tuple[float, ...]:
+        """Return the sort key `candidates.preference` of a candidate. Computed once."""
+        known, key = self._preferences.get(candidate.node_name, (None, ()))
+        if known is not candidate:
+            key = preference(candidate)
+            self._preferences[candidate.node_name] = candidate, key
+        return key
+
+    def _current(self, rows: Rows) -> Int64:
+        table = self.verdicts.nodes.table
+        return table.row_version[rows] + table.replacements[rows]
+
+
 class DryRun:
     """Dry-runs preemption for a pod on nodes, in the given order.
 
-    `verdicts`: the verdicts on nodes that are no candidates. `errors`: messages of errors on single nodes.
+    `results`: those of earlier dry runs, which are completed. `nominated`: the rows of nodes with nominated pods, whose
+    results are not kept. `errors`: messages of errors on single nodes.
     """
 
-    def __init__(self, what_if: WhatIf, cycle: CycleState, pod: PodInfo, nodes: Nodes, budgets: Budgets) -> None:
+    def __init__(
+        self,
+        what_if: WhatIf,
+        cycle: CycleState,
+        pod: PodInfo,
+        nodes: Nodes,
+        budgets: Budgets,
+        results: Results | None = None,
+        nominated: Rows = NO_ROWS,
+    ) -> None:
         self._what_if = what_if
         self._cycle = cycle
         self._pod = pod
         self._nodes = nodes
         self._budgets = budgets
-        self.verdicts = Verdicts(nodes)
+        self._results = results or Results(Nodes(nodes.table))
+        self._nominated = nominated
         self.errors: list[str] = []
+        self._failed: list[int] = []
 
     def candidates(self, wanted: int) -> list[Candidate]:
         """Return at least `wanted` candidates, one of them without budget violations, if the nodes have as many.
@@ -67,47 +124,72 @@ class DryRun:
         """
         nonviolating: list[Candidate] = []
         violating: list[Candidate] = []
-        for start in range(0, len(self._nodes), max(1, wanted)):
-            for candidate in self._try(np.arange(start, min(start + wanted, len(self._nodes)))):
+        rows, results = self._rows_with_lower(), self._results
+        self._forget()
+        for start in range(0, len(rows), max(1, wanted)):
+            part = rows[start : start + wanted]
+            missing = part[results.missing(part)]
+            if len(missing):
+                self._try(missing)
+            for row in part[results.verdicts.feasible_mask[part]].tolist():
+                candidate = results.candidates.get(row)
+                if candidate is None:
+                    continue
                 if candidate.violations == 0:
                     nonviolating.append(candidate)
                 elif len(violating) < wanted:
                     violating.append(candidate)
                 if nonviolating and len(nonviolating) + len(violating) >= wanted:
+                    self._forget()
                     return nonviolating + violating
+        self._forget()
         return nonviolating + violating
 
-    def _try(self, positions: Rows) -> list[Candidate]:
-        nodes = self._nodes.at(positions)
+    def verdicts(self) -> Verdicts:
+        """Return the verdicts on all nodes. The dry run must have tried all of them."""
+        verdicts = self._results.verdicts.among(self._nodes).copy()
+        without = self._nodes.table.lowest_priority[self._nodes.rows] >= self._pod.priority
+        verdicts.feasible_mask |= without
+        verdicts.codes[without] = 0
+        verdicts.reject(Rejections.where(without, NO_VICTIMS), "")
+        return verdicts
+
+    def _rows_with_lower(self) -> Rows:
+        """Return the rows with pods of lower priority, in the order of the nodes."""
+        nodes = self._nodes
+        rows = np.arange(len(nodes)) if isinstance(nodes.rows, slice) else nodes.rows
+        return rows[nodes.table.lowest_priority[rows] < self._pod.priority]
+
+    def _forget(self) -> None:
+        """Forget results that other pods must not share: of nodes with nominated pods, and errors."""
+        self._results.forget(self._nominated)
+        self._results.forget(np.array(self._failed, dtype=np.intp))
+
+    def _try(self, rows: Rows) -> None:
+        """Dry-run the nodes of some rows, and store the results."""
+        nodes = Nodes(self._nodes.table, rows)
         what_ifs = self._without_lower(nodes)
-        verdicts = self._filter_changed(nodes, what_ifs)
-        self.verdicts.replace(positions, verdicts)
-        self.errors += [status.message for _, status in verdicts.rejected() if status.code is Code.ERROR]
+        verdicts = self._filter(nodes.changed(what_ifs))
+        failed = [position for position, status in verdicts.rejected() if status.code is Code.ERROR]
+        self.errors += [verdicts.of(position).message for position in failed]
         reprieves = [self._reprieve(position, what_ifs[position]) for position in verdicts.feasible().tolist()]
         turn = 0
         while unfinished := [each for each in reprieves if turn < len(each.pods)]:
             self._restore(nodes, unfinished, turn)
             turn += 1
-        return [candidate for each in reprieves if (candidate := self._candidate(nodes, each)) is not None]
+        found = {each.position: self._candidate(nodes, each) for each in reprieves}
+        failed += [position for position, candidate in found.items() if candidate is None]
+        candidates = {nodes.row(position): each for position, each in found.items() if each is not None}
+        self._results.store(rows, verdicts, candidates)
+        self._failed += rows[failed].tolist()
 
     def _without_lower(self, nodes: Nodes) -> dict[int, PodChanges]:
-        """Return, for each node with pods of lower priority, a what-if that removes all of these."""
+        """Return, for each node, a what-if that removes all pods of lower priority."""
         priority = self._pod.priority
         return {
             position: PodChanges(removed=[pod for pod in nodes.pods(position) if pod.priority < priority])
-            for position in np.flatnonzero(nodes.table.lowest_priority[nodes.rows] < priority).tolist()
+            for position in range(len(nodes))
         }
-
-    def _filter_changed(self, nodes: Nodes, what_ifs: Mapping[int, PodChanges]) -> Verdicts:
-        """Filter the nodes with what-ifs; reject all others."""
-        positions = np.fromiter(what_ifs, dtype=np.intp, count=len(what_ifs))
-        unchanged = np.ones(len(nodes), dtype=np.bool_)
-        unchanged[positions] = False
-        verdicts = Verdicts(nodes)
-        verdicts.reject(Rejections.where(unchanged, NO_VICTIMS), "")
-        if what_ifs:
-            verdicts.replace(positions, self._filter(nodes.at(positions).changed(dict(enumerate(what_ifs.values())))))
-        return verdicts
 
     def _reprieve(self, position: int, changes: PodChanges) -> Reprieve:
         violating, others = self._budgets.split(most_important_first(changes.removed))

@@ -6,11 +6,14 @@ service evicts the victims.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable
+from functools import partial
 
 import numpy as np
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
+from bayplan.cluster.columns import Rows
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import events
@@ -29,14 +32,15 @@ from bayplan.framework.status import Code, Status, aggregate
 from bayplan.framework.verdicts import Diagnosis
 from bayplan.plugins.arguments import DefaultPreemptionArgs
 from bayplan.plugins.default_preemption.budgets import Budgets
-from bayplan.plugins.default_preemption.candidates import preference
-from bayplan.plugins.default_preemption.dry_run import DryRun
+from bayplan.plugins.default_preemption.dry_run import DryRun, Results
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 VICTIMS_TERMINATING = "not eligible due to a terminating pod on the nominated node."
 IN_PROGRESS = Status.unresolvable("waiting for the preemption for this pod to be finished")
 NOT_HELPFUL = Status.unresolvable("Preemption is not helpful for scheduling")
 
+_KEPT_RESULTS = 8
+"""For how many kinds of preemptors the results of dry runs are kept."""
 _DEFAULT_ARGUMENTS = DefaultPreemptionArgs()
 
 
@@ -51,6 +55,7 @@ class DefaultPreemption(Plugin):
         self._budgets = handle.objects(POD_DISRUPTION_BUDGET)
         self._percentage = args.minCandidateNodesPercentage
         self._absolute = args.minCandidateNodesAbsolute
+        self._results: OrderedDict[Hashable, Results] = OrderedDict()
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Gate a pod while its victims are being evicted."""
@@ -65,14 +70,16 @@ class DefaultPreemption(Plugin):
         if ineligible:
             return PostFilterResult(_rejection(ineligible))
         nodes = self._nodes_to_try(diagnosis, what_if)
-        dry_run = DryRun(what_if, cycle, pod, nodes, Budgets(self._budgets.values()))
+        results = Results(self._handle.nodes) if gang is not None else self._results_for(pod, what_if)
+        budgets = Budgets(self._budgets.values())
+        dry_run = DryRun(what_if, cycle, pod, nodes, budgets, results, self._nominated_rows())
         candidates = dry_run.candidates(self._wanted(len(nodes)))
         if not candidates and dry_run.errors:
             return PostFilterResult(Status.error(f"preemption: {aggregate(dry_run.errors)}"))
         if not candidates:
-            why = Diagnosis(diagnosis.total, dry_run.verdicts, absent=NOT_HELPFUL).explain()
+            why = Diagnosis(diagnosis.total, dry_run.verdicts(), absent=NOT_HELPFUL).explain()
             return PostFilterResult(_rejection(why), nominated_node="")
-        return Shortlist(tuple(candidates), self._handle.nodes, _best)
+        return Shortlist(tuple(candidates), self._handle.nodes, partial(_best, results))
 
     def events(self) -> Iterable[EventHint]:
         """Register deletions of pods: they run PreEnqueue again for gated pods."""
@@ -109,6 +116,26 @@ class DefaultPreemption(Plugin):
         rows = np.flatnonzero(potential)
         return nodes.at(np.roll(rows, -what_if.rng.randrange(len(rows))) if len(rows) else rows)
 
+    def _nominated_rows(self) -> Rows:
+        nodes = self._handle.nodes
+        positions = [nodes.position(name) for name in self._handle.nominations.nodes]
+        return np.array([position for position in positions if position is not None], dtype=np.intp)
+
+    def _results_for(self, pod: PodInfo, what_if: WhatIf) -> Results:
+        """Return the results of earlier dry runs that are also those of this pod; they may be empty."""
+        nodes = self._handle.nodes
+        sharing_key = what_if.sharing_key(pod, nodes)
+        if sharing_key is None:
+            return Results(nodes)
+        key = pod.priority, self._budgets.version, sharing_key
+        results = self._results.pop(key, None)
+        if results is None or len(results.verdicts.codes) != len(nodes):
+            results = Results(nodes)
+        self._results[key] = results
+        if len(self._results) > _KEPT_RESULTS:
+            self._results.popitem(last=False)
+        return results
+
     def _wanted(self, nodes: int) -> int:
         """Return how many candidates to find among a number of nodes."""
         return min(max(nodes * self._percentage // 100, self._absolute), nodes)
@@ -119,10 +146,10 @@ def after_pod_deletion(pod: PodInfo, old: PodInfo, new: None) -> Hint:
     return Hint.SKIP
 
 
-def _best(candidates: tuple[Candidate, ...]) -> PostFilterResult:
+def _best(results: Results, candidates: tuple[Candidate, ...]) -> PostFilterResult:
     if not candidates:
         return PostFilterResult(_rejection("no candidate node for preemption"))
-    best = min(candidates, key=preference)
+    best = min(candidates, key=results.preference)
     return PostFilterResult(Status(Code.SUCCESS), best.node_name, best.victims)
 
 

@@ -5,7 +5,7 @@ Mirrors plugins/interpodaffinity/{plugin,filtering,scoring}.go.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 
 import numpy as np
 from lightkube.models.core_v1 import Node
@@ -16,7 +16,8 @@ from bayplan.cluster.columns import Int64
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.pod_selectors import labels_key
-from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
+from bayplan.cluster.selector_index import anchors_in, narrowest_anchors
+from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint, Topics
 from bayplan.framework.handle import Handle
 from bayplan.framework.hints import labels_of, requeue_if_invalid
 from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, Plugin
@@ -93,7 +94,7 @@ class InterPodAffinity(Plugin):
     def events(self) -> Iterable[EventHint]:
         """Register changes of pods, and of the labels of nodes."""
         pods = Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL
-        yield EventHint(ClusterEvent(POD, pods), after_pod_change)
+        yield EventHint(ClusterEvent(POD, pods), after_pod_change, Topics(_topics_of_pod, _topics_of_change))
         yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL), after_node_change)
 
     def sign(self, pod: PodInfo) -> Hashable:
@@ -145,6 +146,40 @@ def after_node_change(pod: PodInfo, old: Node | None, new: Node) -> Hint:
         if old is None or (key in was and was[key] != now.get(key)):
             return Hint.QUEUE
     return Hint.SKIP
+
+
+_INVALID = "invalid"
+"""The topic of pods with invalid terms, which every change requeues."""
+
+
+def _topics_of_pod(pod: PodInfo) -> Collection[Hashable]:
+    """Return what a pod waits for: a change of itself, and of pods that may match its required terms."""
+    try:
+        terms = terms_of(pod)
+    except InvalidSelector:
+        return (_INVALID,)
+    topics: list[Hashable] = [pod.uid]
+    for group in (terms.required, terms.required_anti):
+        # All terms have to match, so one of them is enough. A selector of None matches nothing.
+        selector = group[0].selector if group else None
+        if selector is not None:
+            topics.extend(narrowest_anchors(None, selector.requirements))
+    return topics
+
+
+def _topics_of_change(old: PodInfo | None, new: PodInfo | None) -> Collection[Hashable] | None:
+    """Return the topics of a changed pod; None for one that leaves a node and was apart from other pods."""
+    if old is not None and new is None:
+        try:
+            if terms_of(old).required_anti:
+                return None
+        except InvalidSelector:
+            return None
+    topics: list[Hashable] = [_INVALID]
+    for pod in (old, new):
+        if pod is not None:
+            topics += [pod.uid, *anchors_in(None, pod.labels)]
+    return topics
 
 
 def _match_all(terms: tuple[AffinityTerm, ...], other: PodInfo) -> bool:

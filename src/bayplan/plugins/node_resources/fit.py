@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
 import numpy as np
 from lightkube.models.core_v1 import Node
@@ -15,7 +15,7 @@ from bayplan.cluster.columns import Bool, Int32, Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import DEFAULT_REQUESTS, PodInfo
 from bayplan.devices.classes import CLASS_PREFIX
-from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
+from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint, Topics
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import CycleState, Gang, Placement, Plugin
 from bayplan.framework.status import Status
@@ -103,7 +103,7 @@ class NodeResourcesFit(Plugin):
 
     def events(self) -> Iterable[EventHint]:
         """Register deletions and scale-downs of pods, more resources of nodes, and changes of device classes."""
-        yield EventHint(ClusterEvent(POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN), after_pod_event)
+        yield EventHint(ClusterEvent(POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN), after_pod_event, _REDUCED)
         yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE), self.after_node_change)
         yield EventHint(ClusterEvent(DEVICE_CLASS.kind, Action.ADD | Action.UPDATE), after_device_class_change)
 
@@ -157,6 +157,16 @@ def after_pod_event(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:
         amount and old.requested.get(name, 0) > new.requested.get(name, 0) for name, amount in pod.requested.items()
     )
     return Hint.QUEUE if reduced else Hint.SKIP
+
+
+def _reduced(old: PodInfo, new: PodInfo | None) -> Collection[Hashable] | None:
+    """Return the pod that was scaled down, and the resources of which it requests less; None if it is gone."""
+    if new is None:
+        return None
+    return [new.uid, *(name for name, amount in old.requested.items() if amount > new.requested.get(name, 0))]
+
+
+_REDUCED = Topics(lambda pod: (pod.uid, *pod.requested), _reduced)
 
 
 def after_node_change(

@@ -6,7 +6,7 @@ Mirrors plugins/podtopologyspread/{plugin,filtering,scoring}.go.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,8 @@ from bayplan.cluster.domains import Domains
 from bayplan.cluster.nodes import Count, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.pod_selectors import labels_key, pod_counter
-from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
+from bayplan.cluster.selector_index import anchors_in, narrowest_anchors
+from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint, Topics
 from bayplan.framework.handle import Handle
 from bayplan.framework.hints import labels_of, requeue_if_invalid
 from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, Plugin
@@ -211,7 +212,7 @@ class PodTopologySpread(Plugin):
         """Register changes of pods, and of the labels and taints of nodes."""
         pods = Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION
         nodes = Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
-        yield EventHint(ClusterEvent(POD, pods), self.after_pod_change)
+        yield EventHint(ClusterEvent(POD, pods), self.after_pod_change, Topics(_topics_of_pod, _topics_of_change))
         yield EventHint(ClusterEvent(NODE, nodes), self.after_node_change)
 
     def sign(self, pod: PodInfo) -> Hashable:
@@ -278,6 +279,29 @@ def _soft(
     here = domains.at(scored) if all_keys else missing_as_empty(domains, domains.at(scored))
     number = int(np.count_nonzero(np.bincount(here, minlength=1)))
     return SoftSpread(constraint, domains, pods, math.log(number + 2))
+
+
+def _topics_of_pod(pod: PodInfo) -> Collection[Hashable]:
+    """Return what a pod waits for: a change of itself, and of pods that one of its constraints may count."""
+    if not pod.spec.topologySpreadConstraints:  # default constraints change with services and controllers
+        return pod.uid, (pod.namespace,)
+    try:
+        constraints = own_constraints(pod, HARD)
+    except InvalidSelector:
+        return pod.uid, (pod.namespace,)
+    topics: list[Hashable] = [pod.uid]
+    for constraint in constraints:
+        if constraint.selector is not None:
+            topics.extend(narrowest_anchors(pod.namespace, constraint.selector.requirements))
+    return topics
+
+
+def _topics_of_change(old: PodInfo | None, new: PodInfo | None) -> Collection[Hashable]:
+    topics: list[Hashable] = []
+    for pod in (old, new):
+        if pod is not None:
+            topics += [pod.uid, *anchors_in(pod.namespace, pod.labels)]
+    return topics
 
 
 def _involved(other: PodInfo, pod: PodInfo) -> bool:
