@@ -111,7 +111,11 @@ class Hints:
         topics: list[Topic] = []
         for hint in self._registered[rejector]:
             if hint.event.matches(event):
-                of_event = None if hint.topics is None else hint.topics.of_event(old, new)
+                try:
+                    of_event = None if hint.topics is None else hint.topics.of_event(old, new)
+                except Exception as error:  # noqa: BLE001 - the hint is called for all pods instead
+                    self._failures.record(f"the topics of an event for plugin {rejector[1]}", error, event.label)
+                    return None
                 if of_event is None:
                     return None
                 topics += [(hint.topics, topic) for topic in of_event]
@@ -119,7 +123,12 @@ class Hints:
 
     def topics_of(self, rejector: Rejector, pod: PodInfo) -> list[Topic]:
         """Return the topics of a pod that the plugin rejected."""
-        return [(topics, topic) for topics in self._narrowing.get(rejector, ()) for topic in topics.of_pod(pod)]
+        try:
+            return [(topics, topic) for topics in self._narrowing.get(rejector, ()) for topic in topics.of_pod(pod)]
+        except Exception as error:  # noqa: BLE001 - from now on, the plugin's hints are called for all pods
+            self._failures.record(f"the topics of a pod for plugin {rejector[1]}", error, f"pod {about_pod(pod)}")
+            del self._narrowing[rejector]
+            return []
 
     def ask(self, queued: QueuedPod, event: ClusterEvent, old: object, new: object) -> Requeue:
         """Return the effect of an event on a pod. `old` and `new`: the object before and after the event, or None.
