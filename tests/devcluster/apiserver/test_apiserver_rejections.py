@@ -9,7 +9,7 @@ from valid_objects import VALID_OBJECTS
 SUBDOMAIN = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.'"
 LABEL = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-'"
 KEY = "name part must consist of alphanumeric characters, '-', '_' or '.'"
-REMOVED = object()
+REMOVED = "(removed)"
 LARGE = "9" * 20
 
 
