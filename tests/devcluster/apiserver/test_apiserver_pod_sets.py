@@ -65,6 +65,18 @@ async def test_invalid_spec_is_rejected(api, path, spec, problem):
     assert problem in answer["message"]
 
 
+async def test_containers_may_mount_the_claims_of_a_stateful_set(api):
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    stateful_set = document(volumeClaimTemplates=[{"metadata": {"name": "data"}, "spec": claim}])
+    pod = stateful_set["spec"]["template"]["spec"]
+    pod["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+    created = await api.create(SETS, stateful_set)
+    assert "volumes" not in created["spec"]["template"]["spec"]
+    pod["containers"][0]["volumeMounts"][0]["name"] = "other"
+    answer = await api.create(SETS, {**stateful_set, "metadata": {"name": "x"}}, status=422)
+    assert 'spec.template.spec.containers[0].volumeMounts[0].name: Not found: "other"' in answer["message"]
+
+
 async def test_name_of_a_stateful_set_is_a_label(api):
     answer = await api.create(SETS, {**document(), "metadata": {"name": "a.b"}}, status=422)
     assert "must not contain dots" in answer["message"]

@@ -31,7 +31,7 @@ _MUTABLE = (
 def validate_stateful_set(stateful_set: Object) -> Iterator[FieldError]:
     """Rules for a StatefulSet, in addition to those of every workload."""
     spec = stateful_set["spec"]
-    yield from validate_workload(stateful_set)
+    yield from validate_workload({**stateful_set, "spec": {**spec, "template": _template_as_used(spec)}})
     policy = spec["podManagementPolicy"]
     if policy not in {"OrderedReady", "Parallel"}:
         yield invalid("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'")
@@ -41,6 +41,16 @@ def validate_stateful_set(stateful_set: Object) -> Iterator[FieldError]:
             yield not_supported(f"spec.persistentVolumeClaimRetentionPolicy.{field}", value, ("Delete", "Retain"))
     yield from validate_not_negative(spec.get("ordinals", {}).get("start"), "spec.ordinals.start")
     yield from _validate_no_deadline(spec, "StatefulSet")
+
+
+def _template_as_used(spec: Object) -> Object:
+    """The template as the controller uses it: with a volume for each claim, and host names of its own."""
+    template = spec["template"]
+    claims = [each["metadata"]["name"] for each in spec.get("volumeClaimTemplates", ())]
+    volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims]
+    volumes += [each for each in template["spec"].get("volumes", ()) if each.get("name") not in claims]
+    pod = {name: value for name, value in template["spec"].items() if name not in {"hostname", "subdomain"}}
+    return {**template, "spec": {**pod, "volumes": volumes} if volumes else pod}
 
 
 def validate_new_stateful_set(stateful_set: Object) -> Iterator[FieldError]:
