@@ -151,6 +151,27 @@ async def test_quota_counts_storage_by_class(client):
     assert f"requested: {by_class}=1Gi, used: {by_class}=1Gi, limited: {by_class}=1Gi" in error["message"]
 
 
+async def test_quota_counts_devices_by_class(client):
+    claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+    gpus, nics = (f"{name}.deviceclass.resource.k8s.io/devices" for name in ("gpu", "nic"))
+    await client.create(QUOTAS, quota({gpus: "5", nics: "40"}))
+    alternatives = [
+        {"name": "large", "deviceClassName": "gpu", "count": 1},
+        {"name": "small", "deviceClassName": "gpu", "count": 3},
+        {"name": "any", "deviceClassName": "nic", "allocationMode": "All"},
+    ]
+    requests = [
+        {"name": "one", "firstAvailable": alternatives},
+        {"name": "two", "exactly": {"deviceClassName": "gpu"}},
+    ]
+    claim = {"metadata": {"name": "a"}, "spec": {"devices": {"requests": requests}}}
+    await client.create(claims, claim)
+    assert await used(client) == {gpus: "4", nics: "32"}
+
+    error = await client.create(claims, {**claim, "metadata": {"name": "b"}}, status=403)
+    assert f"used: {gpus}=4,{nics}=32, limited: {gpus}=5,{nics}=40" in error["message"]
+
+
 async def test_quota_counts_node_ports_when_the_type_of_a_service_changes(client):
     services = "/api/v1/namespaces/default/services"
     await client.create(QUOTAS, quota({"services.nodeports": "0"}))

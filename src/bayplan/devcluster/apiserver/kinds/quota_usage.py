@@ -6,7 +6,7 @@ Mirrors Kubernetes' pkg/quota/v1/evaluator/core.
 from __future__ import annotations
 
 from bayplan.api import quantity
-from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM, POD, SERVICE, Kind
+from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_CLAIM, SERVICE, Kind
 from bayplan.devcluster.apiserver.quality_of_service import qos_class
 from bayplan.devcluster.apiserver.resource_lists import ZERO, Amount, Amounts, pod_total, read_amounts
 from bayplan.devcluster.apiserver.schema import Object
@@ -17,6 +17,9 @@ COUNTED_BY_NAME = frozenset({
 })  # fmt: skip
 """The resources that quotas limit by their plain names too."""
 CLASS_SUFFIX = ".storageclass.storage.k8s.io/"
+DEVICES_SUFFIX = ".deviceclass.resource.k8s.io/devices"
+_MOST_DEVICES = 32
+"""The largest number of devices in a claim. A request for all devices counts as so many."""
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 REQUIRED = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
 """The resources that each container must specify if a quota limits them."""
@@ -33,6 +36,8 @@ def usage(kind: Kind, obj: Object) -> Amounts:
         found |= _service_usage(obj["spec"])
     elif kind == PERSISTENT_VOLUME_CLAIM:
         found |= _claim_usage(obj)
+    elif kind == RESOURCE_CLAIM:
+        found |= _device_usage(obj["spec"])
     return found
 
 
@@ -79,6 +84,20 @@ def _claim_usage(claim: Object) -> Amounts:
     if storage_class:
         found |= {f"{storage_class}{CLASS_SUFFIX}{name}": amount for name, amount in found.items()}
     return found
+
+
+def _device_usage(spec: Object) -> Amounts:
+    """The largest number of devices of each class that a claim may get; of alternatives, one is used."""
+    found: dict[str, int] = {}
+    for request in spec.get("devices", {}).get("requests", ()):
+        most: dict[str, int] = {}
+        for each in [request["exactly"]] if "exactly" in request else request.get("firstAvailable", ()):
+            name = f"{each['deviceClassName']}{DEVICES_SUFFIX}"
+            number = _MOST_DEVICES if each.get("allocationMode") == "All" else each.get("count", 1)
+            most[name] = max(number, most.get(name, 0))
+        for name, number in most.items():
+            found[name] = found.get(name, 0) + number
+    return {name: Amount(number * quantity.NANO) for name, number in found.items()}
 
 
 def missing_resources(spec: Object, limited: set[str]) -> str:
