@@ -6,21 +6,21 @@ Holds the data of framework.NodeInfo (pkg/scheduler/framework/types.go), by colu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import numpy as np
-from lightkube.models.core_v1 import ContainerImage, Node
+from lightkube.models.core_v1 import Node
 
 from bayplan.api import quantity, requests
 from bayplan.api.tolerations import Taint
 from bayplan.cluster.affinity_terms import ExistingTerms
 from bayplan.cluster.columns import Bool, CodedColumn, Int64, Rows, grown
-from bayplan.cluster.pod_info import ANY_IP, HostPort, PodInfo
+from bayplan.cluster.host_ports import HostPorts
+from bayplan.cluster.images import Images
+from bayplan.cluster.pod_info import HostPort, PodInfo
 from bayplan.cluster.pod_selectors import GroupKey
 from bayplan.cluster.selector_groups import SelectorGroup, SelectorGroups
 from bayplan.cluster.slots import Slots
-from bayplan.cluster.tally import Tally
 from bayplan.cluster.volumes_in_use import VolumesInUse
 
 NO_PRIORITY = 2**31
@@ -32,19 +32,6 @@ _LARGE_AMOUNT = 2**53
 """Sums of amounts above it may exceed 64 bits."""
 _PERMANENT_RESOURCES = 3
 """The first resources, which always have an index."""
-
-
-@dataclass(slots=True)
-class ImageColumn:
-    """The nodes that have an image.
-
-    `size`: in bytes, as reported by the first node that had it. `present`: bool, shape (capacity,). `nodes`: the number
-    of nodes that have it.
-    """
-
-    size: int
-    present: Bool
-    nodes: int = 0
 
 
 class NodeTable:
@@ -92,9 +79,8 @@ class NodeTable:
         """The lowest priority of the row's pods; NO_PRIORITY if it has none."""
         self.unschedulable: Bool = np.zeros(capacity, dtype=np.bool_)
         self.taints: CodedColumn[tuple[Taint, ...]] = CodedColumn(capacity, ())
-        self.ports: dict[tuple[str, int], dict[str, Tally]] = {}
-        """By (protocol, port), then by host IP: the number of pods of each row that use it."""
-        self.images: dict[str, ImageColumn] = {}
+        self.ports = HostPorts(capacity)
+        self.images = Images(capacity)
         self.images_version = 0
         """Increases when the images of a node, or the number of nodes, change."""
         self.terms = ExistingTerms(capacity)
@@ -134,10 +120,7 @@ class NodeTable:
         if old is None:
             self.live[row] = True
             self.live_count += 1
-            self.images_version += 1
-        if _images(old) != _images(node):
-            self._remove_images(row, old)
-            self._add_images(row, node)
+        if self.images.replace(row, old, node) or old is None:
             self.images_version += 1
         self.nodes[row] = node
         if raw is not None:
@@ -157,7 +140,7 @@ class NodeTable:
         row = self.row_of.get(name)
         if row is None or (node := self.nodes[row]) is None:
             return
-        self._remove_images(row, node)
+        self.images.replace(row, node, None)
         self.images_version += 1
         self.nodes[row] = None
         self.raw.pop(name, None)
@@ -261,15 +244,7 @@ class NodeTable:
 
     def port_conflicts(self, wanted: HostPort) -> Bool | None:
         """Return the rows with a host port that conflicts with `wanted`: bool, shape (size,); None for no row."""
-        column = self.ports.get((wanted.protocol, wanted.port))
-        if column is None:
-            return None
-        addresses = column if wanted.ip == ANY_IP else {wanted.ip, ANY_IP} & column.keys()
-        conflicts: Bool | None = None
-        for ip in addresses:
-            taken = column[ip].dense(self.size) > 0
-            conflicts = taken if conflicts is None else conflicts | taken
-        return conflicts
+        return self.ports.conflicts(wanted, self.size)
 
     # How a row changes
 
@@ -292,8 +267,8 @@ class NodeTable:
         self.nonzero_requested[0, here] += sign * pod.nonzero_cpu
         self.nonzero_requested[1, here] += sign * pod.nonzero_memory
         self.pod_count[row] += sign
-        for ip, protocol, port in pod.host_ports:
-            self._account_port(row, ip, (protocol, port), sign)
+        for port in pod.host_ports:
+            self.ports.account(row, port, sign)
         if sign > 0:
             self._groups.add(row, pod)
         else:
@@ -301,15 +276,6 @@ class NodeTable:
         self.terms.account(row, pod, sign)
         self.volumes.account(row, pod, sign)
         self._changed(row)
-
-    def _account_port(self, row: int, ip: str, port: tuple[str, int], sign: int) -> None:
-        by_ip = self.ports.setdefault(port, {})
-        tally = by_ip.setdefault(ip, Tally(self.capacity))
-        tally.add(row, sign)
-        if not tally:
-            del by_ip[ip]
-            if not by_ip:
-                del self.ports[port]
 
     def _set_labels(self, row: int, old: Mapping[str, str], new: Mapping[str, str]) -> None:
         """Change the labels of a node in the columns. The last node without a label drops the label's column."""
@@ -338,27 +304,6 @@ class NodeTable:
         for name in old:
             self._release_resource(name)
         self.allowed_pods[row] = quantity.saturated(amounts.get(requests.PODS, 0) // quantity.NANO)
-
-    def _add_images(self, row: int, node: Node) -> None:
-        for image in _images(node):
-            for name in image.names or ():
-                column = self.images.get(name)
-                if column is None:
-                    column = ImageColumn(image.sizeBytes or 0, np.zeros(self.capacity, dtype=np.bool_))
-                    self.images[name] = column
-                if not column.present[row]:
-                    column.present[row] = True
-                    column.nodes += 1
-
-    def _remove_images(self, row: int, node: Node | None) -> None:
-        for image in _images(node):
-            for name in image.names or ():
-                column = self.images.get(name)
-                if column is not None and column.present[row]:
-                    column.present[row] = False
-                    column.nodes -= 1
-                    if column.nodes == 0:
-                        del self.images[name]
 
     def _changed(self, row: int) -> None:
         self.version += 1
@@ -439,16 +384,9 @@ class NodeTable:
         self._groups.grow(self.capacity)
         for column in (self._no_label, *self._labels.values()):
             column.grow(self.capacity)
-        for image in self.images.values():
-            image.present = grown(image.present, self.capacity)
-        for by_ip in self.ports.values():
-            for tally in by_ip.values():
-                tally.grow(self.capacity)
+        self.images.grow(self.capacity)
+        self.ports.grow(self.capacity)
 
 
 def _labels(node: Node | None) -> Mapping[str, str]:
     return (node.metadata.labels if node is not None and node.metadata else None) or {}
-
-
-def _images(node: Node | None) -> Sequence[ContainerImage]:
-    return (node.status.images if node is not None and node.status else None) or ()
