@@ -199,3 +199,12 @@ def test_every_output_names_the_nodes(folder, output):
     result = called("fit", "-f", "web.json", "-o", output)
     assert result.exit_code == 0
     assert "3 of 3 pods would be placed" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "fits"), [("default-scheduler", True), ("bayplan-scheduler", True), ("x", False)]
+)
+def test_default_configuration_has_the_schedulers_of_kubernetes_and_bayplan(scheduler, fits):
+    template = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "schedulerName": scheduler}}
+    deployment = workload("apps/v1", "Deployment", replicas=1, selector=SELECTOR, template=template)
+    assert asked().fit([deployment]).fits is fits

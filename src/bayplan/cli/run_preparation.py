@@ -30,15 +30,12 @@ from bayplan.config import (
 )
 from bayplan.config.documents import Document
 from bayplan.config.profiles import profile_of_all
-from bayplan.config.types import DEFAULT_SCHEDULER_NAME, LeaderElection
+from bayplan.config.types import DEFAULT_SCHEDULER_NAME, OUR_SCHEDULER_NAME, LeaderElection
 from bayplan.config.validation import configuration_faults
 from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Profile
 from bayplan.service.metrics.selection import Selection
 from bayplan.service.scheduler import Settings
-
-OUR_SCHEDULER_NAME = "bayplan-scheduler"
-"""The default name. The cluster's own scheduler is default-scheduler."""
 
 _IGNORED_WITH_CONFIG = {
     "kube-api-qps": "clientConnection.qps",

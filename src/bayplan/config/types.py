@@ -16,6 +16,8 @@ from bayplan.framework.profile import Point
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 KIND = "KubeSchedulerConfiguration"
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
+OUR_SCHEDULER_NAME = "bayplan-scheduler"
+"""The name of a scheduler that `bayplan run` serves by default."""
 MULTI_POINT = "multiPoint"
 DEFAULT_QPS = 50.0
 DEFAULT_BURST = 100

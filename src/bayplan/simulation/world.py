@@ -22,7 +22,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.config import Catalog, ExtraPlugin, KubeSchedulerConfiguration, build_profiles
 from bayplan.config.profiles import profile_of_all
-from bayplan.config.types import DEFAULT_SCHEDULER_NAME
+from bayplan.config.types import DEFAULT_SCHEDULER_NAME, OUR_SCHEDULER_NAME
 from bayplan.failures import Failures
 from bayplan.framework.calling import call
 from bayplan.framework.changes import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE, object_event
@@ -52,8 +52,9 @@ _TEMPLATES = 256
 class World:
     """A cluster, and the profiles that schedule its pods. Not for use in several threads.
 
-    `configuration`: by default one profile, `default-scheduler`, with the default plugins and `plugins`. `seed` makes
-    the choice among nodes with equal scores repeatable. Raises ConfigurationError or PluginLoadError.
+    `configuration`: by default the profiles `default-scheduler` and `bayplan-scheduler`, with the default
+    plugins and `plugins`. `seed` makes the choice among nodes with equal scores repeatable. Raises ConfigurationError
+    or PluginLoadError.
 
     Attributes:
         pending: the pods without a node that have a profile here, by `namespace/name`; gated ones included.
@@ -76,8 +77,8 @@ class World:
         self.handle = OfflineHandle(self.state)
         self.client: Any = StoreClient(self.state.objects, self.change)
         if configuration is None:
-            profile = profile_of_all(DEFAULT_SCHEDULER_NAME, Catalog(plugins, gated_plugins))
-            configuration = KubeSchedulerConfiguration(profiles=[profile])
+            catalog, names = Catalog(plugins, gated_plugins), (DEFAULT_SCHEDULER_NAME, OUR_SCHEDULER_NAME)
+            configuration = KubeSchedulerConfiguration(profiles=[profile_of_all(name, catalog) for name in names])
         self.profiles: Mapping[str, Profile] = build_profiles(configuration, self.handle, plugins, gated_plugins)
         self._without_preemption = {
             name: replace(profile, plugins={**profile.plugins, Point.POST_FILTER: ()})
