@@ -33,12 +33,9 @@ from bayplan.service.pod_status import PodStatusWriter
 from bayplan.service.runtime import Runtime
 from bayplan.service.waiting_pods import AwaitedPod
 from bayplan.testing.scheduler_perf.templates import BenchmarkError, Unsupported
-from bayplan.turns import Turn
+from bayplan.turns import LONGEST_TURN, Turn
 
 T = TypeVar("T")
-
-_LONGEST_TURN = 0.005
-"""Seconds of work after which other tasks run, as in the service."""
 
 
 class CoreScheduler:
@@ -119,7 +116,7 @@ class CoreScheduler:
 
     def work(self) -> bool:
         """Attempt pods for a few milliseconds. Returns whether the queue may have another one now."""
-        left = _LONGEST_TURN
+        left = LONGEST_TURN
         clock = time.perf_counter
         while left > 0:
             queued = self.queue.pop(self._runtime.now())
