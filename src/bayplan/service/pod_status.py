@@ -80,7 +80,7 @@ class PodStatusWriter:
         self._clock = clock
         self._failures = failures or Failures()
         self._statuses: dict[str, _Status] = {}
-        """By pod uid: of pending pods of which something was written or is to be written."""
+        """By pod uid: the pending pods whose status was written or is queued."""
         self._due: asyncio.Queue[str] = asyncio.Queue()
         self._unfinished = 0
         self._idle = asyncio.Event()

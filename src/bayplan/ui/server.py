@@ -1,4 +1,4 @@
-"""Serves the page: the web server, the source and the worker thread, until it is told to stop."""
+"""Serves the page: the web server, the source and the worker thread, until the caller stops it."""
 
 from __future__ import annotations
 

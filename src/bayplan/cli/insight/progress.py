@@ -16,7 +16,7 @@ _CLEAR = "\r\x1b[K"
 
 @contextmanager
 def reporting(title: str) -> Iterator[Callable[[str, int], None] | None]:
-    """A callback for the number of things done of each sort. None if nobody would see it."""
+    """A callback for the number of things done of each sort. None if standard error is no terminal."""
     if not sys.stderr.isatty():
         yield None
         return
