@@ -17,8 +17,10 @@ from bayplan.devices.cel.selectors import Selectors
 from bayplan.devices.claims import allocation_of, results_of
 from bayplan.devices.slices import DeviceSlices, Slice
 from bayplan.framework.status import Status
-from bayplan.plugins.dynamic_resources.allocator import AllocationError, InvalidPools, Search, Supply
+from bayplan.plugins.dynamic_resources.allocator import AllocationError, InvalidPools, Search
+from bayplan.plugins.dynamic_resources.candidates import Supply
 from bayplan.plugins.dynamic_resources.counters import CountersLeft, SharedCounters
+from bayplan.plugins.dynamic_resources.node_pools import Reach
 from bayplan.plugins.dynamic_resources.offers import Offers
 from bayplan.plugins.dynamic_resources.pools import _pool
 from bayplan.plugins.dynamic_resources.results import allocation_result
@@ -31,7 +33,16 @@ NODES = ["n0", "n1", "n2"]
 DRIVERS = ["gpu.example.com", "nic.example.com"]
 API = "resource.k8s.io/v1"
 SELECTORS = Selectors()
-CLASSES = [{"apiVersion": API, "kind": "DeviceClass", "metadata": {"name": "any"}, "spec": {}}]
+MODEL = "device.attributes['gpu.example.com'].model == 'x'"
+"""Fails for devices of other drivers."""
+
+
+def a_class(name, *expressions):
+    selectors = [{"cel": {"expression": each}} for each in expressions]
+    return {"apiVersion": API, "kind": "DeviceClass", "metadata": {"name": name}, "spec": {"selectors": selectors}}
+
+
+CLASSES = [a_class("any"), a_class("gpu", f"device.driver == '{DRIVERS[0]}'"), a_class("x", MODEL)]
 
 
 def a_node(rng, name):
@@ -51,19 +62,36 @@ def a_slice(rng, number):
     return {"apiVersion": API, "kind": "ResourceSlice", "metadata": {"name": f"s{number}"}, "spec": spec}
 
 
+def a_partitioned_card(rng):
+    """The two slices of a pool whose devices share counters."""
+    amounts = [0, 1, 1, 2, 2, -1]
+    sets = [{"name": "card", "counters": {each: {"value": str(rng.choice(amounts))} for each in "ab"}}]
+    devices = [
+        a_device(rng, "card", each, counters={each: {"value": str(rng.choice(amounts))} for each in "ab"})
+        for each in range(4)
+    ]
+    place = rng.choice([{"nodeName": rng.choice(NODES)}, {"allNodes": True}])
+    pool = {"name": rng.choice(["p", "card", "card"]), "generation": 1, "resourceSliceCount": 2}
+    for name, more in (("counters", {"sharedCounters": sets}), ("devices", {"devices": devices})):
+        spec = {"driver": DRIVERS[0], "pool": pool, **place, **more}
+        yield {"apiVersion": API, "kind": "ResourceSlice", "metadata": {"name": name}, "spec": spec}
+
+
 def zone(rng):
     return {
         "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [rng.choice("ab")]}]}]
     }
 
 
-def a_device(rng, number, place):
+def a_device(rng, number, place, counters=None):
     more = {}
-    if rng.random() < 0.3:
+    if counters is None and rng.random() < 0.3:
         counters = {"memory": {"value": str(rng.randint(1, 2))}}
+    if counters is not None:
         more["consumesCounters"] = [{"counterSet": "card", "counters": counters}]
     if rng.random() < 0.2:
-        more |= {"allowMultipleAllocations": True, "capacity": {"share": {"value": "2"}}}
+        policy = rng.choice([{}, {"requestPolicy": {"default": rng.choice(["1", "1", "-1"])}}])
+        more |= {"allowMultipleAllocations": True, "capacity": {"share": {"value": "2", **policy}}}
     if rng.random() < 0.1:
         more["taints"] = [{"key": "k", "effect": "NoSchedule"}]
     return {"name": f"d{number}-{place}", "attributes": {"model": {"string": rng.choice("xy")}}, **more}
@@ -71,8 +99,13 @@ def a_device(rng, number, place):
 
 def a_claim(rng, number):
     """A claim of one of a few shapes, so that cached results are used."""
-    shape = random.Random(rng.randint(0, 4))
-    exactly = [{"deviceClassName": "any", "count": shape.randint(1, 2)} for _ in range(shape.randint(1, 2))]
+    shape = random.Random(rng.randint(0, 9))
+    exactly = [
+        {"deviceClassName": shape.choice(["any", "gpu", "x"]), "count": shape.randint(1, 2)}
+        for _ in range(shape.randint(1, 2))
+    ]
+    if shape.random() < 0.3:
+        exactly[-1]["capacity"] = {"requests": {"share": shape.choice(["1", "2", "-1"])}}
     if shape.random() < 0.3:
         exactly[0] |= {"allocationMode": "All"}
         exactly[0].pop("count")
@@ -81,12 +114,14 @@ def a_claim(rng, number):
     else:
         alternatives = [{"name": f"a{index}", **each} for index, each in enumerate(exactly)]
         requests = [{"name": "r", "firstAvailable": alternatives}]
+    constraints = [{shape.choice(["matchAttribute", "distinctAttribute"]): "gpu.example.com/model"}]
+    devices = {"requests": requests, "constraints": constraints[: shape.randint(0, 1)]}
     metadata = {"name": f"c{number}", "namespace": "default", "uid": f"c{number}"}
     return {
         "apiVersion": API,
         "kind": "ResourceClaim",
         "metadata": metadata,
-        "spec": {"devices": {"requests": requests}},
+        "spec": {"devices": devices},
     }
 
 
@@ -112,7 +147,7 @@ class World:
     def change(self):
         """Make one random change."""
         number = self.rng.randint(0, 5)
-        match self.rng.randint(0, 6):
+        match self.rng.randint(0, 7):
             case 0:
                 self.put(a_slice(self.rng, number))
             case 1:
@@ -128,6 +163,9 @@ class World:
                 self.put(a_claim(self.rng, number))
             case 4:
                 self.end(f"c{number}")
+            case 5:
+                for each in a_partitioned_card(self.rng):
+                    self.put(each)
             case _:
                 self.take()
 
@@ -188,6 +226,18 @@ def pools_of(slices, name, labels):
     return sorted((pool for pool in pools if pool is not None), key=lambda pool: (pool.has_binding_conditions, pool.id))
 
 
+class AllDevices(Reach):
+    """All devices are candidates."""
+
+    def candidates(self, criteria, supply):
+        return self
+
+    def after(self, start):
+        devices = [(device, pool) for pool in self.pools for device in pool.devices]
+        for index in range(start[0], len(devices)):
+            yield *devices[index], (index + 1, 0)
+
+
 def uncached(world, claims):
     """The results of an uncached search on every node: devices, or the message."""
     slices = sorted(
@@ -205,8 +255,8 @@ def uncached(world, claims):
     for position in np.flatnonzero(world.state.nodes.live).tolist():
         node = world.state.nodes.info(position)
         try:
-            pools = pools_of(slices, node.name, node.labels)
-            granted = Search(supply, pools, node.name, node.labels, claims, lambda: None).run()
+            reach = AllDevices((), pools_of(slices, node.name, node.labels), (), uniform=False, repeatable=False)
+            granted = Search(supply, reach, node.name, node.labels, claims, lambda: None).run()
             results = None if granted is None else [allocation_result(each, node.name) for each in granted]
             found[node.name] = "cannot allocate all claims" if results is None else devices(results)
         except (AllocationError, InvalidPools) as problem:

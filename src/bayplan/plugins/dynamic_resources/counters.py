@@ -5,11 +5,24 @@ Mirrors checkAvailableCounters of structured/internal/*/allocator_*.go, which id
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from bayplan.devices.allocations import ClaimAllocations, Taken
 from bayplan.devices.slices import DeviceSlices, PoolId, SliceDevice
 from bayplan.plugins.dynamic_resources.pools import Pool
 
 _Sets = dict[str, dict[str, int]]
+_Amounts = Mapping[str, Mapping[str, int]]
+
+
+def suffice(left: _Amounts, device: SliceDevice, consumed: _Amounts) -> bool:
+    """Whether a device's counters are left after `consumed`. Not if any counter of the pool is negative."""
+    for set_name, counters in device.counters.items():
+        available, own = left.get(set_name, {}), consumed.get(set_name, {})
+        for name, amount in counters.items():
+            if name in available and available[name] < own.get(name, 0) + amount:
+                return False
+    return not any(amount < 0 for available in left.values() for amount in available.values())
 
 
 class CountersLeft:
@@ -67,16 +80,9 @@ class SearchCounters:
 
     def consume(self, device: SliceDevice, pool: Pool) -> bool:
         """Consume a device's counters. Returns False if they don't suffice or any counter of the pool is negative."""
-        left = self._shared.left(pool)
-        consumed = self._consumed.get(pool.id.pool, {})
-        for set_name, counters in device.counters.items():
-            available, own = left.get(set_name, {}), consumed.get(set_name, {})
-            for name, amount in counters.items():
-                if name in available and available[name] < own.get(name, 0) + amount:
-                    return False
-        if any(amount < 0 for available in left.values() for amount in available.values()):
+        if not suffice(self._shared.left(pool), device, self._consumed.get(pool.id.pool, {})):
             return False
-        consumed = self._consumed.setdefault(pool.id.pool, consumed)
+        consumed = self._consumed.setdefault(pool.id.pool, {})
         for set_name, counters in device.counters.items():
             own = consumed.setdefault(set_name, {})
             for name, amount in counters.items():
