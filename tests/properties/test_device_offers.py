@@ -31,6 +31,7 @@ pytestmark = pytest.mark.feature("DynamicResources: cached searches against plai
 
 NODES = ["n0", "n1", "n2"]
 DRIVERS = ["gpu.example.com", "nic.example.com"]
+KINDS = ["matchAttribute", "matchAttribute", "matchAttribute", "distinctAttribute"]
 API = "resource.k8s.io/v1"
 SELECTORS = Selectors()
 MODEL = "device.attributes['gpu.example.com'].model == 'x'"
@@ -62,19 +63,19 @@ def a_slice(rng, number):
     return {"apiVersion": API, "kind": "ResourceSlice", "metadata": {"name": f"s{number}"}, "spec": spec}
 
 
-def a_partitioned_card(rng):
+def a_partitioned_card(rng, name, amounts):
     """The two slices of a pool whose devices share counters."""
-    amounts = [0, 1, 1, 2, 2, -1]
-    sets = [{"name": "card", "counters": {each: {"value": str(rng.choice(amounts))} for each in "ab"}}]
-    devices = [
-        a_device(rng, "card", each, counters={each: {"value": str(rng.choice(amounts))} for each in "ab"})
-        for each in range(4)
-    ]
+
+    def counters():
+        return {each: {"value": str(rng.choice(amounts))} for each in "ab"}
+
+    sets = [{"name": "card", "counters": counters()}]
+    devices = [a_device(rng, name, each, counters()) for each in range(4)]
     place = rng.choice([{"nodeName": rng.choice(NODES)}, {"allNodes": True}])
-    pool = {"name": rng.choice(["p", "card", "card"]), "generation": 1, "resourceSliceCount": 2}
-    for name, more in (("counters", {"sharedCounters": sets}), ("devices", {"devices": devices})):
+    pool = {"name": name, "generation": 1, "resourceSliceCount": 2}
+    for kind, more in (("counters", {"sharedCounters": sets}), ("devices", {"devices": devices})):
         spec = {"driver": DRIVERS[0], "pool": pool, **place, **more}
-        yield {"apiVersion": API, "kind": "ResourceSlice", "metadata": {"name": name}, "spec": spec}
+        yield {"apiVersion": API, "kind": "ResourceSlice", "metadata": {"name": f"{name}-{kind}"}, "spec": spec}
 
 
 def zone(rng):
@@ -94,7 +95,8 @@ def a_device(rng, number, place, counters=None):
         more |= {"allowMultipleAllocations": True, "capacity": {"share": {"value": "2", **policy}}}
     if rng.random() < 0.1:
         more["taints"] = [{"key": "k", "effect": "NoSchedule"}]
-    return {"name": f"d{number}-{place}", "attributes": {"model": {"string": rng.choice("xy")}}, **more}
+    attributes = {"model": {"string": rng.choice("xy")}, "slot": {"int": rng.choice([1, 2])}}
+    return {"name": f"d{number}-{place}", "attributes": attributes, **more}
 
 
 def a_claim(rng, number):
@@ -114,7 +116,7 @@ def a_claim(rng, number):
     else:
         alternatives = [{"name": f"a{index}", **each} for index, each in enumerate(exactly)]
         requests = [{"name": "r", "firstAvailable": alternatives}]
-    constraints = [{shape.choice(["matchAttribute", "distinctAttribute"]): "gpu.example.com/model"}]
+    constraints = [{shape.choice(KINDS): "gpu.example.com/model"}]
     devices = {"requests": requests, "constraints": constraints[: shape.randint(0, 1)]}
     metadata = {"name": f"c{number}", "namespace": "default", "uid": f"c{number}"}
     return {
@@ -164,7 +166,7 @@ class World:
             case 4:
                 self.end(f"c{number}")
             case 5:
-                for each in a_partitioned_card(self.rng):
+                for each in a_partitioned_card(self.rng, self.rng.choice("pqs"), [0, 1, 1, 2, 2, -1]):
                     self.put(each)
             case _:
                 self.take()
@@ -232,7 +234,7 @@ class AllDevices(Reach):
     def candidates(self, criteria, supply):
         return self
 
-    def after(self, start):
+    def after(self, start, required, skip):
         devices = [(device, pool) for pool in self.pools for device in pool.devices]
         for index in range(start[0], len(devices)):
             yield *devices[index], (index + 1, 0)
@@ -291,3 +293,29 @@ def test_cached_results_equal_uncached_ones(seed):
                 assert cached(world, claims) == uncached(world, claims)
         world.change()
         assert world.allocations.taken().__dict__ == world.taken().__dict__
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32))
+def test_searches_skip_pools_without_effect_on_the_result(seed):
+    """Devices that a constraint rejects still consume counters, for other requests of the same search."""
+    rng = random.Random(seed)
+    world = World(rng)
+    for name in "ghi":
+        for each in a_partitioned_card(rng, name, [1, 1, 2, 3]):
+            world.put({**each, "spec": {**each["spec"], "nodeName": "n0"}})
+    for number in range(3):
+        names = [f"r{each}" for each in range(rng.randint(1, 3))]
+        requests = [{"name": each, "exactly": {"deviceClassName": "any", "count": rng.randint(1, 2)}} for each in names]
+        attributes = [f"gpu.example.com/{rng.choice(['model', 'slot'])}" for _ in range(rng.randint(1, 2))]
+        constraints = [
+            {rng.choice(KINDS): each, "requests": rng.sample(names, rng.randint(1, len(names)))} for each in attributes
+        ]
+        devices = {"requests": requests, "constraints": constraints}
+        metadata = {"name": f"c{number}", "namespace": "default", "uid": f"c{number}"}
+        world.put({"apiVersion": API, "kind": "ResourceClaim", "metadata": metadata, "spec": {"devices": devices}})
+    for _ in range(3):
+        for claims in [[claim] for claim in world.free()] + [world.free()[:2]]:
+            if claims:
+                assert cached(world, claims) == uncached(world, claims)
+        world.take()

@@ -16,9 +16,9 @@ from bayplan.devices.claims import key_of
 from bayplan.devices.limits import MAX_RESULTS
 from bayplan.devices.requests import ALL, EXACT_COUNT, DeviceDemand, demands_of, requests_of
 from bayplan.devices.slices import DeviceId, SliceDevice
-from bayplan.plugins.dynamic_resources.candidates import START, Criteria, Place, Supply
+from bayplan.plugins.dynamic_resources.candidates import START, Criteria, Place, Required, Supply
 from bayplan.plugins.dynamic_resources.capacity import consumptions, fits
-from bayplan.plugins.dynamic_resources.constraints import Constraint, constraint_of
+from bayplan.plugins.dynamic_resources.constraints import Constraint, MatchAttribute, constraint_of
 from bayplan.plugins.dynamic_resources.node_pools import Reach
 from bayplan.plugins.dynamic_resources.pools import Pool
 
@@ -98,7 +98,7 @@ class Search:
         self._selectable: dict[tuple[SliceDevice, int, int, int], bool] = {}
         self._allocating: dict[DeviceId, set[int]] = {}
         self._consuming: dict[DeviceId, dict[str, int]] = {}
-        self._counters = supply.counters.search()
+        self._counters = supply.counters.search(self._allocating)
         self._releases_capacity = False
         """Whether a request is for a negative amount."""
         self._grants: list[list[Grant]] = [[] for _ in claims]
@@ -278,7 +278,9 @@ class Search:
             return self._continue(undo, claim, request, sub, count, start)
         key = (claim, request, sub)
         criteria = wanted.criteria._replace(capacity=None) if self._releases_capacity else wanted.criteria
-        for device, pool, place in self._reach.candidates(criteria, self._supply).after(start):
+        candidates = self._reach.candidates(criteria, self._supply)
+        required = self._required(claim, wanted.demand)
+        for device, pool, place in candidates.after(start, required, self._counters.skip):
             if self._is_used(claim, wanted.demand, device.id):
                 continue
             if not self._selects(key, wanted, device) or not self._has_capacity(wanted.demand, device):
@@ -287,6 +289,20 @@ class Search:
             if undo is not None and self._continue(undo, claim, request, sub, count, place):
                 return True
         return False
+
+    def _required(self, claim: int, demand: DeviceDemand) -> Required:
+        """The values of attributes that the claim's constraints require now, where rejecting others has no effect.
+
+        No effect on the constraints, that is: as upstream, rejected devices consume counters.
+        """
+        found = []
+        for constraint in self._constraints[claim]:
+            if not isinstance(constraint, MatchAttribute):
+                return ()
+            required = constraint.required(demand.base_name, demand.alternative)
+            if required is not None:
+                found.append(required)
+        return found
 
     def _continue(self, undo: Callable[[], None], claim: int, request: int, sub: int, count: int, start: Place) -> bool:
         done = False
@@ -344,13 +360,13 @@ class Search:
         grants.append(Grant(device, demand, consumed))
 
         def undo() -> None:
+            if not shared and device.counters:
+                self._counters.release(device)
             for constraint in constraints:
                 constraint.remove(*names, device)
             self._allocating.get(device.id, set()).discard(claim)
             if consumed:
                 self._stop_consuming(device.id, consumed)
-            if not shared and device.counters:
-                self._counters.release(device)
             del grants[before:]
 
         return undo
