@@ -234,6 +234,9 @@ class AllDevices(Reach):
     def candidates(self, criteria, supply):
         return self
 
+    def first(self, number):
+        return []
+
     def after(self, start, required, skip):
         devices = [(device, pool) for pool in self.pools for device in pool.devices]
         for index in range(start[0], len(devices)):

@@ -16,7 +16,7 @@ from bayplan.devices.claims import key_of
 from bayplan.devices.limits import MAX_RESULTS
 from bayplan.devices.requests import ALL, EXACT_COUNT, DeviceDemand, demands_of, requests_of
 from bayplan.devices.slices import DeviceId, SliceDevice
-from bayplan.plugins.dynamic_resources.candidates import START, Criteria, Place, Required, Supply
+from bayplan.plugins.dynamic_resources.candidates import START, Candidates, Criteria, Path, Place, Required, Supply
 from bayplan.plugins.dynamic_resources.capacity import consumptions, fits
 from bayplan.plugins.dynamic_resources.constraints import Constraint, MatchAttribute, constraint_of
 from bayplan.plugins.dynamic_resources.node_pools import Reach
@@ -96,6 +96,7 @@ class Search:
         """By claim, request and alternative."""
         self._constraints: list[list[Constraint]] = []
         self._selectable: dict[tuple[SliceDevice, int, int, int], bool] = {}
+        self._used: dict[Criteria, Candidates] = {}
         self._allocating: dict[DeviceId, set[int]] = {}
         self._consuming: dict[DeviceId, dict[str, int]] = {}
         self._counters = supply.counters.search(self._allocating)
@@ -124,6 +125,12 @@ class Search:
             for number, alternatives in enumerate(self._requests[index])
         ]
         return Granted(claim, self._grants[index], [(each.demand, each.device_class) for each in chosen])
+
+    def path(self) -> Path | None:
+        """The pools that the search has looked at; None if it may depend on others as well."""
+        if any(each.everything is not None for claim in self._requests for request in claim for each in request):
+            return None
+        return {criteria: (each.reached, each.first(each.reached)) for criteria, each in self._used.items()}
 
     # Requests and constraints
 
@@ -278,7 +285,7 @@ class Search:
             return self._continue(undo, claim, request, sub, count, start)
         key = (claim, request, sub)
         criteria = wanted.criteria._replace(capacity=None) if self._releases_capacity else wanted.criteria
-        candidates = self._reach.candidates(criteria, self._supply)
+        candidates = self._candidates(criteria)
         required = self._required(claim, wanted.demand)
         for device, pool, place in candidates.after(start, required, self._counters.skip):
             if self._is_used(claim, wanted.demand, device.id):
@@ -289,6 +296,13 @@ class Search:
             if undo is not None and self._continue(undo, claim, request, sub, count, place):
                 return True
         return False
+
+    def _candidates(self, criteria: Criteria) -> Candidates:
+        candidates = self._used.get(criteria)
+        if candidates is None:
+            candidates = self._used[criteria] = self._reach.candidates(criteria, self._supply)
+            candidates.reached = 0
+        return candidates
 
     def _required(self, claim: int, demand: DeviceDemand) -> Required:
         """The values of attributes that the claim's constraints require now, where rejecting others has no effect.

@@ -28,6 +28,8 @@ Skip = Callable[[Pool, Sequence[SliceDevice]], None]
 Place = tuple[int, int]
 """Where a search continues: a number of pools with candidates, and a number of candidates of the next pool."""
 START: Place = (0, 0)
+MOST_KINDS = 16
+"""For how many kinds of demands the candidates of a pool, and of all pools of a node, are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +64,16 @@ class Criteria(NamedTuple):
         return cls(expressions, capacity, demand.admin_access)
 
 
+Path = Mapping[Criteria, tuple[int, list[Pool]]]
+"""How many pools with candidates a search has asked for, and those that there are."""
+
+
 class Candidates:
     """The candidates for one kind of demand among pools. The pools are examined as far as searches get."""
 
     def __init__(self, pools: Sequence[Pool], criteria: Criteria) -> None:
         self._pools = pools
+        self._criteria = criteria
         self._expressions, capacity, self._admin_access = criteria
         self._capacity = None if capacity is None else dict(capacity)
         self._found: list[_Found] = []
@@ -75,6 +82,8 @@ class Candidates:
         """The indexes of the pools that have candidates, ascending."""
         self._stale: set[int] = set()
         self._supply: Supply
+        self.reached = 0
+        """How many pools with candidates were asked for since this was set to 0."""
 
     def refresh(self, supply: Supply) -> None:
         """Examine changed pools again. Required before each search."""
@@ -98,7 +107,10 @@ class Candidates:
         Pools of which no candidate has one of the `required` values are reported to `skip` instead.
         """
         number, first = start
-        while number < len(self._filled) or self._examine_next():
+        while True:
+            self.reached = max(self.reached, number + 1)
+            if number >= len(self._filled) and not self._examine_next():
+                return
             index = self._filled[number]
             found, pool = self._found[index], self._pools[index]
             if required and not first and found.lacks(required):
@@ -107,6 +119,12 @@ class Candidates:
                 for position in range(first, len(found.devices)):
                     yield found.devices[position], pool, (number, position + 1)
             number, first = number + 1, 0
+
+    def first(self, number: int) -> list[Pool]:
+        """The first pools with candidates: so many, if there are."""
+        while len(self._filled) < number and self._examine_next():
+            pass
+        return [self._pools[index] for index in self._filled[:number]]
 
     def _examine_next(self) -> bool:
         """Examine pools up to the next one that has candidates. Returns whether there is one."""
@@ -118,6 +136,14 @@ class Candidates:
         return False
 
     def _among(self, pool: Pool) -> _Found:
+        found: _Found | None = pool.candidates.get(self._criteria)
+        if found is None:
+            if len(pool.candidates) >= MOST_KINDS:
+                pool.candidates.clear()
+            found = pool.candidates[self._criteria] = self._examine(pool)
+        return found
+
+    def _examine(self, pool: Pool) -> _Found:
         taken = () if self._admin_access else self._supply.taken.devices
         certain = self._capacity is not None and not self._admin_access
         devices = []

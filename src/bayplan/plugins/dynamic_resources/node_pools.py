@@ -13,11 +13,8 @@ from bayplan.cluster.node_table import NodeTable
 from bayplan.cluster.row_changes import RowChanges
 from bayplan.devices.allocations import ClaimAllocations
 from bayplan.devices.slices import DeviceSlices, PoolId, Slice
-from bayplan.plugins.dynamic_resources.candidates import Candidates, Criteria, Supply
+from bayplan.plugins.dynamic_resources.candidates import MOST_KINDS, Candidates, Criteria, Path, Supply
 from bayplan.plugins.dynamic_resources.pools import Pool, Views, pool_without_devices, slices_for
-
-_KINDS = 16
-"""Maximum number of kinds of demands with candidates for each set of pools."""
 
 
 @dataclass(eq=False, slots=True)
@@ -44,11 +41,17 @@ class Reach:
         """The current candidates for a demand."""
         found = self._candidates.get(criteria)
         if found is None:
-            if len(self._candidates) >= _KINDS:
+            if len(self._candidates) >= MOST_KINDS:
                 del self._candidates[next(iter(self._candidates))]
             found = self._candidates[criteria] = Candidates(self.pools, criteria)
         found.refresh(supply)
         return found
+
+    def follows(self, path: Path, supply: Supply) -> bool:
+        """Whether a search on these pools finds what a search that took this path has found."""
+        return (self.uniform and self.repeatable) and all(
+            self.candidates(criteria, supply).first(number) == pools for criteria, (number, pools) in path.items()
+        )
 
     def changed(self, pool: PoolId) -> None:
         """Handle a change of the allocations of a pool."""
@@ -164,6 +167,7 @@ class NodePools:
     def _allocation_changed(self, pool: PoolId) -> None:
         """Handle an added or removed allocation of a pool's device."""
         self.version += 1
+        self._views.changed(pool)
         for reach in self._by_pool.get(pool, ()):
             self.changed[list(reach.rows)] = self.version
             reach.changed(pool)

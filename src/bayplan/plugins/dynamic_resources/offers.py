@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ from bayplan.devices.slices import DeviceSlices
 from bayplan.framework.status import Code, Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.dynamic_resources.allocator import AllocationError, Granted, InvalidPools, OutOfTime, Search
-from bayplan.plugins.dynamic_resources.candidates import Supply
+from bayplan.plugins.dynamic_resources.candidates import Path, Supply
 from bayplan.plugins.dynamic_resources.counters import CountersLeft, SharedCounters
 from bayplan.plugins.dynamic_resources.node_pools import NodePools, Reach
 from bayplan.plugins.dynamic_resources.results import allocation_result, node_selector
@@ -32,10 +32,13 @@ INVALID_POOLS = Status.unresolvable("invalid resource pools were encountered")
 
 _SHAPES = 64
 """Maximum number of cached shapes. One shape takes about 100 kB for 5,000 nodes."""
+_PATHS = 4
+"""How many of the latest searches may be the same on other nodes."""
 _NEVER = -1
 
 Allocation = tuple[AllocationResult, ...]
 """The allocations of claims on a node, in the order of the claims."""
+_Outcome = list[Granted] | Status
 
 
 class Shape:
@@ -112,7 +115,7 @@ class Offers:
         table, row = nodes.table, nodes.row(position)
         self._refresh(table)
         try:
-            granted = self._search(supply, claims, table, row, self._pools.of(row))
+            granted, _ = self._search(supply, claims, table, row, self._pools.of(row))
         except OutOfTime as late:
             return Status.error(str(late))
         if isinstance(granted, Status):
@@ -140,7 +143,7 @@ class Offers:
         self._shapes.move_to_end(key)
         shape.grow(table.capacity)
         errors: dict[int, Status] = {}
-        found: dict[Reach, list[Granted] | Status] = {}
+        found = _Found(supply)
         stale = np.flatnonzero(nodes.live & (shape.known[nodes.rows] < self._pools.changed[nodes.rows])).tolist()
         for number, position in enumerate(stale):
             row = nodes.row(position)
@@ -149,18 +152,17 @@ class Offers:
             except ValueError as error:
                 errors[position] = Status.error(f"gather pool information: {error}")
                 continue
-            outcome = found.get(reach)
+            outcome = found.of(reach)
             if outcome is None:
                 try:
-                    outcome = self._search(supply, claims, table, row, reach)
+                    outcome, path = self._search(supply, claims, table, row, reach)
                 except OutOfTime as late:  # fails the attempt, so don't search the remaining nodes
                     errors |= dict.fromkeys(stale[number:], Status.error(str(late)))
                     break
                 if isinstance(outcome, Status) and outcome.code is Code.ERROR:
                     errors[position] = outcome
                     continue
-                if reach.uniform:
-                    found[reach] = outcome
+                found.add(reach, outcome, path)
             shape.answer[row], shape.score[row] = _summary(outcome)
             shape.known[row] = self._pools.version if reach.repeatable else _NEVER
         for position in errors:
@@ -180,7 +182,8 @@ class Offers:
 
     def _search(
         self, supply: Supply, claims: Sequence[ResourceClaim], table: NodeTable, row: int, reach: Reach
-    ) -> list[Granted] | Status:
+    ) -> tuple[_Outcome, Path | None]:
+        """The outcome, and the path of the search if it may hold for other nodes."""
         node, name = table.nodes[row], table.names[row]
         labels = (node.metadata.labels if node is not None and node.metadata is not None else None) or {}
         deadline = self._clock() + self._timeout
@@ -189,18 +192,42 @@ class Offers:
             if self._timeout and self._clock() > deadline:
                 raise OutOfTime(f"node {name}: timed out trying to allocate devices")
 
+        search = Search(supply, reach, name, labels, claims, checkpoint)
         try:
-            granted = Search(supply, reach, name, labels, claims, checkpoint).run()
+            granted = search.run()
             for each in granted or ():
                 node_selector(each, name)
         except InvalidPools:
-            return INVALID_POOLS
+            return INVALID_POOLS, None
         except AllocationError as problem:
-            return Status.error(str(problem))
-        return CANNOT_ALLOCATE if granted is None else granted
+            return Status.error(str(problem)), None
+        return (CANNOT_ALLOCATE, None) if granted is None else (granted, search.path())
 
 
-def _summary(outcome: list[Granted] | Status) -> tuple[int, int]:
+class _Found:
+    """The outcomes of searches for one pod that hold for other nodes as well."""
+
+    def __init__(self, supply: Supply) -> None:
+        self._supply = supply
+        self._by_reach: dict[Reach, _Outcome] = {}
+        self._paths: deque[tuple[Path, _Outcome]] = deque(maxlen=_PATHS)
+
+    def of(self, reach: Reach) -> _Outcome | None:
+        """The outcome of a search on these pools, if it is known."""
+        known = self._by_reach.get(reach)
+        if known is None:
+            known = next((outcome for path, outcome in self._paths if reach.follows(path, self._supply)), None)
+        return known
+
+    def add(self, reach: Reach, outcome: _Outcome, path: Path | None) -> None:
+        """Add the outcome of a search on these pools."""
+        if reach.uniform:
+            self._by_reach[reach] = outcome
+        if path is not None and reach.uniform and reach.repeatable:
+            self._paths.append((path, outcome))
+
+
+def _summary(outcome: _Outcome) -> tuple[int, int]:
     """The index of the status (0 for an allocation), and the score."""
     if isinstance(outcome, Status):
         return 1 if outcome is CANNOT_ALLOCATE else 2, 0

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from bayplan.devices.slices import DeviceSlices, PoolId, Slice, SliceDevice
 
@@ -24,6 +25,8 @@ class Pool:
     invalid: str = ""
     """The reason, "" for a valid pool."""
     counts_down: bool = False
+    candidates: dict[Hashable, Any] = field(default_factory=dict)
+    """What is known about its devices for each kind of demand, until an allocation changes."""
 
     @property
     def has_binding_conditions(self) -> bool:
@@ -48,6 +51,12 @@ class Views:
     def forget(self, pool: PoolId) -> None:
         """Forget the views of a pool."""
         self._by_pool.pop(pool, None)
+
+    def changed(self, pool: PoolId) -> None:
+        """Handle a change of a pool's allocations."""
+        for view in self._by_pool.get(pool, {}).values():
+            if view is not None:
+                view.candidates.clear()
 
     def gather(
         self, node_slices: Iterable[Slice], without_devices: Mapping[PoolId, Pool]
