@@ -20,7 +20,7 @@ from bayplan.api.objects import decode as decode_object
 from bayplan.client.answers import Identity, WatchEvent
 from bayplan.client.backoff import Backoff
 from bayplan.client.client import Client
-from bayplan.client.errors import ApiError, ConfigError, MalformedResponseError, TransportError
+from bayplan.client.errors import ApiError, ConfigError, MalformedResponseError, RequestTimeoutError, TransportError
 from bayplan.failures import Failures
 from bayplan.turns import Turn
 
@@ -250,7 +250,10 @@ class ListWatch(Generic[T]):
         except TransportError as error:
             if not error.sent:
                 raise
-            logger.info("%s: the watch broke: %s; resuming from version %s", self.kind.resource, error, self._version)
+            # A lull after changes is usual. It ends the watch only because its connection may be dead.
+            level = logging.DEBUG if events and isinstance(error, RequestTimeoutError) else logging.INFO
+            resource, version = self.kind.resource, self._version
+            logger.log(level, "%s: the watch broke: %s; resuming from version %s", resource, error, version)
         lasted = self._clock() - began
         return 0.0 if events else max(0.0, QUIET_PAUSE - lasted)
 
