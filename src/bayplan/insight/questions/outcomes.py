@@ -13,7 +13,7 @@ from rich.text import Text
 
 from bayplan.api.kinds import POD
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.insight.answers import listed, plural
+from bayplan.insight.answers import Answer, listed, plural
 from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.questions.utilization import Usage, utilization
 from bayplan.scheduling import Preemption
@@ -59,6 +59,36 @@ class PodChange:
             "messageBefore": self.before.message,
             "message": self.after.message,
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison(Answer):
+    """An answer that compares two clusters, both after their pending pods have had their turn.
+
+    `pods`: those with another state, node or message. `pending`: how many are pending in the second cluster. `before`
+    and `after`: the utilization by resource. `shown`: rows of each sort in tables; 0 for all.
+    """
+
+    pods: tuple[PodChange, ...]
+    pending: int
+    before: tuple[Usage, ...]
+    after: tuple[Usage, ...]
+    shown: int = 20
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as in docs/insight.md."""
+        return {
+            "pods": self.rows(),
+            "pending": self.pending,
+            "utilization": {
+                "before": [usage.to_dict() for usage in self.before],
+                "after": [usage.to_dict() for usage in self.after],
+            },
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per changed pod."""
+        return [change.to_dict() for change in self.pods]
 
 
 def settled(
