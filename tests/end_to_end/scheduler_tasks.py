@@ -39,6 +39,7 @@ from bayplan.service.leader_election import LeaderElection
 from bayplan.service.scheduler import BuildProfiles, Scheduler
 from bayplan.service.serving.endpoints import Endpoints
 from bayplan.service.serving.options import ServingOptions
+from bayplan.service.serving.server import ReviewClients
 
 Done = Callable[[], Awaitable[None]]
 """Waits until all permissions of the task were used, or one of them was found to be missing."""
@@ -173,7 +174,8 @@ async def serving(cluster: Embedded) -> AsyncIterator[Endpoints]:
     """The endpoints of a running scheduler."""
     async with scheduler(cluster) as running:
         options = ServingOptions(port=0, bind_address="127.0.0.1")
-        with Endpoints(options, running, partial(HttpClient, cluster.access)) as endpoints:
+        connect = partial(HttpClient, cluster.access)
+        with Endpoints(options, running, ReviewClients(connect, connect)) as endpoints:
             yield endpoints
 
 

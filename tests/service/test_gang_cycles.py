@@ -86,7 +86,7 @@ async def world(*plugins, profiles=("default-scheduler",)):
         def build(handle):
             return {name: default_profile(name, handle, [Gangs, *plugins]) for name in profiles}
 
-        scheduler = Scheduler(client, build, Settings(seed=0), clock=loop)
+        scheduler = Scheduler(client, build, Settings(seed=0, clock=loop))
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(scheduler.run(stop))

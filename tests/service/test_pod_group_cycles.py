@@ -98,7 +98,7 @@ async def world(gated, plugins, profiles):
         def build(handle):
             return {name: default_profile(name, handle, plugins, gated) for name in profiles}
 
-        scheduler = Scheduler(client, build, Settings(seed=0), clock=loop)
+        scheduler = Scheduler(client, build, Settings(seed=0, clock=loop))
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(scheduler.run(stop))
