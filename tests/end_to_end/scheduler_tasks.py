@@ -163,9 +163,9 @@ async def lead(cluster: Embedded, done: Done, lease: str = NAME) -> None:
 
 async def serve_metrics(cluster: Embedded, done: Done) -> None:
     """An account without permission requests metrics."""
-    await cluster.client.create(SERVICE_ACCOUNT, {"metadata": {"name": "somebody", "namespace": "default"}})
+    await cluster.client.create(SERVICE_ACCOUNT, {"metadata": {"name": "unprivileged", "namespace": "default"}})
     async with serving(cluster) as endpoints:
-        await status_of(endpoints.port, "/metrics", await token(cluster.client, "somebody", "default"))
+        await status_of(endpoints.port, "/metrics", await token(cluster.client, "unprivileged", "default"))
         await done()
 
 

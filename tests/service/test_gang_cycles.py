@@ -211,7 +211,7 @@ def test_members_of_another_scheduler_count_in_permit():
     async def story():
         async with world() as here:
             await here.add_node("a", cpu="4")
-            await here.add("theirs", least=2, scheduler="somebody-else")
+            await here.add("theirs", least=2, scheduler="another-scheduler")
             await here.add("ours", least=2)
             await here.settle()
             assert len(here.scheduler.waiting) == 1

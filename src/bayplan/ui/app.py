@@ -76,7 +76,7 @@ class _Pages:
         )
 
     async def plan(self, request: Request) -> Response:
-        """Return the bay plan, with the pending pods beside it."""
+        """Return the bay plan and the list of pending pods."""
         resource = request.query_params.get("resource", "cpu")
 
         def draw(insight: Insight) -> tuple[BayPlan, list[PodRow], int]:
@@ -139,7 +139,7 @@ class _Pages:
         return self._page(request, "search.html", hits=hits, text=text, every=0, title="Search")
 
     async def what_if(self, request: Request) -> Response:
-        """Return what a basket of changes would lead to, beside today's cluster.
+        """Return the cluster after a basket of changes, next to today's.
 
         The basket is the query; without one, that of the cookie. With `add`, the query is added to the cookie's.
         """

@@ -144,7 +144,7 @@ def percent(part: int, whole: int) -> int:
 
 
 def _state(node: NodeInfo, added: frozenset[str]) -> tuple[str, str]:
-    """The flags of a node, and what they stand for."""
+    """The flags of a node, and their meanings."""
     cordoned = bool(node.spec.unschedulable)
     taints = [
         taint_text((taint.key, taint.value or "", taint.effect))

@@ -1,4 +1,4 @@
-"""What the pages show of a pod, a node and the search, beside the answers of `bayplan.insight`."""
+"""The parts of the pages about a pod, a node and a search that are not answers of `bayplan.insight`."""
 
 from __future__ import annotations
 

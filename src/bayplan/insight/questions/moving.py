@@ -78,7 +78,7 @@ class Moving:
         return move
 
     def original(self, key: str) -> str:
-        """Return the key of the pod that a replacement stands in for at last; other keys as they are."""
+        """Return the key of the pod that a replacement, or a replacement of one, replaces; other keys unchanged."""
         while (move := self._origins.get(key)) is not None and move.pod.key != key:
             key = move.pod.key
         return key
