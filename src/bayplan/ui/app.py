@@ -29,11 +29,11 @@ from bayplan.ui.reports import PodRow, node_report, pod_row, search
 
 FEW_NODES = 600
 SMALL_PAUSE, LARGE_PAUSE = 2, 10
-"""Seconds between two looks for changes: with up to so many nodes, and with more."""
+"""Seconds between two checks for changes, for at most FEW_NODES nodes and for more."""
 PATIENCE = 5.0
 """Seconds to wait for the first snapshot. The browser then asks again."""
 WAITING_SHOWN = 24
-"""So many pending pods are drawn next to the plan."""
+"""The most pending pods to show next to the plan."""
 
 _VERSION = "bayplan.version"
 """The key of a request's scope for the version of the cluster that the answer is about."""

@@ -18,7 +18,7 @@ from bayplan.simulation.world import World
 ZONE = "topology.kubernetes.io/zone"
 DETAILED_NODES = 60
 DETAILED_PODS = 1500
-"""Up to so many nodes and pods, the pods are drawn in the slots."""
+"""With at most this many nodes and pods, the pods are drawn in the slots."""
 
 
 @dataclass(frozen=True, slots=True)

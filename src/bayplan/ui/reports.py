@@ -15,7 +15,7 @@ from bayplan.simulation.world import World
 from bayplan.ui.bay_plan import ZONE, hue_of, percent, workload_of
 
 SORTS_OF_PODS = 20
-"""A node is compared with so many sorts of pending pods."""
+"""The most sorts of pending pods that a node is compared with."""
 FOUND = 20
 """The most results of a search."""
 

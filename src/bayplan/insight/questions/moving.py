@@ -84,7 +84,7 @@ class Moving:
         return key
 
     def settle_pending(self) -> None:
-        """Schedule the pending pods of the world, which have had their turn before any pod moves."""
+        """Schedule the pending pods of the world, before any pod moves."""
         self._new += self._world.pending
         self.settle()
         self.moves.clear()

@@ -1,4 +1,4 @@
-"""Where all pods of a cluster end up once its pending pods have had their turn, and how two such outcomes differ."""
+"""The states of all pods after the pending ones have been attempted, and how two such outcomes differ."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class PodChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison(Answer):
-    """An answer that compares two clusters, both after their pending pods have had their turn.
+    """An answer that compares two clusters, both after their pending pods have been attempted.
 
     `pods`: those with another state, node or message. `pending`: how many are pending in the second cluster. `before`
     and `after`: the utilization by resource. `shown`: rows of each sort in tables; 0 for all.
@@ -94,7 +94,7 @@ class Comparison(Answer):
 def settled(
     world: World, observe: Callable[[World], object] = lambda _: None
 ) -> tuple[dict[str, PodState], tuple[Usage, ...]]:
-    """Return the states of all pods after the pending ones have had their turn, and the utilization then.
+    """Return the states of all pods after the pending ones have been attempted, and the utilization then.
 
     `observe` is called with the world at that point. The world ends as it began.
     """
@@ -163,7 +163,7 @@ _SUMMARIES = {
     (PLACED, ABSENT): "gone",
     (PENDING, ABSENT): "no longer pending",
 }
-"""What is said of changes, by the states before and after, in the order of the answers."""
+"""The texts for changes, by the states before and after, in the order of the answers."""
 
 
 def pending_in(states: Mapping[str, PodState]) -> int:

@@ -53,7 +53,7 @@ def what_if(
     """Compare a snapshot, which `world` holds, with the changed one, in the world `other`.
 
     `other` may be the same world, and then ends as it began. `observe` is called with the world of each side after its
-    pending pods have had their turn, first with the unchanged one. Raises QuestionError for impossible changes.
+    pending pods have been attempted, first with the unchanged one. Raises QuestionError for impossible changes.
     """
     edit = edited(world, snapshot, changes, seed)
     before, usage_before = settled(world, observe)
