@@ -312,7 +312,7 @@ class Scheduler:
 
     def _synchronized(self) -> None:
         table = self.state.table
-        log.info("know %d nodes and %d pods on them; scheduling", table.live_count, self.state.pod_count)
+        log.info("synchronized: %d nodes, %d pods on them; scheduling", table.live_count, self.state.pod_count)
         if self._settings.freeze:
             gc.collect()
             gc.freeze()
