@@ -20,7 +20,6 @@ import json
 import os
 import subprocess
 import sys
-import tarfile
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -28,6 +27,7 @@ from io import BytesIO
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
+from zipfile import ZipFile
 
 from bayplan.api.kinds import NODE, POD, Kind
 from bayplan.testing.scheduler_perf import core_objects
@@ -124,12 +124,12 @@ def write_objects(workload: Workload, path: Path) -> None:
 
 def check_out(revision: str, folder: Path) -> Path:
     """Extract the sources of a revision into a folder. Returns the folder to import them from."""
-    command = ["git", "-C", str(REPOSITORY), "archive", revision, "src"]
+    command = ["git", "-C", str(REPOSITORY), "archive", "--format=zip", revision, "src"]
     archive = subprocess.run(command, capture_output=True, check=False)  # noqa: S603 - git, on this repository
     if archive.returncode:
         raise BenchmarkError(f"{revision}: {archive.stderr.decode().strip()}")
-    with tarfile.open(fileobj=BytesIO(archive.stdout)) as tar:
-        tar.extractall(folder, filter="data")
+    with ZipFile(BytesIO(archive.stdout)) as files:
+        files.extractall(folder)
     return folder / "src"
 
 
