@@ -44,8 +44,7 @@ def test_pods_fail_without_pre_filter(plugins, message, caplog):
             scheduler = Scheduler(
                 client,
                 lambda handle: build_profiles(configuration, handle),
-                Settings(),
-                clock=asyncio.get_running_loop(),
+                Settings(clock=asyncio.get_running_loop()),
             )
             stop = asyncio.Event()
             running = asyncio.create_task(scheduler.run(stop))

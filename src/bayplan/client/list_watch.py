@@ -79,8 +79,8 @@ class ListWatch(Generic[T]):
     A new list is compared with the versions that were reported, so that only changes are reported again. Failures are
     retried without end, with `backoff`, and not before the server's Retry-After. `decode` makes an object from its JSON
     (default: `kind.type`). With `look_for_kind`, a server that lacks the kind counts as one without objects, and is
-    asked again after so many seconds, because a custom resource may be defined or deleted later. A watch that is silent
-    for `idle_seconds` is replaced. `failures` records handlers that fail. `report_failure` reports requests that fail
+    asked again after that many seconds, because a custom resource may be defined or deleted later. A silent watch is
+    replaced after `idle_seconds`. `failures` records handlers that fail. `report_failure` reports requests that fail
     (default: a warning for each). `sleep`, `clock` and `rng` are for tests.
     """
 
