@@ -17,7 +17,7 @@ Text = TypeVar("Text", bound=Sized)
 
 def shared(parse: Callable[Concatenate[Text, P], R]) -> Callable[Concatenate[Text, P], R]:
     """Keep the results of a pure function for the latest texts. Its arguments must be hashable."""
-    remembered: Callable[Concatenate[Text, P], R] = lru_cache(maxsize=CAPACITY)(parse)
+    remembered: Callable[..., R] = lru_cache(maxsize=CAPACITY)(parse)
 
     @wraps(parse)
     def call(text: Text, /, *rest: P.args, **options: P.kwargs) -> R:
