@@ -47,8 +47,8 @@ class Result:
 
     `message`: the note of the event that the service records: Scheduled, or FailedScheduling of the first attempt; for
     a gated pod, the message of its plugin. `plugins`: those that rejected or gate the pod. `decision`: of the last
-    attempt; None for a gated pod, and for a member of a gang that was not attempted. `gated`: whether PreEnqueue keeps
-    the pod out of the queue.
+    attempt, if the pod stays pending; None for a gated pod, and for a member of a gang that was not attempted.
+    `gated`: whether PreEnqueue keeps the pod out of the queue.
     """
 
     pod: PodInfo
@@ -82,6 +82,8 @@ class Simulation:
     preempt: bool = True
     _waiting: dict[str, _Binding] = field(init=False, default_factory=dict)
     """Pods that wait in Permit, by uid."""
+    _unneeded: dict[str, frozenset[str]] = field(init=False, default_factory=dict)
+    """By scheduler name: the plugins whose data in a cycle is not needed once its pod is bound."""
 
     def schedule(
         self,
@@ -177,11 +179,9 @@ class Simulation:
             rejection = self._assume(decision)
             if rejection is None:
                 message = f"Successfully assigned {decision.pod.key} to {decision.node}"
-                results[decision.pod.key] = Result(
-                    decision.pod, Fate.PLACED, decision.node, message=message, decision=decision
-                )
+                results[decision.pod.key] = Result(decision.pod, Fate.PLACED, decision.node, message=message)
                 continue
-            results[decision.pod.key] = _undone(decision, rejection)
+            results[decision.pod.key] = _undone(decision.pod, rejection, decision)
             if plan.all_or_none:
                 self.world.undo_to(mark)
                 gang = plan.unit.gang
@@ -239,7 +239,22 @@ class Simulation:
         finally:
             world.handle.client = None
         world.change(POD, binding.pod.key, binding.pod)
+        self._shrink(binding)
         return Status(Code.SUCCESS)
+
+    def _shrink(self, binding: _Binding) -> None:
+        """Drop the cycle's data of plugins that don't reserve: the cycle is kept for `unreserve`.
+
+        Such data may be arrays as long as the node table.
+        """
+        profile, data = binding.profile, binding.cycle.data
+        unneeded = self._unneeded.get(profile.scheduler_name)
+        if unneeded is None:
+            reserving = {plugin.name for plugin in profile.at(Point.RESERVE)}
+            unneeded = frozenset(plugin.name for plugin in profile.every() if plugin.name not in reserving)
+            self._unneeded[profile.scheduler_name] = unneeded
+        for key in [key for key in data if (key[0] if isinstance(key, tuple) else key) in unneeded]:
+            del data[key]
 
     # Waiting in Permit
 
@@ -267,8 +282,8 @@ class Simulation:
         rejections = self._end_decided_waits()
         for key, result in results.items():
             status = rejections.get(result.pod.uid)
-            if status is not None and result.decision is not None:
-                results[key] = _undone(result.decision, status)
+            if status is not None:
+                results[key] = _undone(result.pod, status)
 
     def _stop_waiting(self, uid: str) -> None:
         self.world.handle.waiting_pods.remove(uid)
@@ -324,12 +339,10 @@ class Failures:
             self._results[key] = result
 
 
-def _undone(decision: Decision, status: Status) -> Result:
+def _undone(pod: PodInfo, status: Status, decision: Decision | None = None) -> Result:
     """The result of a pod that was rejected on its node. Mirrors handleBindingCycleError."""
     message = f"0/1 nodes are available: 1 {status.message}." if status.rejected else status.message
-    return Result(
-        decision.pod, Fate.PENDING, message=message, plugins=frozenset({status.plugin} - {""}), decision=decision
-    )
+    return Result(pod, Fate.PENDING, message=message, plugins=frozenset({status.plugin} - {""}), decision=decision)
 
 
 def _with_victims(result: Result, victims: tuple[PodInfo, ...], first: str) -> Result:
