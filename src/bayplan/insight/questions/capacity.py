@@ -315,9 +315,10 @@ class _Filling:
         if pod.scheduler_name not in world.profiles or pod.node_name or world.equivalence_key(pod) is None:
             return None
         try:
-            return world.profiles[pod.scheduler_name].rests_on(pod, world.state.nodes)
+            depends_on = world.profiles[pod.scheduler_name].rests_on(pod, world.state.nodes)
         except PluginError:
             return None
+        return None if any(value is None for _, value in depends_on) else depends_on
 
     def _new_pods(self, demand: Demand, copy: str) -> Iterable[PodInfo]:
         for document in demand.copies.copies(copy):
