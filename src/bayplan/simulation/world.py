@@ -36,6 +36,7 @@ from bayplan.queue.in_flight import Happened
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.sort_keys import sort_key_of
 from bayplan.scheduling import Options, Plan, TakeMembers, Templates, Unit, attempt, unit_of
+from bayplan.scheduling.reuse import Reuse
 from bayplan.simulation.collector import collector_paused
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.simulation.writes import StoreClient
@@ -323,6 +324,13 @@ class World:
             key = (pod.scheduler_name, signature, pod.priority, pod.spec.preemptionPolicy) if complete else None
             cached = pod.cache[World, id(profile)] = (key,)
         return cached[0]
+
+    def reuse(self, pod: PodInfo) -> Reuse | None:
+        """Return the results of earlier attempts that an attempt of this pod would reuse; None if there are none."""
+        if pod.nominated_node_name or self.state.nominations.nodes:
+            return None
+        options = Options(failures=self._failures)
+        return self._templates[pod.scheduler_name].reuse(pod, self.state.nodes, options.call, options.record)
 
     def failure_depends_on(self, pod: PodInfo, plugins: Sequence[str]) -> Hashable | None:
         """Return what the failure of a pod depends on besides the pod and single nodes; None if that is unknown.
