@@ -90,6 +90,7 @@ class Simulation:
         pods: Iterable[PodInfo],
         progress: Callable[[int], None] = lambda _: None,
         results: dict[str, Result] | None = None,
+        enough: Callable[[Result], bool] = lambda _: False,
     ) -> dict[str, Result]:
         """Schedule pending pods in the given order, and repeat that until no more of them can be placed.
 
@@ -97,6 +98,7 @@ class Simulation:
         placed are attempted again only after something has changed, and keep the message of their first attempt; pods
         with the same signature share a failure.
         `progress` is called with the number of pods decided, and may raise to stop. `results` is filled meanwhile.
+        `enough`: whether a result decides the caller's question, so that no other pod is tried.
         """
         world, tried = self.world, dict[str, int]()
         results = {} if results is None else results
@@ -123,6 +125,8 @@ class Simulation:
                     if result.fate is Fate.PENDING:
                         retries.failed(other, result.plugins, began)
                 progress(len(results))
+                if any(map(enough, found.values())):
+                    return results
             self._time_out(results)
         return results
 
@@ -221,6 +225,7 @@ class Simulation:
         except PluginError as error:
             status = Status(Code.ERROR, (str(error),), error.plugin)
         if status.code is Code.SUCCESS:
+            pod.release()
             return None
         world.undo_to(mark)
         return status
@@ -324,7 +329,7 @@ class Failures:
 
     def of(self, pod: PodInfo) -> Result | None:
         """Return the failure of an equal pod; None if there is none, or something has changed since."""
-        if self._version != self._world.version:
+        if not self._results or self._version != self._world.version:
             return None
         key = self._world.equivalence_key(pod)
         return None if key is None else self._results.get(key)

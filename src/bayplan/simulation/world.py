@@ -332,7 +332,7 @@ class World:
         options = Options(failures=self._failures)
         return self._templates[pod.scheduler_name].reuse(pod, self.state.nodes, options.call, options.record)
 
-    def failure_depends_on(self, pod: PodInfo, plugins: Sequence[str]) -> Hashable | None:
+    def failure_depends_on(self, pod: PodInfo, plugins: frozenset[str]) -> Hashable | None:
         """Return what the failure of a pod depends on besides the pod and single nodes; None if that is unknown.
 
         `pod`: one with an equivalence key. `plugins`: those that rejected it. While the result is equal, a node that

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
 import msgspec
@@ -46,12 +46,16 @@ class Move:
 
 
 class Moving:
-    """Moves pods in a world. `preempt`: whether pods may preempt. `moves`: by the key of the pod that moves."""
+    """Moves pods in a world. `preempt`: whether pods may preempt. `moves`: by the key of the pod that moves.
 
-    def __init__(self, world: World, *, preempt: bool = True) -> None:
+    `all_or_none`: whether `settle` may end once it is certain that a replacement gets no node.
+    """
+
+    def __init__(self, world: World, *, preempt: bool = True, all_or_none: bool = False) -> None:
         self.moves: dict[str, Move] = {}
         self._world = world
         self._preempt = preempt
+        self._all_or_none = all_or_none
         self._made = 0
         self._new: list[str] = []
         """The keys of the pods that were made since they were last scheduled."""
@@ -96,15 +100,29 @@ class Moving:
             pods = [pod for key in [*new, *self._waiting.due()] if (pod := self._world.pending.get(key)) is not None]
             simulation = Simulation(self._world, self._preempted, preempt=self._preempt)
             results = {key: given(pod) for key in new if self._is_foreign(pod := self._world.pod(key))}
-            results |= simulation.schedule(self._world.in_queue_order(pods))
+            results |= simulation.schedule(self._world.in_queue_order(pods), enough=self._is_lost)
             for key, result in results.items():
                 move = self._origins.get(key)
                 if move is not None:
-                    move.result = result
+                    move.result = replace(result, decision=None)  # which has arrays as long as the node table
                     self._count_healthy(move)
                 pod = self._world.pending.get(key)
                 if pod is not None and not result.gated:
                     self._waiting.add(pod, result)
+
+    def undo_to(self, mark: int) -> None:
+        """Undo the moves in `moves`, which were made since a mark of the world."""
+        self._world.undo_to(mark)
+        for move in self.moves.values():
+            self._origins.pop(move.replacement, None)
+        self._new.clear()
+
+    def _is_lost(self, result: Result) -> bool:
+        """Whether a replacement stays pending, whatever pods are placed after it."""
+        if not self._all_or_none or result.fate is not Fate.PENDING or result.pod.key not in self._origins:
+            return False
+        pod, world = result.pod, self._world
+        return world.equivalence_key(pod) is not None and world.failure_depends_on(pod, result.plugins) is not None
 
     def _is_foreign(self, pod: PodInfo | None) -> TypeGuard[PodInfo]:
         """Whether no profile of the world schedules a pod."""
@@ -166,12 +184,12 @@ class Waiting:
 
     def add(self, pod: PodInfo, result: Result) -> None:
         """Add a pod that was tried."""
-        world, plugins = self._world, tuple(sorted(result.plugins))
-        key = world.equivalence_key(pod)
-        failed = self._classes.get((key, plugins) if key is not None else pod.key)
+        key = self._world.equivalence_key(pod)
+        equal = pod.key if key is None else (key, result.plugins)
+        failed = self._classes.get(equal)
         if failed is None:
-            depends_on = None if key is None else world.failure_depends_on(pod, plugins)
-            failed = self._classes[(key, plugins) if key is not None else pod.key] = _Failed(plugins, depends_on)
+            depends_on = None if key is None else self._world.failure_depends_on(pod, result.plugins)
+            failed = self._classes[equal] = _Failed(result.plugins, depends_on)
         failed.pods.append(pod.key)
 
     def due(self) -> list[str]:
@@ -198,7 +216,7 @@ class Waiting:
 class _Failed:
     """Pods that the same plugins rejected. `depends_on`: see `World.failure_depends_on`."""
 
-    plugins: tuple[str, ...]
+    plugins: frozenset[str]
     depends_on: Hashable | None
     pods: list[str] = field(default_factory=list)
 
