@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -86,6 +87,8 @@ class Offers:
         self._selectors = Selectors()
         self._clock, self._timeout = clock, timeout
         self._shapes: OrderedDict[tuple[bytes, ...], Shape] = OrderedDict()
+        self._found: _Found | None = None
+        """By the last call, for the node that is chosen then."""
         self._table: NodeTable | None = None
 
     def supply(self) -> Supply:
@@ -114,10 +117,13 @@ class Offers:
         """The allocations of the claims on one node, or the reason why there are none."""
         table, row = nodes.table, nodes.row(position)
         self._refresh(table)
-        try:
-            granted, _ = self._search(supply, claims, table, row, self._pools.of(row))
-        except OutOfTime as late:
-            return Status.error(str(late))
+        reach, known = self._pools.of(row), self._found
+        granted = known.of(reach) if known is not None and known.holds(supply, claims, self._pools.version) else None
+        if granted is None:
+            try:
+                granted, _ = self._search(supply, claims, table, row, reach)
+            except OutOfTime as late:
+                return Status.error(str(late))
         if isinstance(granted, Status):
             return granted
         return tuple(allocation_result(each, table.names[row]) for each in granted)
@@ -143,7 +149,7 @@ class Offers:
         self._shapes.move_to_end(key)
         shape.grow(table.capacity)
         errors: dict[int, Status] = {}
-        found = _Found(supply)
+        found = self._found = _Found(supply, claims, self._pools.version)
         stale = np.flatnonzero(nodes.live & (shape.known[nodes.rows] < self._pools.changed[nodes.rows])).tolist()
         for number, position in enumerate(stale):
             row = nodes.row(position)
@@ -205,12 +211,18 @@ class Offers:
 
 
 class _Found:
-    """The outcomes of searches for one pod that hold for other nodes as well."""
+    """The outcomes of searches for the claims of one pod that hold for other nodes as well."""
 
-    def __init__(self, supply: Supply) -> None:
-        self._supply = supply
+    def __init__(self, supply: Supply, claims: Sequence[ResourceClaim], version: int) -> None:
+        """`version` is that of the pools."""
+        self._supply, self._claims, self._version = supply, claims, version
         self._by_reach: dict[Reach, _Outcome] = {}
         self._paths: deque[tuple[Path, _Outcome]] = deque(maxlen=_PATHS)
+
+    def holds(self, supply: Supply, claims: Sequence[ResourceClaim], version: int) -> bool:
+        """Whether the outcomes are for these claims, and nothing has changed since."""
+        same = supply is self._supply and version == self._version and len(claims) == len(self._claims)
+        return same and all(map(operator.is_, claims, self._claims))
 
     def of(self, reach: Reach) -> _Outcome | None:
         """The outcome of a search on these pools, if it is known."""
