@@ -311,7 +311,7 @@ class Failures:
         """Return the failure of an equal pod; None if there is none, or something has changed since."""
         if self._version != self._world.version:
             return None
-        key = self._world.equivalence_key(pod)
+        key = self._world.equivalence_key(pod, now=True)
         return None if key is None else self._results.get(key)
 
     def add(self, pod: PodInfo, result: Result) -> None:
@@ -319,7 +319,7 @@ class Failures:
         if self._version != self._world.version:
             self._version = self._world.version
             self._results.clear()
-        key = self._world.equivalence_key(pod)
+        key = self._world.equivalence_key(pod, now=True)
         if key is not None and result.decision is not None:
             self._results[key] = result
 

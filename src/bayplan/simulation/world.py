@@ -45,6 +45,9 @@ GANG_PLUGINS = ("GangScheduling",)
 """Plugins of feature gates that decide only about pods with a PodGroup. Clusters without the gate have none."""
 
 
+_READS_ALL_NODES = frozenset({"PodTopologySpread", "InterPodAffinity"})
+"""Plugins whose results for a pod may depend on the pods of all nodes: they have no cache key for that."""
+
 _TEMPLATES = 256
 """Templates kept per profile: questions are about pods of many workloads in turn."""
 
@@ -287,10 +290,12 @@ class World:
         """Return the unit that a pending pod is scheduled in. Raises PluginError."""
         return unit_of(pod, self.profiles[pod.scheduler_name], self._pending_by_uid.get)
 
-    def equivalence_key(self, pod: PodInfo) -> Hashable | None:
-        """Return a key that pods share for which the decision is the same now; None if it depends on the pod itself.
+    def equivalence_key(self, pod: PodInfo, *, now: bool = False) -> Hashable | None:
+        """Return a key that pods share for which the decision is the same; None if it depends on the pod itself.
 
-        That is so for gated and nominated pods, members of gangs, and pods that a plugin has no signature for.
+        That is so for gated and nominated pods, members of gangs, and pods that a plugin has no signature for. `now`:
+        the key is only used until something changes, so that pods whose decision depends on the pods of all nodes have
+        one, too.
         """
         profile = self.profiles[pod.scheduler_name]
         try:
@@ -301,7 +306,9 @@ class World:
             rests_on = profile.rests_on(pod, self.state.nodes)
         except PluginError:
             return None
-        if any(value is None for _, value in (*signature, *rests_on)):
+        if any(value is None for _, value in signature):
+            return None
+        if any(value is None and not (now and name in _READS_ALL_NODES) for name, value in rests_on):
             return None
         return pod.scheduler_name, signature, pod.priority, pod.spec.preemptionPolicy
 

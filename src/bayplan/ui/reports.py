@@ -113,7 +113,7 @@ def _rejections(world: World, position: int) -> tuple[tuple[Rejection, ...], int
     sorts: dict[Hashable, list[PodInfo]] = {}
     for key in sorted(world.pending):
         pod = world.pending[key]
-        sorts.setdefault(world.equivalence_key(pod) or key, []).append(pod)
+        sorts.setdefault(world.equivalence_key(pod, now=True) or key, []).append(pod)
     largest = sorted(sorts.values(), key=len, reverse=True)
     found = [
         Rejection(tuple(pod.key for pod in pods), tuple(Blockers(world, pods[0]).of(position)))
