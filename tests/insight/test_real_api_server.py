@@ -150,7 +150,7 @@ class Cluster:
 
     plane: ControlPlane
     reader: Path
-    nobody: Path
+    unprivileged: Path
     saved: Path
     """A snapshot of it."""
     dump: Path
@@ -165,8 +165,8 @@ async def running_cluster():
             await schedule(plane, client)
             await client.create(POD, pod("new", "2", priorityClassName="high"), namespace="default")
         reader = await plane.service_account("reader", cluster_roles=(), rules=cluster_role()["rules"])
-        nobody = await plane.service_account("nobody", cluster_roles=())
-        yield Cluster(plane, reader, nobody, plane.folder / "saved", plane.folder / "dump.json")
+        unprivileged = await plane.service_account("unprivileged", cluster_roles=())
+        yield Cluster(plane, reader, unprivileged, plane.folder / "saved", plane.folder / "dump.json")
 
 
 @pytest.fixture(scope="module")
@@ -368,7 +368,7 @@ def test_every_other_missing_right_is_a_warning_that_names_it(cluster):
 
 
 def test_account_without_rights_gets_one_message(cluster):
-    result = asked("explain", "new", "--kubeconfig", cluster.nobody, status=2)
+    result = asked("explain", "new", "--kubeconfig", cluster.unprivileged, status=2)
 
     (line,) = result.stderr.splitlines()
     assert "no right to list nodes; `bayplan manifests --insight` prints the ClusterRole" in line
