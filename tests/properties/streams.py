@@ -47,7 +47,7 @@ SHAPES = [
 def stream(rng, *, length, related):
     """Yield (what, how): nodes, then pods and changes. `related`: some pods have affinity or spread constraints."""
     make = Maker(rng)
-    shapes = [{"labels": make.pod_labels(), "namespace": "one", "spec": spec} for spec in SHAPES]
+    shapes = [{"labels": make.pod_labels(), "namespace": "one", "spec": spec} for spec in (*SHAPES, PLAIN, PLAIN)]
     for _ in range(3 if related else 0):
         pod = make.pod("shape")
         shapes.append({"labels": pod["metadata"]["labels"], "namespace": "one", "spec": pod["spec"]})
