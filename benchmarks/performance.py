@@ -97,10 +97,12 @@ def main() -> None:
 
 def _measure(results: Results, options: argparse.Namespace) -> None:
     deadline = time.monotonic() + 60 * options.minutes
-    steps = {(step.part, step.key): step for step in reversed(list(_steps(quick=options.quick)))}
+    steps: dict[tuple[str, str], Step] = {}
+    for step in _steps(quick=options.quick):
+        steps.setdefault((step.part, step.key), step)
     missing = [
         step
-        for (part, key), step in reversed(steps.items())
+        for (part, key), step in steps.items()
         if part in (options.only or PARTS)
         and (key not in results.get(part, {}) or (options.again and re.search(options.again, key)))
     ]
@@ -157,7 +159,7 @@ def _steps(*, quick: bool) -> Iterator[Step]:
     if quick:
         return
     for name in OUTPUTS:
-        yield Step("outputs", name, [sys.executable, _path(f"{name}.py")], lambda output: {"output": output})
+        yield Step("outputs", name, [sys.executable, _path(name)], lambda output: {"output": output})
     for part, others in (("devcluster", on_cluster), ("core", workloads), ("devcluster", important)):
         for workload in others:
             yield _workload(workload, part)

@@ -115,7 +115,7 @@ Measured on {cores} cores of {cpu} with Python {python}:
 
 def _page(results: Results) -> str:
     outputs = [
-        f"```text\n$ benchmarks/{name}.py\n{each.get('output', each.get('problem', '')).strip()}\n```\n"
+        f"```text\n$ benchmarks/{name}\n{each.get('output', each.get('problem', '')).strip()}\n```\n"
         for name, each in sorted(results.get("outputs", {}).items())
     ]
     return _TEMPLATE.format(
