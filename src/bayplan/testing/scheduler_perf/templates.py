@@ -79,7 +79,7 @@ class Template:
 
 @lru_cache(maxsize=1024)
 def _parsed(text: str, source: str) -> bytes:
-    """Return an object in YAML as JSON. Most templates have few distinct texts, and YAML takes a millisecond to parse."""
+    """Return an object in YAML as JSON. Templates have few distinct texts, and parsing YAML takes a millisecond."""
     return msgspec.json.encode(parse_yaml(text, source))
 
 
