@@ -242,7 +242,7 @@ def thresholds() -> dict[str, float]:
     for path in find_configs(str(_folder()), None):
         for case in yaml.safe_load(path.read_text(encoding="utf-8")):
             for workload in case["workloads"]:
-                if workload.get("threshold"):
+                if isinstance(workload.get("threshold"), int | float):
                     found[f"{case['name']}/{workload['name']}"] = workload["threshold"]
     return found
 
