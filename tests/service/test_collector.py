@@ -43,9 +43,10 @@ def test_garbage_is_collected_before_it_is_frozen(begun):
 
 
 def test_usual_collections_do_not_freeze_after_the_end():
-    collecting = Collector()
+    thresholds, collecting = gc.get_threshold(), Collector()
     collecting.begin()
     collecting.end()
+    assert gc.get_threshold() == thresholds
     frozen, kept = gc.get_freeze_count(), [[]]
     gc.collect()
     assert (gc.get_freeze_count(), kept) == (frozen, [[]])
@@ -83,3 +84,17 @@ def test_few_frozen_objects_are_left_alone(begun):
     garbage, _others = frozen_garbage(1000)
     run_for(begun, 10 * CHECK_SECONDS, idle=True)
     assert garbage() is not None
+
+
+def test_automatic_full_collections_visit_few_objects(begun):
+    visited = []
+
+    def note(phase, info):
+        if phase == "start" and info["generation"] == 2:
+            visited.append(len(gc.get_objects()))
+
+    gc.callbacks.append(note)
+    kept = [[] for _ in range(400_000)]
+    gc.callbacks.remove(note)
+    assert len(kept) == 400_000
+    assert max(visited, default=0) < 150_000
