@@ -14,7 +14,7 @@ FAMILIES := resources node-affinity taints ports-images inter-pod-affinity topol
 # One process per CPU, but at most four, because some tests measure time.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: help install demo test test-apiserver test-e2e soak lint format conformance perf examples svg dist clean rebuild
+.PHONY: help install demo test test-apiserver test-e2e soak lint format conformance perf performance examples svg dist clean rebuild
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 25
@@ -69,6 +69,9 @@ conformance: install ## Compare decisions with recorded decisions of kube-schedu
 
 perf: install ## Measure how many pods per second the decision core places
 	$(BIN)/bayplan perf --on core misc SchedulingBasic/5000Nodes_10000Pods
+
+performance: install ## Measure what is missing in docs/performance.md, and write it; ARGS=... as of benchmarks/performance.py
+	$(BIN)/python benchmarks/performance.py $(ARGS)
 
 examples: install ## Run the tests of the examples
 	$(PYTEST) tests/examples

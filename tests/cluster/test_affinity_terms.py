@@ -41,18 +41,6 @@ def test_duplicate_term_of_a_pod_counts_twice():
     assert matching(state) == {}
 
 
-def test_version_increases_with_distinct_terms_only():
-    state = make_cluster(make_node("n0"), there("a")).state
-    terms = state.table.terms
-    before = terms.version
-    state.set_pod(there("b"))
-    assert terms.version == before
-    state.set_pod(there("c", affinity=AWAY_FROM_DB))
-    assert terms.version == before + 1
-    state.remove_pod("default-c")
-    assert terms.version == before + 2
-
-
 def test_equal_terms_of_many_pods_are_stored_once():
     pods = [there(name) for name in "abc"]
     make_cluster(make_node("n0"), *pods)

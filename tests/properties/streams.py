@@ -47,7 +47,7 @@ SHAPES = [
 def stream(rng, *, length, related):
     """Yield (what, how): nodes, then pods and changes. `related`: some pods have affinity or spread constraints."""
     make = Maker(rng)
-    shapes = [{"labels": make.pod_labels(), "namespace": "one", "spec": spec} for spec in SHAPES]
+    shapes = [{"labels": make.pod_labels(), "namespace": "one", "spec": spec} for spec in (*SHAPES, PLAIN, PLAIN)]
     for _ in range(3 if related else 0):
         pod = make.pod("shape")
         shapes.append({"labels": pod["metadata"]["labels"], "namespace": "one", "spec": pod["spec"]})
@@ -105,17 +105,20 @@ def node(make, name):
 
 
 class World:
-    """A scheduler's view of a stream. `reuse`: use templates; `rebuilt`: rebuild the state before every decision."""
+    """A scheduler's view of a stream.
 
-    def __init__(self, *, reuse=False, rebuilt=False):
-        self.rebuilt = rebuilt
+    `reuse`: use templates; `rebuilt`: rebuild the state before every decision; `plugins`: in addition to the default.
+    """
+
+    def __init__(self, *, reuse=False, rebuilt=False, plugins=()):
+        self.rebuilt, self.plugins = rebuilt, plugins
         self.known = Known()
         self._begin(reuse=reuse)
         self.decisions = []
 
     def _begin(self, *, reuse):
         self.state = ClusterState()
-        self.profile = default_profile("test", OfflineHandle(self.state))
+        self.profile = default_profile("test", OfflineHandle(self.state), self.plugins)
         self.templates = Templates(self.profile) if reuse else None
 
     def apply(self, what, how):

@@ -7,7 +7,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streams import World, stream
+from streams import PLAIN, World, stream
 
 pytestmark = pytest.mark.feature("Template reuse: decisions with and without it")
 
@@ -29,3 +29,12 @@ def test_most_decisions_of_a_stream_reuse_a_template(related):
     for step in stream(random.Random(1), length=400, related=related):
         world.apply(*step)
     assert world.templates.used > len(world.decisions) / 2
+
+
+def test_pods_that_differ_only_in_labels_share_a_template():
+    world = World(reuse=True)
+    world.apply("set node", {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "64", "pods": "64"}}})
+    for number in range(20):
+        labels, namespace = {"app": f"app-{number}"}, f"namespace-{number}"
+        world.apply("pod", {"name": f"pod-{number}", "namespace": namespace, "labels": labels, "spec": PLAIN})
+    assert world.templates.used == 19  # all but the first

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
+import os
+import time
 from dataclasses import dataclass
 
 from bayplan import (
@@ -315,7 +318,59 @@ class Patient(Plugin):
         return [EventHint(ClusterEvent("Node", nodes)), EventHint(ClusterEvent("Pod", pods))]
 
 
+@filter_plugin(name="pure-clock", pure=True)
+def pure_clock(pod, node):
+    return "closed at night" if TIER in node.labels and time.localtime().tm_hour < 8 else None
+
+
+@score_plugin(name="pure-today", pure=True)
+def pure_today(pod, node):
+    return hour_of_day() * 4 if TIER in node.labels else 0
+
+
+def hour_of_day():
+    return dt.datetime.now(dt.UTC).hour
+
+
+@score_plugin(name="pure-chance", pure=True)
+def pure_chance(pod, node):
+    from random import randint
+
+    return randint(0, 100)
+
+
+@score_plugin(name="pure-environment", pure=True)
+def pure_environment(pod, node):
+    return 100 if node.labels.get(TIER) == os.environ.get("TIER") else 0
+
+
+calls = {"number": 0}
+
+
+@score_plugin(name="pure-counter", pure=True)
+def pure_counter(pod, node):
+    calls["number"] += 1
+    return 100 if TIER in node.labels else 0
+
+
+@filter_plugin(name="pure-name", pure=True)
+def pure_name(pod, node):
+    return "another tier" if node.labels.get(TIER) == "web" and pod.name == "another" else None
+
+
+@filter_plugin(name="pure-annotations", pure=True)
+def pure_annotations(pod, node):
+    return "taken" if any(TIER in other.annotations for other in node.pods) else None
+
+
 BROKEN_PROMISES = [
+    (pure_clock, "pure", "pure_clock uses time.localtime, which differs from call to call"),
+    (pure_today, "pure", "hour_of_day uses dt.datetime.now, which differs from call to call"),
+    (pure_chance, "pure", "pure_chance uses random.randint, which differs from call to call"),
+    (pure_environment, "pure", "pure_environment uses os.environ"),
+    (pure_counter, "pure", "keep nothing in calls: the function is not called for a pod or a node that it has seen"),
+    (pure_name, "signature", "read nothing of metadata.name, or remove pure=True"),
+    (pure_annotations, "pure", "not their annotations or status; or remove pure=True"),
     (MixedKeys, "answers", "cannot be compared"),
     (SignsList, "answers", "cannot be hashed"),
     (SignsTooLittle, "signature", "what the plugin reads of metadata.labels"),

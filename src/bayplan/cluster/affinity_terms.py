@@ -105,13 +105,9 @@ class TermColumn:
 
 @dataclass(slots=True)
 class ExistingTerms:
-    """The distinct terms of the pods that are on nodes.
-
-    `version` increases whenever a term gets its first pod or loses its last one.
-    """
+    """The distinct terms of the pods that are on nodes."""
 
     capacity: int
-    version: int = 0
     _columns: dict[AffinityTerm, TermColumn] = field(default_factory=dict)
     _index: SelectorIndex[TermColumn] = field(default_factory=SelectorIndex)
     _memo: dict[tuple[LabelsKey, tuple[tuple[str, str], ...]], tuple[TermColumn, ...]] = field(default_factory=dict)
@@ -154,17 +150,13 @@ class ExistingTerms:
         if term.selector is not None:
             namespaces = term.namespaces if term.namespace_selector is None else None
             self._index.add(column, namespaces, term.selector.requirements)
-        self._changed()
+        self._memo.clear()
         return column
 
     def _remove(self, column: TermColumn) -> None:
         del self._columns[column.term]
         if column.term.selector is not None:
             self._index.remove(column)
-        self._changed()
-
-    def _changed(self) -> None:
-        self.version += 1
         self._memo.clear()
 
 

@@ -21,8 +21,8 @@ _BYTES_PER_ENTRY = 100
 class Tally:
     """A number for each row of the node table; most rows of most tallies have 0.
 
-    Few numbers are stored in a dictionary, more of them in an array. An array's sums by domain are kept too: `add`
-    updates them, so that asking for them again does not read all rows.
+    Few numbers are stored in a dictionary, more of them in an array. Sums by domain are kept too, unless there are more
+    domains than numbers: `add` updates them, so that asking for them again does not read all numbers.
     """
 
     __slots__ = ("_array", "_capacity", "_few", "_many", "_sums")
@@ -39,6 +39,9 @@ class Tally:
 
     def add(self, row: int, number: int) -> None:
         """Add to the number of a row."""
+        for codes, sums in self._sums.values():
+            if row < len(codes):  # else the codes are older than the row, and no caller has them any more
+                sums[codes[row]] += number
         if self._array is None:
             total = self._few.get(row, 0) + number
             if total:
@@ -52,9 +55,6 @@ class Tally:
             return
         before: int = self._array.item(row)
         self._array[row] = before + number
-        for codes, sums in self._sums.values():
-            if row < len(codes):  # else the codes are older than the row, and no caller has them any more
-                sums[codes[row]] += number
         if before == 0:
             self._many += 1
         elif before + number == 0:
@@ -88,17 +88,21 @@ class Tally:
         `codes`: intp, one per row, from 0 to count - 1. The array must never be modified, because the sums are cached
         by its identity.
         """
+        kept = self._sums.get(id(codes))
+        if kept is not None:
+            return kept[1].copy()
+        # bincount sums in float64, which is exact up to 2**53.
         if self._array is None:
             rows, numbers = self._entries(len(codes))
-            return np.bincount(codes[rows], weights=numbers, minlength=count).astype(np.int64)
-        kept = self._sums.get(id(codes))
-        if kept is None:
-            # bincount sums in float64, which is exact up to 2**53.
+            sums = np.bincount(codes[rows], weights=numbers, minlength=count).astype(np.int64)
+            if len(rows) < count:
+                return sums
+        else:
             sums = np.bincount(codes, weights=self._array[: len(codes)], minlength=count).astype(np.int64)
-            if len(self._sums) >= _MAX_GROUPINGS:
-                del self._sums[next(iter(self._sums))]
-            kept = self._sums[id(codes)] = (codes, sums)
-        return kept[1].copy()
+        if len(self._sums) >= _MAX_GROUPINGS:
+            del self._sums[next(iter(self._sums))]
+        self._sums[id(codes)] = (codes, sums)
+        return sums.copy()
 
     def __bool__(self) -> bool:
         """Whether any row has a number."""
@@ -112,7 +116,7 @@ class Tally:
     @property
     def bytes(self) -> int:
         """The memory that the numbers and the sums take, about."""
-        if self._array is None:
+        if self._array is None:  # its sums are no longer than its numbers
             return _BYTES_PER_ENTRY * len(self._few)
         return self._array.nbytes + sum(codes.nbytes + sums.nbytes for codes, sums in self._sums.values())
 

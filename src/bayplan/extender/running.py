@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -25,6 +24,7 @@ from bayplan.extender.verbs import Verbs
 from bayplan.extender.watched_cluster import WatchedCluster
 from bayplan.failures import Failures
 from bayplan.framework.handle import Handle
+from bayplan.service.collector import Collector
 from bayplan.service.handle import SchedulerHandle
 from bayplan.service.runtime import Runtime
 from bayplan.service.watchdog import Watchdog
@@ -117,7 +117,7 @@ async def running_extender(
                 tasks.create_task(started.run(), name="started-work"),
             ]
             if settings.freeze:
-                services.append(tasks.create_task(_freeze(watched), name="freeze"))
+                services.append(tasks.create_task(_collect(watched), name="garbage-collector"))
         try:
             yield RunningExtender(profiles, server, watched)
             await server.stop()
@@ -133,8 +133,12 @@ def _activate(pods: Iterable[PodInfo]) -> None:
     """Do nothing, because pods are pending in the other scheduler."""
 
 
-async def _freeze(watched: WatchedCluster) -> None:
-    """Exclude the synced objects from garbage collection, because most of them stay."""
+async def _collect(watched: WatchedCluster) -> None:
+    """Let the garbage collector visit only objects that are new since the first synchronization."""
     await watched.synced.wait()
-    gc.collect()
-    gc.freeze()
+    collector = Collector()
+    collector.begin()
+    try:
+        await collector.run(lambda: True)
+    finally:
+        collector.end()

@@ -12,9 +12,12 @@ be called like the original.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Hashable
+from hashlib import blake2b
 from typing import Any, ClassVar, overload
 
+from bayplan.api.objects import encode
 from bayplan.cluster.columns import Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
@@ -24,6 +27,9 @@ from bayplan.framework.verdicts import Rejections
 FilterFunction = Callable[[PodInfo, NodeInfo], Answer] | Callable[[PodInfo, Nodes], Rejections | None]
 ScoreFunction = Callable[[PodInfo, NodeInfo], int] | Callable[[PodInfo, Nodes], Int64]
 Sign = Callable[[PodInfo], Hashable]
+
+_TOKEN_VOLUME = re.compile(rb"kube-api-access-[a-z0-9]{5}")
+"""The volume of the service account's token, to which the API server gives another name in each pod."""
 
 
 class InvalidPlugin(TypeError):
@@ -37,6 +43,8 @@ class FunctionPlugin(Plugin):
 
     weight: int = 1
     """The weight of its scores, if it is a score plugin."""
+    pure: bool = False
+    """Whether the function was declared pure."""
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         self.function = function
@@ -98,9 +106,11 @@ class FunctionScoreNodes(FunctionPlugin):
 @overload
 def filter_plugin(function: FilterFunction, /) -> FunctionPlugin: ...
 @overload
-def filter_plugin(*, name: str = "", sign: Sign | None = None) -> Callable[[FilterFunction], FunctionPlugin]: ...
 def filter_plugin(
-    function: FilterFunction | None = None, /, *, name: str = "", sign: Sign | None = None
+    *, name: str = "", sign: Sign | None = None, pure: bool = False
+) -> Callable[[FilterFunction], FunctionPlugin]: ...
+def filter_plugin(
+    function: FilterFunction | None = None, /, *, name: str = "", sign: Sign | None = None, pure: bool = False
 ) -> FunctionPlugin | Callable[[FilterFunction], FunctionPlugin]:
     """Make a filter plugin from a function `(pod, node)` that returns None if the node is feasible, or else a reason.
 
@@ -111,6 +121,9 @@ def filter_plugin(
         name: the plugin's name; defaults to the function's name.
         sign: returns everything that the function reads from a pod, as one hashable value. Pods with equal values share
             the function's results, so these must depend only on the pod and the node.
+        pure: declares that the results depend only on the pod and the node. Pods that differ only in what is their own
+            (name, UID, creation time, status) then share them; `sign` can narrow that down. A result is used until the
+            node, or the labels or requests of the pods on it, change.
 
     Raises:
         InvalidPlugin: the function is not callable with two positional arguments.
@@ -118,7 +131,7 @@ def filter_plugin(
 
     def decorate(function: FilterFunction) -> FunctionPlugin:
         form = FunctionFilterNodes if _takes_all_nodes(function, name, FunctionFilter.kind) else FunctionFilter
-        return _with_sign(form, sign)(function, name or _name_of(function))
+        return _made(form, function, name, sign, pure=pure)
 
     return decorate if function is None else decorate(function)
 
@@ -127,10 +140,16 @@ def filter_plugin(
 def score_plugin(function: ScoreFunction, /) -> FunctionPlugin: ...
 @overload
 def score_plugin(
-    *, name: str = "", weight: int = 1, sign: Sign | None = None
+    *, name: str = "", weight: int = 1, sign: Sign | None = None, pure: bool = False
 ) -> Callable[[ScoreFunction], FunctionPlugin]: ...
 def score_plugin(
-    function: ScoreFunction | None = None, /, *, name: str = "", weight: int = 1, sign: Sign | None = None
+    function: ScoreFunction | None = None,
+    /,
+    *,
+    name: str = "",
+    weight: int = 1,
+    sign: Sign | None = None,
+    pure: bool = False,
 ) -> FunctionPlugin | Callable[[ScoreFunction], FunctionPlugin]:
     """Make a score plugin from a function `(pod, node)` that returns an integer from 0 (worst) to 100 (best).
 
@@ -141,6 +160,7 @@ def score_plugin(
         name: the plugin's name; defaults to the function's name.
         weight: the weight of the scores, 1 or more.
         sign: as for `filter_plugin`.
+        pure: as for `filter_plugin`.
 
     Raises:
         InvalidPlugin: the function is not callable with two positional arguments, or the weight is invalid.
@@ -148,7 +168,7 @@ def score_plugin(
 
     def decorate(function: ScoreFunction) -> FunctionPlugin:
         form = FunctionScoreNodes if _takes_all_nodes(function, name, FunctionScore.kind) else FunctionScore
-        plugin = _with_sign(form, sign)(function, name or _name_of(function))
+        plugin = _made(form, function, name, sign, pure=pure)
         if not isinstance(weight, int) or weight < 1:
             raise InvalidPlugin(f"score plugin {plugin.name!r}: weight is {weight!r}, expected a positive integer")
         plugin.weight = weight
@@ -157,12 +177,29 @@ def score_plugin(
     return decorate if function is None else decorate(function)
 
 
-def _with_sign(form: type[FunctionPlugin], sign: Sign | None) -> type[FunctionPlugin]:
-    """Return a subclass with a method `sign`, because extension points are looked up by class.
+def _made(
+    form: type[FunctionPlugin], function: Callable[..., Any], name: str, sign: Sign | None, *, pure: bool
+) -> FunctionPlugin:
+    """Make a plugin of this form, or of a subclass with a method `sign`, because methods are looked up by class."""
+    if sign is not None:
+        # None from the user's function is an ordinary value, and would mean that results are not shared.
+        form = type(form.__name__, (form,), {"sign": lambda _, pod: (sign(pod),)})
+    elif pure:
+        form = type(form.__name__, (form,), {"sign": lambda _, pod: _content(pod)})
+    plugin = form(function, name or _name_of(function))
+    plugin.pure = pure
+    return plugin
 
-    The value is wrapped in a tuple: None from the user's function is an ordinary value.
-    """
-    return form if sign is None else type(form.__name__, (form,), {"sign": lambda _, pod: (sign(pod),)})
+
+def _content(pod: PodInfo) -> bytes:
+    """Return a digest of what pods of the same template have in common."""
+    content: bytes | None = pod.cache.get(_content)
+    if content is None:
+        metadata = pod.metadata
+        common = [metadata.namespace, metadata.generateName, metadata.labels, metadata.annotations]
+        text = encode([*common, metadata.ownerReferences, metadata.finalizers, pod.spec])
+        content = pod.cache[_content] = blake2b(_TOKEN_VOLUME.sub(b"kube-api-access", text), digest_size=16).digest()
+    return content
 
 
 def _name_of(function: object) -> str:

@@ -67,7 +67,9 @@ class Verdicts:
         rejected = self.feasible_mask & (rejections.index > 0)
         if not rejected.any():
             return
-        np.copyto(self.codes, rejections.index + (len(self.table) - 1), where=rejected, casting="same_kind")
+        # The codes of feasible nodes are 0. Adding a product is several times as fast as copying with a mask.
+        codes = (rejections.index + (len(self.table) - 1)) * rejected
+        self.codes += codes.astype(np.int32, casting="same_kind", copy=False)
         self.table.extend(status.by(plugin) for status in rejections.statuses)
         self.feasible_mask ^= rejected
 

@@ -25,6 +25,7 @@ from bayplan.queue import QueueProfile, SchedulingQueue
 from bayplan.service.background import start_background
 from bayplan.service.binding import BINDING, BindingCycles
 from bayplan.service.carry_out import PlanCarrier
+from bayplan.service.collector import Collector
 from bayplan.service.debugging.debugger import CacheDebugger
 from bayplan.service.driver import AttemptDriver
 from bayplan.service.evictions import Evictions
@@ -53,8 +54,8 @@ class Settings:
     `blocked_after`: report a plugin that blocks the event loop for this long. `drain`: how long to wait for unfinished
     work on exit. `look_for_kind`: how often to ask for a kind that the API server lacks. `delay_cache_until_active`:
     list the cluster only once this instance leads. `seed` makes the choice among nodes with equal scores repeatable.
-    `freeze` exempts every object that exists after the first synchronization from garbage collection, in the whole
-    process. `watch_idle`: how long a watch may be silent before its connection counts as dead.
+    `freeze` lets the garbage collector visit only new objects after the first synchronization, in the whole process
+    (see `collector`). `watch_idle`: how long a watch may be silent before its connection counts as dead.
     `clock`: the source of time.
     """
 
@@ -118,6 +119,7 @@ class Scheduler:
         self._plans = PlanCarrier(runtime, self.profiles, bindings, Evictions(runtime, bindings))
         self._attempts = AttemptDriver(runtime, self.profiles, random.Random(settings.seed), self._extenders)
         self._loop = SchedulingLoop(runtime, self._attempts, self._plans)
+        self._collector = Collector()
         self.watchdog = Watchdog(settings.blocked_after)
         self.reader = LoopReader()
         """Reads the scheduler's state from other threads."""
@@ -219,6 +221,8 @@ class Scheduler:
         finally:
             self.reader.close()
             self.watchdog.stop()
+            if self._settings.freeze:
+                self._collector.end()
 
     async def _run(self, stop: asyncio.Event) -> None:
         runtime, services = self._runtime, Supervisor(self._runtime.failures)
@@ -237,6 +241,8 @@ class Scheduler:
                 await first(list_watch.synced.wait(), stop.wait())
             if not stop.is_set():
                 self._synchronized()
+                if self._settings.freeze:
+                    services.start("the garbage collector", lambda: self._collector.run(self._idle))
                 start_background(services, self.profiles.values())
                 await self._schedule_until(stop)
                 await self._drain(self._settings.drain)
@@ -314,7 +320,9 @@ class Scheduler:
         table = self.state.table
         log.info("synchronized: %d nodes, %d pods on them; scheduling", table.live_count, self.state.pod_count)
         if self._settings.freeze:
-            gc.collect()
-            gc.freeze()
-            gc.enable()
+            self._collector.begin()
         self.synced.set()
+
+    def _idle(self) -> bool:
+        pending = self.queue.pending_pods()
+        return not pending.active and not pending.in_flight

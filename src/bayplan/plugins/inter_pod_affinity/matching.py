@@ -97,13 +97,12 @@ def sum_by_topology(tallies: Iterable[tuple[str, Tally, int]], nodes: Nodes) -> 
     sums: dict[str, DomainCounts] = {}
     some = False
     for key, tally, weight in tallies:
-        few = tally.few
-        if few is not None:
+        few, domains = tally.few, sums[key].domains if key in sums else Domains.of(key, nodes)
+        if few is not None and len(few) < domains.count:
             numbers = by_row.setdefault(key, {})
             for row, number in few.items():
                 numbers[row] = numbers.get(row, 0) + weight * number
             continue
-        domains = sums[key].domains if key in sums else Domains.of(key, nodes)
         counts = domains.sum(tally)
         some = some or bool(counts.any())
         if weight != 1:

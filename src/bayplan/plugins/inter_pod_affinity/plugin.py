@@ -15,7 +15,6 @@ from bayplan.cluster.affinity_terms import AffinityTerm, terms_of
 from bayplan.cluster.columns import Int64
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.pod_selectors import labels_key
 from bayplan.cluster.selector_index import anchors_in, narrowest_anchors
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint, Topics
 from bayplan.framework.handle import Handle
@@ -98,18 +97,18 @@ class InterPodAffinity(Plugin):
         yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL), after_node_change)
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Namespace and labels. The results of a pod with terms depend on all nodes, so they are not shared."""
+        """Nothing: without terms of its own, a pod depends only on terms that match it, which `rests_on` looks for.
+
+        The results of a pod with terms depend on all nodes, so they are not shared.
+        """
         try:
-            return labels_key(pod) if not terms_of(pod) else None
+            return () if not terms_of(pod) else None
         except InvalidSelector:  # PreFilter rejects the pod
             return None
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
-        """The terms of pods on nodes. The results of a pod that one of them matches are not shared."""
-        terms = nodes.table.terms
-        if terms.matching(pod, self._namespaces.labels(pod.namespace)):
-            return None
-        return terms.version, self._namespaces.version
+        """Nothing, for pods that no term of a pod on a node matches. The results of others are not shared."""
+        return None if nodes.table.terms.matching(pod, self._namespaces.labels(pod.namespace)) else ()
 
 
 @requeue_if_invalid

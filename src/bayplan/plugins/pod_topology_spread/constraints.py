@@ -108,8 +108,6 @@ class DefaultConstraints:
     def __init__(self, constraints: Iterable[core_v1.TopologySpreadConstraint], handle: Handle) -> None:
         self._constraints = {action: parse(constraints, {}, action) for action in (HARD, SOFT)}
         self._stores = {kind: handle.objects(kind) for kind in SOURCES}
-        self.version = 0
-        """Increases when the selector of a service or a controller changes."""
         self._selectors: dict[Any, LabelSelector | None] = {}
         self._services: dict[str, list[dict[str, str]]] | None = None
         """By namespace: the selectors of services; None after one changed."""
@@ -140,7 +138,6 @@ class DefaultConstraints:
     def _changed(self, before: Any, now: Any) -> None:
         """Most updates of controllers change only their status."""
         if _selector_of(before) != _selector_of(now):
-            self.version += 1
             self._selectors.clear()
             self._services = None
 

@@ -18,7 +18,7 @@ from bayplan.api.labels import InvalidSelector
 from bayplan.cluster.columns import Int32, Int64
 from bayplan.cluster.nodes import Count, Nodes
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.pod_selectors import labels_key, pod_counter
+from bayplan.cluster.pod_selectors import pod_counter
 from bayplan.cluster.selector_index import anchors_in, narrowest_anchors
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint, Topics
 from bayplan.framework.handle import Handle
@@ -239,17 +239,12 @@ class PodTopologySpread(Plugin):
         yield EventHint(ClusterEvent(NODE, nodes), self.after_node_change)
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """The inputs of default constraints. The results of a pod with constraints depend on all nodes."""
-        if pod.spec.topologySpreadConstraints:
-            return None
-        owners = tuple([(owner.apiVersion, owner.kind, owner.name) for owner in pod.metadata.ownerReferences or ()])
-        return labels_key(pod), owners
+        """Nothing: pods without constraints are alike. The results of a pod with constraints depend on all nodes."""
+        return None if pod.spec.topologySpreadConstraints else ()
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
-        """The objects from which defaults are derived. Results for pods with default constraints are not shared."""
-        if pod.spec.topologySpreadConstraints or self._defaults.apply_to(pod):
-            return None
-        return self._defaults.version
+        """Nothing, for pods without constraints. The results of a pod with default constraints depend on all nodes."""
+        return None if pod.spec.topologySpreadConstraints or self._defaults.apply_to(pod) else ()
 
     @requeue_if_invalid
     def after_pod_change(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:

@@ -17,7 +17,7 @@ from bayplan.framework.checks import check_events, check_plugin
 from bayplan.framework.interface import EnqueueExtensions
 from bayplan.framework.profile import Point
 from bayplan.framework.status import PluginError
-from bayplan.testing.contract import binding, deciding, queueing, retrying, sharing
+from bayplan.testing.contract import binding, deciding, purity, queueing, retrying, sharing
 from bayplan.testing.contract.examples import Example, StrictHandle, pod_info
 from bayplan.testing.contract.examples import examples as random_examples
 from bayplan.testing.contract.promise import Breach, Promise
@@ -29,6 +29,7 @@ from bayplan.testing.strategies import Documents
 _PROMISES = (
     deciding.answers,
     deciding.inputs,
+    purity.pure,
     deciding.repeatable,
     deciding.forms,
     deciding.what_ifs,

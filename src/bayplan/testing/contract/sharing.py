@@ -30,10 +30,14 @@ def signature(subject: Subject, example: Example) -> None:
             continue
         second = ask(plugin, world, variant.pod).texts(shared=True)
         if found := difference(first, second, "for the first pod", "for the second"):
+            same = "share results" if subject.pure else f"have the same sign(), {key[0]!r}"
+            change = f"let sign() return also what the plugin reads of {variant.path}"
+            if subject.pure:
+                change = f"read nothing of {variant.path}, or remove pure=True: it differs between pods of one template"
             raise Breach(
                 f"two pods that differ only in {variant.path} ({at(variant.before, variant.path)} and "
-                f"{at(variant.after, variant.path)}) have the same sign(), {key[0]!r}, but {found}",
-                f"let sign() return also what the plugin reads of {variant.path}",
+                f"{at(variant.after, variant.path)}) {same}, but {found}",
+                change,
             )
 
 
@@ -59,7 +63,7 @@ def rests_on(subject: Subject, example: Example) -> None:
             raise Breach(
                 f"{change.text}, and rests_on returns {key[1]!r} as before, but {found}",
                 "let rests_on return what else the answers depend on (a version of it), or None if they cannot be "
-                "shared; or remove sign",
+                f"shared; or remove {subject.sharing}",
             )
 
 
@@ -87,7 +91,7 @@ def reuse(subject: Subject, example: Example) -> None:
             raise Breach(
                 f"of pods placed one after the other, number {number + 1} gets {one} with reuse, and {other} without",
                 "sign, rests_on and reads_pods have to cover everything that answers depend on, and what pre_filter "
-                "and pre_score remember must depend on the pod alone; or remove sign",
+                f"and pre_score remember must depend on the pod alone; or remove {subject.sharing}",
             )
 
 

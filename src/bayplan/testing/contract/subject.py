@@ -32,12 +32,16 @@ _DECIDING = (Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE)
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A plugin by its class, and how to make one for a cluster. `module` is the name of the module with its code."""
+    """A plugin by its class, and how to make one for a cluster.
+
+    `module`: the name of the module with its code. `pure`: whether it is a function that was declared pure.
+    """
 
     name: str
     cls: type[Any]
     make: Callable[[Handle], Any]
     module: str
+    pure: bool = False
 
     @classmethod
     def of(cls, plugin: ExtraPlugin, arguments: Mapping[str, Any] | None) -> Subject:
@@ -48,7 +52,8 @@ class Subject:
         keywords = _decoded(plugin, arguments or {})
         if not isinstance(plugin, type):
             module = plugin.function.__module__ if isinstance(plugin, FunctionPlugin) else type(plugin).__module__
-            return cls(plugin.name, type(plugin), lambda _: plugin, module)
+            pure = isinstance(plugin, FunctionPlugin) and plugin.pure
+            return cls(plugin.name, type(plugin), lambda _: plugin, module, pure)
         takes_handle = "handle" in inspect.signature(plugin).parameters
 
         def make(handle: Handle) -> Any:
@@ -86,6 +91,11 @@ class Subject:
     def shares(self) -> bool:
         """Whether pods with equal signatures share its answers."""
         return self.decides and self.has(interface.Sign)
+
+    @property
+    def sharing(self) -> str:
+        """What declares that pods share its answers."""
+        return "pure=True" if self.pure else "sign"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,353 @@
+"""Makes docs/performance.md, its plot and the figures in the README from the results of performance.py."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+PAGE, PLOT, README = ROOT / "docs/performance.md", ROOT / "docs/images/growth.svg", ROOT / "README.md"
+STOCK = ROOT / "benchmarks/results/kube_scheduler.tsv"
+BASE = "SchedulingBasic/5000Nodes_10000Pods"
+"""The workload whose pods/s all others are compared with."""
+GROWTH = (100, 1000, 5000, 20_000, 50_000, 100_000)
+"""Numbers of nodes."""
+KINDS = {"plain": "#1f6feb", "affinity": "#bf3989", "spreading": "#1a7f37"}
+"""Kinds of pods with their color in the plot."""
+_MARK = "<!-- from benchmarks/performance.py -->"
+
+Results = dict[str, Any]
+
+
+def write_pages(results: Results) -> list[Path]:
+    """Write the page, the plot and the README's figures, and return their paths."""
+    pages = rendered(results)
+    for path, text in pages.items():
+        path.write_text(text, encoding="utf-8")
+    return list(pages)
+
+
+def rendered(results: Results) -> dict[Path, str]:
+    """Return the texts of the page, the plot and the README."""
+    return {PAGE: _page(results), PLOT: _plot(results), README: _readme(results)}
+
+
+_TEMPLATE = """\
+# Performance
+
+`benchmarks/performance.py` made this page, the plot and the figures in the README. To measure again, delete
+`benchmarks/results/performance.json`, and run the script on a machine that does nothing else. Machines differ:
+compare ratios, not figures.
+
+Machine: {cpu}, {cores} cores, {memory_gib} GiB of memory, Python {python}; {date}.
+
+## Targets
+
+{targets}
+
+Ratios to SchedulingBasic are to `{base}` on the core, in the same run.
+
+## Growth
+
+The time of a decision in memory: decode a pod, filter and score all nodes, choose one, and assume the pod there.
+There are ten running pods per node. The pending pods are plain, have required affinity within a zone, or are spread
+over three zones (`benchmarks/scale.py`).
+
+![The time of a decision by the number of nodes, for three kinds of pods](images/growth.svg)
+
+{growth}
+
+Pauses are runs of the garbage collector during the decisions. The last column is the CPU time until the cluster is in
+memory.
+
+{cluster}## Workloads in memory
+
+`bayplan perf --on core` runs Kubernetes' own benchmark without an API server. Pods per second count only the
+scheduler's work. kube-scheduler's figures are from a full stack on a 2-core machine, one run each; Kubernetes' own
+runs fail below the threshold. Of workloads that differ only in feature gates that change nothing in Bayplan, the
+first one was measured.
+
+{core}
+
+## Workloads on an API server
+
+`bayplan perf --on devcluster --compare null` runs `bayplan run` against the embedded API server, both on this
+machine, and then a null scheduler, which only binds round robin: the ceiling that the API server sets.
+
+{devcluster}
+{outputs}"""
+
+_START_UP = """\
+## Start-up, memory and pauses
+
+`bayplan run` on a cluster with 5,000 nodes and 150,000 pods of 4 kB, behind the embedded API server on the same
+machine: ready after {ready_seconds:.1f} s, with a peak of {peak_mib:,.0f} MiB. Then {bound:,} pods were created, 100
+per second, and bound: the garbage collector ran for at most {longest_collection_ms:.1f} ms, and another thread of the
+process waited for at most {longest_stall_ms:.1f} ms (`benchmarks/startup.py`).
+
+"""
+
+_SELECTORS = """\
+## Selectors
+
+5,000 nodes, 100,000 pods, and 20,000 selectors of spread constraints: the first pod of a selector takes
+{first_us:,.0f} µs (median). A round robin over all selectors takes {robin_us:,.0f} µs per pod, and pods of a single
+one take {single_us:,.0f} µs (`benchmarks/scale.py --new-selectors`).
+
+"""
+
+_FUNCTIONS = """\
+## Function plugins
+
+A filter and a score function, called node by node on 5,000 nodes: {undeclared:,.0f} pods/s, and {pure:,.0f} pods/s if
+both are [declared pure](plugins.md#pure-functions) (`benchmarks/function_plugins.py`).
+
+"""
+
+_README = """\
+Measured on {cores} cores of {cpu} with Python {python}:
+
+"""
+
+
+def _page(results: Results) -> str:
+    outputs = [
+        f"```text\n$ benchmarks/{name}\n{each.get('output', each.get('problem', '')).strip()}\n```\n"
+        for name, each in sorted(results.get("outputs", {}).items())
+    ]
+    return _TEMPLATE.format(
+        **results["machine"],
+        base=BASE,
+        targets=_table(("what", "target", "measured", "met"), _targets(results)),
+        growth=_table(
+            ("nodes", "pods", *KINDS, "memory", "longest pause", "to build"),
+            _growth_rows(results),
+        ),
+        cluster=_cluster(results),
+        core=_table(
+            ("workload", "pods/s", "of SchedulingBasic", "attempt p50", "p99", "kube-scheduler, pods/s", "threshold"),
+            _core_rows(results),
+        ),
+        devcluster=_table(
+            ("workload", "Bayplan, pods/s", "null scheduler", "ratio", "kube-scheduler"), _cluster_rows(results)
+        ),
+        outputs="\n".join(["\n## Other benchmarks\n\nTheir output, as it is.\n", *outputs]) if outputs else "",
+    )
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+# Targets
+
+
+def _targets(results: Results) -> Iterator[Sequence[str]]:
+    yield from (
+        _slowest(results, what, share, pattern)
+        for what, share, pattern in (
+            ("CSI, in-tree and migrated volumes, core", 1 / 5, r"Scheduling(CSI|InTree|MigratedInTree)PVs/5000"),
+            (
+                "affinity, spreading and inclusion policies, core",
+                1 / 2,
+                r"(Affinity|AffinityWithNSSelector|TopologySpreading|NodeInclusionPolicy)/5000",
+            ),
+            (
+                "unschedulable, churn, gated, finalizers, event handling, core",
+                1 / 2,
+                r"(Unschedulable|MixedChurn|WhileGated|WithFinalizers)/|^EventHandling.*/.*(500|1000)Pods",
+            ),
+            ("preemption, core", 1 / 5, r"^Preemption(Basic|Async|PVs)/(1000|5000)Nodes"),
+        )
+    )
+    yield _against_null(results)
+    growth = results.get("growth", {})
+    for kinds, most in ((("plain",), 3), (("affinity", "spreading"), 5)):
+        small, large = growth.get("5000", {}), growth.get("100000", {})
+        known = all(f"{kind}_us" in each for kind in kinds for each in (small, large))
+        worst = max(large[f"{kind}_us"] / small[f"{kind}_us"] for kind in kinds) if known else None
+        what = f"a decision at 100,000 nodes, by one at 5,000, {' and '.join(kinds)}"
+        yield _target(what, f"≤ {most}", worst, lambda it, most=most: it <= most, ".1f")
+    cluster = results.get("cluster", {})
+    start, selectors, functions = (cluster.get(name, {}) for name in ("start-up", "selectors", "functions"))
+    large = "5,000 nodes, 150,000 pods of 4 kB: "
+    yield _target(f"{large}ready", "≤ 40 s", start.get("ready_seconds"), lambda it: it <= 40, ".1f", " s")
+    yield _target(
+        f"{large}peak memory", "≤ 1,536 MiB", start.get("peak_mib_at_end"), lambda it: it <= 1536, ",.0f", " MiB"
+    )
+    pause = start.get("longest_collection_ms")
+    yield _target(f"{large}longest pause after that", "≤ 50 ms", pause, lambda it: it <= 50, ".1f", " ms")
+    first = selectors["first_us"] / 1000 if "first_us" in selectors else None
+    what = "first pod of a new selector, 5,000 nodes, 100,000 pods"
+    yield _target(what, "≤ 2 ms", first, lambda it: it <= 2, ".2f", " ms")
+    robin = selectors["robin_us"] / selectors["single_us"] if "robin_us" in selectors else None
+    yield _target("round robin over 20,000 selectors, by a single one", "≤ 2", robin, lambda it: it <= 2, ".1f")
+    for name, least in (("undeclared", 150), ("pure", 1500)):
+        what = f"a filter and a score function, 5,000 nodes, {name}"
+        rate = functions.get(name)
+        yield _target(what, f"≥ {least:,} pods/s", rate, lambda it, least=least: it >= least, ",.0f", " pods/s")
+
+
+def _slowest(results: Results, what: str, share: float, pattern: str) -> Sequence[str]:
+    """The row of a target for all workloads of a pattern, by the slowest of them."""
+    core = results.get("core", {})
+    base = core.get(BASE, {}).get("pods_per_second")
+    found = {name: each for name, each in core.items() if re.search(pattern, name)}
+    target = f"≥ 1/{round(1 / share)} of SchedulingBasic"
+    failed = [name for name, each in found.items() if "problem" in each]
+    if failed:
+        return what, target, f"{failed[0]}: {found[failed[0]]['problem']}", "no"
+    if not base or not found:
+        return what, target, "not measured", "-"
+    name = min(found, key=lambda name: found[name]["pods_per_second"])
+    slowest = found[name]["pods_per_second"] / base
+    return what, target, f"{slowest:.2f} ({name})", "yes" if slowest >= share else "no"
+
+
+def _against_null(results: Results) -> Sequence[str]:
+    what, target = "workloads on an API server, by the null scheduler", "≥ 90%"
+    found = {name: each for name, each in results.get("devcluster", {}).items() if each.get("null")}
+    if not found:
+        return what, target, "not measured", "-"
+    ratios = {name: each.get("bayplan", 0) / each["null"] for name, each in found.items()}
+    name = min(ratios, key=lambda name: ratios[name])
+    fast = sum(ratio >= 0.9 for ratio in ratios.values())
+    measured = f"{fast} of {len(ratios)} workloads; the slowest {100 * ratios[name]:.0f}% ({name})"
+    return what, target, measured, "yes" if fast == len(ratios) else "no"
+
+
+def _target(
+    what: str, target: str, measured: float | None, met: Callable[[float], bool], form: str, unit: str = ""
+) -> Sequence[str]:
+    if measured is None:
+        return what, target, "not measured", "-"
+    return what, target, f"{measured:{form}}{unit}", "yes" if met(measured) else "no"
+
+
+# Tables
+
+
+def _growth_rows(results: Results) -> Iterator[Sequence[str]]:
+    for nodes in GROWTH:
+        each = results.get("growth", {}).get(str(nodes), {})
+        if "plain_us" not in each:
+            yield f"{nodes:,}", f"{10 * nodes:,}", each.get("problem", "not measured"), *[""] * 5
+            continue
+        times = (f"{each[f'{kind}_us']:,.0f} µs" for kind in KINDS)
+        memory, pause = f"{each['memory_mib']:,.0f} MiB", f"{each['longest_pause_ms']:.1f} ms"
+        yield f"{nodes:,}", f"{10 * nodes:,}", *times, memory, pause, f"{each['build_seconds']:.1f} s"
+
+
+def _cluster(results: Results) -> str:
+    """Return the sections of single measurements, without those that are missing."""
+    cluster = results.get("cluster", {})
+    sections = {"start-up": _START_UP, "selectors": _SELECTORS, "functions": _FUNCTIONS}
+    found = {name: cluster[name] for name in sections if "problem" not in cluster.get(name, {"problem": ""})}
+    return "".join(sections[name].format(**figures) for name, figures in found.items())
+
+
+def _core_rows(results: Results) -> Iterator[Sequence[str]]:
+    core, thresholds, stock = results.get("core", {}), results.get("thresholds", {}), _stock()
+    base = core.get(BASE, {}).get("pods_per_second")
+    for name, each in sorted(core.items()):
+        others = (f"{stock[name]:,.0f}" if name in stock else "", f"{thresholds[name]:,}" if name in thresholds else "")
+        if "problem" in each:
+            yield name, each["problem"], "", "", "", *others
+            continue
+        rate = each["pods_per_second"]
+        attempts = (f"{each[key]:.2f} ms" if key in each else "" for key in ("p50_ms", "p99_ms"))
+        yield name, f"{rate:,.0f}", f"{rate / base:.2f}" if base else "", *attempts, *others
+
+
+def _cluster_rows(results: Results) -> Iterator[Sequence[str]]:
+    stock = _stock()
+    for name, each in sorted(results.get("devcluster", {}).items()):
+        if "problem" in each:
+            yield name, each["problem"], "", "", ""
+            continue
+        own, null = each.get("bayplan", 0), each.get("null", 0)
+        ratio = f"{100 * own / null:.0f}%" if null else ""
+        yield name, f"{own:,.0f}", f"{null:,.0f}", ratio, f"{stock[name]:,.0f}" if name in stock else ""
+
+
+def _stock() -> dict[str, float]:
+    """Return kube-scheduler's pods/s by workload."""
+    lines = STOCK.read_text(encoding="utf-8").splitlines()[1:]
+    return {name: float(rate) for name, _, rate in (line.partition("\t") for line in lines)}
+
+
+# The README
+
+
+def _readme(results: Results) -> str:
+    """Return the README with three figures between the marks."""
+    base, large = results.get("core", {}).get(BASE, {}), results.get("growth", {}).get("100000", {})
+    text = _README.format(**results["machine"])
+    if "p50_ms" in base:
+        rate, p50 = base["pods_per_second"], 1000 * base["p50_ms"]
+        text += (
+            f"- In memory, on 5,000 nodes: {rate:,.0f} plain pods per second; a median attempt takes {p50:.0f} µs.\n"
+        )
+    if "plain_us" in large:
+        text += f"- On 100,000 nodes with 1,000,000 pods: {large['plain_us'] / 1000:.2f} ms per decision.\n"
+    null = results.get("devcluster", {}).get(BASE, {})
+    if null.get("null"):
+        rate, share = null["bayplan"], 100 * null["bayplan"] / null["null"]
+        text += f"- With the embedded API server: {rate:,.0f} pods per second, {share:.0f}% of a null scheduler.\n"
+    before, _, rest = README.read_text(encoding="utf-8").partition(_MARK)
+    after = rest.partition(_MARK)[2]
+    return f"{before}{_MARK}\n{text}{_MARK}{after}"
+
+
+# The plot
+
+
+def _plot(results: Results) -> str:
+    """Return the growth as an SVG: logarithmic axes, one line per kind of pod."""
+    width, height, left, bottom, top, right = 720, 400, 70, 350, 20, 610
+    growth = results.get("growth", {})
+    points = {
+        kind: [(n, growth[str(n)][f"{kind}_us"]) for n in GROWTH if f"{kind}_us" in growth.get(str(n), {})]
+        for kind in KINDS
+    }
+    values = [value for each in points.values() for _, value in each] or [100, 1000]
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+
+    def x(nodes: float) -> float:
+        span = math.log10(GROWTH[-1]) - math.log10(GROWTH[0])
+        return left + (right - left) * (math.log10(nodes) - math.log10(GROWTH[0])) / span
+
+    def y(value: float) -> float:
+        return bottom - (bottom - top) * (math.log10(value) - low) / (high - low)
+
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif"',
+        ' font-size="13">',
+        f'<rect width="{width}" height="{height}" fill="white"/>',
+    ]
+    for power in range(low, high + 1):
+        for value in (10**power, 2 * 10**power, 5 * 10**power):
+            if value <= 10**high:
+                lines += [
+                    f'<line x1="{left}" x2="{right}" y1="{y(value):.1f}" y2="{y(value):.1f}" stroke="#ddd"/>',
+                    f'<text x="{left - 8}" y="{y(value) + 4:.1f}" text-anchor="end">{value:,.0f}</text>',
+                ]
+    for nodes in GROWTH:
+        lines += [
+            f'<line x1="{x(nodes):.1f}" x2="{x(nodes):.1f}" y1="{top}" y2="{bottom}" stroke="#eee"/>',
+            f'<text x="{x(nodes):.1f}" y="{bottom + 18}" text-anchor="middle">{nodes:,}</text>',
+        ]
+    lines += [
+        f'<text x="{(left + right) / 2}" y="{height - 10}" text-anchor="middle">nodes</text>',
+        f'<text transform="translate(16 {(top + bottom) / 2}) rotate(-90)" text-anchor="middle">µs per decision</text>',
+    ]
+    for kind, color in KINDS.items():
+        path = " ".join(f"{x(nodes):.1f},{y(value):.1f}" for nodes, value in points[kind])
+        lines += [f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2"/>']
+        if points[kind]:
+            lines += [f'<text x="{right + 8}" y="{y(points[kind][-1][1]) + 4:.1f}" fill="{color}">{kind}</text>']
+    return "\n".join([*lines, "</svg>"]) + "\n"

@@ -1,0 +1,96 @@
+"""The page about performance is made of the committed results, and no other page has figures."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "benchmarks/results/performance.json"
+MACHINE = {"cpu": "a CPU", "cores": 2, "memory_gib": 8, "python": "3.11.2", "date": "2026-01-01"}
+FIGURE = re.compile(r"\d[\d,.]* (?:pods/s|pods per second|µs|ms\b)")
+
+spec = importlib.util.spec_from_file_location("performance_page", ROOT / "benchmarks/performance_page.py")
+page = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(page)
+
+
+def rendered(**results):
+    return page.rendered({"machine": MACHINE, **results})
+
+
+def target(what, **results):
+    """The cells of a target: measured, met."""
+    lines = rendered(**results)[page.PAGE].splitlines()
+    found = [line for line in lines if line.startswith("|") and what in line]
+    assert len(found) == 1
+    return [cell.strip() for cell in found[0].split("|")[3:5]]
+
+
+@pytest.mark.parametrize("path", [page.PAGE, page.PLOT, page.README], ids=lambda path: path.name)
+def test_pages_are_what_the_results_say(path):
+    expected = page.rendered(json.loads(RESULTS.read_text(encoding="utf-8")))[path]
+    assert path.read_text(encoding="utf-8") == expected, "run benchmarks/performance.py --render"
+
+
+def test_other_pages_have_no_figures():
+    readme = page.README.read_text(encoding="utf-8").split("<!-- from benchmarks/performance.py -->")
+    texts = {"README.md": readme[0] + readme[2]}
+    texts |= {path.name: path.read_text(encoding="utf-8") for path in ROOT.glob("docs/*.md") if path != page.PAGE}
+    assert {name: FIGURE.findall(text) for name, text in texts.items() if FIGURE.search(text)} == {}
+
+
+def test_what_is_missing_is_named():
+    assert target("of a new selector") == ["not measured", "-"]
+    assert target("CSI, in-tree") == ["not measured", "-"]
+    assert "not measured" in rendered()[page.PAGE]
+
+
+@pytest.mark.parametrize(("rate", "met"), [(1100.0, "yes"), (900.0, "no")])
+def test_target_for_workloads_is_that_of_the_slowest(rate, met):
+    fast, slow = "SchedulingCSIPVs/5000Nodes", "SchedulingInTreePVs/5000Nodes_2000Pods"
+    rates = {page.BASE: 5000.0, fast: 4000.0, slow: rate}
+    core = {name: {"pods_per_second": value} for name, value in rates.items()}
+    assert target("CSI, in-tree", core=core) == [f"{rate / 5000:.2f} ({slow})", met]
+
+
+def test_workload_that_failed_misses_its_target_and_stays_in_the_table():
+    core = {page.BASE: {"pods_per_second": 5000.0}, "PreemptionPVs/1000Nodes": {"problem": "stopped after 60 s"}}
+    assert target("| preemption, core", core=core) == ["PreemptionPVs/1000Nodes: stopped after 60 s", "no"]
+    assert "| PreemptionPVs/1000Nodes | stopped after 60 s |" in rendered(core=core)[page.PAGE]
+
+
+def test_workloads_on_an_api_server_are_compared_with_the_null_scheduler():
+    devcluster = {"A/1": {"bayplan": 95.0, "null": 100.0}, "B/1": {"bayplan": 50.0, "null": 100.0}}
+    assert target("by the null scheduler", devcluster=devcluster) == ["1 of 2 workloads; the slowest 50% (B/1)", "no"]
+
+
+def test_growth_is_a_ratio_and_a_plot():
+    growth = {
+        str(nodes): {
+            **{f"{kind}_us": 100.0 + nodes / 1000 for kind in page.KINDS},
+            "memory_mib": 100.0,
+            "longest_pause_ms": 1.0,
+            "build_seconds": 1.0,
+        }
+        for nodes in page.GROWTH
+    }
+    assert target("at 5,000, plain", growth=growth) == ["1.9", "yes"]
+    plot = ET.fromstring(rendered(growth=growth)[page.PLOT])
+    lines = plot.findall("{http://www.w3.org/2000/svg}polyline")
+    assert [len(line.get("points").split()) for line in lines] == [len(page.GROWTH)] * len(page.KINDS)
+
+
+def test_readme_quotes_three_figures():
+    growth = {"100000": {f"{kind}_us": 500.0 for kind in page.KINDS}}
+    growth["100000"] |= {"memory_mib": 1.0, "longest_pause_ms": 1.0, "build_seconds": 1.0}
+    core = {page.BASE: {"pods_per_second": 5000.0, "p50_ms": 0.1}}
+    readme = rendered(growth=growth, core=core, devcluster={page.BASE: {"bayplan": 900.0, "null": 1000.0}})[page.README]
+    quoted = readme.split("<!-- from benchmarks/performance.py -->")[1]
+    assert quoted.count("\n- ") == 3
+    assert "90% of a null scheduler" in quoted
