@@ -45,16 +45,20 @@ from bayplan.service.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
 
+DRAIN_WRITES = 0.5
+"""Seconds on exit for writing statuses and events that are pending."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Settings of a scheduler other than its plugins. Times are seconds.
 
-    `blocked_after`: report a plugin that blocks the event loop for this long. `drain`: how long to wait for unfinished
-    work on exit. `look_for_kind`: how often to ask for a kind that the API server lacks. `delay_cache_until_active`:
-    list the cluster only once this instance leads. `seed` makes the choice among nodes with equal scores repeatable.
-    `freeze` exempts every object that exists after the first synchronization from garbage collection, in the whole
-    process. `watch_idle`: how long a watch may be silent before its connection counts as dead.
+    `blocked_after`: report a plugin that blocks the event loop for this long. `drain`: how long to wait on exit for
+    bindings, evictions and work that plugins started. `look_for_kind`: how often to ask for a kind that the API server
+    lacks. `delay_cache_until_active`: list the cluster only once this instance leads. `seed` makes the choice among
+    nodes with equal scores repeatable. `freeze` exempts every object that exists after the first synchronization from
+    garbage collection, in the whole process. `watch_idle`: how long a watch may be silent before its connection counts
+    as dead.
     """
 
     initial_backoff: float = 1.0
@@ -184,6 +188,7 @@ class Scheduler:
             binding=runtime.tasks.count(BINDING),
             templates={name: (each.used, each.unused) for name, each in self._attempts.templates.items()},
             dropped_events=runtime.recorder.dropped,
+            event_lag=runtime.recorder.lag,
         )
 
     def pods(self) -> list[PodInfo]:
@@ -240,13 +245,18 @@ class Scheduler:
             await services.stop()
 
     async def _drain(self, seconds: float) -> None:
-        """Finish bindings and evictions, then the writes that follow from them, all within `seconds`."""
+        """Finish bindings, evictions and work that plugins started within `seconds`, then writes about pods.
+
+        Statuses and events get DRAIN_WRITES only: nothing depends on them, and after a burst there are thousands.
+        kube-scheduler drops them.
+        """
         for waiting in self.waiting:
             waiting.reject("", "the scheduler is stopping")
         now = asyncio.get_running_loop().time
         end = now() + seconds
-        for part in (self._runtime.tasks, self._handle.started, self._runtime.status, self._runtime.recorder):
+        for part in (self._runtime.tasks, self._handle.started):
             await part.drain(max(0.0, end - now()))
+        await asyncio.gather(self._runtime.status.drain(DRAIN_WRITES), self._runtime.recorder.drain(DRAIN_WRITES))
 
     def _list_watches(self) -> list[ListWatch[Any]]:
         """Nodes, every other kind that a plugin of any profile needs, and last the pods that depend on all of these."""
