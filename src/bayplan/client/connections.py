@@ -29,13 +29,18 @@ class NotConnectedError(Exception):
 
 
 class NoReplyError(Exception):
-    """The request was sent, and no complete response has arrived. `why` describes the reason, if there is no cause."""
+    """The request was sent, and no complete response has arrived. `began`: whether a part of it has.
 
-    def __init__(self, why: str = "", *, began: bool = False) -> None:
-        self.why = why
-        self.began = began
-        """Whether the response has begun."""
+    The cause is the OSError that broke the connection, if any.
+    """
+
+    def __init__(self, why: str, *, began: bool) -> None:
         super().__init__(why)
+        self.began = began
+
+
+class NoReplyInTimeError(NoReplyError):
+    """The server was silent for too long, or did not complete its response in time."""
 
 
 class Reply(NamedTuple):
@@ -83,8 +88,8 @@ class Connections:
             try:
                 return await connection.exchange(message, deadline, begins)
             except NoReplyError as error:
-                timed_out = isinstance(error.__cause__, TimeoutError)
-                if method not in _IDEMPOTENT or error.began or timed_out or self._closed:
+                late = isinstance(error, NoReplyInTimeError)
+                if method not in _IDEMPOTENT or error.began or late or self._closed:
                     raise
         connection = await self._connect(tls, deadline)
         return await connection.exchange(message, deadline, begins)
@@ -211,7 +216,7 @@ class _Connection(asyncio.Protocol):
         elif self._received:
             self._fail(NoReplyError("the connection broke in the middle of the response", began=True))
         else:
-            self._fail(NoReplyError("the server closed the connection"), exc)
+            self._fail(NoReplyError("the server closed the connection", began=False), exc)
 
     def _watch(self) -> None:
         """Close the connection when the server has been silent, or the connection unused, for too long."""
@@ -232,7 +237,7 @@ class _Connection(asyncio.Protocol):
         if latest > due and not (active and self._deadline <= due):
             self._watch()
         elif active:
-            self._fail(NoReplyError(began=self._received > 0), TimeoutError())
+            self._fail(NoReplyInTimeError("the request timed out", began=self._received > 0))
         else:
             self.abort()
 

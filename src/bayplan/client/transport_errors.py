@@ -10,19 +10,24 @@ import ssl
 import aiohttp
 
 from bayplan.client.access import ClusterAccess
-from bayplan.client.connections import NoReplyError, NotConnectedError
-from bayplan.client.errors import TransportError
+from bayplan.client.connections import NoReplyError, NoReplyInTimeError, NotConnectedError
+from bayplan.client.errors import RequestTimeoutError, TransportError
 
 
 def transport_error(error: Exception, method: str, url: str, access: ClusterAccess) -> TransportError:
     """The error of a client for one of aiohttp, `connections` or the system."""
-    sent = not isinstance(error, NotConnectedError)
-    if isinstance(error, NotConnectedError):
-        why = _why_not_connected(error.__cause__, access)
-    elif isinstance(error, NoReplyError):
-        why = error.why if error.__cause__ is None else _why_not_answered(error.__cause__)
-    else:
-        sent, why = _of_aiohttp(error, access)
+    match error:
+        case NotConnectedError():
+            sent, why = False, _why_not_connected(error.__cause__, access)
+        case NoReplyError():
+            sent, why = (
+                True,
+                _connection_problem(error.__cause__) if isinstance(error.__cause__, OSError) else str(error),
+            )
+        case _:
+            sent, why = _of_aiohttp(error, access)
+    if sent and isinstance(error, TimeoutError | NoReplyInTimeError):
+        return RequestTimeoutError(f"{method} {url}")
     return TransportError(f"{method} {url}: {why}", sent=sent, cause=why)
 
 
@@ -37,12 +42,6 @@ def _why_not_connected(cause: BaseException | None, access: ClusterAccess) -> st
         case OSError():
             return _connection_problem(cause)
     return str(cause)
-
-
-def _why_not_answered(cause: BaseException) -> str:
-    if isinstance(cause, TimeoutError):
-        return "the request timed out"
-    return _connection_problem(cause) if isinstance(cause, OSError) else str(cause)
 
 
 def _of_aiohttp(error: Exception, access: ClusterAccess) -> tuple[bool, str]:
@@ -60,8 +59,6 @@ def _of_aiohttp(error: Exception, access: ClusterAccess) -> tuple[bool, str]:
             return False, f"the proxy {access.proxy} responded with {error.status} {error.message}"
         case aiohttp.InvalidURL():
             return False, f"not a valid URL ({access.source})"
-        case TimeoutError():
-            return True, "the request timed out"
         case aiohttp.ServerDisconnectedError():
             return True, "the server closed the connection"
         case aiohttp.ClientPayloadError():
