@@ -79,11 +79,13 @@ class Peers:
     """Other processes that a scheduler works with. The caller opens and closes them.
 
     `extenders`: the services that decide with the plugins. `leadership`: set if several instances share the work, of
-    which only the leader schedules.
+    which only the leader schedules. `events`: a client for writing events, so that they don't wait behind the bindings
+    of a burst for a connection or the rate limit, as in kube-scheduler; None to use the scheduler's client.
     """
 
     extenders: Extenders | None = None
     leadership: Leadership | None = None
+    events: Client | None = None
 
 
 BuildProfiles = Callable[[Handle], Mapping[str, Profile]]
@@ -109,8 +111,11 @@ class Scheduler:
         self._extenders = peers.extenders
         self.leadership = leadership = peers.leadership
         """Decides when this instance schedules; None if it is the only one."""
-        fenced = client if leadership is None else FencedClient(client, leadership.leads)
-        self._runtime = runtime = Runtime(fenced, settings.clock, metrics or Metrics(settings.clock))
+        fenced, events_client = client, peers.events or client
+        if leadership is not None:
+            fenced, events_client = (FencedClient(each, leadership.leads) for each in (fenced, events_client))
+        metrics = metrics or Metrics(settings.clock)
+        self._runtime = runtime = Runtime(fenced, settings.clock, metrics, events_client=events_client)
         if leadership is not None:
             runtime.leads = leadership.leads
         self._handle = SchedulerHandle(runtime, runtime.activate)
