@@ -45,6 +45,8 @@ from bayplan.service.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
 
+YOUNG_OBJECTS = 10_000
+"""New objects after which the garbage collector visits them. Most objects of a binding are gone by then."""
 DRAIN_WRITES = 0.5
 """Seconds on exit for writing statuses and events that are pending."""
 
@@ -57,8 +59,8 @@ class Settings:
     bindings, evictions and work that plugins started. `look_for_kind`: how often to ask for a kind that the API server
     lacks. `delay_cache_until_active`: list the cluster only once this instance leads. `seed` makes the choice among
     nodes with equal scores repeatable. `freeze` exempts every object that exists after the first synchronization from
-    garbage collection, in the whole process. `watch_idle`: how long a watch may be silent before its connection counts
-    as dead. `clock`: the source of time.
+    garbage collection, and collects less often, in the whole process. `watch_idle`: how long a watch may be silent
+    before its connection counts as dead. `clock`: the source of time.
     """
 
     initial_backoff: float = 1.0
@@ -330,5 +332,6 @@ class Scheduler:
         if self._settings.freeze:
             gc.collect()
             gc.freeze()
+            gc.set_threshold(YOUNG_OBJECTS)
             gc.enable()
         self.synced.set()
