@@ -100,6 +100,11 @@ class Connections:
         for connection in list(self.open):
             connection.abort()
 
+    def close_unused(self) -> None:
+        """Close all connections without a request: they may be dead, too, if the server does not reply on one."""
+        for connection in list(self.unused):
+            connection.abort()
+
     def _take(self, tls: ssl.SSLContext | None) -> _Connection | None:
         oldest = asyncio.get_running_loop().time() - KEEP_ALIVE
         while self.unused:
@@ -238,6 +243,7 @@ class _Connection(asyncio.Protocol):
             self._watch()
         elif active:
             self._fail(NoReplyInTimeError("the request timed out", began=self._received > 0))
+            self._connections.close_unused()
         else:
             self.abort()
 
