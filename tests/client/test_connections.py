@@ -185,6 +185,16 @@ async def test_silence_in_the_middle_of_a_response_times_out():
             await client.request("GET", "/")
 
 
+async def test_other_connections_are_not_used_again_after_one_has_timed_out():
+    silent = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
+    async with served(OK, OK, OK, silent, OK) as server, HttpClient(server.url, retries=0, idle_timeout=0.2) as client:
+        await asyncio.gather(*[client.request("GET", "/") for _ in range(3)])
+        with pytest.raises(TransportError, match="the request timed out"):
+            await client.request("GET", "/")
+        await client.request("GET", "/")
+    assert len(server.opened) == 4
+
+
 async def test_line_break_in_a_header_is_rejected():
     access = ClusterAccess(server="http://127.0.0.1:1", headers=(("Impersonate-User", "joe\r\nX-Remote-User: root"),))
     async with HttpClient(access) as client:
