@@ -54,6 +54,10 @@ class Constraint:
         selector = self.selector if self.selector is not None and self.selector.requirements else None
         return (PodSelector(frozenset({namespace}), selector),)
 
+    def counts(self, labels: Mapping[str, str]) -> bool:
+        """Return whether a pod with these labels is counted: `group` has it."""
+        return self.selector is not None and bool(self.selector.requirements) and self.selector.matches(labels)
+
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Return whether the selector matches the labels of a pod."""
         return self.selector is not None and self.selector.matches(labels)
