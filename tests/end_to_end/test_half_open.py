@@ -69,6 +69,7 @@ async def test_binding_without_a_reply_is_reported_and_delays_the_exit_by_the_dr
         async with reports.reporting(), asyncio.TaskGroup() as tasks:
             running = tasks.create_task(scheduler.run(stop))
             await scheduler.synced.wait()
+            await proxy.arrival("GET", r"/pods\?.*watch=true")
             silent = proxy.inject("", "", times=None, hang=True)
             await cluster.create(pod("in-flight"))
             async with asyncio.timeout(10):

@@ -52,6 +52,19 @@ async def test_pods_are_placed_on_feasible_nodes(cluster):
     check_invariants(cluster.observer, NAME)
 
 
+async def test_events_do_not_wait_for_the_bindings_of_a_burst(cluster, proxy):
+    await cluster.add_nodes(2)
+    proxy.inject("POST", "/binding$", times=None, delay=0.05)
+    async with running_scheduler(proxy.access, max_connections=2):
+        await cluster.create_fast(pods("many", 30))
+        await cluster.observer.until(lambda: waiting_or_bound(cluster.observer, NAME))
+    sent = [
+        "binding" if seen.path.endswith("/binding") else "event" for seen in proxy.requests if seen.method == "POST"
+    ]
+    assert sent.index("event") < len(sent) / 2
+    check_invariants(cluster.observer, NAME)
+
+
 async def test_pending_pod_has_a_condition_and_is_scheduled_later(cluster):
     await cluster.add_node("a", cpu="1")
     async with running_scheduler(cluster.access):

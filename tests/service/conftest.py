@@ -118,7 +118,7 @@ def watch_nodes(runtime: Runtime) -> Watch:
 
 def events_of(runtime: Runtime) -> list[dict[str, Any]]:
     """The events that were recorded and are not written yet."""
-    return [event for event, _ in runtime.recorder._writer._queue._queue]
+    return [waiting.event for waiting in runtime.recorder._writer._waiting]
 
 
 @pytest.fixture

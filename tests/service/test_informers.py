@@ -42,7 +42,7 @@ class Watched:
         return queued.place.value if queued else "nowhere"
 
     def events(self) -> list[dict]:
-        return [event for event, _ in self.recorder._writer._queue._queue]
+        return [waiting.event for waiting in self.recorder._writer._waiting]
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ class FaultProxy:
         self._tls = tls
         self._server = web.Server(self._handle, handler_cancellation=True)
         self._runner = web.ServerRunner(self._server, shutdown_timeout=0.1)
-        self._site: web.TCPSite | None = None
+        self._listener: asyncio.Server | None = None
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -99,9 +99,7 @@ class FaultProxy:
 
     async def __aenter__(self) -> Self:
         await self._runner.setup()
-        await self._listen(0)
-        host, port = self._runner.addresses[0][:2]
-        self.url = f"http://{host}:{port}"
+        self.url = f"http://127.0.0.1:{await self._listen(0)}"
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -127,18 +125,22 @@ class FaultProxy:
 
     async def down(self) -> None:
         """Start an outage: abort all connections and refuse new ones."""
-        if self._site is not None:
-            site, self._site = self._site, None
-            await site.stop()
-            for _ in range(3):  # asyncio needs these turns to set up connections that it was accepting
+        if self._listener is not None:
+            listener, self._listener = self._listener, None
+            for each in listener.sockets:
+                asyncio.get_running_loop().remove_reader(each.fileno())
+            for _ in range(
+                3
+            ):  # a server that is closed forgets the connections that it was accepting, and keeps them open
                 await asyncio.sleep(0)
+            listener.close()
         for connection in self._server.connections:
             _abort(connection.transport)
         self._frozen.clear()
 
     async def up(self) -> None:
         """End the outage."""
-        if self._site is None:
+        if self._listener is None:
             await self._listen(URL(self.url).port or 0)
 
     def cut(self, *, watches_only: bool = True) -> int:
@@ -171,9 +173,12 @@ class FaultProxy:
                 self._frozen.add(connection.transport)
         return len(self._frozen)
 
-    async def _listen(self, port: int) -> None:
-        self._site = web.TCPSite(self._runner, "127.0.0.1", port, reuse_address=True)
-        await self._site.start()
+    async def _listen(self, port: int) -> int:
+        """Accept connections. Returns the port."""
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(self._server, "127.0.0.1", port, reuse_address=True)
+        found: int = self._listener.sockets[0].getsockname()[1]
+        return found
 
     async def _stop_cutting(self) -> None:
         if self._cutter is not None:

@@ -141,7 +141,7 @@ async def _run(
         return _client(prepared.configuration, master, context, observer)
 
     stop, metrics = stop_on_signals("in-flight bindings"), Metrics()
-    async with open_client(metrics) as client, extenders or nullcontext():
+    async with open_client(metrics) as client, open_client(metrics) as events, extenders or nullcontext():
         report_start(
             client.access,
             [profile.schedulerName for profile in prepared.configuration.profiles],
@@ -160,7 +160,7 @@ async def _run(
                 client,
                 prepared.build_profiles,
                 prepared.settings(seed),
-                Peers(extenders, leadership),
+                Peers(extenders, leadership, events),
                 metrics,
             )
             dump_signal.connect(scheduler.dump_asked)

@@ -1,7 +1,7 @@
 """Building events, and writing them in the background.
 
-Mirrors client-go's tools/events and tools/record. Writing never delays the caller that records an event: when the
-server is too slow, new events are dropped and counted.
+Mirrors client-go's tools/events and tools/record. Writing never delays the caller that records an event: when too many
+events wait for a slow server, new ones are dropped and counted.
 """
 
 from __future__ import annotations
@@ -9,9 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Mapping
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -30,11 +33,21 @@ NOTE_LIMIT = 1024
 """Characters in an event's note; longer notes are cut, as upstream cuts them."""
 WORK = "writing an event"
 """The name of this work in the metric of failures."""
+PATIENCE = 1.0
+"""Seconds that an event may wait before more requests write events at once."""
 _TRIES = 12
 _RETRY_SECONDS = 2.0
 
 Event = dict[str, Any]
 """An event's JSON, of events.k8s.io/v1 or of v1."""
+
+
+class _Waiting(NamedTuple):
+    """An event that is not written yet. `since`: when it was added. `changes`: what to change; None for a new event."""
+
+    since: float
+    event: Event
+    changes: dict[str, Any] | None
 
 
 def reference(
@@ -84,18 +97,45 @@ def new_event(
 
 
 class EventWriter:
-    """Writes events of one kind (EVENT or CORE_EVENT) while `run` runs. Up to `capacity` events wait."""
+    """Writes events of one kind (EVENT or CORE_EVENT) while `run` runs. Up to `capacity` events wait.
+
+    `writers` requests write events at once. Once an event has waited for more than PATIENCE, there are up to
+    `most_writers`, until no event waits: so a burst of other requests goes first, but delays events only that long.
+    `monotonic` returns seconds.
+    """
 
     def __init__(
-        self, client: Client, kind: Kind, failures: Failures | None = None, *, capacity: int, writers: int = 1
+        self,
+        client: Client,
+        kind: Kind,
+        failures: Failures | None = None,
+        *,
+        capacity: int,
+        writers: int = 1,
+        most_writers: int = 1,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._failures = failures or Failures()
         self._client = client
         self._kind = kind
-        self._queue: asyncio.Queue[tuple[Event, dict[str, Any] | None]] = asyncio.Queue(capacity)
+        self._capacity = capacity
         self._writers = writers
+        self._most_writers = most_writers
+        self._now = monotonic
+        self._waiting: deque[_Waiting] = deque()
+        self._writing: dict[asyncio.Task[None], float] = {}
+        """The running writers, and when the event that each writes was added."""
+        self._tasks: asyncio.TaskGroup | None = None
+        self._idle = asyncio.Event()
+        self._idle.set()
         self.dropped = 0
         """Events lost because the server was too slow."""
+
+    @property
+    def lag(self) -> float:
+        """How many seconds ago the oldest event was added that is not written yet; 0 if all are written."""
+        oldest = [*self._writing.values(), *(waiting.since for waiting in islice(self._waiting, 1))]
+        return self._now() - min(oldest) if oldest else 0.0
 
     def create(self, event: Event) -> None:
         """Write a new event."""
@@ -107,33 +147,56 @@ class EventWriter:
 
     async def run(self) -> None:
         """Write until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            for number in range(self._writers):
-                tasks.create_task(self._write_all(), name=f"event-writer-{number}")
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                self._add_writer()
+                await asyncio.Event().wait()
+        finally:
+            self._tasks = None
+            self._writing.clear()
 
     async def drain(self, seconds: float) -> None:
         """Wait until all events so far are written, but at most `seconds`."""
         try:
             async with asyncio.timeout(seconds):
-                await self._queue.join()
+                await self._idle.wait()
         except TimeoutError:
-            log.warning("%d events were not written in time", self._queue.qsize())
+            log.warning("%d events were not written in time", len(self._waiting) + len(self._writing))
 
     def _add(self, event: Event, changes: dict[str, Any] | None) -> None:
-        try:
-            self._queue.put_nowait((event, changes))
-        except asyncio.QueueFull:
+        if len(self._waiting) >= self._capacity:
             self.dropped += 1
             if self.dropped.bit_count() == 1:  # at 1, 2, 4, 8, ...
                 log.warning("the API server is too slow for the events: %d dropped so far", self.dropped)
+            return
+        self._waiting.append(_Waiting(self._now(), event, changes))
+        self._idle.clear()
+        self._add_writer()
+
+    def _add_writer(self) -> None:
+        """Start another writer if events wait and there may be more writers."""
+        if self._tasks is None or not self._waiting:
+            return
+        since = self._waiting[0].since
+        late = self._now() - since > PATIENCE
+        if len(self._writing) < (self._most_writers if late else self._writers):
+            task = self._tasks.create_task(self._write_all(), name="event-writer")
+            self._writing[task] = since
 
     async def _write_all(self) -> None:
-        while True:
-            event, changes = await self._queue.get()
-            try:
-                await self._write(event, changes)
-            finally:
-                self._queue.task_done()
+        """Write until no event waits."""
+        task = asyncio.current_task()
+        assert task is not None
+        try:
+            while self._waiting:
+                waiting = self._waiting.popleft()
+                self._writing[task] = waiting.since
+                self._add_writer()
+                await self._write(waiting.event, waiting.changes)
+        finally:
+            del self._writing[task]
+            if not self._writing and not self._waiting:
+                self._idle.set()
 
     async def _write(self, event: Event, changes: dict[str, Any] | None) -> None:
         for _ in range(_TRIES):

@@ -1,16 +1,14 @@
-"""HTTP: requests and streams over pooled aiohttp connections, with every failure raised as TransportError."""
+"""HTTP: requests over `connections`, streams over aiohttp, with every failure raised as TransportError."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import socket
-import ssl
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 from urllib.parse import quote
 
 import aiohttp
@@ -19,16 +17,23 @@ from yarl import URL
 from bayplan.client.access import ClusterAccess
 from bayplan.client.backoff import Backoff
 from bayplan.client.client import BACKOFF, Client
-from bayplan.client.errors import RequestTimeoutError, TransportError
+from bayplan.client.connections import (
+    KEEP_ALIVE,
+    Connections,
+    Limits,
+    NoReplyError,
+    NotConnectedError,
+    Reply,
+    detect_dead_peer,
+)
+from bayplan.client.errors import ConfigError, TransportError
 from bayplan.client.rate_limit import RateLimit
 from bayplan.client.transport import Params, Request, Response
+from bayplan.client.transport_errors import transport_error
 from bayplan.tls import client_context
 
 STREAM_SLACK = 30.0
 """Seconds that a stream may stay open beyond the requested time before the server counts as hung."""
-
-KEEP_ALIVE = 10.0
-"""Seconds for which the pool keeps an unused connection."""
 
 NO_ANSWER = "<error>"
 """In place of the status of a request without a response."""
@@ -73,15 +78,15 @@ class HttpClient(Client):
 
 
 class HttpTransport:
-    """A transport over pooled aiohttp connections.
+    """Sends requests over HTTP: over `Connections`, but streams and requests through a proxy over aiohttp.
 
     A request may take `request_timeout` seconds, of which connecting may take `connect_timeout`. A server that sends
     nothing for `idle_timeout` seconds counts as unreachable. At most `max_connections` requests run at once, not
     counting streams. `qps` limits the requests per second (0: no limit);
     `burst` requests may go at once before the limit applies. `observer` is notified of every request.
 
-    After a 401, a request is sent once more if the credentials have something else to try. aiohttp may repeat a PUT or
-    DELETE once when a pooled connection breaks, which is safe as both are idempotent.
+    After a 401, a request is sent once more if the credentials have something else to try. A PUT or DELETE may be
+    repeated once when a reused connection breaks, which is safe as both are idempotent.
     """
 
     def __init__(
@@ -97,46 +102,54 @@ class HttpTransport:
         observer: RequestObserver | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._access = access
-        self._base = access.server.rstrip("/")
-        self._tls = access.tls or (client_context() if self._base.startswith("https:") else True)
-        self._limits = aiohttp.ClientTimeout(total=request_timeout, connect=connect_timeout, sock_read=idle_timeout)
+        self.access = access
+        self._base = URL(access.server.rstrip("/"))
+        self.host = self._base.authority
+        self._host_header = self._base.host_port_subcomponent
+        self._prefix = self._base.raw_path.rstrip("/")
+        self._tls = access.tls or (client_context() if self._base.scheme == "https" else None)
+        self._limits = Limits(request_timeout, connect_timeout, idle_timeout)
+        self._headers = (
+            ("Accept-Encoding", "identity"),
+            ("User-Agent", f"bayplan/{version('bayplan')}"),
+            *access.headers,
+        )
+        host = self._base.raw_host or ""
+        self._connections = Connections(host, self._base.port or 0, access.server_hostname or host, self._limits)
         self._slots = asyncio.Semaphore(max_connections)
         self._limit = RateLimit(qps, burst, sleep=sleep) if qps else None
-        self._observer = observer
-        self._host = URL(self._base).authority
+        self.observer = observer
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
-        self._waiting: dict[object, tuple[float, str]] = {}
-        """The requests without a response, the oldest first: when each was sent, and its method and path."""
+        self.waiting: dict[_Sending, tuple[float, Request]] = {}
+        """The requests without a response, the oldest first, and when each was sent."""
 
     def longest_wait(self) -> tuple[str, float] | None:
         """The request that has waited longest for a response, and its seconds so far. None if none waits."""
-        began, request = next(iter(self._waiting.values()), (0.0, ""))
-        return (request, _now() - began) if request else None
+        for began, request in self.waiting.values():
+            return f"{request.method} {request.path}", _now() - began
+        return None
 
     @property
     def identity(self) -> str:
         """See Transport."""
-        return f"sent: {self._access.credentials}; {self._access.source}"
+        return f"sent: {self.access.credentials}; {self.access.source}"
 
     async def send(self, request: Request) -> Response:
         """See Transport."""
         await self._wait_for_turn(request.method)
-        if not request.stream:
-            async with self._slots, self._answer(request, self._limits) as answer:
-                return Response(answer.status, answer.headers, await answer.read())
-        total = None if request.seconds is None else request.seconds + STREAM_SLACK
-        limits = aiohttp.ClientTimeout(total=total, connect=self._limits.connect, sock_read=request.idle)
-        async with AsyncExitStack() as stack:
-            answer = await stack.enter_async_context(self._answer(request, limits))
-            if answer.status >= 300:
-                return Response(answer.status, answer.headers, await answer.read())
-            return Response(answer.status, answer.headers, chunks=_chunks(answer, stack.pop_all()))
+        if request.stream:
+            return await self._stream(request)
+        async with self._slots:
+            if self.access.proxy is not None:
+                async with self._answer(request, self._limits.request, self._limits.idle) as answer:
+                    return Response(answer.status, answer.headers, await answer.read())
+            return await self._exchange(request)
 
     async def close(self) -> None:
         """See Transport."""
         self._closed = True
+        self._connections.close()
         if self._session is not None:
             await self._session.close()
 
@@ -145,76 +158,146 @@ class HttpTransport:
             return
         began = _now()
         await self._limit.acquire()
-        if self._observer is not None:
-            self._observer.waited(method, self._host, _now() - began)
+        if self.observer is not None:
+            self.observer.waited(method, self.host, _now() - began)
+
+    async def _exchange(self, request: Request) -> Response:
+        """Send a request over `Connections`."""
+        with _Sending(self, request) as sending:
+            reply, headers = await self._exchange_once(request, sending)
+            if reply.status == 401 and await self.access.credentials.refresh(headers):
+                reply, _ = await self._exchange_once(request, sending)
+            sending.status, sending.received = str(reply.status), len(reply.body)
+        return Response(reply.status, reply.headers, reply.body)
+
+    async def _exchange_once(self, request: Request, sending: _Sending) -> tuple[Reply, Mapping[str, str]]:
+        """Send a request, and return the response and the headers that authenticated the request."""
+        self._check_open()
+        credentials = self.access.credentials
+        authentication = await credentials.headers()
+        message = self._message(request, authentication)
+        tls = credentials.tls or self._tls
+        sending.begin()
+        return await self._connections.exchange(request.method, message, tls, sending.responded), authentication
+
+    def _message(self, request: Request, authentication: Mapping[str, str]) -> bytes:
+        """A request in HTTP. Raises ConfigError for a header with a line break, which would end it."""
+        headers = [*self._headers, *request.headers.items(), *authentication.items()]
+        if request.body is not None:
+            headers.append(("Content-Length", str(len(request.body))))
+        lines = [
+            f"{request.method} {self._prefix}{_target(request.path, request.params)} HTTP/1.1",
+            f"Host: {self._host_header}",
+        ]
+        lines += [f"{name}: {value}" for name, value in headers]
+        text = "\r\n".join(lines)
+        if not text.count("\r") == text.count("\n") == len(lines) - 1:
+            raise ConfigError(f"the credentials or other headers have a line break ({self.access.source})")
+        return b"%b\r\n\r\n%b" % (text.encode(), request.body or b"")
+
+    async def _stream(self, request: Request) -> Response:
+        total = None if request.seconds is None else request.seconds + STREAM_SLACK
+        async with AsyncExitStack() as stack:
+            answer = await stack.enter_async_context(self._answer(request, total, request.idle))
+            if answer.status >= 300:
+                return Response(answer.status, answer.headers, await answer.read())
+            return Response(answer.status, answer.headers, chunks=_chunks(answer, stack.pop_all()))
 
     @asynccontextmanager
     async def _answer(
-        self, request: Request, limits: aiohttp.ClientTimeout
+        self, request: Request, total: float | None, idle: float | None
     ) -> AsyncGenerator[aiohttp.ClientResponse, None]:
-        """The response to a request, open for reading. Raises TransportError if none arrives."""
-        method, body = request.method, request.body
-        url = URL(self._base + _target(request.path, request.params), encoded=True)
+        """The response to a request over aiohttp, open for reading. Raises TransportError if none arrives."""
+        limits = aiohttp.ClientTimeout(total=total, connect=self._limits.connect, sock_read=idle)
         headers = dict(request.headers)
         response: aiohttp.ClientResponse | None = None
-        began, seconds, status = _now(), None, NO_ANSWER
-        waiting = object()
-        self._waiting[waiting] = began, f"{method} {request.path}"
-        try:
-            response = await self._exchange(method, url, headers, body, limits)
-            seconds, status = _now() - began, str(response.status)
-            if response.status == 401 and await self._access.credentials.refresh(headers):
-                # A client certificate belongs to its connection, so the second attempt needs a new one.
-                response.close()
-                response = await self._exchange(method, url, headers, body, limits)
-            del self._waiting[waiting]
-            yield response
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _transport_error(error, method, self._base + request.path, self._access) from error
-        finally:
-            self._waiting.pop(waiting, None)
-            if self._observer is not None:
-                size = (response.content_length or 0) if response is not None else 0
-                seconds = _now() - began if seconds is None else seconds
-                self._observer.requested(method, self._host, status, seconds, len(body or b""), size)
-            if response is not None:
-                _release(response)
+        with _Sending(self, request) as sending:
+            sending.begin()
+            try:
+                response = await self._request(request, headers, limits)
+                if response.status == 401 and await self.access.credentials.refresh(headers):
+                    # A client certificate belongs to its connection, so the second attempt needs a new one.
+                    response.close()
+                    response = await self._request(request, headers, limits)
+                sending.responded()
+                sending.status, sending.received = str(response.status), response.content_length or 0
+                yield response
+            finally:
+                if response is not None:
+                    _release(response)
 
-    async def _exchange(
-        self, method: str, url: URL, headers: dict[str, str], body: bytes | None, limits: aiohttp.ClientTimeout
+    async def _request(
+        self, request: Request, headers: dict[str, str], limits: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
-        credentials = self._access.credentials
+        credentials = self.access.credentials
         headers.update(await credentials.headers())
         return await self._open().request(
-            method,
-            url,
-            data=body,
+            request.method,
+            URL(f"{self._base.origin()}{self._prefix}{_target(request.path, request.params)}", encoded=True),
+            data=request.body,
             headers=headers,
-            ssl=credentials.tls or self._tls,
-            server_hostname=self._access.server_hostname,
-            proxy=self._access.proxy,
+            ssl=credentials.tls or self._tls or True,
+            server_hostname=self.access.server_hostname,
+            proxy=self.access.proxy,
             timeout=limits,
             allow_redirects=False,
         )
 
-    def _open(self) -> aiohttp.ClientSession:
+    def _check_open(self) -> None:
         if self._closed:
             raise TransportError(f"the client of {self._base} is closed", sent=False)
+
+    def _open(self) -> aiohttp.ClientSession:
+        self._check_open()
         if self._session is None:
             # The pool itself has no limit: streams would use it up. DummyCookieJar and fixed headers save CPU time.
             self._session = aiohttp.ClientSession(
                 # A dead connection must not be picked again once a request on another one has timed out.
                 connector=aiohttp.TCPConnector(limit=0, socket_factory=_socket, keepalive_timeout=KEEP_ALIVE),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                headers=[
-                    ("Accept-Encoding", "identity"),
-                    ("User-Agent", f"bayplan/{version('bayplan')}"),
-                    *self._access.headers,
-                ],
+                headers=self._headers,
                 read_bufsize=2**18,
                 auto_decompress=False,
             )
         return self._session
+
+
+class _Sending:
+    """A request from when it is sent to the end of its response. Raises TransportError for the errors within."""
+
+    def __init__(self, transport: HttpTransport, request: Request) -> None:
+        self._transport = transport
+        self._request = request
+        self._began = _now()
+        self._seconds: float | None = None
+        self.status = NO_ANSWER
+        self.received = 0
+
+    def begin(self) -> None:
+        """A response is awaited from now on."""
+        self._transport.waiting[self] = self._began, self._request
+
+    def responded(self) -> None:
+        """The response has begun."""
+        self._transport.waiting.pop(self, None)
+        self._seconds = _now() - self._began
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        transport, request = self._transport, self._request
+        transport.waiting.pop(self, None)
+        if transport.observer is not None:
+            seconds = _now() - self._began if self._seconds is None else self._seconds
+            sent = len(request.body or b"")
+            transport.observer.requested(request.method, transport.host, self.status, seconds, sent, self.received)
+        if isinstance(error, _FAILURES):
+            url = transport.access.server.rstrip("/") + request.path
+            raise transport_error(error, request.method, url, transport.access) from error
+
+
+_FAILURES = (aiohttp.ClientError, NotConnectedError, NoReplyError, OSError)
 
 
 def _now() -> float:
@@ -242,59 +325,8 @@ def _target(path: str, params: Params | None) -> str:
     return path + "?" + "&".join(f"{key}={quote(str(value), safe='')}" for key, value in params.items())
 
 
-def _transport_error(error: Exception, method: str, url: str, access: ClusterAccess) -> TransportError:
-    sent = True
-    match error:
-        case aiohttp.ClientConnectorCertificateError():
-            sent = False
-            why = f"the server's certificate is not trusted: {_certificate_problem(error)} ({access.source})"
-        case aiohttp.ConnectionTimeoutError():
-            sent, why = False, "connecting took too long"
-        case aiohttp.ClientConnectorDNSError():
-            sent, why = False, f"unknown host: {error.os_error}"
-        case aiohttp.ClientConnectorError():
-            sent, why = False, _connection_problem(error.os_error)
-        case aiohttp.ClientHttpProxyError():
-            sent, why = False, f"the proxy {access.proxy} responded with {error.status} {error.message}"
-        case aiohttp.InvalidURL():
-            sent, why = False, f"not a valid URL ({access.source})"
-        case TimeoutError():
-            return RequestTimeoutError(f"{method} {url}")
-        case aiohttp.ServerDisconnectedError():
-            why = "the server closed the connection"
-        case aiohttp.ClientPayloadError():
-            why = "the connection broke in the middle of the response"
-        case OSError():
-            why = _connection_problem(error)
-        case _:
-            why = str(error) or type(error).__name__
-    return TransportError(f"{method} {url}: {why}", sent=sent, cause=why)
-
-
-def _connection_problem(error: OSError) -> str:
-    if isinstance(error, ssl.SSLError):
-        return f"the TLS connection failed: {error.reason or error}"
-    if error.errno:
-        return os.strerror(error.errno).lower()
-    return str(error) or "the server closed the connection"
-
-
-def _certificate_problem(error: aiohttp.ClientConnectorCertificateError) -> str:
-    cause = error.certificate_error
-    return cause.verify_message if isinstance(cause, ssl.SSLCertVerificationError) else str(cause)
-
-
 def _socket(address: tuple[Any, ...]) -> socket.socket:
-    """A socket that detects within 25 seconds that its peer is unreachable, whether or not it has data to send."""
     family, kind, protocol, *_ = address
     made = socket.socket(family, kind, protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (
-        ("TCP_KEEPIDLE", 10),
-        ("TCP_KEEPINTVL", 5),
-        ("TCP_KEEPCNT", 3),
-        ("TCP_USER_TIMEOUT", 20_000),  # milliseconds
-    ):
-        if hasattr(socket, option):
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    detect_dead_peer(made)
     return made

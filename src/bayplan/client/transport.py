@@ -6,20 +6,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
+
+import msgspec
 
 Params = Mapping[str, str | int]
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """One request. `path` and `params` are not percent-encoded."""
 
     method: str
     path: str
-    params: Params = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
+    params: Params = {}
+    headers: Mapping[str, str] = {}
     body: bytes | None = None
     stream: bool = False
     """Whether a successful response is wanted as `Response.chunks`."""
@@ -29,8 +29,7 @@ class Request:
     """For a stream: after how many seconds of silence its connection counts as dead, if there is such a limit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(msgspec.Struct, frozen=True):
     """The response to a request, whatever its status.
 
     A successful response to a stream has `chunks` in place of a body: the pieces of the body as they arrive. The caller
@@ -38,7 +37,7 @@ class Response:
     """
 
     status: int
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = {}
     body: bytes = b""
     chunks: AsyncGenerator[bytes, None] | None = None
 

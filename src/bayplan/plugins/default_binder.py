@@ -21,5 +21,5 @@ class DefaultBinder(Plugin):
         client = self._handle.client
         if client is None:
             return Status.error("cannot bind the pod: there is no API server")
-        await client.bind(pod.namespace, pod.name, node_name, uid=pod.metadata.uid)
+        await client.bind(pod.namespace, pod.name, node_name, uid=pod.uid)
         return None

@@ -18,7 +18,11 @@ SERIES_ENDS_AFTER = 360.0
 """Seconds without a repetition after which a series ends."""
 _CAPACITY = 20_000
 """Events that wait to be written; more are dropped."""
-_WRITERS = 8
+_WRITERS, _MOST_WRITERS = 8, 100
+"""Requests that write events at once, and their number while events lag behind bindings (see EventWriter).
+
+With as many connections as the bindings use at most, events get an equal share of a server that is busy with bindings.
+"""
 
 
 class Regarding(Protocol):
@@ -46,7 +50,15 @@ class EventRecorder:
     def __init__(self, client: Client, clock: Clock, failures: Failures | None = None) -> None:
         self._clock = clock
         self._host = socket.gethostname()
-        self._writer = EventWriter(client, EVENT, failures, capacity=_CAPACITY, writers=_WRITERS)
+        self._writer = EventWriter(
+            client,
+            EVENT,
+            failures,
+            capacity=_CAPACITY,
+            writers=_WRITERS,
+            most_writers=_MOST_WRITERS,
+            monotonic=clock.monotonic,
+        )
         self._recorded: dict[tuple[str, ...], _Recorded] = {}
         self.drain = self._writer.drain
 
@@ -54,6 +66,11 @@ class EventRecorder:
     def dropped(self) -> int:
         """Events lost because the server was too slow."""
         return self._writer.dropped
+
+    @property
+    def lag(self) -> float:
+        """How many seconds ago the oldest event was recorded that is not written yet; 0 if all are written."""
+        return self._writer.lag
 
     def record(self, pod: Regarding, controller: str, event_type: str, reason: str, action: str, note: str) -> None:
         """Record an event about a pod. `controller` is the scheduler's name."""

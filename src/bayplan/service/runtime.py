@@ -25,8 +25,9 @@ from bayplan.service.waiting_pods import AwaitedPod, AwaitedPods
 class Runtime:
     """One scheduler's state, queue, clock and writers.
 
-    `work` is set whenever the queue may have a pod to schedule. `tasks`: the running bindings and evictions. `leads`:
-    whether this process may write. `queue` is set once the profiles are built.
+    `events_client` writes events (default: `client`). `work` is set whenever the queue may have a pod to schedule.
+    `tasks`: the running bindings and evictions. `leads`: whether this process may write. `queue` is set once the
+    profiles are built.
     """
 
     client: Client
@@ -36,6 +37,7 @@ class Runtime:
     waiting: AwaitedPods = field(default_factory=lambda: AwaitedPods(AwaitedPod))
     work: asyncio.Event = field(default_factory=asyncio.Event)
     leads: Callable[[], bool] = lambda: True
+    events_client: Client | None = None
     tasks: PodTasks = field(init=False)
     recorder: EventRecorder = field(init=False)
     status: PodStatusWriter = field(init=False)
@@ -45,7 +47,7 @@ class Runtime:
     def __post_init__(self) -> None:
         self.metrics = self.metrics or Metrics(self.clock)
         self.tasks = PodTasks(self.failures)
-        self.recorder = EventRecorder(self.client, self.clock, self.failures)
+        self.recorder = EventRecorder(self.events_client or self.client, self.clock, self.failures)
         self.status = PodStatusWriter(self.client, self.clock, self.failures)
         self.intake = Intake(self.work.set, self.metrics)
 

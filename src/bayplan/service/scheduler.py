@@ -46,17 +46,20 @@ from bayplan.service.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
 
+DRAIN_WRITES = 0.5
+"""Seconds on exit for writing statuses and events that are pending."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Settings of a scheduler other than its plugins. Times are seconds.
 
-    `blocked_after`: report a plugin that blocks the event loop for this long. `drain`: how long to wait for unfinished
-    work on exit. `look_for_kind`: how often to ask for a kind that the API server lacks. `delay_cache_until_active`:
-    list the cluster only once this instance leads. `seed` makes the choice among nodes with equal scores repeatable.
-    `freeze` lets the garbage collector visit only new objects after the first synchronization, in the whole process
-    (see `collector`). `watch_idle`: how long a watch may be silent before its connection counts as dead.
-    `clock`: the source of time.
+    `blocked_after`: report a plugin that blocks the event loop for this long. `drain`: how long to wait on exit for
+    bindings, evictions and work that plugins started. `look_for_kind`: how often to ask for a kind that the API server
+    lacks. `delay_cache_until_active`: list the cluster only once this instance leads. `seed` makes the choice among
+    nodes with equal scores repeatable. `freeze` lets the garbage collector visit only new objects after the first
+    synchronization, in the whole process (see `collector`). `watch_idle`: how long a watch may be silent before its
+    connection counts as dead. `clock`: the source of time.
     """
 
     initial_backoff: float = 1.0
@@ -77,11 +80,13 @@ class Peers:
     """Other processes that a scheduler works with. The caller opens and closes them.
 
     `extenders`: the services that decide with the plugins. `leadership`: set if several instances share the work, of
-    which only the leader schedules.
+    which only the leader schedules. `events`: a client for writing events, so that they don't wait behind the bindings
+    of a burst for a connection or the rate limit, as in kube-scheduler; None to use the scheduler's client.
     """
 
     extenders: Extenders | None = None
     leadership: Leadership | None = None
+    events: Client | None = None
 
 
 BuildProfiles = Callable[[Handle], Mapping[str, Profile]]
@@ -107,8 +112,11 @@ class Scheduler:
         self._extenders = peers.extenders
         self.leadership = leadership = peers.leadership
         """Decides when this instance schedules; None if it is the only one."""
-        fenced = client if leadership is None else FencedClient(client, leadership.leads)
-        self._runtime = runtime = Runtime(fenced, settings.clock, metrics or Metrics(settings.clock))
+        fenced, events_client = client, peers.events or client
+        if leadership is not None:
+            fenced, events_client = (FencedClient(each, leadership.leads) for each in (fenced, events_client))
+        metrics = metrics or Metrics(settings.clock)
+        self._runtime = runtime = Runtime(fenced, settings.clock, metrics, events_client=events_client)
         if leadership is not None:
             runtime.leads = leadership.leads
         self._handle = SchedulerHandle(runtime, runtime.activate)
@@ -191,6 +199,7 @@ class Scheduler:
             binding=runtime.tasks.count(BINDING),
             templates={name: (each.used, each.unused) for name, each in self._attempts.templates.items()},
             dropped_events=runtime.recorder.dropped,
+            event_lag=runtime.recorder.lag,
         )
 
     def pods(self) -> list[PodInfo]:
@@ -251,13 +260,18 @@ class Scheduler:
             await services.stop()
 
     async def _drain(self, seconds: float) -> None:
-        """Finish bindings and evictions, then the writes that follow from them, all within `seconds`."""
+        """Finish bindings, evictions and work that plugins started within `seconds`, then writes about pods.
+
+        Statuses and events get DRAIN_WRITES only: nothing depends on them, and after a burst there are thousands.
+        kube-scheduler drops them.
+        """
         for waiting in self.waiting:
             waiting.reject("", "the scheduler is stopping")
         now = asyncio.get_running_loop().time
         end = now() + seconds
-        for part in (self._runtime.tasks, self._handle.started, self._runtime.status, self._runtime.recorder):
+        for part in (self._runtime.tasks, self._handle.started):
             await part.drain(max(0.0, end - now()))
+        await asyncio.gather(self._runtime.status.drain(DRAIN_WRITES), self._runtime.recorder.drain(DRAIN_WRITES))
 
     def _list_watches(self) -> list[ListWatch[Any]]:
         """Nodes, every other kind that a plugin of any profile needs, and last the pods that depend on all of these."""

@@ -32,8 +32,12 @@ async def running_scheduler(
     It has one profile with the default plugins and `plugins`, unless `build_profiles` returns others.
     """
     build = build_profiles or (lambda handle: {scheduler_name: default_profile(scheduler_name, handle, plugins)})
-    async with HttpClient(access, **client_options) as client, HttpExtenders(extenders) as asked:
-        scheduler = Scheduler(client, build, settings, Peers(asked if extenders else None))
+    async with (
+        HttpClient(access, **client_options) as client,
+        HttpClient(access, **client_options) as events,
+        HttpExtenders(extenders) as asked,
+    ):
+        scheduler = Scheduler(client, build, settings, Peers(asked if extenders else None, events=events))
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(scheduler.run(stop), name="scheduler under test")

@@ -229,6 +229,11 @@ class SchedulerCollector:
             "Events that were dropped because the API server was too slow.",
             snapshot.dropped_events,
         )
+        yield _gauge(
+            "bayplan_event_lag_seconds",
+            "How long ago the oldest event was recorded that is not written yet; 0 if all are written.",
+            snapshot.event_lag,
+        )
 
 
 class WatchdogCollector:

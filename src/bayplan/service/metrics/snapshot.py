@@ -15,7 +15,8 @@ class Snapshot:
     """A scheduler's state at one moment, for metrics. Taken in the scheduler's thread.
 
     `waiting`: the pods in the queue that are not in flight. `binding`: the number of binding cycles in progress.
-    `templates`: by profile, the numbers of decisions with and without a template.
+    `templates`: by profile, the numbers of decisions with and without a template. `event_lag`: seconds since the oldest
+    event was recorded that is not written yet.
     """
 
     profiles: Mapping[str, Profile]
@@ -29,6 +30,7 @@ class Snapshot:
     binding: int
     templates: Mapping[str, tuple[int, int]]
     dropped_events: int
+    event_lag: float
 
     def unschedulable_by_plugin(self) -> Counter[tuple[str, str]]:
         """The number of pods that a plugin rejected in their last attempt, by plugin and profile."""

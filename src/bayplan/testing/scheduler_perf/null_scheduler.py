@@ -25,10 +25,11 @@ log = logging.getLogger(__name__)
 class NullScheduler:
     """Binds each pod of its name as soon as it appears, to one node after the other."""
 
-    def __init__(self, client: Client, name: str) -> None:
+    def __init__(self, client: Client, events: Client, name: str) -> None:
+        """`events` writes the events, as in Bayplan."""
         self._client = client
         self._name = name
-        self._recorder = EventRecorder(client, SystemClock())
+        self._recorder = EventRecorder(events, SystemClock())
         self._nodes: list[str] = []
         self._waiting: list[PodInfo] = []
         """Pods that appeared before the first node."""
@@ -89,8 +90,8 @@ class _Sink:
 
 
 async def _main(kubeconfig: str, name: str) -> None:
-    async with connect(kubeconfig) as client:
-        await NullScheduler(client, name).run()
+    async with connect(kubeconfig) as client, connect(kubeconfig) as events:
+        await NullScheduler(client, events, name).run()
 
 
 if __name__ == "__main__":
