@@ -81,13 +81,13 @@ class Moving:
         return move
 
     def original(self, key: str) -> str:
-        """Return the key of the pod that a replacement stands in for at last; other keys as they are."""
+        """Return the key of the pod that a replacement, or a replacement of one, replaces; other keys unchanged."""
         while (move := self._origins.get(key)) is not None and move.pod.key != key:
             key = move.pod.key
         return key
 
     def settle_pending(self) -> None:
-        """Schedule the pending pods of the world, which have had their turn before any pod moves."""
+        """Schedule the pending pods of the world, before any pod moves."""
         self._new += self._world.pending
         self.settle()
         self.moves.clear()
