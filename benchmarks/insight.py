@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import multiprocessing
-import resource
+import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -79,9 +79,15 @@ class Report:
         began = time.perf_counter()
         result = step()
         took = time.perf_counter() - began
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(f"{name:34}{took:8.2f} s {peak:8.0f} MiB", flush=True)
+        print(f"{name:34}{took:8.2f} s {_peak():8.0f} MiB", flush=True)
         return result
+
+
+def _peak() -> float:
+    """The peak of this process's memory in MiB. `ru_maxrss` would include that of the process that started it."""
+    found = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
+    assert found is not None
+    return int(found[1]) / 1024
 
 
 def _asked(snapshot: Snapshot) -> Insight:

@@ -150,17 +150,17 @@ async def _happens(objects, units):
         return nodes, notes
 
 
-def really_drained(objects, groups):
+def really_drained(objects, groups, *, remove=False):
     """What a scheduler does when groups of nodes are cordoned, and drained one group after the other.
 
     A controller replaces every pod of the ReplicaSet `rs` that is gone. Returns, for each pod that moved, the node of
-    the last pod in its place.
+    the last pod in its place. `remove`: nodes are deleted once they are drained.
     """
     with asyncio.Runner(loop_factory=VirtualTime) as runner:
-        return runner.run(_drains(objects, groups))
+        return runner.run(_drains(objects, groups, remove=remove))
 
 
-async def _drains(objects, groups):
+async def _drains(objects, groups, *, remove):
     async with _scheduler(objects) as client:
         controller = Controller(client)
         await controller.replace_until_quiet()
@@ -172,6 +172,8 @@ async def _drains(objects, groups):
                 if pod.spec.nodeName in group:
                     await client.delete(POD, pod.metadata.name, "default")
             await controller.replace_until_quiet()
+            for name in group if remove else ():
+                await client.delete(NODE, name)
         nodes = {pod.metadata.name: pod.spec.nodeName for pod in await controller.pods()}
         return {origin: nodes.get(name) for name, origin in controller.origins.items() if name in nodes}
 

@@ -180,8 +180,9 @@ class NodeTable:
         """Remove a pod from its row, and return it. Raises KeyError."""
         row = self.row_of_pod.pop(uid)
         pod = self.pods[row].pop(uid)
-        if pod.priority == self.lowest_priority[row]:
-            self.lowest_priority[row] = min((other.priority for other in self.pods[row].values()), default=NO_PRIORITY)
+        others = self.pods[row].values()
+        if pod.priority == self.lowest_priority[row] and all(other.priority != pod.priority for other in others):
+            self.lowest_priority[row] = min((other.priority for other in others), default=NO_PRIORITY)
         self._account(row, pod, -1)
         self._release_row(row)
         return pod

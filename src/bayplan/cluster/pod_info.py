@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -187,8 +188,8 @@ class PodInfo:
 
     def _with(self, **values: Any) -> PodInfo:
         other = PodInfo.__new__(PodInfo)
-        for slot in PodInfo.__slots__:
-            setattr(other, slot, getattr(self, slot))
+        for slot, value in zip(PodInfo.__slots__, _all_slots(self), strict=True):
+            setattr(other, slot, value)
         for slot, value in values.items():
             setattr(other, slot, value)
         return other
@@ -200,6 +201,9 @@ class PodInfo:
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key}{f' on {self.node_name}' if self.node_name else ''})"
+
+
+_all_slots = attrgetter(*PodInfo.__slots__)
 
 
 def _with_node(raw: bytes, node_name: str) -> bytes:

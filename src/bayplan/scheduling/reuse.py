@@ -187,8 +187,6 @@ class Template:
     version: int
     rests_on: Hashable
     after_placement: AfterPlacement | None = None
-    used_at: int = 0
-    """`Templates.used` at the last use."""
     _feasible: Rows | None = None
     """The feasible rows; None after they changed."""
     _normalized: Int64 | None = None
@@ -302,7 +300,8 @@ class Templates:
         self._key = (Templates, id(profile))
         """Of signatures in the caches of pods."""
         self._halves: dict[frozenset[str], tuple[Profile, Profile]] = {}
-        self._templates: dict[Hashable, Template] = {}
+        self._templates: OrderedDict[Hashable, Template] = OrderedDict()
+        """The least recently used one first."""
         self._seen: OrderedDict[Hashable, None] = OrderedDict()
         self.used = 0
         """Decisions that used a template."""
@@ -346,7 +345,7 @@ class Templates:
             return None
         if template is None or cycle is None:
             return None
-        template.used_at = self.used
+        self._templates.move_to_end(key)
         return Reuse(template, pod, cycle)
 
     def _signature(self, pod: PodInfo) -> Signature | None:
@@ -375,6 +374,6 @@ class Templates:
         if template is None or template.verdicts.error() is not None:
             return None
         if len(self._templates) >= self._capacity:
-            del self._templates[min(self._templates, key=lambda key: self._templates[key].used_at)]
+            self._templates.popitem(last=False)
         self._templates[key] = template
         return template

@@ -15,7 +15,9 @@ from bayplan.cluster.columns import Int64, Rows, grown
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.slots import Slots
-from bayplan.framework.profile import Point
+from bayplan.framework.calling import call
+from bayplan.framework.interface import RestsOn
+from bayplan.framework.profile import Point, implements
 from bayplan.framework.runner import run_pre_score, run_score
 from bayplan.framework.status import PluginError
 from bayplan.plugins.pod_topology_spread.plugin import PodTopologySpread
@@ -36,8 +38,9 @@ class Replicas:
         self._world = world
         self._pod = pod
         self._reuse = reuse
-        self._profile = world.profiles[pod.scheduler_name]
-        self._depends_on = self._profile.rests_on(pod, world.state.nodes)
+        profile = world.profiles[pod.scheduler_name]
+        self._resting = [each for each in profile.every() if implements(each, RestsOn) and not _is_own(each)]
+        self._depends_on = self._rests_on()
         self._spreads: Sequence[PodTopologySpread] = reuse.template.each.at(Point.SCORE)
         self._classes = _Classes(len(world.state.nodes))
         self._feasible: Rows | None = None
@@ -58,13 +61,16 @@ class Replicas:
             return None
         profile = world.profiles[pod.scheduler_name]
         binding = [plugin for point in _BINDING for plugin in profile.at(point)]
-        reuse = world.reuse(pod) if all(type(each).__module__.startswith(_OWN_PLUGINS) for each in binding) else None
+        reuse = world.reuse(pod) if all(map(_is_own, binding)) else None
         if reuse is None:
             return None
         each = reuse.template.each
         filters = [plugin for plugin in each.at(Point.FILTER) if plugin.name not in reuse.cycle.skip_filter]
         others = [plugin for plugin in each.at(Point.SCORE) if not isinstance(plugin, PodTopologySpread)]
-        return None if filters or others else cls(world, pod, reuse)
+        try:
+            return None if filters or others else cls(world, pod, reuse)
+        except PluginError:
+            return None
 
     def place(self, name: str, uid: str) -> str | None:
         """Place a replica, and return its node. None if it must be attempted instead; nothing changes then."""
@@ -86,7 +92,7 @@ class Replicas:
     def _choose(self) -> int | None:
         """Return the row for the next replica. Raises PluginError."""
         nodes, (template, pod, cycle) = self._world.state.nodes, self._reuse
-        if self._profile.rests_on(pod, nodes) != self._depends_on:
+        if self._resting and self._rests_on() != self._depends_on:
             return None
         if not template.refresh(pod, nodes, template.rests_on):
             return None
@@ -100,6 +106,11 @@ class Replicas:
             total += scores
         return int(self._world.rng.choice(self._classes.rows(live[total == total.max()])))
 
+    def _rests_on(self) -> list[object]:
+        """The cache keys of plugins that are not Bayplan's own: those of its own don't depend on replicas."""
+        nodes = self._world.state.nodes
+        return [call(each, "RestsOn", each.rests_on, self._pod, nodes) for each in self._resting]
+
     def _classify(self, nodes: Nodes, feasible: Rows) -> None:
         """Update the classes of the rows that changed."""
         template, pod, cycle = self._reuse
@@ -107,18 +118,25 @@ class Replicas:
         if feasible is not self._feasible:
             run_pre_score(template.each, cycle, pod, chosen)
             self._feasible = feasible
-        shared = np.full(len(nodes), _INFEASIBLE)
-        shared[feasible] = template.total(cycle, pod, chosen, feasible, common=True)
+        shared = template.total(cycle, pod, chosen, feasible, common=True)
+        if len(feasible) < len(nodes):
+            every = np.full(len(nodes), _INFEASIBLE)
+            every[feasible] = shared
+            shared = every
         changed = shared != self._shared
         if self._last is not None:
             changed[self._last] = True
-        self._shared, rows = shared, np.flatnonzero(changed)
+        self._shared, rows = shared, changed.nonzero()[0]
         columns = [shared[rows]]
         for plugin in self._spreads:
             if plugin.name not in cycle.skip_score:
                 columns += plugin.kinds(cycle, nodes.at(rows))
         for row, *kind in zip(rows.tolist(), *(column.tolist() for column in columns), strict=True):
             self._classes.put(row, tuple(kind))
+
+
+def _is_own(plugin: object) -> bool:
+    return type(plugin).__module__.startswith(_OWN_PLUGINS)
 
 
 class _Classes:
@@ -139,13 +157,15 @@ class _Classes:
 
     def live(self) -> Rows:
         """Return the classes that have rows."""
-        return np.flatnonzero(self._count)
+        live: Rows = self._count.nonzero()[0]
+        return live
 
     def rows(self, classes: Rows) -> Rows:
         """Return the rows of some classes, ascending."""
         wanted = np.zeros(len(self._count), dtype=np.bool_)
         wanted[classes] = True
-        return np.flatnonzero(wanted[self._class_of])
+        rows: Rows = wanted[self._class_of].nonzero()[0]
+        return rows
 
     def put(self, row: int, kind: tuple[int, ...]) -> None:
         """Move a row to the class of a kind: the shared score, or _INFEASIBLE, and what other scores depend on."""

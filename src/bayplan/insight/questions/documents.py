@@ -38,12 +38,17 @@ def node_document(node: NodeInfo) -> dict[str, Any]:
 
 def pending_copy(pod: PodInfo) -> PodInfo:
     """Return a pod as it was before it got its node; the names of its claims are kept."""
-    document = msgspec.json.decode(pod.raw)
+    return PodInfo.from_raw(encode(pending_document(pod)))
+
+
+def pending_document(pod: PodInfo) -> dict[str, Any]:
+    """Return what `pending_copy` does as a document."""
+    document = pod_document(pod)
     document["spec"].pop("nodeName", None)
     document["metadata"].pop("deletionTimestamp", None)
     claims = (document.get("status") or {}).get("resourceClaimStatuses")
     document["status"] = {"phase": "Pending", **({"resourceClaimStatuses": claims} if claims else {})}
-    return PodInfo.from_raw(encode(document))
+    return document
 
 
 def is_daemon(pod: PodInfo) -> bool:

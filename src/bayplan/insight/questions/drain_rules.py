@@ -99,17 +99,28 @@ class SortedPods:
 
 def controller_of(pod: PodInfo) -> Any:
     """Return the owner reference of the pod's controller; None for a bare pod."""
-    return next((owner for owner in pod.metadata.ownerReferences or () if owner.controller), None)
+    return _facts(pod)[0]
 
 
 def is_mirror(pod: PodInfo) -> bool:
     """Return whether the pod is the mirror of a static pod, which only its kubelet can end."""
-    return _MIRROR in pod.annotations
+    return _facts(pod)[1]
 
 
 def has_local_storage(pod: PodInfo) -> bool:
     """Return whether the pod has an emptyDir volume."""
-    return any(volume.emptyDir is not None for volume in pod.spec.volumes or ())
+    return _facts(pod)[2]
+
+
+def _facts(pod: PodInfo) -> tuple[Any, bool, bool]:
+    """The results of the three functions above. They are cached, because the object of most pods is decoded again."""
+    facts: tuple[Any, bool, bool] | None = pod.cache.get(DrainRules)
+    if facts is None:
+        whole: Any = pod.object
+        controller = next((owner for owner in whole.metadata.ownerReferences or () if owner.controller), None)
+        local_storage = any(volume.emptyDir is not None for volume in whole.spec.volumes or ())
+        facts = pod.cache[DrainRules] = (controller, _MIRROR in (whole.metadata.annotations or {}), local_storage)
+    return facts
 
 
 def _keys(pods: Iterable[PodInfo]) -> str:

@@ -14,7 +14,7 @@ from bayplan.api.times import rfc3339
 from bayplan.api.volumes import claim_name
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.devices.claims import claim_names, is_made_for
-from bayplan.insight.questions.documents import pending_copy, pod_document
+from bayplan.insight.questions.documents import pending_document
 from bayplan.insight.questions.drain_rules import controller_of
 from bayplan.insight.questions.eviction_budgets import allowed_by, budgets_of, objection, replaced
 from bayplan.insight.questions.fit import add_objects, given
@@ -152,7 +152,7 @@ class Moving:
             return
         self._made += 1
         name = pod.name if controller.kind == STATEFUL_SET.kind else f"{controller.name}-moved-{self._made:05}"
-        document = pod_document(pending_copy(pod))
+        document = pending_document(pod)
         document["metadata"] |= {
             "name": name,
             "uid": f"{pod.uid}-moved-{self._made}",
@@ -224,12 +224,12 @@ class _Failed:
 def _own_claims(world: World, pod: PodInfo) -> Iterable[tuple[Kind, dict[str, Any]]]:
     """The claims that controllers made for the pod, as documents."""
     objects = world.state.objects
-    for volume in pod.spec.volumes or ():
+    for volume in pod.volumes:
         if volume.ephemeral is not None:
             claim = objects[PERSISTENT_VOLUME_CLAIM].get(f"{pod.namespace}/{claim_name(pod.name, volume)}")
             if claim is not None:
                 yield PERSISTENT_VOLUME_CLAIM, msgspec.json.decode(encode(claim))
-    for name, _ in claim_names(pod.object) if pod.spec.resourceClaims else ():
+    for name, _ in claim_names(pod.object) if objects[RESOURCE_CLAIM] else ():
         device_claim = objects[RESOURCE_CLAIM].get(f"{pod.namespace}/{name}")
         if device_claim is not None and is_made_for(device_claim, pod.uid):
             yield RESOURCE_CLAIM, msgspec.json.decode(encode(device_claim))

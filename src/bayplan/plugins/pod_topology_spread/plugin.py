@@ -202,7 +202,8 @@ class PodTopologySpread(Plugin):
         total = np.zeros(len(nodes))
         for spread in soft.spreads:
             total += spread.scores(nodes)
-        total[~has_all(soft.keys, nodes)] = 0
+        if soft.keys:
+            total[~has_all(soft.keys, nodes)] = 0
         return np.floor(total + 0.5).astype(np.int64)
 
     def kinds(self, cycle: CycleState, nodes: Nodes) -> list[Int64]:
@@ -220,8 +221,8 @@ class PodTopologySpread(Plugin):
     def normalize_scores(self, cycle: CycleState, pod: PodInfo, scores: Int64, nodes: Nodes) -> Int64:
         """Give the fewest pods the highest score. A node that lacks a topology key gets 0."""
         soft: SoftSpreads = cycle.data[self.name, "score"]
-        has = has_all(soft.keys, nodes)
-        scored = scores[has]
+        has = has_all(soft.keys, nodes) if soft.keys else None
+        scored = scores if has is None else scores[has]
         if not len(scored):
             return np.zeros_like(scores)
         least, most = int(scored.min()), int(scored.max())
@@ -229,7 +230,7 @@ class PodTopologySpread(Plugin):
             normalized = np.full_like(scores, MAX_NODE_SCORE)
         else:
             normalized = MAX_NODE_SCORE * (most + least - scores) // most
-        return np.where(has, normalized, 0)
+        return normalized if has is None else np.where(has, normalized, 0)
 
     def events(self) -> Iterable[EventHint]:
         """Register changes of pods, and of the labels and taints of nodes."""
