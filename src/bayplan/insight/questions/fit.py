@@ -27,6 +27,7 @@ from bayplan.insight.answers import (
 )
 from bayplan.insight.manifests import Document, Expansion
 from bayplan.insight.questions.documents import pending_copy
+from bayplan.insight.questions.notes import message_of
 from bayplan.insight.sources.documents import identify
 from bayplan.scheduling import Preemption
 from bayplan.simulation import volumes
@@ -186,4 +187,4 @@ def given(pod: PodInfo) -> Result:
 
 def _pod_fit(key: str, result: Result) -> PodFit:
     victims = tuple(victim.key for victim in result.victims)
-    return PodFit(key, result.fate.value, result.node, victims, result.message)
+    return PodFit(key, result.fate.value, result.node, victims, message_of(result))
