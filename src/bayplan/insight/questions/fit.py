@@ -84,6 +84,8 @@ class Fit(Answer):
 
     def render(self, *, wide: bool = False) -> RenderableType:
         """Return a sentence, the table of pods, and why pods stay pending."""
+        if not self.pods and not self.interrupted:
+            return Text("the manifests have no pods", style="bold")
         pending = [each for each in self.pods if each.outcome == Fate.PENDING.value]
         placed = len(self.pods) - len(pending)
         headline = f"{placed:,} of {plural(len(self.pods), 'pod')} would be placed"
