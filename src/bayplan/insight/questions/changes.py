@@ -24,7 +24,7 @@ from bayplan.simulation.world import World
 _EFFORTS = ((3, 4), (15, 25))
 """How many nodes are tried, and how many combinations of fixes for each: at first, and if none of these helps."""
 _NEAREST = 200
-"""Among so many nodes, those with different blockers and shapes are tried."""
+"""The most nodes to look at for different blockers and shapes."""
 
 
 @dataclass(frozen=True, slots=True)
