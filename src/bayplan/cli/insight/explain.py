@@ -60,7 +60,7 @@ def split(reference: str) -> tuple[str, str]:
 
     For `NAMESPACE/NAME`, where the first part is no type, the type is `pod`, and the name is all of it.
     """
-    from bayplan.insight.owners import WORKLOADS, kind_called
+    from bayplan.insight.owners import kind_called
 
     kind, slash, name = reference.partition("/")
     if not slash or not kind or not name:
@@ -68,7 +68,7 @@ def split(reference: str) -> tuple[str, str]:
             raise click.UsageError(f"{reference!r}: expected a pod or TYPE/NAME, as in web-0 or deployment/web")
         return "pod", reference
     kind = kind.lower()
-    return (kind, name) if kind in _POD or kind_called(kind) in WORKLOADS else ("pod", reference)
+    return ("pod", reference) if kind_called(kind) is None else (kind, name)
 
 
 def pod_key(asked: Asked, reference: str) -> str:

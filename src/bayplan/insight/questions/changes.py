@@ -21,8 +21,11 @@ from bayplan.simulation.carry_out import Fate, Simulation
 from bayplan.simulation.evictions import evict
 from bayplan.simulation.world import World
 
-_EFFORTS = ((3, 4), (15, 25))
-"""How many nodes are tried, and how many combinations of fixes for each: at first, and if none of these helps."""
+_COMBINATIONS = (4, 25)
+"""The most combinations of fixes to try for a node with several blockers: at first, and if none of these helps."""
+_NODES_TRIED = 3
+_MORE_NODES = 12
+"""The most nodes to try if no change for the first ones helps; they may have the same blockers."""
 _NEAREST = 200
 """The most nodes to look at for different blockers and shapes."""
 
@@ -73,8 +76,8 @@ def what_would_help(
     helps: list[Help] = []
     tried: set[str] = set()
     try:
-        for nodes, combinations in _EFFORTS:
-            for change in _candidates(world, pod, blockers, only, nodes, combinations):
+        for combinations in _COMBINATIONS:
+            for change in _candidates(world, pod, blockers, only, combinations):
                 if len(helps) == limit:
                     break
                 more_than_needed = any(each.change.parts <= change.parts for each in helps)
@@ -113,12 +116,9 @@ def node_after(world: World, pod: PodInfo, change: Change) -> str | None:
 
 
 def _candidates(
-    world: World, pod: PodInfo, blockers: Blockers, only: Sequence[int] | None, nodes: int, combinations: int
+    world: World, pod: PodInfo, blockers: Blockers, only: Sequence[int] | None, combinations: int
 ) -> Iterator[Change]:
-    """Changes that may help: for some of the nearest nodes, what removes all of their blockers.
-
-    Nodes with different blockers come first.
-    """
+    """Changes that may help: for the nearest nodes of each kind, what removes all of their blockers."""
     ungate = tuple(remove_gates(pod))
     yield _change(pod, None, ungate)
     by_kind: dict[object, int] = {}
@@ -128,12 +128,15 @@ def _candidates(
         node = blockers.nodes.info(position)
         by_kind.setdefault(tuple((each.plugin, each.reasons) for each in blockers.of(position)), position)
         by_shape.setdefault(tuple(sorted(node.allocatable.items())), position)
-    for position in list(dict.fromkeys([*by_kind.values(), *nearest]))[:nodes]:
+    positions = list(by_kind.values())[:_NODES_TRIED]
+    if combinations > _COMBINATIONS[0]:
+        positions += nearest[:_MORE_NODES]
+    for position in positions:
         node = blockers.nodes.info(position)
         options = [list(fixes_of(world, pod, node, each)) for each in blockers.of(position)]
         for fixes in sorted(itertools.product(*options), key=_size)[:combinations]:
             yield _change(pod, node, (*ungate, *fixes))
-    for position in list(by_shape.values())[:nodes] if only is None else ():
+    for position in list(by_shape.values())[:_NODES_TRIED] if only is None else ():
         yield _new_node(world, pod, blockers.nodes.info(position), blockers.of(position), ungate)
 
 
