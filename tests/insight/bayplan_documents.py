@@ -17,7 +17,9 @@ def node(name, cpu="4", **spec):
 
 
 def pod(name, node_name=None, cpu="1", owner=None, requests=None, **spec):
-    container = {"name": "c", "image": "i", "resources": {"requests": requests or {"cpu": cpu}}}
+    requests = requests or {"cpu": cpu}
+    limits = {resource: amount for resource, amount in requests.items() if "/" in resource}
+    container = {"name": "c", "image": "i", "resources": {"requests": requests, "limits": limits}}
     found = document("Pod", name, spec={"containers": [container], **spec})
     if node_name:
         found["spec"]["nodeName"] = node_name

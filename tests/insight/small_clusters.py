@@ -1,98 +1,240 @@
-"""Random clusters of a few nodes and pods, as documents, and what the scheduler really does on them."""
+"""Random clusters of a few nodes and pods, as documents, with all that decisions depend on."""
 
 from __future__ import annotations
 
-import asyncio
 import random
-from contextlib import asynccontextmanager
-
-import msgspec
-
-from bayplan.api.kinds import EVENT, NODE, POD
-from bayplan.api.objects import encode
-from bayplan.config import default_profile
-from bayplan.service.scheduler import Scheduler, Settings
-from bayplan.testing.in_memory import load, make_client
-from bayplan.testing.virtual_time import VirtualTime
 
 ZONE = "topology.kubernetes.io/zone"
-GANGS = ("GangScheduling",)
-QUIET = 25.0
-"""Virtual seconds after which nothing happens any more: backoffs take up to 10."""
-
-
-class FirstChoice(random.Random):
-    """Chooses the first of the best nodes, so that ties have the same result everywhere."""
-
-    def choice(self, seq):
-        return seq[0]
-
-    def randrange(self, start, stop=None, step=1):
-        return 0 if stop is None else start
+HOSTNAME = "kubernetes.io/hostname"
+GPU = "example.com/gpu"
+DRIVER = "gpu.example.com"
+KEYS = [ZONE, HOSTNAME]
+CLASSES = [
+    {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": f"priority-{value}"},
+        "value": value,
+    }
+    for value in (10, 20)
+]
 
 
 class Maker:
     def __init__(self, seed):
         self.rng = random.Random(seed)
 
+    def once_in(self, number):
+        return self.rng.random() < 1 / number
+
     def cluster(self):
         nodes = [self.node(f"n{number}") for number in range(self.rng.randint(1, 5))]
         names = [node["metadata"]["name"] for node in nodes]
         pods = [self.pod(f"old-{number}", node=self.rng.choice(names)) for number in range(self.rng.randint(0, 8))]
-        return nodes + pods
+        return [*nodes, *CLASSES, *self.budgets(), *self.volumes(names), *self.devices(names), *pods]
 
     def node(self, name):
-        room = {"cpu": self.rng.choice(["1", "2", "4"]), "memory": "8Gi", "pods": self.rng.choice(["3", "10", "110"])}
-        labels = {"kubernetes.io/hostname": name, ZONE: self.rng.choice("ab"), "disk": self.rng.choice(["ssd", "hdd"])}
-        taints = [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}] if self.rng.random() < 0.3 else []
-        spec = {"taints": taints, **({"unschedulable": True} if self.rng.random() < 0.15 else {})}
+        rng = self.rng
+        room = {"cpu": rng.choice("124"), "memory": rng.choice(["2Gi", "8Gi"]), "pods": rng.choice(["3", "10", "110"])}
+        if self.once_in(4):
+            room[GPU] = rng.choice("12")
+        labels = {HOSTNAME: name, ZONE: rng.choice("ab"), "disk": rng.choice(["ssd", "hdd"]), "size": rng.choice("123")}
+        if self.once_in(10):
+            del labels[ZONE]
+        taints = [
+            ("dedicated", "x", "NoSchedule", 3),
+            ("soft", "y", "PreferNoSchedule", 5),
+            ("broken", "", "NoExecute", 12),
+            ("node.kubernetes.io/unschedulable", "", "NoSchedule", 6),
+        ]
+        chosen = [{"key": key, "value": value, "effect": effect} for key, value, effect, n in taints if self.once_in(n)]
+        cordoned = any(taint["key"] == "node.kubernetes.io/unschedulable" for taint in chosen)
         return {
             "apiVersion": "v1",
             "kind": "Node",
             "metadata": {"name": name, "labels": labels},
-            "spec": spec,
-            "status": {"allocatable": room, "capacity": room},
+            "spec": {"taints": chosen, **({"unschedulable": True} if cordoned else {})},
+            "status": {"allocatable": room, "capacity": dict(room)},
         }
+
+    # Pods
 
     def pod(self, name, node=None, **spec):
         rng = self.rng
-        resources = {"requests": {"cpu": rng.choice(["100m", "500m", "1", "1500m"])}}
-        container = {"name": "c", "image": "i", "resources": resources}
-        if rng.random() < 0.15:
+        requests = {"cpu": rng.choice(["100m", "500m", "1", "1500m"])}
+        if self.once_in(3):
+            requests["memory"] = rng.choice(["256Mi", "1Gi", "3Gi"])
+        container = {"name": "c", "image": "i", "resources": {"requests": requests}}
+        if self.once_in(8):
+            requests[GPU] = "1"
+            container["resources"]["limits"] = {GPU: "1"}
+        if self.once_in(7):
             container["ports"] = [{"containerPort": 80, "hostPort": 8080}]
         spec = {"containers": [container], "terminationGracePeriodSeconds": 0, **spec}
-        labels = {"app": rng.choice("ab")}
-        if rng.random() < 0.3:
+        if self.once_in(10):
+            init = {"name": "init", "image": "i", "resources": {"requests": {"cpu": rng.choice("12")}}}
+            spec["initContainers"] = [init]
+        if self.once_in(3):
             spec["priority"] = rng.choice([10, 20])
-        if rng.random() < 0.3:
+            spec["priorityClassName"] = f"priority-{spec['priority']}"
+        if self.once_in(3):
             spec["tolerations"] = [{"key": "dedicated", "operator": "Exists"}]
-        if rng.random() < 0.2:
+        if self.once_in(5):
             spec["nodeSelector"] = {"disk": rng.choice(["ssd", "hdd", "nvme"])}
-        if rng.random() < 0.3:
-            term = {"topologyKey": rng.choice([ZONE, "kubernetes.io/hostname"]), "labelSelector": self.selector()}
-            kind = rng.choice(["podAffinity", "podAntiAffinity", "podAntiAffinity"])
-            spec["affinity"] = {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-        if rng.random() < 0.2:
-            spec["topologySpreadConstraints"] = [
-                {
-                    "maxSkew": 1,
-                    "topologyKey": rng.choice([ZONE, "kubernetes.io/hostname"]),
-                    "whenUnsatisfiable": "DoNotSchedule",
-                    "labelSelector": self.selector(),
-                }
-            ]
-        if rng.random() < 0.05 and node is None:
+        if affinity := self.affinity():
+            spec["affinity"] = affinity
+        if self.once_in(4):
+            spec["topologySpreadConstraints"] = self.spread()
+        if self.once_in(20) and node is None:
             spec["schedulingGates"] = [{"name": "example.com/gate"}]
+        if self.once_in(8):
+            claim = "once" if node else rng.choice(["bound", "loose", "once", "missing"])
+            spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
+        if self.once_in(10) and node is None:
+            claim = rng.choice(["one", "two", "missing"])
+            spec["resourceClaims"] = [{"name": "devices", "resourceClaimName": claim}]
         return {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": {"name": name, "namespace": "default", "uid": name, "labels": labels},
+            "metadata": {"name": name, "namespace": "default", "uid": name, "labels": {"app": rng.choice("ab")}},
             "spec": {**spec, **({"nodeName": node} if node else {})},
             "status": {"phase": "Running" if node else "Pending"},
         }
 
     def selector(self):
         return {"matchLabels": {"app": self.rng.choice("ab")}}
+
+    def affinity(self):
+        rng, affinity = self.rng, {}
+        if self.once_in(3):
+            term = {"topologyKey": rng.choice(KEYS), "labelSelector": self.selector()}
+            kind = rng.choice(["podAffinity", "podAntiAffinity", "podAntiAffinity"])
+            affinity[kind] = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+        if self.once_in(6):
+            term = {"topologyKey": rng.choice(KEYS), "labelSelector": self.selector()}
+            kind = rng.choice(["podAffinity", "podAntiAffinity"])
+            preferred = [{"weight": rng.choice([10, 100]), "podAffinityTerm": term}]
+            affinity.setdefault(kind, {})["preferredDuringSchedulingIgnoredDuringExecution"] = preferred
+        if self.once_in(8):
+            rule = rng.choice(
+                [
+                    {"key": "disk", "operator": "In", "values": ["ssd"]},
+                    {"key": "size", "operator": "Gt", "values": ["1"]},
+                    {"key": ZONE, "operator": "Exists"},
+                    {"key": ZONE, "operator": "NotIn", "values": ["a"]},
+                ]
+            )
+            terms = {"nodeSelectorTerms": [{"matchExpressions": [rule]}]}
+            affinity["nodeAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+        return affinity
+
+    def spread(self):
+        """One or two constraints over different keys."""
+        constraints = []
+        for key in self.rng.sample(KEYS, self.rng.choice([1, 1, 2])):
+            hard = self.rng.random() < 0.7
+            constraint = {
+                "maxSkew": self.rng.choice([1, 1, 2]),
+                "topologyKey": key,
+                "whenUnsatisfiable": "DoNotSchedule" if hard else "ScheduleAnyway",
+                "labelSelector": self.selector(),
+            }
+            if hard and self.once_in(5):
+                constraint["minDomains"] = 2
+            if self.once_in(5):
+                constraint["nodeTaintsPolicy"] = "Honor"
+            constraints.append(constraint)
+        return constraints
+
+    # Other objects
+
+    def budgets(self):
+        for app in "ab":
+            if self.once_in(3):
+                allowed = self.rng.randint(0, 2)
+                yield {
+                    "apiVersion": "policy/v1",
+                    "kind": "PodDisruptionBudget",
+                    "metadata": {"name": app, "namespace": "default"},
+                    "spec": {"minAvailable": self.rng.randint(0, 2), "selector": {"matchLabels": {"app": app}}},
+                    "status": {
+                        "disruptionsAllowed": allowed,
+                        "currentHealthy": allowed + 1,
+                        "desiredHealthy": 1,
+                        "expectedPods": allowed + 1,
+                    },
+                }
+
+    def volumes(self, nodes):
+        """A claim that is bound to a volume of a node, one without a place, and one that one pod at a time may use."""
+        local = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "local"}}
+        yield {**local, "provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
+        yield from self.bound_claim("bound", "ReadWriteOnce", [self.rng.choice(nodes)])
+        yield from self.bound_claim("once", "ReadWriteOncePod", nodes)
+        yield self.claim("loose", "ReadWriteOnce")
+        for node in nodes:
+            if self.once_in(3):
+                yield self.volume(f"on-{node}", "ReadWriteOnce", [node])
+
+    def bound_claim(self, name, mode, nodes):
+        volume, claim = self.volume(f"volume-{name}", mode, nodes), self.claim(name, mode)
+        reference = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": name, "namespace": "default"}
+        volume["spec"]["claimRef"], volume["status"] = {**reference, "uid": name}, {"phase": "Bound"}
+        claim["spec"]["volumeName"] = volume["metadata"]["name"]
+        claim["metadata"]["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}
+        claim["status"] = {"phase": "Bound", "accessModes": [mode], "capacity": {"storage": "5Gi"}}
+        return volume, claim
+
+    def volume(self, name, mode, nodes):
+        rule = {"key": HOSTNAME, "operator": "In", "values": nodes}
+        spec = {
+            "capacity": {"storage": "5Gi"},
+            "accessModes": [mode],
+            "storageClassName": "local",
+            "persistentVolumeReclaimPolicy": "Retain",
+            "local": {"path": "/data"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [rule]}]}},
+        }
+        status = {"phase": "Available"}
+        return {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": name},
+            "spec": spec,
+            "status": status,
+        }
+
+    def claim(self, name, mode):
+        resources = {"requests": {"storage": self.rng.choice(["1Gi", "5Gi"])}}
+        return {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": name, "namespace": "default", "uid": name},
+            "spec": {"accessModes": [mode], "storageClassName": "local", "resources": resources},
+            "status": {"phase": "Pending"},
+        }
+
+    def devices(self, nodes):
+        """Devices of some nodes, and claims of one and of two of them."""
+        api = {"apiVersion": "resource.k8s.io/v1"}
+        rule = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
+        yield {**api, "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {"selectors": [rule]}}
+        for node in nodes:
+            if self.once_in(3):
+                devices = [
+                    {"name": f"gpu-{number}", "attributes": {"size": {"int": self.rng.choice([1, 2])}}}
+                    for number in range(self.rng.randint(1, 2))
+                ]
+                pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+                spec = {"nodeName": node, "driver": DRIVER, "pool": pool, "devices": devices}
+                yield {**api, "kind": "ResourceSlice", "metadata": {"name": f"of-{node}"}, "spec": spec}
+        for name, count in (("one", 1), ("two", 2)):
+            exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
+            if self.once_in(3):
+                exactly["selectors"] = [{"cel": {"expression": f'device.attributes["{DRIVER}"].size > 1'}}]
+            spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
+            metadata = {"name": name, "namespace": "default", "uid": name}
+            yield {**api, "kind": "ResourceClaim", "metadata": metadata, "spec": spec}
 
     def file(self):
         """Groups of objects that are created together: single pods, and gangs."""
@@ -126,113 +268,3 @@ def members_of_larger_gangs(units):
         least = last["spec"].get("schedulingPolicy", {}).get("gang", {}).get("minCount", 0)
         if members and len(members) > least:
             yield from (member["metadata"]["name"] for member in members)
-
-
-def really(objects, units=()):
-    """What a scheduler does with these objects, and with units of more that are created one after the other.
-
-    Returns the nodes of the pods that are left, and the notes of all events, by the names of the pods.
-    """
-    with asyncio.Runner(loop_factory=VirtualTime) as runner:
-        return runner.run(_happens(objects, units))
-
-
-async def _happens(objects, units):
-    async with _scheduler(objects) as client:
-        await asyncio.sleep(QUIET)
-        for unit in units:
-            load(client.server, *unit)
-            await asyncio.sleep(QUIET)
-        nodes = {pod.metadata.name: pod.spec.nodeName for pod in (await client.list(POD)).items}
-        notes = {}
-        for event in (await client.list(EVENT)).items:
-            notes.setdefault(event.regarding.name, set()).add(event.note)
-        return nodes, notes
-
-
-def really_drained(objects, groups, *, remove=False):
-    """What a scheduler does when groups of nodes are cordoned, and drained one group after the other.
-
-    A controller replaces every pod of the ReplicaSet `rs` that is gone. Returns, for each pod that moved, the node of
-    the last pod in its place. `remove`: nodes are deleted once they are drained.
-    """
-    with asyncio.Runner(loop_factory=VirtualTime) as runner:
-        return runner.run(_drains(objects, groups, remove=remove))
-
-
-async def _drains(objects, groups, *, remove):
-    async with _scheduler(objects) as client:
-        controller = Controller(client)
-        await controller.replace_until_quiet()
-        controller.origins.clear()
-        for name in (name for group in groups for name in group):
-            await client.patch(NODE, name, {"spec": {"unschedulable": True}})
-        for group in groups:
-            for pod in await controller.pods():
-                if pod.spec.nodeName in group:
-                    await client.delete(POD, pod.metadata.name, "default")
-            await controller.replace_until_quiet()
-            for name in group if remove else ():
-                await client.delete(NODE, name)
-        nodes = {pod.metadata.name: pod.spec.nodeName for pod in await controller.pods()}
-        return {origin: nodes.get(name) for name, origin in controller.origins.items() if name in nodes}
-
-
-class Controller:
-    """Makes a pod like each one of the ReplicaSet that is gone. `origins`: the first pod in the place of each."""
-
-    def __init__(self, client):
-        self.origins = {}
-        self._client = client
-        self._alive = None
-        self._made = 0
-
-    async def pods(self):
-        return sorted((await self._client.list(POD)).items, key=lambda pod: pod.metadata.name)
-
-    async def replace_until_quiet(self):
-        while True:
-            await asyncio.sleep(QUIET if self._alive is None else 0)
-            now = {pod.metadata.name: pod for pod in await self.pods()}
-            gone = [pod for name, pod in (self._alive or now).items() if name not in now]
-            self._alive = now
-            if not gone:
-                await asyncio.sleep(QUIET)
-                if {pod.metadata.name for pod in await self.pods()} == now.keys():
-                    self._alive = {pod.metadata.name: pod for pod in await self.pods()}
-                    return
-                continue
-            for pod in gone:
-                if pod.metadata.ownerReferences:
-                    self._replace(pod)
-
-    def _replace(self, pod):
-        self._made += 1
-        name = f"rs-{self._made:05}"
-        document = msgspec.json.decode(encode(pod))
-        spec = {key: value for key, value in document["spec"].items() if key != "nodeName"}
-        metadata = {key: document["metadata"][key] for key in ("labels", "ownerReferences", "namespace")}
-        created = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **metadata}, "spec": spec}
-        load(self._client.server, created)
-        self._alive[name] = pod
-        self.origins[name] = self.origins.pop(pod.metadata.name, pod.metadata.name)
-
-
-@asynccontextmanager
-async def _scheduler(objects):
-    loop = asyncio.get_running_loop()
-    async with make_client(*objects, clock=loop) as client:
-
-        def build(handle):
-            return {"default-scheduler": default_profile("default-scheduler", handle, (), GANGS)}
-
-        scheduler = Scheduler(client, build, Settings(clock=loop))
-        scheduler._attempts._rng = FirstChoice()
-        stop = asyncio.Event()
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(scheduler.run(stop))
-            try:
-                await scheduler.synced.wait()
-                yield client
-            finally:
-                stop.set()

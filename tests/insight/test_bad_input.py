@@ -17,6 +17,7 @@ from bayplan.insight import Snapshot
 
 NODE = document("Node", "a", namespace="", status={"allocatable": {"cpu": "4", "pods": "10"}})
 POD = document("Pod", "web", spec={"containers": [{"name": "c", "image": "i"}]})
+CONFIGURATION = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 DUMP = json.dumps({"apiVersion": "v1", "kind": "List", "items": [NODE, POD]})
 
 COMMANDS = {
@@ -27,6 +28,10 @@ COMMANDS = {
     "fit": ["fit", "-f", "more.json"],
     "capacity": ["capacity", "-f", "more.json"],
     "drain": ["drain", "a"],
+    "shrink": ["shrink"],
+    "what-if": ["what-if", "--cordon", "a"],
+    "balance": ["balance"],
+    "diff": ["diff", "--config", "same.yaml"],
     "snapshot": ["snapshot", "saved"],
 }
 SOURCES = {
@@ -35,6 +40,12 @@ SOURCES = {
     "no snapshot": (["--from", "text.bayplan"], "text.bayplan"),
     "cut-off snapshot": (["--from", "cut.bayplan"], "cut.bayplan is cut off"),
     "newer snapshot": (["--from", "newer.bayplan"], "newer.bayplan is a snapshot of version 99"),
+    "empty folder": (["--from", "empty"], "empty: no file in this directory ends in .yaml, .yml, .json"),
+    "empty file": (["--from", "empty.json"], "there are no objects in empty.json"),
+    "binary file": (["--from", "bytes"], "bytes: not a text file in UTF-8: line 1 has byte 0xff"),
+    "YAML with a tab": (["--from", "tab.yaml"], "tab.yaml, document 1 (line 3): not valid YAML: found a tab character"),
+    "no Kubernetes object": (["--from", "other.yaml"], "other.yaml, document 1 (line 1): apiVersion is missing"),
+    "unknown context": (["--kubeconfig", "kubeconfig", "--context", "x"], "kubeconfig: there is no context 'x'"),
     "unreachable server": (["--kubeconfig", "kubeconfig"], "cannot read nodes of http://127.0.0.1:1"),
     "missing kubeconfig": (["--kubeconfig", "none"], "none: cannot read the kubeconfig"),
 }
@@ -47,6 +58,14 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "dump.json").write_text(DUMP)
     (tmp_path / "cut.json").write_text(DUMP[:-20])
     (tmp_path / "text.bayplan").write_text("hello")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty.json").touch()
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "tab.yaml").write_text("apiVersion: v1\nkind: Pod\n\tmetadata: {}\n")
+    (tmp_path / "other.yaml").write_text("services: {}\n")
+    (tmp_path / "same.yaml").write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    )
     Snapshot.of([NODE, POD]).save("whole.bayplan")
     content = (tmp_path / "whole.bayplan").read_bytes()
     (tmp_path / "cut.bayplan").write_bytes(content[:-9])
@@ -102,3 +121,100 @@ NAMES = {
 @pytest.mark.parametrize(("command", "message"), NAMES.values(), ids=NAMES)
 def test_unknown_name_is_one_message(command, message):
     assert message_of(*command, "--from", "dump.json").startswith(f"bayplan {command[0]}: {message}")
+
+
+ODD = {
+    "pod without a spec": (document("Pod", "odd", spec=None), "Pod default/odd is left out: a pod needs metadata and"),
+    "text for a number": (document("Pod", "odd", spec={"priority": "high"}), "Pod default/odd is left out: Expected"),
+    "no quantity": (
+        document("Pod", "odd", spec={"containers": [{"name": "c", "resources": {"requests": {"cpu": "1e300"}}}]}),
+        "Pod default/odd is left out: '1e300' is not a quantity",
+    ),
+    "huge priority": (document("Pod", "odd", spec={"priority": 10**30}), "Pod default/odd is left out: Expected `int`"),
+    "no name": (document("Pod", ""), "odd.json, document 1 (line 1), item 3: Pod: metadata.name is missing"),
+    "text for metadata": (
+        {"apiVersion": "v1", "kind": "Pod", "metadata": "x"},
+        "odd.json, document 1 (line 1), item 3",
+    ),
+    "no object": (5, "odd.json, document 1 (line 1), item 3: Expected `object`, got `int`"),
+    "unknown kind": (document("Frob", "odd"), "odd.json, document 1 (line 1), item 3: there is no kind Frob in v1"),
+    "custom kind": (document("Frob", "odd", "example.com/v1"), ""),
+    "node without a status": (document("Node", "odd", namespace=""), ""),
+    "the same object again": (POD, ""),
+    "nested lists": ({"apiVersion": "v1", "kind": "List", "items": [{"kind": "PodList", "items": [POD]}]}, ""),
+    "node with a bad quantity": (
+        document("Node", "odd", namespace="", status={"allocatable": {"cpu": "many"}}),
+        "Node odd is left out: 'many' is not a quantity",
+    ),
+    "budget of another type": (
+        document("PodDisruptionBudget", "odd", "policy/v1", spec=5),
+        "PodDisruptionBudget default/odd is left out: Expected",
+    ),
+}
+QUESTIONS = [command for name, command in COMMANDS.items() if name not in {"snapshot", "explain workload", "drain"}]
+
+
+@pytest.mark.parametrize("command", QUESTIONS, ids=[command[0] for command in QUESTIONS])
+@pytest.mark.parametrize(("odd", "warning"), ODD.values(), ids=ODD)
+def test_odd_object_costs_only_itself(command, odd, warning, tmp_path):
+    (tmp_path / "odd.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [NODE, POD, odd]}))
+
+    result = CliRunner().invoke(main, [*command, "--from", "odd.json"], prog_name="bayplan")
+
+    assert result.exit_code == 0, result.output
+    assert [line.startswith(f"warning: {warning}") for line in result.stderr.splitlines()] == [True] * bool(warning)
+
+
+FLAGS = {
+    "a negative limit": (["explain", "web", "--limit", "-1"], "-1 is not in the range x>=0"),
+    "a text for the seed": (["explain", "web", "--seed", "x"], "'x' is not a valid integer"),
+    "an unknown format": (["explain", "web", "-o", "xml"], "'xml' is not one of 'table', 'wide', 'json', 'html'"),
+    "a bad selector": (["shrink", "-l", "a in"], "--selector 'a in': unable to parse requirement"),
+    "no pod": (["explain", "/"], "expected a pod or TYPE/NAME"),
+    "no copies": (["capacity", "-f", "more.json=0"], "expected 1 to 10,000 copies in a set"),
+    "too many copies": (["capacity", "-f", f"more.json={10**20}"], "expected 1 to 10,000 copies in a set"),
+    "a negative ratio": (["capacity", "-f", "more.json", "--ratio", "-1"], "expected a positive number for each file"),
+    "no more sets": (["capacity", "-f", "more.json", "--most", "0"], "0 is not in the range x>=1"),
+    "negative replicas": (["what-if", "--scale", "deployment/web=-1"], "expected TYPE/NAME=NUMBER"),
+    "too many replicas": (["what-if", "--scale", f"deployment/web={10**20}"], "expected at most 1,000,000 pods"),
+    "a negative number of nodes": (["what-if", "--add-nodes=-1xlike:a"], "expected the number of new nodes"),
+    "too many nodes": (["what-if", "--add-nodes", f"{10**20}xlike:a"], "expected at most 1,000,000 nodes"),
+    "an unknown effect": (["what-if", "--taint", "a", "x=y:Never"], "with an effect of NoSchedule, PreferNoSchedule"),
+    "a manifest of another type": (
+        ["fit", "-f", "text.json"],
+        "text.json, document 1 (line 1): Pod: metadata: expected",
+    ),
+    "too many pods": (["fit", "-f", "many.json"], "2,000,000,000 pods of one workload: expected at most 1,000,000"),
+    "two readers of standard input": (["fit", "-f", "-", "--from", "-"], "only one of them can read standard input"),
+    "no configuration": (["explain", "web", "--config", "tab.yaml"], "tab.yaml:3: a tab cannot start a value"),
+    "no plugin": (["explain", "web", "--plugin", "none.py"], "none.py: no such file"),
+}
+
+
+@pytest.mark.parametrize(("command", "message"), FLAGS.values(), ids=FLAGS)
+def test_bad_value_of_a_flag_is_one_message(command, message, tmp_path):
+    (tmp_path / "text.json").write_text('{"apiVersion": "v1", "kind": "Pod", "metadata": "x"}')
+    template = {"metadata": {"labels": {"app": "a"}}, "spec": POD["spec"]}
+    spec = {"replicas": 2 * 10**9, "selector": {"matchLabels": {"app": "a"}}, "template": template}
+    (tmp_path / "many.json").write_text(json.dumps(document("ReplicaSet", "a", "apps/v1", spec=spec)))
+
+    source = [] if "-" in command else ["--from", "dump.json"]
+    result = CliRunner().invoke(main, [*command, *source], prog_name="bayplan", input=DUMP)
+
+    assert isinstance(result.exception, SystemExit), result.exc_info
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr.splitlines()[-1]
+
+
+def test_closed_standard_input_is_one_message(monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(SystemExit) as error:
+        main(["explain", "web", "--from", "-"], prog_name="bayplan")
+
+    assert error.value.code == 2
+
+
+def test_pod_may_be_named_with_its_namespace():
+    result = CliRunner().invoke(main, ["explain", "default/web", "--from", "dump.json"], prog_name="bayplan")
+
+    assert result.stdout.startswith("pod default/web: pending, and would be placed on node a now")

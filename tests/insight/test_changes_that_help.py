@@ -16,6 +16,21 @@ AFFINITY, ANTI_AFFINITY = (
 )
 SPREAD = [{"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": WEB}]
 CLAIMED = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
+NEXT_TO_WEB = {
+    "affinity": {
+        "podAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "kubernetes.io/hostname", "labelSelector": WEB}
+            ]
+        }
+    }
+}
+
+
+def elsewhere(zone):
+    rule = {"key": ZONE, "operator": "NotIn", "values": [zone]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [rule]}]}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
 
 
 def node(name, zone="x", cpu="2"):
@@ -51,6 +66,10 @@ CASES = {
         [node("a"), storage_class("fast"), pod("new", **CLAIMED)],
         "create the persistentvolumeclaim data with storage class fast",
     ),
+    "missing claim where nothing is provisioned": (
+        [node("a"), storage_class("local", "kubernetes.io/no-provisioner"), pod("new", **CLAIMED)],
+        "create the persistentvolumeclaim data and a persistent volume of 1Gi for it",
+    ),
     "missing storage class": (
         [node("a"), storage_class("fast"), claim("data", "gold"), pod("new", **CLAIMED)],
         "create the storage class gold like fast",
@@ -76,6 +95,22 @@ CASES = {
             pod("new", app="web", topologySpreadConstraints=SPREAD),
         ],
         f"set whenUnsatisfiable to ScheduleAnyway in the pod's spread over {ZONE}",
+    ),
+    "affinity to other zones": (
+        [node("a"), pod("new", **elsewhere("x"))],
+        "make the required node affinity of the pod preferred",
+    ),
+    "two nodes with the same plugins for different reasons": (
+        [
+            node("a", cpu="1"),
+            node("b", cpu="3"),
+            node("c"),
+            pod("web-0", cpu="1", on="b", app="web"),
+            pod("large", cpu="1", on="b"),
+            pod("alone", cpu="2", on="c", **ANTI_AFFINITY),
+            pod("new", cpu="1500m", app="web", **NEXT_TO_WEB),
+        ],
+        "let the pod request only 1 cpu and delete pod default/alone",
     ),
     "affinity to no pod": (
         [node("a"), pod("new", **AFFINITY)],

@@ -118,21 +118,9 @@ BROKEN = {
     "text after JSON": (POD_LINES + "\nend", ", document 2 (line 12): not valid JSON: invalid character"),
     "a number for the kind": ('{"kind": 3}', ", document 1 (line 1): Expected `str`, got `int` - at `$.kind`"),
     "JSON without a kind": ('{"apiVersion": "v1"}', ", document 1 (line 1): kind is missing"),
-    "JSON item without a version": (
-        json.dumps(listed(items=[WEB, {"kind": "Pod"}])),
-        ", document 1 (line 1), item 2: apiVersion is missing",
-    ),
     "JSON item that is no object": (
         json.dumps(listed(items=[3])),
         ", document 1 (line 1), item 1: Expected `object`, got `int`",
-    ),
-    "unknown kind in JSON": (
-        POD_LINES + "\n" + json.dumps(document("Pood", "a")),
-        ", document 2 (line 12): there is no kind Pood in v1: did you mean 'Pod'?",
-    ),
-    "unknown kind in YAML": (
-        yaml.dump_all([WEB, document("Deployment", "web")]),
-        ", document 2 (line 9): there is no kind Deployment in v1; Deployment is in apps/v1",
     ),
     "YAML without a name": (
         "apiVersion: v1\nkind: Pod\nmetadata: {}\n",
@@ -166,6 +154,44 @@ def test_error_names_file_document_and_line(tmp_path, content, message):
 
     assert str(raised.value).startswith(f"{path}{message}")
     assert "\n" not in str(raised.value)
+
+
+LEFT_OUT = {
+    "JSON item without a version": (
+        json.dumps(listed(items=[WEB, {"kind": "Pod"}])),
+        ", document 1 (line 1), item 2: apiVersion is missing",
+    ),
+    "item of a nested list": (
+        json.dumps(listed(items=[WEB, listed(items=[3])])),
+        ", document 1 (line 1), item 2, item 1: Expected `object`, got `int`",
+    ),
+    "unknown kind in JSON": (
+        POD_LINES + "\n" + json.dumps(document("Pood", "a")),
+        ", document 2 (line 12): there is no kind Pood in v1: did you mean 'Pod'?",
+    ),
+    "unknown kind in YAML": (
+        yaml.dump_all([WEB, document("Deployment", "web")]),
+        ", document 2 (line 9): there is no kind Deployment in v1; Deployment is in apps/v1",
+    ),
+    "YAML item without a name": (
+        yaml.dump(listed(items=[{"apiVersion": "v1", "kind": "Pod", "metadata": {}}, WEB])),
+        ", document 1 (line 1), item 1: Pod: metadata.name is missing",
+    ),
+    "removed API version": (
+        yaml.dump_all([WEB, document("Deployment", "web", "extensions/v1beta1")]),
+        ", document 2 (line 9): there is no kind Deployment in extensions/v1beta1; Deployment is in apps/v1",
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "message"), LEFT_OUT.values(), ids=LEFT_OUT)
+def test_unusable_object_costs_only_itself(tmp_path, content, message):
+    path = tmp_path / "dump"
+    path.write_text(content)
+    snapshot = Snapshot.open(path)
+
+    assert snapshot.problems == (f"{path}{message}",)
+    assert list(snapshot.of_kind(POD)) == ["shop/web"]
 
 
 def test_folder_without_objects_is_an_error(tmp_path):

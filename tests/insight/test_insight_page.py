@@ -30,3 +30,13 @@ def test_page_names_all_questions():
     questions = {name for name, (module, _) in COMMANDS.items() if module.startswith("insight.")}
 
     assert questions <= set(re.findall(r"bayplan ([\w-]+)", PAGE.read_text()))
+
+
+def test_page_lists_all_cases():
+    for case in CASES:
+        header, parts = sections(case.read_text())
+        thread, _, question = header.removeprefix("# ").replace("\n# ", " ").strip().partition(": ")
+        commands = dict.fromkeys(title.split()[2] for title, _ in parts if title.startswith("$ "))
+        path = f"../tests/insight/questions/{case.name}"
+        row = f"| [{thread}]({path}) | {question} | {', '.join(commands)} |"
+        assert row in PAGE.read_text(), f"docs/insight.md lacks the row {row}"

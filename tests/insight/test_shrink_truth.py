@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 import pytest
-from small_clusters import FirstChoice, Maker, really_drained
+from real_runs import FirstChoice, really_drained
+from small_clusters import Maker
 
 from bayplan.insight import Insight, Snapshot
 
@@ -24,7 +25,8 @@ def cluster_of(seed, nodes):
     pods += [make.pod(f"waiting-{number}") for number in range(make.rng.randint(0, 2))]
     for pod in pods:
         pod["metadata"]["ownerReferences"] = [OWNER]
-    return [*(make.node(name) for name in names), *pods]
+    others = [each for each in make.cluster() if each["kind"] not in {"Node", "Pod"}]
+    return [*others, *(make.node(name) for name in names), *pods]
 
 
 def asked(objects):
@@ -39,6 +41,7 @@ def test_removable_nodes_can_be_drained_and_deleted(seed):
 
     answer = asked(cluster).shrink(force=True)
 
-    moved = really_drained(cluster, [[each.node] for each in answer.gone], remove=True)
+    _, moved, protected = really_drained(cluster, [[each.node] for each in answer.gone], remove=True)
     assert {f"default/{name}" for name in moved} == {pod for each in answer.gone for pod in each.pods}
     assert all(moved.values())
+    assert not protected

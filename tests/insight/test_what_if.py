@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from bayplan_documents import node, pod, workload
-from small_clusters import FirstChoice, Maker, really
+from real_runs import FirstChoice, really
+from small_clusters import Maker
 
 from bayplan.config import Catalog, KubeSchedulerConfiguration
 from bayplan.config.profiles import profile_of_all
@@ -152,7 +153,8 @@ def test_what_if_foretells_what_the_scheduler_does(seed):
     make = Maker(seed)
     cluster = [*make.cluster(), *(make.pod(f"new-{number}") for number in range(3))]
     for each in cluster:
-        each["spec"].pop("priority", None)  # what pods do between a preemption and its end is a matter of time
+        for name in ("priority", "priorityClassName"):  # what pods do during a preemption is a matter of time
+            each.get("spec", {}).pop(name, None)
     gone = make.rng.choice([each["metadata"]["name"] for each in cluster if each["kind"] == "Node"])
     insight = Insight(Snapshot.of(cluster))
     insight.world.rng = FirstChoice()
@@ -160,7 +162,7 @@ def test_what_if_foretells_what_the_scheduler_does(seed):
     answer = insight.what_if(Changes(remove_nodes=[gone]))
 
     before, _ = really(cluster)
-    left = [each for each in cluster if gone not in {each["metadata"]["name"], each["spec"].get("nodeName")}]
+    left = [each for each in cluster if gone not in {each["metadata"]["name"], each.get("spec", {}).get("nodeName")}]
     after, _ = really(left)
     foretold = {name_of(change.pod): (change.before.node, change.after.node) for change in answer.pods}
     assert foretold == {name: (before.get(name), after.get(name)) for name in foretold}

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from small_clusters import FirstChoice, Maker
+from real_runs import FirstChoice
+from small_clusters import Maker
 
 from bayplan.api.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_CLAIM
 from bayplan.framework.interface import Plugin, Wait

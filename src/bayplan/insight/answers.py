@@ -7,7 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
 
 T = TypeVar("T")
 
@@ -63,7 +64,7 @@ class Answer(ABC):
     def text(self, *, width: int = 120, wide: bool = False) -> str:
         """Return what a terminal of `width` columns shows, without colors."""
         console = Console(file=io.StringIO(), width=width, no_color=True, highlight=False)
-        console.print(self.render(wide=wide), end="")
+        console.print(folded(self.render(wide=wide)), end="")
         assert isinstance(console.file, io.StringIO)
         lines = console.file.getvalue().splitlines()
         return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
@@ -79,6 +80,15 @@ class Answer(ABC):
 
     def __str__(self) -> str:
         return self.text()
+
+
+def folded(shown: RenderableType) -> RenderableType:
+    """Let the tables of an answer continue names that are too long on the next line, and cut none off."""
+    for each in shown.renderables if isinstance(shown, Group) else [shown]:
+        if isinstance(each, Table):
+            for column in each.columns:
+                column.overflow = "fold"
+    return shown
 
 
 def shortened(rows: Sequence[T], limit: int) -> tuple[Sequence[T], str]:

@@ -50,6 +50,9 @@ from bayplan.insight.snapshot import Snapshot, flattened
 
 Document = dict[str, Any]
 
+MOST_PODS = 1_000_000
+"""Of one workload: more are a mistake."""
+
 _ADMISSION = (
     NAMESPACE,
     PRIORITY_CLASS,
@@ -140,11 +143,12 @@ class Manifests:
 
     def _replicas(self, kind: Kind, document: Document, expansion: Expansion) -> None:
         owner: Any = convert(kind.type, document)
-        for _ in range(owner.spec.replicas or 0):
+        for _ in range(_at_most(owner.spec.replicas or 0)):
             self._create_pod(pods.from_template(owner.spec.template, kind, owner), owner, expansion)
 
     def _stateful_set(self, document: Document, expansion: Expansion) -> None:
         owner: Any = convert(STATEFUL_SET.type, document)
+        _at_most(owner.spec.replicas or 0)
         for number in stateful_pods.ordinals(owner):
             pod = stateful_pods.new_pod(owner, owner.spec.template, "0", number)
             for claim in stateful_pods.new_claims(owner, pod):
@@ -165,7 +169,7 @@ class Manifests:
             return
         number = job.spec.parallelism if job.spec.parallelism is not None else 1
         number = min(number, job.spec.completions) if job.spec.completions is not None else number
-        for index in range(number):
+        for index in range(_at_most(number)):
             indexed = job.spec.completionMode == "Indexed"
             self._create_pod(job_pods.new_pod(job, index if indexed else None), job, expansion)
 
@@ -263,6 +267,12 @@ class Manifests:
             self._create(document)
         except StatusError:  # it exists in every cluster, or the snapshot's server is older and less strict
             return
+
+
+def _at_most(number: int) -> int:
+    if number > MOST_PODS:
+        raise QuestionError(f"{number:,} pods of one workload: expected at most {MOST_PODS:,}")
+    return number
 
 
 def _document(kind: Kind, obj: Any, namespace: str) -> Document:

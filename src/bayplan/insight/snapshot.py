@@ -40,6 +40,8 @@ class Snapshot:
     """When the cluster was read; None if that isn't known."""
     gaps: tuple[Gap, ...] = ()
     """The kinds that could not be read."""
+    problems: tuple[str, ...] = ()
+    """Objects of files that can't be used, one line each. They are left out."""
 
     @classmethod
     def of(
@@ -96,7 +98,8 @@ class Snapshot:
     def from_files(cls, *paths: str | Path, progress: Progress | None = None) -> Snapshot:
         """The objects in files and folders of YAML or JSON, such as manifests and the output of `kubectl get -o json`.
 
-        `-` is standard input. Raises SnapshotError with the file, the document and the line.
+        `-` is standard input. Objects that can't be used are left out (see `problems`). Raises SnapshotError with the
+        file, the document and the line for a file that can't be parsed, or if none of its objects can be used.
         """
         from bayplan.insight.sources.files import read_files
 
@@ -139,7 +142,7 @@ class Snapshot:
 
     @classmethod
     def _from(cls, reading: Reading) -> Snapshot:
-        return cls(frozen(reading.documents), reading.source, reading.taken, reading.gaps)
+        return cls(frozen(reading.documents), reading.source, reading.taken, reading.gaps, reading.problems)
 
     def but(
         self,

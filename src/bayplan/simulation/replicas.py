@@ -83,7 +83,8 @@ class Replicas:
         node = self._world.state.table.names[row]
         replica = self._pod.replica(name, uid, node)
         self._world.change(POD, replica.key, replica)
-        for plugin in self._spreads:
+        scored = self._feasible is not None  # while only one node is feasible, PreScore does not run
+        for plugin in self._spreads if scored else ():
             if plugin.name not in self._reuse.cycle.skip_score:
                 plugin.count_replica(self._reuse.cycle, replica, row)
         self._last = row

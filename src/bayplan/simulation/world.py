@@ -147,7 +147,8 @@ class World:
                 return PodInfo.from_raw(raw)
             return decode(kind.type, raw)
         except ValueError as error:
-            self.problems.append(f"{kind.kind} {key} is left out: {error}")
+            reason = str(error).removeprefix(f"{kind.kind} {key}: ")
+            self.problems.append(f"{kind.kind} {key} is left out: {reason}")
             return None
 
     def add(self, kind: Kind, key: str, raw: bytes) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from bayplan.cli.insight.cluster_options import EXIT_INTERRUPTED, Asked, fail
+from bayplan.cli.insight.cluster_options import EXIT_INTERRUPTED, Asked, fail, warn
 
 if TYPE_CHECKING:
     from bayplan.insight import Insight
@@ -31,9 +31,13 @@ def answer(asked: Asked, ask: Callable[[Insight], A]) -> A:
         found = ask(insight)
     except QuestionError as error:
         fail(str(error))
-    for problem in insight.world.problems:
-        click.echo(f"warning: {problem}", err=True)
-    show(found, asked.output)
+    warn(insight.world.problems)
+    try:
+        show(found, asked.output)
+    except BrokenPipeError:
+        raise  # click ends quietly when the reader has gone, as with `| head`
+    except OSError as error:
+        fail(f"cannot write the answer: {error.strerror or error}")
     if found.interrupted:
         raise SystemExit(EXIT_INTERRUPTED)
     return found
@@ -48,8 +52,10 @@ def show(found: Answer, output: str) -> None:
     else:
         from rich.console import Console
 
+        from bayplan.insight.answers import folded
+
         wide = output == "wide"
         if sys.stdout.isatty():
-            Console(highlight=False).print(found.render(wide=wide))
+            Console(highlight=False).print(folded(found.render(wide=wide)))
         else:
             click.echo(found.text(width=10_000 if wide else 160, wide=wide), nl=False)

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from bayplan.insight import Insight
     from bayplan.insight.questions.capacity import Capacity
 
+_MOST_COPIES = 10_000
+"""Of one kind in a set."""
+
 
 @click.command()
 @manifests_option(
@@ -71,14 +74,14 @@ def _counted(file: str) -> tuple[str, int | None]:
     path, equals, number = file.rpartition("=")
     if not equals or not number.isdecimal() or Path(file).exists():
         return file, None
-    if not int(number):
-        raise click.UsageError(f"--filename {file}: expected at least one copy in a set")
+    if not 0 < int(number) <= _MOST_COPIES:
+        raise click.UsageError(f"--filename {file}: expected 1 to {_MOST_COPIES:,} copies in a set")
     return path, int(number)
 
 
 def _numbers(ratio: str, count: int) -> list[int]:
     parts = ratio.split(":")
-    if len(parts) != count or not all(part.isdecimal() and int(part) for part in parts):
+    if len(parts) != count or not all(part.isdecimal() and 0 < int(part) <= _MOST_COPIES for part in parts):
         example = ":".join(["2", *["1"] * (count - 1)])
         raise click.UsageError(f"--ratio {ratio}: expected a positive number for each file, as in {example}")
     return [int(part) for part in parts]

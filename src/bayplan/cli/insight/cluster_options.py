@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 OUTPUTS = ("table", "wide", "json", "html")
 DEFAULT_LIMIT = 20
+_MOST_WARNINGS = 20
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
 
@@ -56,8 +57,10 @@ class Source:
                 snapshot = Snapshot.open(self.path, progress=progress)
             else:
                 snapshot = Snapshot.from_cluster(self.kubeconfig, self.context, kinds=kinds, progress=progress)
-        for gap in snapshot.gaps:
-            click.echo(f"warning: {gap}", err=True)
+        if self.path is not None and not len(snapshot):
+            fail(f"there are no objects in {what}")
+        warn(map(str, snapshot.gaps))
+        warn(f"{problem}; the object is left out" for problem in snapshot.problems)
         return snapshot
 
     def namespace(self) -> str:
@@ -258,6 +261,15 @@ def errors_reported() -> Iterator[None]:
     except KeyboardInterrupt:
         click.echo("interrupted before anything was known", err=True)
         raise SystemExit(EXIT_INTERRUPTED) from None
+
+
+def warn(messages: Iterable[str]) -> None:
+    """Print warnings to stderr, up to `_MOST_WARNINGS` of them."""
+    found = list(messages)
+    for message in found[:_MOST_WARNINGS]:
+        click.echo(f"warning: {message}", err=True)
+    if len(found) > _MOST_WARNINGS:
+        click.echo(f"warning: and {len(found) - _MOST_WARNINGS:,} more", err=True)
 
 
 def fail(message: str) -> NoReturn:

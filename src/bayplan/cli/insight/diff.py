@@ -7,7 +7,7 @@ from dataclasses import replace
 import click
 
 from bayplan.cli.insight.answering import answer
-from bayplan.cli.insight.cluster_options import Asked, Source, comparing_options
+from bayplan.cli.insight.cluster_options import Asked, Source, comparing_options, warn
 from bayplan.cli.run_options import FilesOfKind
 
 _PATH = FilesOfKind("path", "")
@@ -39,6 +39,8 @@ def diff(asked: Asked, a: str | None, b: str | None) -> None:
         first = replace(asked, snapshot=before, configuration=asked.configuration or configuration)
         names = a, b or asked.snapshot.source
     other = Insight(asked.snapshot, configuration, plugins, seed=asked.seed)
+    if a is not None:
+        warn(f"{names[1]}: {problem}" for problem in other.world.problems)
     answer(first, lambda insight: insight.diff(other, names, shown=asked.limit))
 
 

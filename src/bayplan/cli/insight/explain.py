@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 def explain(asked: Asked, what: str | None, all_pending: bool) -> None:
     """Explain why a pod is pending and what would help, or why it is on its node.
 
-    TYPE/NAME is pod/NAME, or a workload such as deployment/NAME, whose pending pods are summed up by cause.
+    POD is a name, or NAMESPACE/NAME as the answers show it. TYPE/NAME is pod/NAME, or a workload such as
+    deployment/NAME, whose pending pods are summed up by cause.
     """
     if (what is None) is not all_pending:
         raise click.UsageError("expected a pod, a workload such as deployment/web, or --all-pending")
 
-    kind, name = split(what or "all/")
+    kind, name = ("all", "") if what is None else split(what)
     selector = asked.selector
     if selector is not None and kind in _POD:
         raise click.UsageError("--selector chooses among pending pods: use it with --all-pending or TYPE/NAME")
@@ -42,7 +43,7 @@ def explain(asked: Asked, what: str | None, all_pending: bool) -> None:
             if what is None:
                 return insight.explain_all(asked.namespace, matches, shown=limit, progress=progress)
             if kind in _POD:
-                key = f"{asked.in_namespace}/{name}"
+                key = name if "/" in name else f"{asked.in_namespace}/{name}"
                 return insight.explain(key, shown=limit, nearest=min(limit, _NEAREST), progress=progress)
             return insight.explain_owner(kind, name, asked.in_namespace, matches, shown=limit, progress=progress)
 
@@ -55,14 +56,24 @@ _NEAREST = 10
 
 
 def split(reference: str) -> tuple[str, str]:
-    """Return the type and the name in `NAME` or `TYPE/NAME`; the type is `pod` by default."""
+    """Return the type and the name in `NAME` or `TYPE/NAME`; the type is `pod` by default.
+
+    For `NAMESPACE/NAME`, where the first part is no type, the type is `pod`, and the name is all of it.
+    """
+    from bayplan.insight.owners import kind_called
+
     kind, slash, name = reference.partition("/")
-    return (kind.lower(), name) if slash else ("pod", reference)
+    if not slash or not kind or not name:
+        if not reference or slash:
+            raise click.UsageError(f"{reference!r}: expected a pod or TYPE/NAME, as in web-0 or deployment/web")
+        return "pod", reference
+    kind = kind.lower()
+    return ("pod", reference) if kind_called(kind) is None else (kind, name)
 
 
 def pod_key(asked: Asked, reference: str) -> str:
-    """Return `namespace/name` of a pod that is given as `NAME` or `pod/NAME`."""
+    """Return `namespace/name` of a pod that is given as `NAME`, `NAMESPACE/NAME` or `pod/NAME`."""
     kind, name = split(reference)
     if kind not in _POD:
         raise click.UsageError(f"{reference}: expected a pod, as in web-0 or pod/web-0")
-    return f"{asked.in_namespace}/{name}"
+    return name if "/" in name else f"{asked.in_namespace}/{name}"

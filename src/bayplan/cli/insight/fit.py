@@ -66,25 +66,40 @@ def documents_in(asked: Asked, files: tuple[str, ...]) -> Iterator[dict[str, Any
     namespace = asked.in_namespace
     try:
         for name in files:
-            for document in _read(name):
-                metadata = {"namespace": namespace, **(document.get("metadata") or {})}
-                if asked.selector is not None and not asked.selector.matches(metadata.get("labels") or {}):
+            for document, where in _read(name):
+                given = document.get("metadata") or {}
+                if not isinstance(given, dict):
+                    fail(f"{where}: {document['kind']}: metadata: expected an object, not {given!r:.40}")
+                metadata = {"namespace": namespace, **given}
+                if asked.selector is not None and not asked.selector.matches(_labels(metadata)):
                     continue
                 yield {**document, "metadata": metadata} if _is_namespaced(document) else document
     except ManifestError as error:
         fail(str(error))
 
 
-def _read(name: str) -> Iterator[dict[str, Any]]:
+def _labels(metadata: dict[str, Any]) -> dict[str, str]:
+    labels = metadata.get("labels")
+    return labels if isinstance(labels, dict) else {}
+
+
+def _read(name: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """The objects of a file or a folder, each with its place."""
     from bayplan.manifest_files import files_in, objects_in, read_documents, yaml_documents
 
     if name == "-":
-        for line, document in yaml_documents("standard input", sys.stdin.read()):
+        if sys.stdin is None:
+            fail("standard input is closed")
+        try:
+            text = sys.stdin.buffer.read().decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            fail(f"standard input: not a text in UTF-8: byte {error.start} is {error.object[error.start]:#x}")
+        for line, document in yaml_documents("standard input", text):
             if document is not None:
-                yield from (found for found, _ in objects_in(document, f"standard input (line {line})"))
+                yield from objects_in(document, f"standard input (line {line})")
         return
     for path in files_in(Path(name)):
-        yield from (found for found, _ in read_documents(path))
+        yield from read_documents(path)
 
 
 def _is_namespaced(document: dict[str, Any]) -> bool:

@@ -21,9 +21,11 @@ from bayplan.simulation.carry_out import Fate, Simulation
 from bayplan.simulation.evictions import evict
 from bayplan.simulation.world import World
 
+_COMBINATIONS = (4, 25)
+"""The most combinations of fixes to try for a node with several blockers: at first, and if none of these helps."""
 _NODES_TRIED = 3
-_COMBINATIONS = 4
-"""The most combinations of fixes to try for a node with several blockers."""
+_MORE_NODES = 12
+"""The most nodes to try if no change for the first ones helps; they may have the same blockers."""
 _NEAREST = 200
 """The most nodes to look at for different blockers and shapes."""
 
@@ -74,16 +76,19 @@ def what_would_help(
     helps: list[Help] = []
     tried: set[str] = set()
     try:
-        for change in _candidates(world, pod, blockers, only):
-            if len(helps) == limit:
+        for combinations in _COMBINATIONS:
+            for change in _candidates(world, pod, blockers, only, combinations):
+                if len(helps) == limit:
+                    break
+                more_than_needed = any(each.change.parts <= change.parts for each in helps)
+                if change.parts and change.text not in tried and not more_than_needed:
+                    tried.add(change.text)
+                    progress(f"{plural(len(tried), 'change')} tried, {len(helps)} of them would help")
+                    node = node_after(world, pod, change)
+                    if node is not None:
+                        helps.append(Help(change, node))
+            if helps:
                 break
-            more_than_needed = any(each.change.parts <= change.parts for each in helps)
-            if change.parts and change.text not in tried and not more_than_needed:
-                tried.add(change.text)
-                progress(f"{plural(len(tried), 'change')} tried, {len(helps)} of them would help")
-                node = node_after(world, pod, change)
-                if node is not None:
-                    helps.append(Help(change, node))
     except Stopped:
         return Helpful(tuple(helps), interrupted=True)
     return Helpful(tuple(helps))
@@ -110,20 +115,26 @@ def node_after(world: World, pod: PodInfo, change: Change) -> str | None:
         return result.node if result is not None and result.fate is Fate.PLACED else None
 
 
-def _candidates(world: World, pod: PodInfo, blockers: Blockers, only: Sequence[int] | None) -> Iterator[Change]:
+def _candidates(
+    world: World, pod: PodInfo, blockers: Blockers, only: Sequence[int] | None, combinations: int
+) -> Iterator[Change]:
     """Changes that may help: for the nearest nodes of each kind, what removes all of their blockers."""
     ungate = tuple(remove_gates(pod))
     yield _change(pod, None, ungate)
-    by_kind: dict[tuple[str, ...], int] = {}
+    by_kind: dict[object, int] = {}
     by_shape: dict[object, int] = {}
-    for position in blockers.nearest(_NEAREST) if only is None else only:
+    nearest = blockers.nearest(_NEAREST) if only is None else list(only)
+    for position in nearest:
         node = blockers.nodes.info(position)
-        by_kind.setdefault(tuple(each.plugin for each in blockers.of(position)), position)
+        by_kind.setdefault(tuple((each.plugin, each.reasons) for each in blockers.of(position)), position)
         by_shape.setdefault(tuple(sorted(node.allocatable.items())), position)
-    for position in list(by_kind.values())[:_NODES_TRIED]:
+    positions = list(by_kind.values())[:_NODES_TRIED]
+    if combinations > _COMBINATIONS[0]:
+        positions += nearest[:_MORE_NODES]
+    for position in positions:
         node = blockers.nodes.info(position)
         options = [list(fixes_of(world, pod, node, each)) for each in blockers.of(position)]
-        for fixes in sorted(itertools.product(*options), key=_size)[:_COMBINATIONS]:
+        for fixes in sorted(itertools.product(*options), key=_size)[:combinations]:
             yield _change(pod, node, (*ungate, *fixes))
     for position in list(by_shape.values())[:_NODES_TRIED] if only is None else ():
         yield _new_node(world, pod, blockers.nodes.info(position), blockers.of(position), ungate)

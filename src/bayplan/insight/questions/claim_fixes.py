@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
-from bayplan.api.objects import encode
+from bayplan.api.objects import convert, encode
 from bayplan.api.volumes import (
     NO_PROVISIONER,
     WAIT_FOR_FIRST_CONSUMER,
@@ -77,9 +77,14 @@ def _missing(world: World, namespace: str, name: str) -> Iterator[tuple[str, Doc
     classes = world.state.objects[STORAGE_CLASS]
     if claim is None:
         model = _model(world)
+        document = _claim(namespace, name, model.metadata.name if model is not None else "")
         if model is not None:
-            text = f"create the persistentvolumeclaim {name} with storage class {model.metadata.name}"
-            yield text, _claim(namespace, name, model.metadata.name)
+            yield f"create the persistentvolumeclaim {name} with storage class {model.metadata.name}", document
+        else:
+            yield f"create the persistentvolumeclaim {name}", document
+            volume = _volume(convert(PERSISTENT_VOLUME_CLAIM.type, document), "", "1Gi")
+            del volume["spec"]["claimRef"]["uid"]  # the server gives the claim another one
+            yield "a persistent volume of 1Gi for it", volume
         return
     if is_fully_bound(claim):
         return
@@ -124,7 +129,7 @@ def _storage_class(name: str, model: Any) -> Document:
     return {**document, "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name}}
 
 
-def _volume(claim: Any, storage_class: str, size: str) -> Document:
+def _volume(claim: Any, storage_class: str, size: str) -> dict[str, Any]:
     metadata = claim.metadata
     reference = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": metadata.namespace}
     name = _volume_name(claim)

@@ -28,7 +28,7 @@ from bayplan.devcluster.controllers.replicaset import scale_down_order
 from bayplan.devcluster.controllers.stateful_pods import parent_and_ordinal
 from bayplan.devices.claims import claim_names, is_made_for, is_reserved_for
 from bayplan.insight.answers import QuestionError, listed, plural
-from bayplan.insight.manifests import Manifests
+from bayplan.insight.manifests import MOST_PODS, Manifests
 from bayplan.insight.owners import WORKLOADS, kind_called, owned_by
 from bayplan.insight.questions.documents import copy_of_node, is_daemon, pending_copy, pod_document
 from bayplan.insight.snapshot import Snapshot
@@ -180,6 +180,8 @@ class _Editor:
         if match is None:
             raise QuestionError(f"{text}: expected the number of new nodes and one that they are like: 3xlike:node-a")
         count, like = int(match[1] or 1), match[2]
+        if count > MOST_PODS:
+            raise QuestionError(f"{text}: expected at most {MOST_PODS:,} nodes")
         position = self._world.state.nodes.position(like)
         if position is None:
             raise QuestionError(f"{text}: there is no node {like}")
@@ -295,6 +297,8 @@ class _Editor:
             kinds = ", ".join(each.singular for each in _SCALABLE)
             raise QuestionError(f"scale {text}: expected TYPE/NAME=NUMBER, as in deployment/web=40; TYPE is {kinds}")
         name, number = match[2], int(match[3])
+        if number > MOST_PODS:
+            raise QuestionError(f"scale {text}: expected at most {MOST_PODS:,} pods")
         document = self.snapshot.document(kind, f"{self._namespace}/{name}")
         if document is None:
             raise QuestionError(f"scale {text}: there is no {kind.singular} {self._namespace}/{name}")

@@ -22,7 +22,7 @@ from bayplan.insight.answers import INTERRUPTED, Answer, Progress, listed, plura
 from bayplan.insight.questions.blockers import Blockers
 from bayplan.insight.questions.changes import Help, what_would_help
 from bayplan.insight.questions.documents import pending_copy
-from bayplan.insight.questions.notes import notes_of
+from bayplan.insight.questions.notes import message_of, notes_of
 from bayplan.insight.questions.scores import ScoreTable, score_table
 from bayplan.plugins.default_preemption.budgets import Budgets
 from bayplan.plugins.default_preemption.dry_run import DryRun
@@ -243,7 +243,7 @@ def _explain_pending(world: World, pod: PodInfo, nearest: int) -> Explanation:
         return Explanation(
             pod.key,
             result.fate.value,
-            result.message,
+            message_of(result),
             result.node,
             victims=tuple(victim.key for victim in result.victims),
             groups=groups_of(world, first.diagnosis) if first is not None and result.victims else (),
@@ -258,7 +258,7 @@ def _explain_pending(world: World, pod: PodInfo, nearest: int) -> Explanation:
     return Explanation(
         pod.key,
         result.fate.value,
-        result.message,
+        message_of(result),
         groups=groups_of(world, decision.diagnosis) if decision is not None else (),
         nearest=misses,
         preemption=preemption_trials(world, pod, decision) if decision is not None else (),

@@ -27,6 +27,7 @@ from bayplan.insight.answers import (
 )
 from bayplan.insight.manifests import Document, Expansion
 from bayplan.insight.questions.documents import pending_copy
+from bayplan.insight.questions.notes import message_of
 from bayplan.insight.sources.documents import identify
 from bayplan.scheduling import Preemption
 from bayplan.simulation import volumes
@@ -83,6 +84,8 @@ class Fit(Answer):
 
     def render(self, *, wide: bool = False) -> RenderableType:
         """Return a sentence, the table of pods, and why pods stay pending."""
+        if not self.pods and not self.interrupted:
+            return Text("the manifests have no pods", style="bold")
         pending = [each for each in self.pods if each.outcome == Fate.PENDING.value]
         placed = len(self.pods) - len(pending)
         headline = f"{placed:,} of {plural(len(self.pods), 'pod')} would be placed"
@@ -186,4 +189,4 @@ def given(pod: PodInfo) -> Result:
 
 def _pod_fit(key: str, result: Result) -> PodFit:
     victims = tuple(victim.key for victim in result.victims)
-    return PodFit(key, result.fate.value, result.node, victims, result.message)
+    return PodFit(key, result.fate.value, result.node, victims, message_of(result))

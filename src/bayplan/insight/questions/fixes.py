@@ -73,6 +73,8 @@ def fixes_of(world: World, pod: PodInfo, node: NodeInfo, blocker: Blocker) -> It
             selector = pod.spec.nodeSelector or {}
             if unmet and all(selector.get(each.key) in each.values for each in unmet):
                 yield Fix(f"remove {texts} from the pod's nodeSelector", pod=lambda spec: _unselect(spec, list(labels)))
+            elif required_node_affinity(pod) and all(each.key not in selector for each in unmet):
+                yield Fix("make the required node affinity of the pod preferred", pod=_prefer_nodes)
         case "NodeResourcesFit":
             yield from _room(pod, node)
         case "NodePorts":
@@ -183,6 +185,19 @@ def _prefer(spec: dict[str, Any], names: Collection[str]) -> None:
         affinity[name] = {**rules, _PREFERRED: [*(rules.get(_PREFERRED) or ()), *terms]}
 
 
+def required_node_affinity(pod: PodInfo) -> Any:
+    """Return the node selector that the pod's affinity requires; None if it has none."""
+    node_affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity else None
+    return getattr(node_affinity, _REQUIRED, None)
+
+
+def _prefer_nodes(spec: dict[str, Any]) -> None:
+    rules = dict(spec["affinity"]["nodeAffinity"])
+    terms = [{"weight": 100, "preference": term} for term in rules.pop(_REQUIRED)["nodeSelectorTerms"]]
+    rules[_PREFERRED] = [*(rules.get(_PREFERRED) or ()), *terms]
+    spec["affinity"] = {**spec["affinity"], "nodeAffinity": rules}
+
+
 def _spreading(pod: PodInfo) -> Iterator[Fix]:
     """Relax one of the pod's constraints, or all of them."""
     hard = [
@@ -201,10 +216,11 @@ def _spreading(pod: PodInfo) -> Iterator[Fix]:
 
 
 def _relax(numbers: Sequence[int], spec: dict[str, Any]) -> None:
-    spec["topologySpreadConstraints"] = [
-        {**each, "whenUnsatisfiable": "ScheduleAnyway"} if number in numbers else each
-        for number, each in enumerate(spec["topologySpreadConstraints"])
-    ]
+    """Turn hard constraints into preferences, which may have no minDomains."""
+    for number in numbers:
+        constraint = {**spec["topologySpreadConstraints"][number], "whenUnsatisfiable": "ScheduleAnyway"}
+        constraint.pop("minDomains", None)
+        spec["topologySpreadConstraints"][number] = constraint
 
 
 def remove_gates(pod: PodInfo) -> Iterator[Fix]:

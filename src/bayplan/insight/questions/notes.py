@@ -7,9 +7,19 @@ from collections.abc import Iterator, Sequence
 from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM, RESOURCE_CLAIM
 from bayplan.api.volumes import claim_name, class_of_claim, is_fully_bound
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.devcluster.apiserver.kinds.pods import GATED
 from bayplan.devices.claims import allocation_of, claim_names
 from bayplan.insight.answers import listed, plural
+from bayplan.simulation.carry_out import Result
 from bayplan.simulation.world import World
+
+
+def message_of(result: Result) -> str:
+    """Return the text of the scheduler's event; for a pod with scheduling gates, that of its PodScheduled condition.
+
+    The scheduler does not attempt a gated pod, so the API server writes that condition.
+    """
+    return str(GATED["message"]) if result.gated and result.pod.scheduling_gates else result.message
 
 
 def notes_of(world: World, pod: PodInfo) -> list[str]:

@@ -15,7 +15,7 @@ from bayplan.insight.sources.older_versions import NEWER, updated
 from bayplan.insight.sources.reading import SnapshotError
 
 _KNOWN = {(kind.api_version, kind.kind): kind for kind in KINDS}
-_CORE_GROUP = re.compile(r"v[0-9]|(apps|batch|policy)/")
+_CORE_GROUP = re.compile(r"v[0-9]|(apps|batch|extensions|policy)/")
 """The API versions whose kinds are all known, so that another kind is a mistake."""
 
 

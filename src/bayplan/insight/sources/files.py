@@ -1,22 +1,24 @@
 """Reads a snapshot from files: manifests, and the output of `kubectl get -o json` or `-o yaml`.
 
 JSON is decoded object by object, so that a dump of a large cluster is read quickly and never whole as Python objects.
+An object that can't be used is left out, and reported; a file that can't be parsed is an error.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from bayplan.api.kinds import Kind
 from bayplan.insight.sources.documents import collect, identify, identify_raw
 from bayplan.insight.sources.reading import Progress, Reading, SnapshotError
-from bayplan.manifest_files import ManifestError, files_in, objects_in, yaml_documents
+from bayplan.manifest_files import ManifestError, files_in, yaml_documents
 
 STANDARD_INPUT = "-"
 _PROGRESS_STEP = 1000
@@ -27,14 +29,21 @@ _JSON_OBJECT = re.compile(rb'\s*\{\s*(["}]|$)')
 _SEPARATOR = re.compile(rb"\s*(---[ \t]*(\n|$)\s*)?")
 
 Found = tuple[Kind, str, bytes]
+Skip = Callable[[str], None]
+"""Called with the message about an object that is left out."""
 
 
 def read_files(paths: Iterable[str | Path], progress: Progress | None = None) -> Reading:
-    """The objects in files, folders and standard input (`-`). Raises SnapshotError."""
-    names = [str(path) for path in paths]
-    documents = collect(_counted((found for name in names for found in _read(name)), progress))
+    """The objects in files, folders and standard input (`-`).
+
+    Raises SnapshotError for a file that can't be read, and if there are only objects that can't be used.
+    """
+    names, problems = [str(path) for path in paths], list[str]()
+    documents = collect(_counted((found for name in names for found in _read(name, problems.append)), progress))
+    if problems and not documents:
+        raise SnapshotError(problems[0])
     taken = datetime.now(UTC) if STANDARD_INPUT in names else _modified(names)
-    return Reading(documents, ", ".join(map(_label, names)), taken)
+    return Reading(documents, ", ".join(map(_label, names)), taken, problems=tuple(problems))
 
 
 def _counted(found: Iterable[Found], progress: Progress | None) -> Iterator[Found]:
@@ -59,23 +68,25 @@ def _modified(names: Iterable[str]) -> datetime | None:
         return None
 
 
-def _read(name: str) -> Iterator[Found]:
+def _read(name: str, skip: Skip) -> Iterator[Found]:
     try:
         if name == STANDARD_INPUT:
-            yield from objects_of(_label(name), sys.stdin.buffer.read())
+            if sys.stdin is None:
+                raise SnapshotError("standard input is closed")
+            yield from _objects_of(_label(name), sys.stdin.buffer.read(), skip)
             return
         for path in files_in(Path(name)):
-            yield from objects_of(str(path), path.read_bytes())
+            yield from _objects_of(str(path), path.read_bytes(), skip)
     except OSError as error:
         raise SnapshotError(f"{error.filename or name}: {error.strerror or error}") from error
     except ManifestError as error:
         raise SnapshotError(str(error)) from error
 
 
-def objects_of(name: str, content: bytes) -> Iterator[Found]:
+def _objects_of(name: str, content: bytes, skip: Skip) -> Iterator[Found]:
     """The objects in the content of a file. `name` is for messages. Raises SnapshotError or ManifestError."""
     if _JSON_OBJECT.match(content):
-        yield from _json(name, content)
+        yield from _json(name, content, skip)
         return
     try:
         text = content.decode("utf-8-sig")
@@ -87,12 +98,30 @@ def objects_of(name: str, content: bytes) -> Iterator[Found]:
     for number, (line, document) in enumerate(yaml_documents(name, text), start=1):
         if document is None:
             continue
-        where = f"{name}, document {number} (line {line})"
-        for obj, _ in objects_in(document, where):
+        for obj, where in _items_in(document, f"{name}, document {number} (line {line})"):
             try:
-                yield identify(obj)
+                yield identify(_as_object(obj))
             except SnapshotError as error:
-                raise SnapshotError(f"{where}: {error}") from None
+                skip(f"{where}: {error}")
+
+
+def _items_in(document: Any, where: str) -> Iterator[tuple[Any, str]]:
+    """A value of a YAML file with its place, or the items of a list. Those of a typed list inherit its kind."""
+    name = str(document.get("kind")) if isinstance(document, dict) else ""
+    if not name.endswith("List") or not isinstance(document.get("items"), list):
+        yield document, where
+        return
+    kind = name.removesuffix("List")
+    header = {"apiVersion": document.get("apiVersion"), "kind": kind} if kind else {}
+    for number, item in enumerate(document["items"], start=1):
+        yield from _items_in(header | item if isinstance(item, dict) else item, f"{where}, item {number}")
+
+
+def _as_object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        what = "a list" if isinstance(value, list) else f"{value!r:.40}"
+        raise SnapshotError(f"expected an object with apiVersion and kind, not {what}")
+    return value
 
 
 class _Item(msgspec.Struct):
@@ -106,7 +135,7 @@ class _Item(msgspec.Struct):
 _item = msgspec.json.Decoder(_Item)
 
 
-def _json(name: str, content: bytes) -> Iterator[Found]:
+def _json(name: str, content: bytes, skip: Skip) -> Iterator[Found]:
     """The objects in JSON: one document, or several in a row, with or without `---` between them."""
     view, start, number = memoryview(content), 0, 1
     while start < len(content):
@@ -114,9 +143,7 @@ def _json(name: str, content: bytes) -> Iterator[Found]:
         where = f"{name}, document {number} (line {line})"
         try:
             end = start + _length(view[start:])
-            yield from _objects(view[start:end], where, "", "")
-        except msgspec.ValidationError as error:
-            raise SnapshotError(f"{where}: {error}") from None
+            yield from _objects(view[start:end], where, ("", ""), skip)
         except msgspec.DecodeError as error:
             raise SnapshotError(f"{name}, document {number} {_problem(content, start, error)}") from None
         except RecursionError:
@@ -150,27 +177,25 @@ def _problem(content: bytes, start: int, error: msgspec.DecodeError) -> str:
     return f"(line {line}): not valid JSON: {_BYTE.sub('', text).removeprefix('JSON is malformed: ')}"
 
 
-def _objects(document: memoryview | msgspec.Raw, where: str, api_version: str, kind: str) -> Iterator[Found]:
-    """The object, or those in the list. `api_version` and `kind` are for an object without its own."""
-    item = _item.decode(document)
-    if item.items is msgspec.UNSET or not item.kind.endswith("List"):
-        yield _identified(item.apiVersion or api_version, item.kind or kind, bytes(document), where)
+def _objects(document: memoryview | msgspec.Raw, where: str, inherited: tuple[str, str], skip: Skip) -> Iterator[Found]:
+    """The object, or those in the list. `inherited`: `apiVersion` and `kind` of an object without its own."""
+    try:
+        item = _item.decode(document)
+        if item.items is msgspec.UNSET or not item.kind.endswith("List"):
+            yield _identified(item.apiVersion or inherited[0], item.kind or inherited[1], bytes(document))
+            return
+    except (msgspec.ValidationError, SnapshotError) as error:
+        skip(f"{where}: {error}")
         return
     # The items of a typed list, such as a PodList, need no apiVersion and kind of their own.
-    inherited = item.kind.removesuffix("List")
+    kind = item.kind.removesuffix("List")
+    header = (item.apiVersion, kind) if kind else ("", "")
     for number, raw in enumerate(item.items or (), start=1):
-        place = f"{where}, item {number}"
-        try:
-            yield from _objects(raw, place, item.apiVersion if inherited else "", inherited)
-        except msgspec.ValidationError as error:
-            raise SnapshotError(f"{place}: {error}") from None
+        yield from _objects(raw, f"{where}, item {number}", header, skip)
 
 
-def _identified(api_version: str, kind: str, raw: bytes, where: str) -> Found:
+def _identified(api_version: str, kind: str, raw: bytes) -> Found:
     for field, value in (("apiVersion", api_version), ("kind", kind)):
         if not value:
-            raise SnapshotError(f"{where}: {field} is missing")
-    try:
-        return identify_raw(api_version, kind, raw)
-    except SnapshotError as error:
-        raise SnapshotError(f"{where}: {error}") from None
+            raise SnapshotError(f"{field} is missing")
+    return identify_raw(api_version, kind, raw)

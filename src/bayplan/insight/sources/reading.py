@@ -40,3 +40,4 @@ class Reading:
     source: str = ""
     taken: datetime | None = None
     gaps: tuple[Gap, ...] = field(default=())
+    problems: tuple[str, ...] = ()

@@ -1,0 +1,194 @@
+"""What a scheduler really does on an embedded cluster: on virtual time, with the controllers of volumes and claims."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from bayplan.api.kinds import EVENT, KINDS, NODE, POD
+from bayplan.api.objects import encode
+from bayplan.client import ApiError
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.config import default_profile
+from bayplan.devcluster.controllers.disruption import DisruptionController
+from bayplan.devcluster.controllers.informers import Informers
+from bayplan.devcluster.controllers.manager import ControllerManager
+from bayplan.devcluster.controllers.persistent_volume import PersistentVolumeController
+from bayplan.devcluster.controllers.resource_claims import ResourceClaimController
+from bayplan.insight import Snapshot
+from bayplan.insight.questions.eviction_budgets import is_ready
+from bayplan.service.scheduler import Scheduler, Settings
+from bayplan.testing.in_memory import load, make_client, stored
+from bayplan.testing.virtual_time import VirtualTime
+
+GANGS = ("GangScheduling",)
+QUIET = 25.0
+"""Virtual seconds after which nothing happens any more: backoffs take up to 10."""
+DECIDED = 0.2
+"""Virtual seconds after which new pods have been attempted, and before they are attempted again."""
+CONTROLLERS = (PersistentVolumeController, ResourceClaimController)
+
+
+class FirstChoice(random.Random):
+    """Chooses the first of the best nodes, so that ties have the same result everywhere."""
+
+    def choice(self, seq):
+        return seq[0]
+
+    def randrange(self, start, stop=None, step=1):
+        return 0 if stop is None else start
+
+
+def really(objects, units=()):
+    """What a scheduler does with these objects, and with units of more that are created one after the other.
+
+    Returns the nodes of the pods that are left, and the notes of all events, by the names of the pods.
+    """
+    with asyncio.Runner(loop_factory=VirtualTime) as runner:
+        return runner.run(_happens(objects, units))
+
+
+async def _happens(objects, units):
+    async with _scheduler(objects) as client:
+        await asyncio.sleep(QUIET)
+        for unit in units:
+            load(client.server, *unit)
+            await asyncio.sleep(DECIDED)
+            if any(pod.status.nominatedNodeName and not pod.spec.nodeName for pod in (await client.list(POD)).items):
+                await asyncio.sleep(QUIET)  # it preempts, and has another attempt after a backoff
+        await asyncio.sleep(QUIET)
+        nodes = {pod.metadata.name: pod.spec.nodeName for pod in (await client.list(POD)).items}
+        notes = {}
+        answer = await client.request("GET", EVENT.path())  # not decoded: events of controllers have no eventTime
+        for event in msgspec.json.decode(answer)["items"]:
+            notes.setdefault(event["regarding"]["name"], set()).add(event.get("note"))
+        return nodes, notes
+
+
+def really_drained(objects, groups, *, remove=False):
+    """What a scheduler does when groups of nodes are cordoned, and drained one group after the other.
+
+    Like kubectl, it evicts pods again that budgets protect, until this leads no further. A controller replaces every
+    pod of the ReplicaSet `rs` that is gone, and pods with a node are ready at once. Returns the cluster before that
+    as a snapshot, for each pod that moved the node of the last pod in its place, and the pods that were not evicted.
+    `remove`: nodes are deleted once they are drained.
+    """
+    with asyncio.Runner(loop_factory=VirtualTime) as runner:
+        return runner.run(_drains(objects, groups, remove))
+
+
+async def _drains(objects, groups, remove):
+    async with _scheduler(objects, DisruptionController) as client:
+        controller = Controller(client)
+        await controller.replace_until_quiet()
+        controller.origins.clear()
+        snapshot = Snapshot.of([document for kind in KINDS for document in stored(client.server, kind)])
+        for name in (name for group in groups for name in group):
+            await client.patch(NODE, name, {"spec": {"unschedulable": True}})
+        protected = []
+        for group in groups:
+            pods = await controller.pods()
+            left = [pod for name in group for pod in pods if pod.spec.nodeName == name]
+            evicted = True
+            while evicted:
+                evicted = [pod for pod in left if await _evicted(client, pod)]
+                left = [pod for pod in left if pod not in evicted]
+                await controller.replace_until_quiet()
+            protected += [pod.metadata.name for pod in left]
+            for name in group if remove else ():
+                await client.delete(NODE, name)
+        nodes = {pod.metadata.name: pod.spec.nodeName for pod in await controller.pods()}
+        moved = {origin: nodes.get(name) for name, origin in controller.origins.items() if name in nodes}
+        return snapshot, moved, protected
+
+
+async def _evicted(client, pod):
+    """Evict a pod. Returns False if its budgets don't allow that, and True if it is gone already."""
+    try:
+        await client.evict("default", pod.metadata.name, uid=pod.metadata.uid)
+    except ApiError as error:
+        if error.status == 404:
+            return True
+        if error.status not in {429, 500}:  # 500: more than one budget
+            raise
+        return False
+    return True
+
+
+class Controller:
+    """Makes a pod like each one of the ReplicaSet that is gone. `origins`: the first pod in the place of each."""
+
+    def __init__(self, client):
+        self.origins = {}
+        self._client = client
+        self._alive = {}
+        self._made = 0
+
+    async def pods(self):
+        return sorted((await self._client.list(POD)).items, key=lambda pod: pod.metadata.name)
+
+    async def replace_until_quiet(self):
+        changed = True
+        while changed:
+            changed = await self._replace()
+            if not changed:
+                await asyncio.sleep(QUIET)
+                changed = await self._replace() or await self._start_pods()
+
+    async def _replace(self):
+        """Replace the pods that are gone. Returns whether any was."""
+        now = {pod.metadata.name: pod for pod in await self.pods()}
+        gone = [pod for name, pod in self._alive.items() if name not in now]
+        self._alive = now
+        for pod in gone:
+            if pod.metadata.ownerReferences:
+                self._create_like(pod)
+        return bool(gone)
+
+    async def _start_pods(self):
+        """Report pods with a node as ready, as kubelets do. Returns whether any was not."""
+        conditions = [{"type": "Ready", "status": "True"}]
+        new = [pod for pod in await self.pods() if pod.spec.nodeName and not is_ready(PodInfo(pod))]
+        for pod in new:
+            status = {"phase": "Running", "conditions": conditions}
+            await self._client.patch(POD, pod.metadata.name, {"status": status}, "default", subresource="status")
+        return bool(new)
+
+    def _create_like(self, pod):
+        self._made += 1
+        name = f"rs-{self._made:05}"
+        document = msgspec.json.decode(encode(pod))
+        spec = {key: value for key, value in document["spec"].items() if key != "nodeName"}
+        metadata = {key: document["metadata"][key] for key in ("labels", "ownerReferences", "namespace")}
+        created = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **metadata}, "spec": spec}
+        load(self._client.server, created)
+        self._alive[name] = pod
+        self.origins[name] = self.origins.pop(pod.metadata.name, pod.metadata.name)
+
+
+@asynccontextmanager
+async def _scheduler(objects, *controllers):
+    loop = asyncio.get_running_loop()
+    async with make_client(*objects, clock=loop) as client:
+
+        def build(handle):
+            return {"default-scheduler": default_profile("default-scheduler", handle, (), GANGS)}
+
+        scheduler = Scheduler(client, build, Settings(clock=loop))
+        scheduler._attempts._rng = FirstChoice()
+        stop = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(scheduler.run(stop))
+            informers = Informers(client)
+            manager = ControllerManager(client, loop, [*CONTROLLERS, *controllers], informers=informers)
+            running = [tasks.create_task(part.run()) for part in (informers, manager)]
+            try:
+                await scheduler.synced.wait()
+                yield client
+            finally:
+                stop.set()
+                for task in running:
+                    task.cancel()
