@@ -151,8 +151,26 @@ class Profile:
         except BaseException:  # noqa: BLE001 - `call` finds the plugin; calling it for each plugin costs every pod
             signature = None
         if signature is None:
-            return tuple([(plugin.name, call(plugin, "Sign", _sign, plugin, pod)) for plugin in self._signing])
+            return tuple([(plugin.name, call(plugin, "Sign", _hashable, plugin.sign, pod)) for plugin in self._signing])
         return signature
+
+    def sign_rejection(self, pod: PodInfo, apart: frozenset[str]) -> Hashable:
+        """Return what the rejection of a pod depends on, besides its signatures of the plugins that are not `apart`.
+
+        That is its priority (see `what_if.filter_nominated`), and what the other plugins and PostFilter plugins read.
+        None if a plugin does not tell. Raises PluginError.
+        """
+        key: list[Hashable] = [pod.priority]
+        for plugin in (*self.at(Point.POST_FILTER), *(each for each in self._signing or () if each.name in apart)):
+            value: Hashable = None
+            if implements(plugin, interface.SignRejection):
+                value = call(plugin, "SignRejection", _hashable, plugin.sign_rejection, pod)
+            elif implements(plugin, interface.Sign) and plugin.name not in apart:
+                value = call(plugin, "Sign", _hashable, plugin.sign, pod)
+            if value is None:
+                return None
+            key.append((plugin.name, value))
+        return tuple(key)
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Signature:
         """Return each plugin's cache key for inputs other than the pod and the node.
@@ -186,8 +204,8 @@ class Profile:
         return Profile(self.scheduler_name, shared, self.weights), Profile(self.scheduler_name, each, self.weights)
 
 
-def _sign(plugin: Any, pod: PodInfo) -> Hashable:
-    """Return a plugin's part of a pod's signature. Raises TypeError if it is not hashable."""
-    value: Hashable = plugin.sign(pod)
+def _hashable(sign: Callable[[PodInfo], Hashable], pod: PodInfo) -> Hashable:
+    """Return a part of a pod's signature. Raises TypeError if it is not hashable."""
+    value = sign(pod)
     hash(value)
     return value

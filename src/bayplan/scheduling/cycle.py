@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Hashable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -120,6 +120,7 @@ class SchedulingCycle:
         if not len(feasible):
             yield from self._post_filter(decision, asks=asks)
             decision.message = decision.diagnosis.explain()
+            decision.rejection_key = self._rejection_key(decision, reuse)
             return
         decision.feasible = _rows(nodes, feasible)
         if len(feasible) == 1 and not self.options.explain:
@@ -239,6 +240,19 @@ class SchedulingCycle:
         for plugin_scores in scores.values():
             total += plugin_scores
         return Scores(decision.feasible, scores, total)
+
+    def _rejection_key(self, decision: Decision, reuse: Reuse | None) -> Hashable:
+        """See `Decision`. A pod of a gang, with victims or with a nominated node has none."""
+        if reuse is None or self.gang is not None or self.placement is not None:
+            return None
+        if decision.nominated_node or self.state.nominations.node_of(self.pod.uid) is not None:
+            return None
+        try:
+            key = self.profile.sign_rejection(self.pod, reuse.apart)
+        except PluginError as error:
+            self.options.record(error, self.pod)
+            return None
+        return None if key is None else (reuse.signature, key)
 
     def _post_filter(self, decision: Decision, *, asks: bool) -> Generator[Question, Answer, None]:
         """Let PostFilter plugins make room."""

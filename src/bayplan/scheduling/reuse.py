@@ -146,6 +146,10 @@ class Reuse(NamedTuple):
     template: Template
     pod: PodInfo
     cycle: CycleState
+    signature: Signature
+    """The pod's signature of the shared plugins."""
+    apart: frozenset[str]
+    """The names of the other plugins."""
 
     def filter(self, filter_nominated: Callable[[Verdicts], None] | None = None) -> Filtered:
         """Filter all nodes. `filter_nominated` changes those of nodes with nominated pods. Raises PluginError."""
@@ -347,7 +351,7 @@ class Templates:
         if template is None or cycle is None:
             return None
         template.used_at = self.used
-        return Reuse(template, pod, cycle)
+        return Reuse(template, pod, cycle, signature, apart)
 
     def _signature(self, pod: PodInfo) -> Signature | None:
         signature: Signature | EllipsisType | None = pod.cache.get(self._key, ...)

@@ -81,6 +81,10 @@ class DefaultPreemption(Plugin):
             return PostFilterResult(_rejection(why), nominated_node="")
         return Shortlist(tuple(candidates), self._handle.nodes, partial(_best, results))
 
+    def sign_rejection(self, pod: PodInfo) -> Hashable:
+        """The priority and whether it preempts. The signatures of the filters cover the dry runs."""
+        return pod.priority, pod.spec.preemptionPolicy
+
     def events(self) -> Iterable[EventHint]:
         """Register deletions of pods: they run PreEnqueue again for gated pods."""
         yield EventHint(ClusterEvent(events.POD, Action.DELETE), after_pod_deletion)

@@ -11,6 +11,7 @@ import numpy as np
 from lightkube.models.core_v1 import Node
 
 from bayplan.api.labels import InvalidSelector
+from bayplan.api.objects import encode
 from bayplan.cluster.affinity_terms import AffinityTerm, terms_of
 from bayplan.cluster.columns import Int64
 from bayplan.cluster.nodes import Nodes
@@ -103,6 +104,12 @@ class InterPodAffinity(Plugin):
             return labels_key(pod) if not terms_of(pod) else None
         except InvalidSelector:  # PreFilter rejects the pod
             return None
+
+    def sign_rejection(self, pod: PodInfo) -> Hashable:
+        """Namespace, labels and terms."""
+        affinity = pod.spec.affinity
+        terms = (affinity.podAffinity, affinity.podAntiAffinity) if affinity else ()
+        return labels_key(pod), encode(terms)
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
         """The terms of pods on nodes. The results of a pod that one of them matches are not shared."""

@@ -15,6 +15,7 @@ from lightkube.models.core_v1 import Node
 from numpy.typing import NDArray
 
 from bayplan.api.labels import InvalidSelector
+from bayplan.api.objects import encode
 from bayplan.cluster.columns import Int32, Int64
 from bayplan.cluster.domains import Domains
 from bayplan.cluster.nodes import Count, Nodes
@@ -219,8 +220,14 @@ class PodTopologySpread(Plugin):
         """The inputs of default constraints. The results of a pod with constraints depend on all nodes."""
         if pod.spec.topologySpreadConstraints:
             return None
-        owners = tuple([(owner.apiVersion, owner.kind, owner.name) for owner in pod.metadata.ownerReferences or ()])
-        return labels_key(pod), owners
+        return labels_key(pod), _owners(pod)
+
+    def sign_rejection(self, pod: PodInfo) -> Hashable:
+        """The inputs of all constraints, and of the eligibility of nodes."""
+        spec = pod.spec
+        node_affinity = spec.affinity.nodeAffinity if spec.affinity else None
+        inputs = encode((spec.topologySpreadConstraints, spec.nodeSelector, node_affinity))
+        return labels_key(pod), _owners(pod), inputs, pod.tolerations
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
         """The objects from which defaults are derived. Results for pods with default constraints are not shared."""
@@ -259,6 +266,10 @@ class PodTopologySpread(Plugin):
         if pod.spec.topologySpreadConstraints:
             return own_constraints(pod, action)
         return self._defaults.of(pod, action)
+
+
+def _owners(pod: PodInfo) -> Hashable:
+    return tuple([(owner.apiVersion, owner.kind, owner.name) for owner in pod.metadata.ownerReferences or ()])
 
 
 def _hard(constraint: Constraint, eligible: EligibleDomains, pod: PodInfo, nodes: Nodes) -> HardSpread:
