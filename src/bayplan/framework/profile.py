@@ -107,6 +107,8 @@ class Profile:
     """The plugins that verdicts and scores depend on, if all of them implement Sign; else None."""
     _resting: Sequence[Any] = field(init=False)
     """Those of them that implement RestsOn."""
+    _signature_key: object = field(init=False, default_factory=object)
+    """Of signatures in the caches of pods."""
 
     def __post_init__(self) -> None:
         points = (Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE)
@@ -140,18 +142,21 @@ class Profile:
     def sign(self, pod: PodInfo) -> Signature | None:
         """Return the pod's signature of each plugin; None if a plugin of the profile does not implement Sign.
 
-        A plugin's value is None if its results for this pod cannot be shared. Raises PluginError.
+        A plugin's value is None if its results for this pod cannot be shared. Kept with the pod. Raises PluginError.
         """
         if self._signing is None:
             return None
-        signature: Signature | None
+        signature: Signature | None = pod.cache.get(self._signature_key)
+        if signature is not None:
+            return signature
         try:
             signature = tuple([(plugin.name, plugin.sign(pod)) for plugin in self._signing])
             hash(signature)
         except BaseException:  # noqa: BLE001 - `call` finds the plugin; calling it for each plugin costs every pod
-            signature = None
-        if signature is None:
-            return tuple([(plugin.name, call(plugin, "Sign", _hashable, plugin.sign, pod)) for plugin in self._signing])
+            signature = tuple(
+                [(plugin.name, call(plugin, "Sign", _hashable, plugin.sign, pod)) for plugin in self._signing]
+            )
+        pod.cache[self._signature_key] = signature
         return signature
 
     def sign_rejection(self, pod: PodInfo, apart: frozenset[str]) -> Hashable:

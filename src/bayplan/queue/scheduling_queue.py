@@ -15,7 +15,7 @@ from bayplan.framework import changes
 from bayplan.framework.calling import Caller, call
 from bayplan.framework.events import ClusterEvent
 from bayplan.queue.backoff import Backoff, BackoffQueue
-from bayplan.queue.gates import run_pre_enqueue
+from bayplan.queue.gates import is_still_gated, run_pre_enqueue
 from bayplan.queue.hints import AskHint, Hints, QueueProfile, Requeue, ask_hint
 from bayplan.queue.in_flight import InFlight
 from bayplan.queue.peers import Peers
@@ -172,7 +172,7 @@ class SchedulingQueue:
             lambda rejector: self._hints.narrowed(rejector, event, old, new),
         )
         for queued in waiting:
-            if only is None or only(queued.pod):
+            if (only is None or only(queued.pod)) and not self._is_still_gated(queued):
                 requeue = self._hints.ask(queued, event, old, new)
                 if requeue is not Requeue.SKIP:
                     first = self._peers.requeued(queued, event.label, now)
@@ -441,6 +441,13 @@ class SchedulingQueue:
             return False
         self._enter(queued, place, cause, now)
         return True
+
+    def _is_still_gated(self, queued: QueuedPod) -> bool:
+        """Whether a pod is gated, and requeueing it would not change that. Cheaper than its hints."""
+        if not queued.gated:
+            return False
+        plugins = self._profiles[queued.pod.scheduler_name].pre_enqueue
+        return is_still_gated(queued, plugins, self._caller(queued.pod), self._failures)
 
     def _enter(self, queued: QueuedPod, place: Place, cause: str | None, now: float) -> None:
         if place is Place.ACTIVE:

@@ -144,8 +144,7 @@ class SchedulingCycle:
 
     def _find_feasible_by_template(self, decision: Decision, reuse: Reuse) -> tuple[Nodes, Rows, bool]:
         """The result of `_find_feasible`, from a template; and whether all pods of the template have it."""
-        nominated = self.state.nominations.nodes
-        found = reuse.filter((lambda verdicts: self._filter_nominated(decision.cycle, verdicts)) if nominated else None)
+        found = reuse.filter(self.profile, self.state.nominations)
         if self.placement is not None:
             found = found.among(self.placement.nodes)
         if not len(found.feasible):
@@ -199,15 +198,12 @@ class SchedulingCycle:
         def filter_part(nodes: Nodes) -> Verdicts:
             verdicts = run_filter(self.profile, cycle, self.pod, nodes)
             if self.state.nominations.nodes:
-                self._filter_nominated(cycle, verdicts)
+                filter_nominated(self.profile, self.state.nominations, cycle, self.pod, verdicts)
             return verdicts
 
         verdicts = filter_enough(filter_part, self.profile, nodes, self.options.rotation)
         verdicts.raise_error()
         return verdicts
-
-    def _filter_nominated(self, cycle: CycleState, verdicts: Verdicts) -> None:
-        filter_nominated(self.profile, self.state.nominations, cycle, self.pod, verdicts)
 
     def _ask_filter(self, verdicts: Verdicts, diagnosis: Diagnosis, *, asks: bool) -> Generator[Question, Answer, bool]:
         """Let extenders reject nodes that the filters left feasible. Returns whether they rejected any."""
