@@ -16,7 +16,7 @@ import statistics
 import time
 
 from bayplan.cli.heap import keep_heap
-from bayplan.framework.runner import run_reserve
+from bayplan.framework.binding_runner import run_reserve
 from bayplan.scheduling import Templates, decide
 from bayplan.testing import make_cluster, make_node, make_pod
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
-from contextlib import suppress
 from statistics import median
 from typing import Any, cast
 
@@ -64,18 +63,6 @@ class Waking:
         self.arrived[f"small-{number}"] = self._loop.time()
         self._add_pod(f"small-{number}", "1m", 0)
 
-    async def run(self) -> None:
-        """Let the scheduler work whenever it can, until cancelled."""
-        changed = self.scheduler.changed
-        while True:
-            changed.clear()
-            if self.scheduler.work():
-                await asyncio.sleep(0)
-                continue
-            with suppress(TimeoutError):
-                async with asyncio.timeout_at(self.scheduler.next_wakeup()):
-                    await changed.wait()
-
     def _add_node(self, name: str) -> None:
         document = {"metadata": {"name": name}, "status": {"capacity": {"cpu": "4", "memory": "32Gi", "pods": "110"}}}
         self.scheduler.put(NODE, name, convert(NODE.type, stored(NODE, document, None, next(self._numbers))))
@@ -105,7 +92,7 @@ async def measure(options: argparse.Namespace) -> None:
     waking = Waking(loop, options.nodes, options.waiting)
     gc.collect()
     gc.freeze()
-    scheduling = asyncio.create_task(waking.run())
+    scheduling = asyncio.create_task(waking.scheduler.run())
     await asyncio.sleep(30)
     began, busy, attempts = loop.time(), waking.busy, waking.attempts
     for number in range(options.seconds):

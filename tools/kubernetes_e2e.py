@@ -82,7 +82,7 @@ def wait_for(path: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
     while not path.exists():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"the cluster has not started within {START_SECONDS:g} s: see its log beside {path}")
+            raise TimeoutError(f"the cluster has not started within {START_SECONDS:g} s: see its log next to {path}")
         time.sleep(0.1)
 
 

@@ -27,7 +27,8 @@ def send(number: int = 1) -> None:
 )
 def test_the_signal_sets_the_event(before, after, expected) -> None:
     async def run(dump_signal: DumpSignal) -> bool:
-        requested = dump_signal.requested()
+        requested = asyncio.Event()
+        dump_signal.connect(requested)
         send(after)
         if expected:
             await asyncio.wait_for(requested.wait(), 5)

@@ -14,7 +14,7 @@ from bayplan.client import ApiError, ConfigError, HttpClient, TransportError, co
 
 AUTHORITY = Authority()
 CLIENT = AUTHORITY.client("me", "system:masters")
-NOBODY = {"HOME": "/nowhere"}
+NO_KUBECONFIG = {"HOME": "/nowhere"}
 
 
 def write(path, *, server="https://127.0.0.1:6443", cluster=None, user=None, context=None, **top):
@@ -39,7 +39,7 @@ async def headers(access):
 @pytest.mark.parametrize(
     ("user", "expected"),
     [
-        pytest.param({}, {}, id="nobody"),
+        pytest.param({}, {}, id="empty user"),
         pytest.param({"token": "t"}, {"Authorization": "Bearer t"}, id="token"),
         pytest.param({"tokenFile": "token"}, {"Authorization": "Bearer from-file"}, id="token file"),
         pytest.param({"token": "t", "tokenFile": "token"}, {"Authorization": "Bearer from-file"}, id="both"),
@@ -91,7 +91,7 @@ async def test_several_files_are_merged_as_kubectl_does(tmp_path):
             "users": [{"name": "v", "user": {"tokenFile": "token"}}],
         },
     )
-    environ = NOBODY | {
+    environ = NO_KUBECONFIG | {
         "KUBECONFIG": os.pathsep.join([str(one / "config"), str(tmp_path / "missing"), "", str(two / "config")])
     }
     first = load_kubeconfig(environ=environ)
@@ -114,11 +114,11 @@ def test_lookup_order_of_kubeconfigs(tmp_path):
 def nameless(monkeypatch):
     """Run as a uid without a name, and so without a home directory."""
 
-    def nobody(uid):
+    def unknown(uid):
         raise KeyError(uid)
 
     monkeypatch.delenv("HOME", raising=False)
-    monkeypatch.setattr("pwd.getpwuid", nobody)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
 
 
 def test_user_without_a_home_directory_has_no_kubeconfig(tmp_path, monkeypatch):
@@ -148,7 +148,7 @@ async def test_service_account_of_a_pod(tmp_path, host, server):
     (tmp_path / "token").write_text("pod-token")
     (tmp_path / "namespace").write_text("kube-system")
     (tmp_path / "ca.crt").write_bytes(AUTHORITY.certificate)
-    environ = NOBODY | {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": "443"}
+    environ = NO_KUBECONFIG | {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": "443"}
     access = load_kubeconfig(environ=environ, service_account=tmp_path)
     assert (access.server, access.namespace) == (server, "kube-system")
     assert await headers(access) == {"Authorization": "Bearer pod-token"}
@@ -212,7 +212,7 @@ EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "x"}
 def test_invalid_setting_is_a_config_error_of_one_line(tmp_path, change, message):
     path = write(tmp_path / "config", **change)
     with pytest.raises(ConfigError, match=message) as caught:
-        load_kubeconfig(path, environ=NOBODY)
+        load_kubeconfig(path, environ=NO_KUBECONFIG)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -239,9 +239,9 @@ def test_missing_file_is_a_config_error(tmp_path):
     with pytest.raises(ConfigError, match="cannot read the kubeconfig: Is a directory"):
         load_kubeconfig(tmp_path)
     with pytest.raises(ConfigError, match="none of the files in KUBECONFIG exists: /a:/b"):
-        load_kubeconfig(environ=NOBODY | {"KUBECONFIG": "/a:/b"})
+        load_kubeconfig(environ=NO_KUBECONFIG | {"KUBECONFIG": "/a:/b"})
     with pytest.raises(ConfigError, match=r"no kubeconfig: pass a file, set KUBECONFIG, create /nowhere/\.kube/config"):
-        load_kubeconfig(environ=NOBODY)
+        load_kubeconfig(environ=NO_KUBECONFIG)
 
 
 @pytest.mark.parametrize(

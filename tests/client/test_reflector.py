@@ -13,6 +13,7 @@ import pytest
 from bayplan.api.kinds import NODE, POD
 from bayplan.api.objects import decode
 from bayplan.client import ApiError, Backoff, Client, ConfigError, Reflector, TransportError
+from bayplan.client.errors import RequestTimeoutError
 from bayplan.client.list_watch import QUIET_PAUSE
 from bayplan.testing.builders import make_node
 from bayplan.testing.in_memory import make_client
@@ -441,3 +442,11 @@ async def test_missing_kind_is_an_ordinary_failure_by_default(sleeps):
         await asyncio.wait_for(script.done.wait(), 5)
         assert reflector.synced.is_set()
     assert sleeps[0] == 1.0
+
+
+@pytest.mark.parametrize(("events", "level"), [([line("ADDED", document("a", 6))], "DEBUG"), ([], "INFO")])
+async def test_silence_after_changes_is_logged_at_debug(sleeps, caplog, events, level):
+    caplog.set_level(logging.DEBUG, "bayplan.client")
+    await follow(sleeps, listed(5), [*events, RequestTimeoutError("GET /pods")])
+    [record] = [record for record in caplog.records if "the watch broke" in record.message]
+    assert record.levelname == level

@@ -137,9 +137,9 @@ def test_difference_is_reported_with_its_place_and_plugin(tmp_path, lines):
 def test_json_output(tmp_path, lines):
     lines[0]["decisions"][0]["message"] = "something else"
     result = run(write(tmp_path, lines), "--format", "json", "--differences", "1")
-    told = json.loads(result.stdout)
-    assert (result.exit_code, told["agrees"], told["total"]["scenarios"]) == (1, False, 3)
-    assert told["differences"][0]["fields"][0]["field"] == "message"
+    report = json.loads(result.stdout)
+    assert (result.exit_code, report["agrees"], report["total"]["scenarios"]) == (1, False, 3)
+    assert report["differences"][0]["fields"][0]["field"] == "message"
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ from bayplan.service.leader_election import LeaderElection
 from bayplan.service.scheduler import BuildProfiles, Scheduler
 from bayplan.service.serving.endpoints import Endpoints
 from bayplan.service.serving.options import ServingOptions
+from bayplan.service.serving.server import ReviewClients
 
 Done = Callable[[], Awaitable[None]]
 """Waits until all permissions of the task were used, or one of them was found to be missing."""
@@ -162,9 +163,9 @@ async def lead(cluster: Embedded, done: Done, lease: str = NAME) -> None:
 
 async def serve_metrics(cluster: Embedded, done: Done) -> None:
     """An account without permission requests metrics."""
-    await cluster.client.create(SERVICE_ACCOUNT, {"metadata": {"name": "somebody", "namespace": "default"}})
+    await cluster.client.create(SERVICE_ACCOUNT, {"metadata": {"name": "unprivileged", "namespace": "default"}})
     async with serving(cluster) as endpoints:
-        await status_of(endpoints.port, "/metrics", await token(cluster.client, "somebody", "default"))
+        await status_of(endpoints.port, "/metrics", await token(cluster.client, "unprivileged", "default"))
         await done()
 
 
@@ -173,7 +174,8 @@ async def serving(cluster: Embedded) -> AsyncIterator[Endpoints]:
     """The endpoints of a running scheduler."""
     async with scheduler(cluster) as running:
         options = ServingOptions(port=0, bind_address="127.0.0.1")
-        with Endpoints(options, running, partial(HttpClient, cluster.access)) as endpoints:
+        connect = partial(HttpClient, cluster.access)
+        with Endpoints(options, running, ReviewClients(connect, connect)) as endpoints:
             yield endpoints
 
 

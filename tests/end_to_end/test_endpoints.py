@@ -10,6 +10,7 @@ import socket
 import ssl
 import threading
 from contextlib import asynccontextmanager
+from functools import partial
 
 import aiohttp
 import pytest
@@ -25,10 +26,12 @@ from bayplan.api.kinds import CONFIG_MAP
 from bayplan.client import HttpClient
 from bayplan.config.profiles import default_profile
 from bayplan.framework.interface import Plugin
+from bayplan.service.leader_election import Leadership
 from bayplan.service.metrics.measuring import Metrics
-from bayplan.service.scheduler import Scheduler
-from bayplan.service.serving.endpoints import Endpoints
+from bayplan.service.scheduler import Peers, Scheduler
+from bayplan.service.serving.endpoints import Endpoints, Published
 from bayplan.service.serving.options import ServingOptions
+from bayplan.service.serving.server import ReviewClients
 
 OPTIONS = ServingOptions(port=0, bind_address="127.0.0.1", blocked_limit=0.5)
 TOKEN = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
@@ -78,15 +81,20 @@ def labels(**values: str) -> frozenset:
 
 
 @asynccontextmanager
-async def serving(cluster, *plugins: Plugin, run: bool = True, **more):
+async def serving(cluster, *plugins: Plugin, run: bool = True, leadership: Leadership | None = None, **published):
     metrics = Metrics(sampled=1.0)
     async with HttpClient(cluster.access, observer=metrics) as client, aiohttp.ClientSession() as session:
         profiles = {NAME: lambda handle: default_profile(NAME, handle, plugins)}
         scheduler = Scheduler(
-            client, lambda handle: {name: build(handle) for name, build in profiles.items()}, FAST, metrics=metrics
+            client,
+            lambda handle: {name: build(handle) for name, build in profiles.items()},
+            FAST,
+            Peers(leadership=leadership),
+            metrics,
         )
         stop = asyncio.Event()
-        with Endpoints(OPTIONS, scheduler, lambda: HttpClient(cluster.access), **more) as endpoints:
+        connect = partial(HttpClient, cluster.access)
+        with Endpoints(OPTIONS, scheduler, ReviewClients(connect, connect), Published(**published)) as endpoints:
             requests = Requests(scheduler, endpoints, session)
             requests.stop = stop
             async with asyncio.TaskGroup() as tasks:

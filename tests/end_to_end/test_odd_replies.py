@@ -17,6 +17,7 @@ from bayplan.config import default_profile
 from bayplan.service.scheduler import Scheduler, SchedulingEndedError, Settings
 from bayplan.service.serving.endpoints import Endpoints
 from bayplan.service.serving.options import ServingOptions
+from bayplan.service.serving.server import ReviewClients
 
 STATUS = "writing the status of a pod"
 
@@ -105,7 +106,7 @@ async def run_until_the_queue_breaks(server, monkeypatch):
         try:
             await scheduler.run(asyncio.Event())
         finally:
-            endpoints = Endpoints(ServingOptions(port=0, bind_address="127.0.0.1"), scheduler, None)
+            endpoints = Endpoints(ServingOptions(port=0, bind_address="127.0.0.1"), scheduler, ReviewClients())
             answer = endpoints.health.check("livez", "scheduling-loop", verbose=False, exclude=())
             assert not answer.healthy
             assert "the queue is broken" in answer.text

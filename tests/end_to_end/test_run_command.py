@@ -85,13 +85,13 @@ async def test_rejected_token(cluster):
 
 async def test_user_without_permissions(control_plane):
     plane, *_ = control_plane
-    async with bayplan_run("--kubeconfig", plane.user("nobody")) as run:
+    async with bayplan_run("--kubeconfig", plane.user("unprivileged")) as run:
         assert await run.ended() == 2
     assert (
-        'permissions are missing for 18 of 18 kinds (403 Forbidden: nodes is forbidden: User "nobody"'
+        'permissions are missing for 18 of 18 kinds (403 Forbidden: nodes is forbidden: User "unprivileged"'
         in run.problems[0]
     )
-    assert "- {kind: User, name: nobody, apiGroup: rbac.authorization.k8s.io}" in run.problems
+    assert "- {kind: User, name: unprivileged, apiGroup: rbac.authorization.k8s.io}" in run.problems
 
 
 async def test_untrusted_certificate(tmp_path):

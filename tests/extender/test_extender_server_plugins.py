@@ -58,7 +58,7 @@ UNSCHEDULABLE = node("cordoned", spec={"unschedulable": True})
 
 async def test_without_a_configuration_only_the_given_plugins_run():
     async with serving(no_c) as extender:
-        answer = await extender.filter_whole(UNSCHEDULABLE, node("c"), Pod=pod(schedulerName="whoever"))
+        answer = await extender.filter_whole(UNSCHEDULABLE, node("c"), Pod=pod(schedulerName="another-scheduler"))
     assert answer["FailedNodes"] == {"c": "c is out"}
     assert [each["metadata"]["name"] for each in answer["Nodes"]["items"]] == ["cordoned"]
 

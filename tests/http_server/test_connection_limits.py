@@ -214,7 +214,7 @@ HELD = """
     from bayplan.service.serving.options import ServingOptions
     from bayplan.service.serving.server import EndpointServer
 
-    server = EndpointServer(ServingOptions(port=0, bind_address="127.0.0.1"), {}, HealthChecks(), None, None)
+    server = EndpointServer(ServingOptions(port=0, bind_address="127.0.0.1"), {}, HealthChecks())
     server.start()
     print(server.port, flush=True)
     input()

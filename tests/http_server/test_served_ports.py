@@ -26,7 +26,7 @@ class AllNodes(Plugin):
 
 @asynccontextmanager
 async def endpoints(**_):
-    server = EndpointServer(ServingOptions(port=0, bind_address="127.0.0.1"), {}, HealthChecks(), None, None)
+    server = EndpointServer(ServingOptions(port=0, bind_address="127.0.0.1"), {}, HealthChecks())
     await asyncio.to_thread(server.start)
     yield server.port
     await asyncio.to_thread(server.stop)

@@ -224,7 +224,7 @@ async def _scheduler(objects):
         def build(handle):
             return {"default-scheduler": default_profile("default-scheduler", handle, (), GANGS)}
 
-        scheduler = Scheduler(client, build, Settings(), clock=loop)
+        scheduler = Scheduler(client, build, Settings(clock=loop))
         scheduler._attempts._rng = FirstChoice()
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:

@@ -78,8 +78,8 @@ def test_unusable_source_is_one_message(command, source, message):
 
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
-async def test_missing_rights_are_one_message(command, tmp_path):
-    async with ApiServer(rbac=True, tokens={"token": "somebody"}) as server:
+async def test_missing_permission_is_one_message(command, tmp_path):
+    async with ApiServer(rbac=True, tokens={"token": "unprivileged"}) as server:
         (tmp_path / "kubeconfig").write_text(kubeconfig(server.url))
         line = await asyncio.to_thread(message_of, *command, "--kubeconfig", "kubeconfig")
 

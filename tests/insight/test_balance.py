@@ -113,8 +113,8 @@ def test_largest_gang_is_the_number_of_copies_that_fit(options, members, complet
 
 
 def test_unknown_pod_is_an_error():
-    with pytest.raises(QuestionError, match="there is no pod default/nobody"):
-        balance(node("a1"), like="default/nobody")
+    with pytest.raises(QuestionError, match="there is no pod default/missing"):
+        balance(node("a1"), like="default/missing")
 
 
 @pytest.mark.parametrize("seed", range(400, 415))

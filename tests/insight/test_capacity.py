@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from small_clusters import ZONE
+from small_clusters import ZONE, Maker
 
 from bayplan.insight import Insight, QuestionError, Snapshot
 from bayplan.insight.answers import Stopped
+from bayplan.simulation.replicas import Replicas
+from bayplan.simulation.world import World
 
 
 def node(name, cpu="4", **labels):
@@ -196,6 +198,36 @@ def test_each_pod_has_the_claim_that_is_made_for_it():
     answer = ask([node("a"), node("b"), device_class, devices], [template, wanting])
 
     assert answer.by("node") == {"a": {"pod web": 2}}
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_replicas_get_the_nodes_that_attempts_would_choose(seed, monkeypatch):
+    make = Maker(seed)
+    nodes = [make.node(f"n{number}") for number in range(make.rng.randint(3, 16))]
+    old = [make.pod(f"old-{number}", node=f"n{number % len(nodes)}") for number in range(8)]
+    pending = [make.pod(f"pending-{number}") for number in range(3)]
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a", "namespace": "default"}}
+    service["spec"] = {"selector": {"app": "a"}}  # pods that it selects have default spread constraints
+    insight = Insight(Snapshot.of([*nodes, *old, *pending, *([service] if seed % 3 else [])]), seed=seed)
+    new = make.pod("new")
+    new["metadata"]["labels"] = {"app": "a"}
+    most = make.rng.choice([None, 10])
+
+    answer = insight.capacity([new], most=most).to_dict()
+
+    monkeypatch.setattr(Replicas, "of", lambda *_: None)
+    assert insight.capacity([new], most=most).to_dict() == answer
+
+
+def test_only_the_first_replica_is_attempted(monkeypatch):
+    attempts = []
+    attempt = World.attempt
+    monkeypatch.setattr(World, "attempt", lambda *args, **options: attempts.append(args) or attempt(*args, **options))
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"}}
+    service["spec"] = {"selector": {"app": "web"}}
+
+    assert ask([service, *(node(name, "16") for name in "abcdef")], [pod()]).sets == 96
+    assert len(attempts) == 2  # the first one, and the last, which does not fit
 
 
 def test_stops_at_the_limit():

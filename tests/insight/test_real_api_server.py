@@ -52,8 +52,8 @@ async def cluster():
         async with HttpClient(load_kubeconfig(plane.admin)) as client:
             await fill(client)
         reader = await plane.service_account("reader", cluster_roles=(), rules=cluster_role()["rules"])
-        nobody = await plane.service_account("nobody", cluster_roles=())
-        yield reader, nobody
+        unprivileged = await plane.service_account("unprivileged", cluster_roles=())
+        yield reader, unprivileged
 
 
 @pytest.fixture(scope="module")

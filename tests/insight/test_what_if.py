@@ -136,7 +136,7 @@ def test_what_if_leaves_the_snapshot_as_it_was():
         ({"scale": ["web=3"]}, "deployment/web=40"),
         ({"scale": ["job/web=3"]}, "deployment/web=40"),
         ({"scale": ["deployment/web=3"]}, "there is no deployment default/web"),
-        ({"delete_pods": ["nobody"]}, "there is no pod default/nobody"),
+        ({"delete_pods": ["missing"]}, "there is no pod default/missing"),
         ({"objects": [pod("waits")]}, "pod default/waits exists already"),
         ({"objects": [workload("ReplicaSet", "web", 1)]}, "replicaset default/web exists already; to change"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import resource
 import subprocess
@@ -35,6 +36,11 @@ def test_file_is_short_and_has_a_docstring(path):
         assert len(docstring.splitlines()) <= 12
     assert path.stem not in NAMELESS
     assert not NAMELESS & set(path.relative_to(ROOT).parts)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("*.py")), ids=short)
+def test_benchmark_can_be_imported(path):
+    assert importlib.import_module(f"benchmarks.{path.stem}").__doc__
 
 
 def test_test_files_have_distinct_names():

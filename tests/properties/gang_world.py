@@ -253,8 +253,7 @@ async def gang_world(gangs, plugins=PLUGINS):
         scheduler = Scheduler(
             client,
             lambda handle: {profile.schedulerName: build_profile(profile, handle)},
-            Settings(seed=0),
-            clock=loop,
+            Settings(seed=0, clock=loop),
         )
         world = GangWorld(scheduler, client, gangs)
         await world.define()

@@ -94,8 +94,7 @@ async def attempts(behavior, pods):
         scheduler = Scheduler(
             client,
             lambda handle: {"default-scheduler": default_profile("default-scheduler", handle, [behavior.plugin()])},
-            Settings(seed=0),
-            clock=asyncio.get_running_loop(),
+            Settings(seed=0, clock=asyncio.get_running_loop()),
         )
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:

@@ -17,8 +17,10 @@ from bayplan.devices.cel.selectors import Selectors
 from bayplan.devices.claims import allocation_of, results_of
 from bayplan.devices.slices import DeviceSlices, Slice
 from bayplan.framework.status import Status
-from bayplan.plugins.dynamic_resources.allocator import AllocationError, InvalidPools, Search, Supply
+from bayplan.plugins.dynamic_resources.allocator import AllocationError, InvalidPools, Search
+from bayplan.plugins.dynamic_resources.candidates import Supply
 from bayplan.plugins.dynamic_resources.counters import CountersLeft, SharedCounters
+from bayplan.plugins.dynamic_resources.node_pools import Reach
 from bayplan.plugins.dynamic_resources.offers import Offers
 from bayplan.plugins.dynamic_resources.pools import _pool
 from bayplan.plugins.dynamic_resources.results import allocation_result
@@ -29,9 +31,19 @@ pytestmark = pytest.mark.feature("DynamicResources: cached searches against plai
 
 NODES = ["n0", "n1", "n2"]
 DRIVERS = ["gpu.example.com", "nic.example.com"]
+KINDS = ["matchAttribute", "matchAttribute", "matchAttribute", "distinctAttribute"]
 API = "resource.k8s.io/v1"
 SELECTORS = Selectors()
-CLASSES = [{"apiVersion": API, "kind": "DeviceClass", "metadata": {"name": "any"}, "spec": {}}]
+MODEL = "device.attributes['gpu.example.com'].model == 'x'"
+"""Fails for devices of other drivers."""
+
+
+def a_class(name, *expressions):
+    selectors = [{"cel": {"expression": each}} for each in expressions]
+    return {"apiVersion": API, "kind": "DeviceClass", "metadata": {"name": name}, "spec": {"selectors": selectors}}
+
+
+CLASSES = [a_class("any"), a_class("gpu", f"device.driver == '{DRIVERS[0]}'"), a_class("x", MODEL)]
 
 
 def a_node(rng, name):
@@ -51,28 +63,51 @@ def a_slice(rng, number):
     return {"apiVersion": API, "kind": "ResourceSlice", "metadata": {"name": f"s{number}"}, "spec": spec}
 
 
+def a_partitioned_card(rng, name, amounts):
+    """The two slices of a pool whose devices share counters."""
+
+    def counters():
+        return {each: {"value": str(rng.choice(amounts))} for each in "ab"}
+
+    sets = [{"name": "card", "counters": counters()}]
+    devices = [a_device(rng, name, each, counters()) for each in range(4)]
+    place = rng.choice([{"nodeName": rng.choice(NODES)}, {"allNodes": True}])
+    pool = {"name": name, "generation": 1, "resourceSliceCount": 2}
+    for kind, more in (("counters", {"sharedCounters": sets}), ("devices", {"devices": devices})):
+        spec = {"driver": DRIVERS[0], "pool": pool, **place, **more}
+        yield {"apiVersion": API, "kind": "ResourceSlice", "metadata": {"name": f"{name}-{kind}"}, "spec": spec}
+
+
 def zone(rng):
     return {
         "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [rng.choice("ab")]}]}]
     }
 
 
-def a_device(rng, number, place):
+def a_device(rng, number, place, counters=None):
     more = {}
-    if rng.random() < 0.3:
+    if counters is None and rng.random() < 0.3:
         counters = {"memory": {"value": str(rng.randint(1, 2))}}
+    if counters is not None:
         more["consumesCounters"] = [{"counterSet": "card", "counters": counters}]
     if rng.random() < 0.2:
-        more |= {"allowMultipleAllocations": True, "capacity": {"share": {"value": "2"}}}
+        policy = rng.choice([{}, {"requestPolicy": {"default": rng.choice(["1", "1", "-1"])}}])
+        more |= {"allowMultipleAllocations": True, "capacity": {"share": {"value": "2", **policy}}}
     if rng.random() < 0.1:
         more["taints"] = [{"key": "k", "effect": "NoSchedule"}]
-    return {"name": f"d{number}-{place}", "attributes": {"model": {"string": rng.choice("xy")}}, **more}
+    attributes = {"model": {"string": rng.choice("xy")}, "slot": {"int": rng.choice([1, 2])}}
+    return {"name": f"d{number}-{place}", "attributes": attributes, **more}
 
 
 def a_claim(rng, number):
     """A claim of one of a few shapes, so that cached results are used."""
-    shape = random.Random(rng.randint(0, 4))
-    exactly = [{"deviceClassName": "any", "count": shape.randint(1, 2)} for _ in range(shape.randint(1, 2))]
+    shape = random.Random(rng.randint(0, 9))
+    exactly = [
+        {"deviceClassName": shape.choice(["any", "gpu", "x"]), "count": shape.randint(1, 2)}
+        for _ in range(shape.randint(1, 2))
+    ]
+    if shape.random() < 0.3:
+        exactly[-1]["capacity"] = {"requests": {"share": shape.choice(["1", "2", "-1"])}}
     if shape.random() < 0.3:
         exactly[0] |= {"allocationMode": "All"}
         exactly[0].pop("count")
@@ -81,12 +116,14 @@ def a_claim(rng, number):
     else:
         alternatives = [{"name": f"a{index}", **each} for index, each in enumerate(exactly)]
         requests = [{"name": "r", "firstAvailable": alternatives}]
+    constraints = [{shape.choice(KINDS): "gpu.example.com/model"}]
+    devices = {"requests": requests, "constraints": constraints[: shape.randint(0, 1)]}
     metadata = {"name": f"c{number}", "namespace": "default", "uid": f"c{number}"}
     return {
         "apiVersion": API,
         "kind": "ResourceClaim",
         "metadata": metadata,
-        "spec": {"devices": {"requests": requests}},
+        "spec": {"devices": devices},
     }
 
 
@@ -112,7 +149,7 @@ class World:
     def change(self):
         """Make one random change."""
         number = self.rng.randint(0, 5)
-        match self.rng.randint(0, 6):
+        match self.rng.randint(0, 7):
             case 0:
                 self.put(a_slice(self.rng, number))
             case 1:
@@ -128,6 +165,9 @@ class World:
                 self.put(a_claim(self.rng, number))
             case 4:
                 self.end(f"c{number}")
+            case 5:
+                for each in a_partitioned_card(self.rng, self.rng.choice("pqs"), [0, 1, 1, 2, 2, -1]):
+                    self.put(each)
             case _:
                 self.take()
 
@@ -188,6 +228,18 @@ def pools_of(slices, name, labels):
     return sorted((pool for pool in pools if pool is not None), key=lambda pool: (pool.has_binding_conditions, pool.id))
 
 
+class AllDevices(Reach):
+    """All devices are candidates."""
+
+    def candidates(self, criteria, supply):
+        return self
+
+    def after(self, start, required, skip):
+        devices = [(device, pool) for pool in self.pools for device in pool.devices]
+        for index in range(start[0], len(devices)):
+            yield *devices[index], (index + 1, 0)
+
+
 def uncached(world, claims):
     """The results of an uncached search on every node: devices, or the message."""
     slices = sorted(
@@ -205,8 +257,8 @@ def uncached(world, claims):
     for position in np.flatnonzero(world.state.nodes.live).tolist():
         node = world.state.nodes.info(position)
         try:
-            pools = pools_of(slices, node.name, node.labels)
-            granted = Search(supply, pools, node.name, node.labels, claims, lambda: None).run()
+            reach = AllDevices((), pools_of(slices, node.name, node.labels), (), uniform=False, repeatable=False)
+            granted = Search(supply, reach, node.name, node.labels, claims, lambda: None).run()
             results = None if granted is None else [allocation_result(each, node.name) for each in granted]
             found[node.name] = "cannot allocate all claims" if results is None else devices(results)
         except (AllocationError, InvalidPools) as problem:
@@ -241,3 +293,29 @@ def test_cached_results_equal_uncached_ones(seed):
                 assert cached(world, claims) == uncached(world, claims)
         world.change()
         assert world.allocations.taken().__dict__ == world.taken().__dict__
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32))
+def test_searches_skip_pools_without_effect_on_the_result(seed):
+    """Devices that a constraint rejects still consume counters, for other requests of the same search."""
+    rng = random.Random(seed)
+    world = World(rng)
+    for name in "ghi":
+        for each in a_partitioned_card(rng, name, [1, 1, 2, 3]):
+            world.put({**each, "spec": {**each["spec"], "nodeName": "n0"}})
+    for number in range(3):
+        names = [f"r{each}" for each in range(rng.randint(1, 3))]
+        requests = [{"name": each, "exactly": {"deviceClassName": "any", "count": rng.randint(1, 2)}} for each in names]
+        attributes = [f"gpu.example.com/{rng.choice(['model', 'slot'])}" for _ in range(rng.randint(1, 2))]
+        constraints = [
+            {rng.choice(KINDS): each, "requests": rng.sample(names, rng.randint(1, len(names)))} for each in attributes
+        ]
+        devices = {"requests": requests, "constraints": constraints}
+        metadata = {"name": f"c{number}", "namespace": "default", "uid": f"c{number}"}
+        world.put({"apiVersion": API, "kind": "ResourceClaim", "metadata": metadata, "spec": {"devices": devices}})
+    for _ in range(3):
+        for claims in [[claim] for claim in world.free()] + [world.free()[:2]]:
+            if claims:
+                assert cached(world, claims) == uncached(world, claims)
+        world.take()

@@ -87,14 +87,14 @@ class Evicts(Plugin):
     name = "Evicts"
 
     def post_filter(self, cycle, pod, diagnosis, what_if):
-        return PostFilterResult(Status.unschedulable("nobody to evict"), "a")
+        return PostFilterResult(Status.unschedulable("no victims"), "a")
 
 
 @pytest.mark.feature("Whole decision: message, narrowing and choice")
 def test_the_message_includes_post_filter():
     decision = make_cluster(make_node("a", cpu="1"), plugins=[Evicts]).decide(make_pod("p", cpu="2"))
     assert decision.message.startswith("0/1 nodes are available: 1 Insufficient cpu. ")
-    assert decision.message.endswith("nobody to evict")
+    assert decision.message.endswith("no victims")
     assert decision.nominated_node == "a"
 
 

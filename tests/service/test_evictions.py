@@ -177,15 +177,15 @@ async def test_terminating_victims_are_not_deleted_again(clock):
 
 
 async def test_a_victim_with_the_condition_is_only_deleted(clock):
-    told = {
+    condition = {
         "type": "DisruptionTarget",
         "status": "True",
         "reason": "PreemptionByScheduler",
         "message": "test: preempting to accommodate a higher priority pod",
         "observedGeneration": 1,
     }
-    setting = await Setting(clock, victim("told", conditions=[PodCondition(**told)])).evict()
-    assert setting.requests() == [("delete", "told")]
+    setting = await Setting(clock, victim("marked", conditions=[PodCondition(**condition)])).evict()
+    assert setting.requests() == [("delete", "marked")]
 
 
 async def test_the_condition_is_appended(clock):

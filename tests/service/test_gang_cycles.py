@@ -86,7 +86,7 @@ async def world(*plugins, profiles=("default-scheduler",)):
         def build(handle):
             return {name: default_profile(name, handle, [Gangs, *plugins]) for name in profiles}
 
-        scheduler = Scheduler(client, build, Settings(seed=0), clock=loop)
+        scheduler = Scheduler(client, build, Settings(seed=0, clock=loop))
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(scheduler.run(stop))
@@ -211,7 +211,7 @@ def test_members_of_another_scheduler_count_in_permit():
     async def story():
         async with world() as here:
             await here.add_node("a", cpu="4")
-            await here.add("theirs", least=2, scheduler="somebody-else")
+            await here.add("theirs", least=2, scheduler="another-scheduler")
             await here.add("ours", least=2)
             await here.settle()
             assert len(here.scheduler.waiting) == 1

@@ -83,8 +83,7 @@ async def schedule(plugin, *, seconds=5.0, names=("bad", "good"), during=None):
         scheduler = Scheduler(
             client,
             lambda handle: {"default-scheduler": default_profile("default-scheduler", handle, [plugin])},
-            Settings(seed=0),
-            clock=asyncio.get_running_loop(),
+            Settings(seed=0, clock=asyncio.get_running_loop()),
         )
         stop = asyncio.Event()
         running = asyncio.create_task(scheduler.run(stop))

@@ -70,8 +70,7 @@ async def schedule(called, *pods):
         scheduler = Scheduler(
             client,
             lambda handle: {"default-scheduler": default_profile("default-scheduler", handle, [Gangs])},
-            Settings(seed=0),
-            clock=loop,
+            Settings(seed=0, clock=loop),
         )
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:

@@ -98,7 +98,7 @@ async def world(gated, plugins, profiles):
         def build(handle):
             return {name: default_profile(name, handle, plugins, gated) for name in profiles}
 
-        scheduler = Scheduler(client, build, Settings(seed=0), clock=loop)
+        scheduler = Scheduler(client, build, Settings(seed=0, clock=loop))
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(scheduler.run(stop))
@@ -153,7 +153,7 @@ def test_a_gang_with_too_few_members_holds_no_node():
         await here.add_node("a", cpu="4")
         await here.add_group("crew", 3)
         await here.add("one", "two", of="crew")
-        await here.add("theirs", of="crew", scheduler="somebody-else")
+        await here.add("theirs", of="crew", scheduler="another-scheduler")
         await here.settle()
         here.nothing_is_held()
         assert await here.nodes() == {}
@@ -345,7 +345,7 @@ def test_a_group_bound_in_two_domains_is_an_error():
     async def story(here):
         for node, rack in (("a", "r1"), ("b", "r2")):
             await here.add_node(node, rack)
-            await here.add(f"on-{node}", of="crew", scheduler="somebody-else")
+            await here.add(f"on-{node}", of="crew", scheduler="another-scheduler")
             await here.client.bind("default", f"on-{node}", node)
         await here.add_group("crew", 3, "rack")
         await here.add("late", of="crew")

@@ -16,6 +16,7 @@ from bayplan.testing.in_memory import make_client
 from bayplan.testing.virtual_time import VirtualTime
 
 ALL = {"disabled": [{"name": "*"}]}
+MISSING = "no data of 'NodeResourcesFit' in this attempt; check that the profile runs its preFilter and preScore"
 
 
 @pytest.mark.parametrize(
@@ -27,10 +28,14 @@ ALL = {"disabled": [{"name": "*"}]}
             'running Reserve plugin "DynamicResources": not found',
         ),
         ({"preFilter": ALL, "filter": ALL, "reserve": ALL}, None),
+        (
+            {"preFilter": ALL},
+            "plugin NodeResourcesFit failed in Filter: " + MISSING,
+        ),
         ({}, None),
     ],
 )
-def test_reserve_fails_without_pre_filter(plugins, message):
+def test_pods_fail_without_pre_filter(plugins, message, caplog):
     document = {"profiles": [{"schedulerName": "default-scheduler", "plugins": plugins}]}
     configuration = msgspec.convert(document, KubeSchedulerConfiguration)
 
@@ -39,8 +44,7 @@ def test_reserve_fails_without_pre_filter(plugins, message):
             scheduler = Scheduler(
                 client,
                 lambda handle: build_profiles(configuration, handle),
-                Settings(),
-                clock=asyncio.get_running_loop(),
+                Settings(clock=asyncio.get_running_loop()),
             )
             stop = asyncio.Event()
             running = asyncio.create_task(scheduler.run(stop))
@@ -54,3 +58,4 @@ def test_reserve_fails_without_pre_filter(plugins, message):
 
     with asyncio.Runner(loop_factory=VirtualTime) as runner:
         assert runner.run(story()) == ((None, [message]) if message else ("a", []))
+    assert "Traceback" not in caplog.text

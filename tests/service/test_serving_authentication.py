@@ -23,7 +23,7 @@ from bayplan.service.serving.health import HealthChecks
 from bayplan.service.serving.options import ProxyHeaders, ServingError, ServingOptions
 from bayplan.service.serving.responses import respond_json
 from bayplan.service.serving.reviews import User
-from bayplan.service.serving.server import EndpointServer
+from bayplan.service.serving.server import EndpointServer, ReviewClients
 
 CLIENTS, PROXIES = Authority(), Authority()
 UNKNOWN = Authority()
@@ -99,7 +99,8 @@ async def page(request):
 async def served(reviewer, **options):
     defaults = {"port": 0, "bind_address": "127.0.0.1", "authorized_cache_ttl": 0.0, "tolerate_lookup_failure": False}
     settings = ServingOptions(**{**defaults, **options})
-    server = EndpointServer(settings, {"/metrics": page}, HealthChecks(), lambda: reviewer, lambda: reviewer)
+    clients = ReviewClients(lambda: reviewer, lambda: reviewer)
+    server = EndpointServer(settings, {"/metrics": page}, HealthChecks(), clients)
     await asyncio.to_thread(server.start)
     try:
         yield server

@@ -15,7 +15,7 @@ from bayplan.client import ApiError, Page, TransportError
 from bayplan.service.serving.health import HealthChecks
 from bayplan.service.serving.options import ServingError, ServingOptions
 from bayplan.service.serving.responses import respond
-from bayplan.service.serving.server import EndpointServer
+from bayplan.service.serving.server import EndpointServer, ReviewClients
 
 OPTIONS = {"port": 0, "bind_address": "127.0.0.1"}
 TOKEN = {"Authorization": "Bearer good"}
@@ -60,7 +60,10 @@ async def page(request):
 @asynccontextmanager
 async def served(connect=Reviewer, **options):
     server = EndpointServer(
-        ServingOptions(**{**OPTIONS, **options}), {"/metrics": page, "/configz": page}, HealthChecks(), connect, connect
+        ServingOptions(**{**OPTIONS, **options}),
+        {"/metrics": page, "/configz": page},
+        HealthChecks(),
+        ReviewClients(connect, connect),
     )
     await asyncio.to_thread(server.start)
     try:
@@ -203,7 +206,7 @@ def tls_of(folder, authority, user, group="users"):
 def test_port_in_use_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        server = EndpointServer(ServingOptions(port=port, bind_address="127.0.0.1"), {}, HealthChecks(), None, None)
+        server = EndpointServer(ServingOptions(port=port, bind_address="127.0.0.1"), {}, HealthChecks())
         with pytest.raises(ServingError, match=f"cannot serve on 127.0.0.1, port {port}: {os.strerror(98)}"):
             server.start()
         server.stop()

@@ -36,8 +36,8 @@ async def test_without_faults_it_only_forwards_and_counts(proxy, client):
     await client.bind("default", "p", "node")
     assert await node_of(client) == "node"
     with pytest.raises(ApiError) as caught:
-        await client.get(POD, "nobody")
-    assert (caught.value.status, caught.value.details["name"]) == (404, "nobody")
+        await client.get(POD, "missing")
+    assert (caught.value.status, caught.value.details["name"]) == (404, "missing")
     assert (proxy.count("POST", BINDING), proxy.count("GET", "/pods/"), proxy.count("", "")) == (1, 2, 5)
 
 

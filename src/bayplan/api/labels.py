@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+
+from bayplan.api.sharing import shared
 
 QUALIFIED_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
@@ -43,7 +44,7 @@ class InvalidSelector(ValueError):
     """A malformed selector. The message is kube-apiserver's."""
 
 
-@lru_cache(maxsize=8192)
+@shared
 def label_key_errors(key: str) -> tuple[str, ...]:
     """The errors of the key of a label, annotation or taint; empty for a valid qualified name."""
     prefix, slash, name = key.rpartition("/")
@@ -68,7 +69,7 @@ def is_int64(text: str) -> bool:
     return _INTEGER.fullmatch(text) is not None and -(2**63) <= int(text) < 2**63
 
 
-@lru_cache(maxsize=8192)
+@shared
 def label_value_errors(value: str) -> tuple[str, ...]:
     """The errors of a label's value; empty for a valid one."""
     errors = []
@@ -120,7 +121,7 @@ class LabelSelector:
         return all(requirement.matches(labels) for requirement in self.requirements)
 
 
-@lru_cache(maxsize=1024)
+@shared
 def parse_label_selector(text: str) -> LabelSelector:
     """Parse a selector such as `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`. Raises InvalidSelector."""
     return _LabelParser(text).parse()

@@ -11,6 +11,9 @@ NO_SCHEDULE = "NoSchedule"
 PREFER_NO_SCHEDULE = "PreferNoSchedule"
 NO_EXECUTE = "NoExecute"
 
+UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
+"""The key of the taint of cordoned nodes."""
+
 Taint = tuple[str, str, str]
 """(key, value, effect)"""
 

@@ -85,7 +85,7 @@ class Report:
 @click.option(
     "--family", "families", multiple=True, help="Only this family (a file name without extensions). May be repeated."
 )
-@click.option("--limit", type=click.IntRange(min=1), help="Only so many scenarios of each file.")
+@click.option("--limit", type=click.IntRange(min=1), help="The most scenarios to run of each file.")
 @click.option(
     "--differences",
     "most",

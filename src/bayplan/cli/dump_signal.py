@@ -9,7 +9,7 @@ from typing import Self
 
 
 class DumpSignal:
-    """Handles SIGUSR2 in the main thread while it is entered. Signals before `requested` is called count as one."""
+    """Handles SIGUSR2 in the main thread while it is entered. Signals before `connect` is called count as one."""
 
     def __init__(self) -> None:
         self._received = False
@@ -25,12 +25,11 @@ class DumpSignal:
     ) -> None:
         signal.signal(signal.SIGUSR2, self._before)
 
-    def requested(self) -> asyncio.Event:
-        """An event of the running loop that each signal sets. It is already set if there was a signal before."""
-        self._requested, self._loop = asyncio.Event(), asyncio.get_running_loop()
+    def connect(self, requested: asyncio.Event) -> None:
+        """Set an event of the running loop at each signal, and now if there was a signal before."""
+        self._requested, self._loop = requested, asyncio.get_running_loop()
         if self._received:
-            self._requested.set()
-        return self._requested
+            requested.set()
 
     def _handle(self, _number: int, _frame: FrameType | None) -> None:
         self._received = True

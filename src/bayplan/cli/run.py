@@ -20,7 +20,6 @@ if TYPE_CHECKING:  # slow imports happen only if the scheduler will run
     from bayplan.client.http import RequestObserver
     from bayplan.config import KubeSchedulerConfiguration
     from bayplan.extender.client import HttpExtenders
-    from bayplan.service.leader_election import Leadership
     from bayplan.service.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
@@ -136,12 +135,12 @@ async def _run(
     from bayplan.cli.serving import DeniedError, RefusedError, check_access, stop_on_signals, unless
     from bayplan.service.leader_election import LeaderElection
     from bayplan.service.metrics.measuring import Metrics
-    from bayplan.service.scheduler import Scheduler
+    from bayplan.service.scheduler import Peers, Scheduler
 
     def open_client(observer: RequestObserver | None = None) -> HttpClient:
         return _client(prepared.configuration, master, context, observer)
 
-    stop, dump_asked, metrics = stop_on_signals("in-flight bindings"), dump_signal.requested(), Metrics()
+    stop, metrics = stop_on_signals("in-flight bindings"), Metrics()
     async with open_client(metrics) as client, extenders or nullcontext():
         report_start(
             client.access,
@@ -161,21 +160,20 @@ async def _run(
                 client,
                 prepared.build_profiles,
                 prepared.settings(seed),
-                extenders=extenders,
-                leadership=leadership,
-                metrics=metrics,
-                dump_asked=dump_asked,
+                Peers(extenders, leadership),
+                metrics,
             )
+            dump_signal.connect(scheduler.dump_asked)
             if election is not None and leadership is not None:
                 metrics.leading[election.name] = leadership.leads
             reports = RunReports(scheduler, leadership, election, client.longest_wait)
-            with _endpoints(prepared, scheduler, open_client, leadership):
+            with _endpoints(prepared, scheduler, open_client):
                 async with reports.reporting():
                     await scheduler.run(stop)
 
 
 def _endpoints(
-    prepared: Preparation, scheduler: Scheduler, connect: Callable[[], HttpClient], leadership: Leadership | None
+    prepared: Preparation, scheduler: Scheduler, connect: Callable[[], HttpClient]
 ) -> AbstractContextManager[object]:
     """The endpoints, if flags enable them. `connect` opens the default client for token and access reviews."""
     if prepared.serving is None:
@@ -184,21 +182,22 @@ def _endpoints(
 
     from bayplan.client import HttpClient, load_kubeconfig
     from bayplan.config.writing import to_yaml
-    from bayplan.service.serving.endpoints import Endpoints
+    from bayplan.service.serving.endpoints import Endpoints, Published
+    from bayplan.service.serving.server import ReviewClients
 
     def connect_with(kubeconfig: str) -> Callable[[], HttpClient]:
         return (lambda: HttpClient(load_kubeconfig(kubeconfig))) if kubeconfig else connect
 
-    return Endpoints(
-        prepared.serving.options,
-        scheduler,
-        connect_with(prepared.serving.authentication_kubeconfig),
-        connect_authorization=connect_with(prepared.serving.authorization_kubeconfig),
+    serving = prepared.serving
+    clients = ReviewClients(
+        connect_with(serving.authentication_kubeconfig), connect_with(serving.authorization_kubeconfig)
+    )
+    published = Published(
         configuration=lambda: yaml.safe_load(to_yaml(prepared.configuration, prepared.catalog)),
         flags=prepared.flags,
-        leadership=leadership,
-        selection=prepared.metrics,
+        metrics=prepared.metrics,
     )
+    return Endpoints(serving.options, scheduler, clients, published)
 
 
 def _client(

@@ -64,6 +64,13 @@ class TransportError(Exception):
         self.cause = cause or message
 
 
+class RequestTimeoutError(TransportError):
+    """The server was silent for too long, or did not complete its response in time."""
+
+    def __init__(self, request: str) -> None:
+        super().__init__(f"{request}: the request timed out", sent=True, cause="the request timed out")
+
+
 class MalformedResponseError(TransportError):
     """The response isn't one of the Kubernetes API: not JSON, or JSON of another structure."""
 

@@ -19,7 +19,7 @@ from yarl import URL
 from bayplan.client.access import ClusterAccess
 from bayplan.client.backoff import Backoff
 from bayplan.client.client import BACKOFF, Client
-from bayplan.client.errors import TransportError
+from bayplan.client.errors import RequestTimeoutError, TransportError
 from bayplan.client.rate_limit import RateLimit
 from bayplan.client.transport import Params, Request, Response
 from bayplan.tls import client_context
@@ -259,7 +259,7 @@ def _transport_error(error: Exception, method: str, url: str, access: ClusterAcc
         case aiohttp.InvalidURL():
             sent, why = False, f"not a valid URL ({access.source})"
         case TimeoutError():
-            why = "the request timed out"
+            return RequestTimeoutError(f"{method} {url}")
         case aiohttp.ServerDisconnectedError():
             why = "the server closed the connection"
         case aiohttp.ClientPayloadError():

@@ -148,11 +148,13 @@ class LeaderElector:
     async def _try(self) -> bool:
         """Acquire or renew the lease. Returns whether that succeeded. The term counts from before the request."""
         began_at = self._elapsed()
+        within = self._settings.renew_deadline / 2
         try:
-            async with asyncio.timeout(self._settings.renew_deadline / 2):
+            async with asyncio.timeout(within) as limit:
                 held = await self._renew_known() or await self._acquire_or_renew()
         except _ERRORS as error:
-            log.warning("cannot acquire or renew the lease %s: %s", self._key, error or "timeout")
+            problem = f"no reply within {within:g} s" if limit.expired() else error
+            log.warning("cannot acquire or renew the lease %s: %s", self._key, problem)
             return False
         if held:
             self.leads_until = began_at + self._settings.renew_deadline

@@ -20,7 +20,7 @@ from bayplan.api.objects import decode as decode_object
 from bayplan.client.answers import Identity, WatchEvent
 from bayplan.client.backoff import Backoff
 from bayplan.client.client import Client
-from bayplan.client.errors import ApiError, ConfigError, MalformedResponseError, TransportError
+from bayplan.client.errors import ApiError, ConfigError, MalformedResponseError, RequestTimeoutError, TransportError
 from bayplan.failures import Failures
 from bayplan.turns import Turn
 
@@ -79,8 +79,8 @@ class ListWatch(Generic[T]):
     A new list is compared with the versions that were reported, so that only changes are reported again. Failures are
     retried without end, with `backoff`, and not before the server's Retry-After. `decode` makes an object from its JSON
     (default: `kind.type`). With `look_for_kind`, a server that lacks the kind counts as one without objects, and is
-    asked again after so many seconds, because a custom resource may be defined or deleted later. A watch that is silent
-    for `idle_seconds` is replaced. `failures` records handlers that fail. `report_failure` reports requests that fail
+    asked again after that many seconds, because a custom resource may be defined or deleted later. A silent watch is
+    replaced after `idle_seconds`. `failures` records handlers that fail. `report_failure` reports requests that fail
     (default: a warning for each). `sleep`, `clock` and `rng` are for tests.
     """
 
@@ -250,7 +250,10 @@ class ListWatch(Generic[T]):
         except TransportError as error:
             if not error.sent:
                 raise
-            logger.info("%s: the watch broke: %s; resuming from version %s", self.kind.resource, error, self._version)
+            # A lull after changes is usual. It ends the watch only because its connection may be dead.
+            level = logging.DEBUG if events and isinstance(error, RequestTimeoutError) else logging.INFO
+            resource, version = self.kind.resource, self._version
+            logger.log(level, "%s: the watch broke: %s; resuming from version %s", resource, error, version)
         lasted = self._clock() - began
         return 0.0 if events else max(0.0, QUIET_PAUSE - lasted)
 

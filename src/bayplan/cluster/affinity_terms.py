@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import lru_cache
 
 from lightkube.models import core_v1
 
 from bayplan.api.labels import InvalidSelector, LabelSelector
 from bayplan.api.objects import decode, encode
 from bayplan.api.selectors import label_selector
+from bayplan.api.sharing import shared
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.pod_selectors import LabelsKey, labels_key
 from bayplan.cluster.selector_index import SelectorIndex
 from bayplan.cluster.tally import Tally
 
-_MEMO_CAPACITY = 8192
+_MEMO_CAPACITY = 1024
 
 
 class TermKind(Enum):
@@ -168,7 +168,7 @@ class ExistingTerms:
         self._memo.clear()
 
 
-@lru_cache(maxsize=_MEMO_CAPACITY)
+@shared
 def _parse(affinity_json: bytes, namespace: str) -> PodTerms:
     """Parse the terms of a pod in a namespace. Takes JSON, because decoded affinities are not hashable."""
     affinity = decode(core_v1.Affinity, affinity_json)

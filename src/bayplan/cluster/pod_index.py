@@ -18,7 +18,7 @@ from bayplan.cluster.pod_selectors import LabelsKey, PodQuery, keep_labels_key, 
 from bayplan.cluster.slots import Slots
 
 _MIN_PODS = 64
-"""The arrays have room for so many pods at least."""
+"""The smallest number of pods that the arrays have room for."""
 _MAX_MASKS = 64
 
 

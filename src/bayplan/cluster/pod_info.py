@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 from lightkube.models.core_v1 import Pod, PodSpec, PodStatus, Volume
 from lightkube.models.meta_v1 import ObjectMeta
+from msgspec import structs
 
 from bayplan.api import requests, tolerations, volumes
 from bayplan.api.objects import decode, encode
@@ -172,12 +173,25 @@ class PodInfo:
         """
         if node_name == self.node_name:
             return self
-        assumed = PodInfo.__new__(PodInfo)
+        return self._with(_object=None, _raw=None, _unassigned=self._unassigned or self.raw, node_name=node_name)
+
+    def replica(self, name: str, uid: str, node_name: str) -> PodInfo:
+        """Return a pod that differs only in its name, its uid and its node.
+
+        The two share `cache`: no plugin may have derived a value from what differs.
+        """
+        metadata = structs.replace(self.metadata, name=name, uid=uid)
+        spec = structs.replace(self.spec, nodeName=node_name)
+        obj = structs.replace(self.object, metadata=metadata, spec=spec)
+        return self._with(_object=obj, _raw=None, _unassigned=None, name=name, uid=uid, node_name=node_name)
+
+    def _with(self, **values: Any) -> PodInfo:
+        other = PodInfo.__new__(PodInfo)
         for slot in PodInfo.__slots__:
-            setattr(assumed, slot, getattr(self, slot))
-        assumed._object, assumed.node_name = None, node_name  # noqa: SLF001 - same class
-        assumed._raw, assumed._unassigned = None, self._unassigned or self.raw  # noqa: SLF001 - same class
-        return assumed
+            setattr(other, slot, getattr(self, slot))
+        for slot, value in values.items():
+            setattr(other, slot, value)
+        return other
 
     def release(self) -> None:
         """Drop the decoded object if its JSON is kept. Most bound pods are never read again."""

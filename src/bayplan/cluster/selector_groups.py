@@ -20,9 +20,9 @@ CAPACITY = 20_000
 MAX_BYTES = 160 * 2**20
 """About the memory that the counts of all groups may take."""
 _SWEEP_INTERVAL = 1000
-"""Unused groups are looked for once in so many changes."""
+"""The number of changes between two searches for unused groups."""
 _MIN_AGE = 10_000
-"""A group is unused if it was not asked for during so many changes, and during four changes per pod."""
+"""A group is unused if it was not read during this many changes, and during four changes per pod."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from bayplan.cluster.columns import Int32, Int64, Rows, grown
 _MAX_GROUPINGS = 8
 """The number of groupings whose sums are kept; the oldest is dropped. Usually there is one per topology key in use."""
 _DENSE_FRACTION = 64
-"""A tally becomes an array when more than one in so many rows has a number, and a dictionary again below a quarter."""
+"""A tally becomes an array when more than one row in this many has a number, a dictionary again below a quarter."""
 _MIN_DENSE = 16
 """A tally with fewer numbers is a dictionary, whatever the capacity."""
 _BYTES_PER_ENTRY = 100

@@ -20,6 +20,7 @@ from bayplan.cluster.columns import Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.calling import Caller, call
+from bayplan.framework.cycle_data import CycleData
 from bayplan.framework.events import EventHint
 from bayplan.framework.plugin import Plugin as Plugin  # noqa: PLC0414 - re-exported
 from bayplan.framework.status import PluginError, Status
@@ -40,7 +41,7 @@ class CycleState:
     names of the plugins whose PreFilter or PreScore returned SKIP. `call` is the function that calls plugin methods.
     """
 
-    data: dict[Hashable, Any] = field(default_factory=dict)
+    data: dict[Hashable, Any] = field(default_factory=CycleData)
     skip_filter: set[str] = field(default_factory=set)
     skip_score: set[str] = field(default_factory=set)
     call: Caller = field(default=call, repr=False, compare=False)
@@ -50,7 +51,9 @@ class CycleState:
 
         Raises PluginError.
         """
-        data = {key: _cloned(key, value) if hasattr(value, "clone") else value for key, value in self.data.items()}
+        data = CycleData(
+            (key, _cloned(key, value) if hasattr(value, "clone") else value) for key, value in self.data.items()
+        )
         return CycleState(data, set(self.skip_filter), set(self.skip_score), self.call)
 
 

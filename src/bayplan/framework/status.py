@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from bayplan.failures import Failures, described, drop_callers, is_ctrl_c
+from bayplan.framework.cycle_data import MissingCycleData
 
 
 class Code(IntEnum):
@@ -98,11 +99,15 @@ class PluginError(Exception):
         if is_ctrl_c(error):
             raise error
         drop_callers(error)
-        failure = cls(plugin, point, described(error))
+        failure = cls(plugin, point, str(error) if isinstance(error, MissingCycleData) else described(error))
         failure.__cause__ = error
         return failure
 
     def record(self, failures: Failures, about: object = "") -> None:
-        """Record the failure: with the plugin's frames, if it raised an exception. `about`: the pod, for the log."""
+        """Record the failure. `about`: the pod, for the log.
+
+        The log has the plugin's frames if it raised an exception, except for data that a wrong profile leaves missing.
+        """
         work, cause = f"plugin {self.plugin} in {self.point}", self.__cause__
-        failures.record(work, cause or self, about, message=str(self), expected=cause is None)
+        expected = cause is None or isinstance(cause, MissingCycleData)
+        failures.record(work, cause or self, about, message=str(self), expected=expected)

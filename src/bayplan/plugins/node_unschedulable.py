@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from lightkube.models.core_v1 import Node
 
-from bayplan.api.tolerations import NO_SCHEDULE, Taint, Tolerations, tolerate
+from bayplan.api.tolerations import NO_SCHEDULE, UNSCHEDULABLE_TAINT, Taint, Tolerations, tolerate
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
@@ -17,7 +17,7 @@ from bayplan.framework.verdicts import Rejections
 
 CORDONED = Status.unresolvable("node(s) were unschedulable")
 
-_CORDON: Taint = ("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
+_CORDON: Taint = (UNSCHEDULABLE_TAINT, "", NO_SCHEDULE)
 """A pod that tolerates this taint tolerates cordoned nodes, whether or not they have the taint."""
 
 

@@ -51,7 +51,7 @@ class StartedWork:
                 tasks.create_task(self._finish(name, work), name=name)
 
     async def drain(self, seconds: float) -> None:
-        """Wait for started work, at most so many seconds. Call it while `run` runs."""
+        """Wait for started work, for at most `seconds`. Call it while `run` runs."""
         try:
             async with asyncio.timeout(seconds):
                 await self._waiting.join()

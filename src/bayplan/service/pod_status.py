@@ -126,7 +126,7 @@ class PodStatusWriter:
                 tasks.create_task(self._write_all(), name=f"status-writer-{number}")
 
     async def drain(self, seconds: float) -> None:
-        """Wait until everything is written, at most so many seconds."""
+        """Wait until everything is written, for at most `seconds`."""
         try:
             async with asyncio.timeout(seconds):
                 await self._idle.wait()

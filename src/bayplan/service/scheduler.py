@@ -7,7 +7,7 @@ import gc
 import logging
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NoReturn
 
@@ -55,6 +55,7 @@ class Settings:
     list the cluster only once this instance leads. `seed` makes the choice among nodes with equal scores repeatable.
     `freeze` exempts every object that exists after the first synchronization from garbage collection, in the whole
     process. `watch_idle`: how long a watch may be silent before its connection counts as dead.
+    `clock`: the source of time.
     """
 
     initial_backoff: float = 1.0
@@ -67,6 +68,19 @@ class Settings:
     delay_cache_until_active: bool = False
     seed: int | None = None
     freeze: bool = False
+    clock: Clock = field(default_factory=SystemClock)
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """Other processes that a scheduler works with. The caller opens and closes them.
+
+    `extenders`: the services that decide with the plugins. `leadership`: set if several instances share the work, of
+    which only the leader schedules.
+    """
+
+    extenders: Extenders | None = None
+    leadership: Leadership | None = None
 
 
 BuildProfiles = Callable[[Handle], Mapping[str, Profile]]
@@ -78,48 +92,39 @@ class SchedulingEndedError(Exception):
 
 
 class Scheduler:
-    """A scheduler on one cluster, for one call of `run`. Several can live in one process.
-
-    The caller opens and closes `extenders`. With a `leadership`, the scheduler schedules only while it leads. Setting
-    `dump_asked` makes it log its state.
-    """
+    """A scheduler on one cluster, for one call of `run`. Several can live in one process."""
 
     def __init__(
         self,
         client: Client,
         build_profiles: BuildProfiles,
         settings: Settings = Settings(),
-        *,
-        extenders: Extenders | None = None,
-        leadership: Leadership | None = None,
-        clock: Clock | None = None,
+        peers: Peers = Peers(),
         metrics: Metrics | None = None,
-        dump_asked: asyncio.Event | None = None,
     ) -> None:
-        unfenced = client
-        if leadership is not None:
-            client = FencedClient(client, leadership.leads)
         self._settings = settings
-        self._extenders = extenders
-        self._leadership = leadership
-        self._dump_asked = dump_asked or asyncio.Event()
-        clock = clock or SystemClock()
-        self._runtime = runtime = Runtime(client, clock, metrics or Metrics(clock))
+        self._extenders = peers.extenders
+        self.leadership = leadership = peers.leadership
+        """Decides when this instance schedules; None if it is the only one."""
+        fenced = client if leadership is None else FencedClient(client, leadership.leads)
+        self._runtime = runtime = Runtime(fenced, settings.clock, metrics or Metrics(settings.clock))
         if leadership is not None:
             runtime.leads = leadership.leads
         self._handle = SchedulerHandle(runtime, runtime.activate)
         self.profiles = build_profiles(self._handle)
         self._handle.freeze()
         runtime.queue = self._new_queue()
-        bindings = BindingCycles(runtime, extenders)
+        bindings = BindingCycles(runtime, self._extenders)
         self._plans = PlanCarrier(runtime, self.profiles, bindings, Evictions(runtime, bindings))
-        self._attempts = AttemptDriver(runtime, self.profiles, random.Random(settings.seed), extenders)
+        self._attempts = AttemptDriver(runtime, self.profiles, random.Random(settings.seed), self._extenders)
         self._loop = SchedulingLoop(runtime, self._attempts, self._plans)
         self.watchdog = Watchdog(settings.blocked_after)
         self.reader = LoopReader()
         """Reads the scheduler's state from other threads."""
         self.synced = asyncio.Event()
         """Set once the scheduler knows the cluster and schedules."""
+        self.dump_asked = asyncio.Event()
+        """Set it to log the scheduler's state."""
         self.metrics, self.state, self.queue, self.waiting = (
             runtime.metrics,
             runtime.state,
@@ -129,7 +134,7 @@ class Scheduler:
         self.ended_because = ""
         """Why the scheduling loop has ended by itself; "" while it has not."""
         self._readers = self._plugins_by_kind()
-        self._watch_failures = WatchFailures(unfenced, self._readers, self.synced.is_set)
+        self._watch_failures = WatchFailures(client, self._readers, self.synced.is_set)
         self._listing: ListWatch[Any] | None = None
         """The kind that is being listed for the first time."""
         self._stop: asyncio.Event | None = None
@@ -218,7 +223,7 @@ class Scheduler:
     async def _run(self, stop: asyncio.Event) -> None:
         runtime, services = self._runtime, Supervisor(self._runtime.failures)
         debugger = CacheDebugger(runtime, self.profiles.keys(), self.synced)
-        services.start("the cache debugger", lambda: debugger.run(self._dump_asked))
+        services.start("the cache debugger", lambda: debugger.run(self.dump_asked))
         services.start("the runner of plugins' work", self._handle.started.run)
         services.start("the event recorder", runtime.recorder.run)
         services.start("the writer of pod statuses", runtime.status.run)
@@ -280,7 +285,7 @@ class Scheduler:
 
     async def _schedule_until(self, stop: asyncio.Event) -> None:
         await self._lead(stop)
-        lost = asyncio.Event() if self._leadership is None else self._leadership.lost
+        lost = asyncio.Event() if self.leadership is None else self.leadership.lost
         if not stop.is_set():
             scheduling = asyncio.create_task(outcome(self._loop.run), name="scheduling-loop")
             try:
@@ -302,12 +307,12 @@ class Scheduler:
 
     async def _lead(self, stop: asyncio.Event) -> None:
         """Wait until this instance leads, or `stop` is set."""
-        if self._leadership is not None:
-            await first(self._leadership.acquired.wait(), self._leadership.lost.wait(), stop.wait())
+        if self.leadership is not None:
+            await first(self.leadership.acquired.wait(), self.leadership.lost.wait(), stop.wait())
 
     def _synchronized(self) -> None:
         table = self.state.table
-        log.info("know %d nodes and %d pods on them; scheduling", table.live_count, self.state.pod_count)
+        log.info("synchronized: %d nodes, %d pods on them; scheduling", table.live_count, self.state.pod_count)
         if self._settings.freeze:
             gc.collect()
             gc.freeze()

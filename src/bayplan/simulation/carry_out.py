@@ -47,8 +47,8 @@ class Result:
 
     `message`: the note of the event that the service records: Scheduled, or FailedScheduling of the first attempt; for
     a gated pod, the message of its plugin. `plugins`: those that rejected or gate the pod. `decision`: of the last
-    attempt; None for a gated pod, and for a member of a gang that was not attempted. `gated`: whether PreEnqueue keeps
-    the pod out of the queue.
+    attempt, if the pod stays pending; None for a gated pod, and for a member of a gang that was not attempted.
+    `gated`: whether PreEnqueue keeps the pod out of the queue.
     """
 
     pod: PodInfo
@@ -82,12 +82,15 @@ class Simulation:
     preempt: bool = True
     _waiting: dict[str, _Binding] = field(init=False, default_factory=dict)
     """Pods that wait in Permit, by uid."""
+    _unneeded: dict[str, frozenset[str]] = field(init=False, default_factory=dict)
+    """By scheduler name: the plugins whose data in a cycle is not needed once its pod is bound."""
 
     def schedule(
         self,
         pods: Iterable[PodInfo],
         progress: Callable[[int], None] = lambda _: None,
         results: dict[str, Result] | None = None,
+        enough: Callable[[Result], bool] = lambda _: False,
     ) -> dict[str, Result]:
         """Schedule pending pods in the given order, and repeat that until no more of them can be placed.
 
@@ -95,6 +98,7 @@ class Simulation:
         placed are attempted again only after something has changed, and keep the message of their first attempt; pods
         with the same signature share a failure.
         `progress` is called with the number of pods decided, and may raise to stop. `results` is filled meanwhile.
+        `enough`: whether a result decides the caller's question, so that no other pod is tried.
         """
         world, tried = self.world, dict[str, int]()
         results = {} if results is None else results
@@ -121,6 +125,8 @@ class Simulation:
                     if result.fate is Fate.PENDING:
                         retries.failed(other, result.plugins, began)
                 progress(len(results))
+                if any(map(enough, found.values())):
+                    return results
             self._time_out(results)
         return results
 
@@ -177,11 +183,9 @@ class Simulation:
             rejection = self._assume(decision)
             if rejection is None:
                 message = f"Successfully assigned {decision.pod.key} to {decision.node}"
-                results[decision.pod.key] = Result(
-                    decision.pod, Fate.PLACED, decision.node, message=message, decision=decision
-                )
+                results[decision.pod.key] = Result(decision.pod, Fate.PLACED, decision.node, message=message)
                 continue
-            results[decision.pod.key] = _undone(decision, rejection)
+            results[decision.pod.key] = _undone(decision.pod, rejection, decision)
             if plan.all_or_none:
                 self.world.undo_to(mark)
                 gang = plan.unit.gang
@@ -221,6 +225,7 @@ class Simulation:
         except PluginError as error:
             status = Status(Code.ERROR, (str(error),), error.plugin)
         if status.code is Code.SUCCESS:
+            pod.release()
             return None
         world.undo_to(mark)
         return status
@@ -239,7 +244,22 @@ class Simulation:
         finally:
             world.handle.client = None
         world.change(POD, binding.pod.key, binding.pod)
+        self._shrink(binding)
         return Status(Code.SUCCESS)
+
+    def _shrink(self, binding: _Binding) -> None:
+        """Drop the cycle's data of plugins that don't reserve: the cycle is kept for `unreserve`.
+
+        Such data may be arrays as long as the node table.
+        """
+        profile, data = binding.profile, binding.cycle.data
+        unneeded = self._unneeded.get(profile.scheduler_name)
+        if unneeded is None:
+            reserving = {plugin.name for plugin in profile.at(Point.RESERVE)}
+            unneeded = frozenset(plugin.name for plugin in profile.every() if plugin.name not in reserving)
+            self._unneeded[profile.scheduler_name] = unneeded
+        for key in [key for key in data if (key[0] if isinstance(key, tuple) else key) in unneeded]:
+            del data[key]
 
     # Waiting in Permit
 
@@ -267,8 +287,8 @@ class Simulation:
         rejections = self._end_decided_waits()
         for key, result in results.items():
             status = rejections.get(result.pod.uid)
-            if status is not None and result.decision is not None:
-                results[key] = _undone(result.decision, status)
+            if status is not None:
+                results[key] = _undone(result.pod, status)
 
     def _stop_waiting(self, uid: str) -> None:
         self.world.handle.waiting_pods.remove(uid)
@@ -309,7 +329,7 @@ class Failures:
 
     def of(self, pod: PodInfo) -> Result | None:
         """Return the failure of an equal pod; None if there is none, or something has changed since."""
-        if self._version != self._world.version:
+        if not self._results or self._version != self._world.version:
             return None
         key = self._world.equivalence_key(pod)
         return None if key is None else self._results.get(key)
@@ -324,12 +344,10 @@ class Failures:
             self._results[key] = result
 
 
-def _undone(decision: Decision, status: Status) -> Result:
+def _undone(pod: PodInfo, status: Status, decision: Decision | None = None) -> Result:
     """The result of a pod that was rejected on its node. Mirrors handleBindingCycleError."""
     message = f"0/1 nodes are available: 1 {status.message}." if status.rejected else status.message
-    return Result(
-        decision.pod, Fate.PENDING, message=message, plugins=frozenset({status.plugin} - {""}), decision=decision
-    )
+    return Result(pod, Fate.PENDING, message=message, plugins=frozenset({status.plugin} - {""}), decision=decision)
 
 
 def _with_victims(result: Result, victims: tuple[PodInfo, ...], first: str) -> Result:

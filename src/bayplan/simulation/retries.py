@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import ClusterEvent
-from bayplan.queue.hints import Hints, QueueProfile, Requeue
+from bayplan.queue.hints import Requeue
 from bayplan.queue.in_flight import Happened
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.simulation.world import World
@@ -18,7 +18,6 @@ class Retries:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._hints = Hints({name: QueueProfile.of(profile) for name, profile in world.profiles.items()})
         self._failed: dict[str, tuple[int, int, frozenset[str]]] = {}
         """By key: the moment at which the attempt began (see `now`), and the plugins that rejected the pod."""
 
@@ -45,10 +44,10 @@ class Retries:
         for happened in self._world.happened[start:]:
             if happened.event not in helpful:
                 rejectors = [(pod.scheduler_name, plugin) for plugin in plugins]
-                helpful[happened.event] = any(self._hints.helps(each, happened.event) for each in rejectors)
+                helpful[happened.event] = any(self._world.hints.helps(each, happened.event) for each in rejectors)
             if helpful[happened.event]:
                 found.append(happened)
         if len(found) > _MOST_EVENTS:
             return True
         queued = QueuedPod(pod, queued_at=0.0, unschedulable_plugins=plugins)
-        return self._hints.ask_all(queued, found) is not Requeue.SKIP
+        return self._world.hints.ask_all(queued, found) is not Requeue.SKIP

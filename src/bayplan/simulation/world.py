@@ -27,13 +27,16 @@ from bayplan.failures import Failures
 from bayplan.framework.calling import call
 from bayplan.framework.changes import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE, object_event
 from bayplan.framework.events import Action
-from bayplan.framework.profile import Point, Profile
+from bayplan.framework.interface import RestsOn, Sign
+from bayplan.framework.profile import Point, Profile, implements
 from bayplan.framework.status import PluginError
 from bayplan.queue.gates import run_pre_enqueue
+from bayplan.queue.hints import Hints, QueueProfile
 from bayplan.queue.in_flight import Happened
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.sort_keys import sort_key_of
 from bayplan.scheduling import Options, Plan, TakeMembers, Templates, Unit, attempt, unit_of
+from bayplan.scheduling.reuse import Reuse
 from bayplan.simulation.collector import collector_paused
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.simulation.writes import StoreClient
@@ -62,6 +65,7 @@ class World:
         version: increases with every change. Where it is the same, decisions are the same.
         happened: the events since `move`, other than those of nodes, and those that `undo_to` leads to.
         rng: chooses among nodes with equal scores.
+        hints: the events after which the profiles' plugins let the queue try pods again.
         client: writes objects until `reset`. Plugins have it only while a pod is bound.
     """
 
@@ -84,6 +88,7 @@ class World:
             name: replace(profile, plugins={**profile.plugins, Point.POST_FILTER: ()})
             for name, profile in self.profiles.items()
         }
+        self.hints = Hints({name: QueueProfile.of(profile) for name, profile in self.profiles.items()})
         self.pending: dict[str, PodInfo] = {}
         self.problems: list[str] = []
         self.version = 0
@@ -91,6 +96,15 @@ class World:
         self._failures = Failures()
         self._seed = seed
         self.rng = random.Random(seed)
+        self._filters = {
+            name: {
+                plugin.name: plugin
+                for point in (Point.PRE_FILTER, Point.FILTER)
+                for plugin in profile.at(point)
+                if implements(plugin, Sign)
+            }
+            for name, profile in self.profiles.items()
+        }
         self._templates = {name: Templates(profile, _TEMPLATES) for name, profile in self.profiles.items()}
         self._documents: Documents = MappingProxyType({})
         self._undo: list[Callable[[], object]] = []
@@ -292,18 +306,52 @@ class World:
 
         That is so for gated and nominated pods, members of gangs, and pods that a plugin has no signature for.
         """
-        profile = self.profiles[pod.scheduler_name]
+        if pod.scheduling_gates or pod.nominated_node_name or self.state.nominations.node_of(pod.uid):
+            return None
         try:
-            signature = profile.sign(pod)
-            special = pod.scheduling_gates or pod.nominated_node_name or self.state.nominations.node_of(pod.uid)
-            if signature is None or special or self.gate_of(pod) or self.unit_of(pod).gang is not None:
-                return None
-            rests_on = profile.rests_on(pod, self.state.nodes)
+            key = self._signature(pod)
+            return None if key is None or self.gate_of(pod) or self.unit_of(pod).gang is not None else key
         except PluginError:
             return None
-        if any(value is None for _, value in (*signature, *rests_on)):
+
+    def _signature(self, pod: PodInfo) -> Hashable | None:
+        """Everything that decisions read of a pod; None if a plugin has no signature for it. Raises PluginError."""
+        profile = self.profiles[pod.scheduler_name]
+        cached: tuple[Hashable | None] | None = pod.cache.get((World, id(profile)))
+        if cached is None:
+            signature = profile.sign(pod)
+            complete = signature is not None and all(value is not None for _, value in signature)
+            key = (pod.scheduler_name, signature, pod.priority, pod.spec.preemptionPolicy) if complete else None
+            cached = pod.cache[World, id(profile)] = (key,)
+        return cached[0]
+
+    def reuse(self, pod: PodInfo) -> Reuse | None:
+        """Return the results of earlier attempts that an attempt of this pod would reuse; None if there are none."""
+        if pod.nominated_node_name or self.state.nominations.nodes:
             return None
-        return pod.scheduler_name, signature, pod.priority, pod.spec.preemptionPolicy
+        options = Options(failures=self._failures)
+        return self._templates[pod.scheduler_name].reuse(pod, self.state.nodes, options.call, options.record)
+
+    def failure_depends_on(self, pod: PodInfo, plugins: frozenset[str]) -> Hashable | None:
+        """Return what the failure of a pod depends on besides the pod and single nodes; None if that is unknown.
+
+        `pod`: one with an equivalence key. `plugins`: those that rejected it. While the result is equal, a node that
+        does not change still rejects the pod.
+        """
+        known, found = self._filters[pod.scheduler_name], list[Hashable]()
+        for name in plugins:
+            plugin = known.get(name)
+            if plugin is None:
+                return None
+            if implements(plugin, RestsOn):
+                try:
+                    value = call(plugin, "RestsOn", plugin.rests_on, pod, self.state.nodes)
+                except PluginError:
+                    return None
+                if value is None:
+                    return None
+                found.append(value)
+        return tuple(found) if plugins else None
 
     def attempt(self, unit: Unit, *, explain: bool = False, preempt: bool = True) -> Plan:
         """Decide about a unit; nothing changes. `explain` keeps the scores by plugin. Extenders are not asked.

@@ -11,7 +11,7 @@ from bayplan.client import ClusterAccess, HttpClient
 from bayplan.config import ExtraPlugin, default_profile
 from bayplan.config.types import Extender
 from bayplan.extender.client import HttpExtenders
-from bayplan.service.scheduler import BuildProfiles, Scheduler, Settings
+from bayplan.service.scheduler import BuildProfiles, Peers, Scheduler, Settings
 
 FAST = Settings(initial_backoff=0.05, max_backoff=0.2, blocked_after=0.4, look_for_kind=0.1)
 """Waiting times that suit a test."""
@@ -33,7 +33,7 @@ async def running_scheduler(
     """
     build = build_profiles or (lambda handle: {scheduler_name: default_profile(scheduler_name, handle, plugins)})
     async with HttpClient(access, **client_options) as client, HttpExtenders(extenders) as asked:
-        scheduler = Scheduler(client, build, settings, extenders=asked if extenders else None)
+        scheduler = Scheduler(client, build, settings, Peers(asked if extenders else None))
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(scheduler.run(stop), name="scheduler under test")

@@ -29,11 +29,11 @@ from bayplan.ui.reports import PodRow, node_report, pod_row, search
 
 FEW_NODES = 600
 SMALL_PAUSE, LARGE_PAUSE = 2, 10
-"""Seconds between two looks for changes: with up to so many nodes, and with more."""
+"""Seconds between two checks for changes, for at most FEW_NODES nodes and for more."""
 PATIENCE = 5.0
 """Seconds to wait for the first snapshot. The browser then asks again."""
 WAITING_SHOWN = 24
-"""So many pending pods are drawn next to the plan."""
+"""The most pending pods to show next to the plan."""
 
 _VERSION = "bayplan.version"
 """The key of a request's scope for the version of the cluster that the answer is about."""
@@ -76,7 +76,7 @@ class _Pages:
         )
 
     async def plan(self, request: Request) -> Response:
-        """Return the bay plan, with the pending pods beside it."""
+        """Return the bay plan and the list of pending pods."""
         resource = request.query_params.get("resource", "cpu")
 
         def draw(insight: Insight) -> tuple[BayPlan, list[PodRow], int]:
@@ -139,7 +139,7 @@ class _Pages:
         return self._page(request, "search.html", hits=hits, text=text, every=0, title="Search")
 
     async def what_if(self, request: Request) -> Response:
-        """Return what a basket of changes would lead to, beside today's cluster.
+        """Return the cluster after a basket of changes, next to today's.
 
         The basket is the query; without one, that of the cookie. With `add`, the query is added to the cookie's.
         """

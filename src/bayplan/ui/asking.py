@@ -15,9 +15,9 @@ from bayplan.ui.sources import Source
 T = TypeVar("T")
 
 CACHED = 64
-"""So many of the latest answers are kept."""
+"""The number of latest answers to keep."""
 SHOWN = 5
-"""So many of the objects that can't be read are reported."""
+"""The most objects that can't be read to report."""
 
 
 class Asking:

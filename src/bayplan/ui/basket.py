@@ -98,7 +98,7 @@ def _of_node(text: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """The answer about a basket, and the bay plans before and after; both after the pending pods had their turn.
+    """The answer about a basket, and the bay plans before and after; both after the pending pods were attempted.
 
     `new`: the nodes that the basket adds.
     """

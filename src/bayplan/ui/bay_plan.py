@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bayplan.api.requests import CPU, PODS
+from bayplan.api.tolerations import UNSCHEDULABLE_TAINT
 from bayplan.cluster.nodes import NodeInfo
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.owners import owners_of
 from bayplan.insight.questions.blockers import taint_text
-from bayplan.insight.questions.fixes import UNSCHEDULABLE_TAINT
 from bayplan.insight.questions.utilization import amounts, quantity_text, resources_of
 from bayplan.simulation.world import World
 
 ZONE = "topology.kubernetes.io/zone"
 DETAILED_NODES = 60
 DETAILED_PODS = 1500
-"""Up to so many nodes and pods, the pods are drawn in the slots."""
+"""With at most this many nodes and pods, the pods are drawn in the slots."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def percent(part: int, whole: int) -> int:
 
 
 def _state(node: NodeInfo, added: frozenset[str]) -> tuple[str, str]:
-    """The flags of a node, and what they stand for."""
+    """The flags of a node, and their meanings."""
     cordoned = bool(node.spec.unschedulable)
     taints = [
         taint_text((taint.key, taint.value or "", taint.effect))

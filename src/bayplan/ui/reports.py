@@ -1,4 +1,4 @@
-"""What the pages show of a pod, a node and the search, beside the answers of `bayplan.insight`."""
+"""The parts of the pages about a pod, a node and a search that are not answers of `bayplan.insight`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bayplan.simulation.world import World
 from bayplan.ui.bay_plan import ZONE, hue_of, percent, workload_of
 
 SORTS_OF_PODS = 20
-"""A node is compared with so many sorts of pending pods."""
+"""The most sorts of pending pods that a node is compared with."""
 FOUND = 20
 """The most results of a search."""
 

@@ -1,4 +1,4 @@
-"""The embedded API server beside a real kube-apiserver: mutated requests get the same status and the same reason.
+"""The embedded API server compared with a real kube-apiserver: mutated requests get the same status and reason.
 
 All writes are dry runs, so each request meets the same objects on both servers.
 """

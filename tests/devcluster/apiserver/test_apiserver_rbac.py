@@ -387,7 +387,7 @@ async def test_everything_is_allowed_without_rbac(make_requests):
         await api.get(PODS)
         await api.get(PODS, Authorization="Bearer of something")
         assert (await api.get(f"{RBAC}/clusterroles"))["items"] == []
-        denied = {"spec": {"user": "nobody", "resourceAttributes": {"verb": "list", "resource": "pods"}}}
+        denied = {"spec": {"user": "unprivileged", "resourceAttributes": {"verb": "list", "resource": "pods"}}}
         assert (await api.create(f"{REVIEWS}/subjectaccessreviews", denied))["status"] == {"allowed": True}
         account = {"metadata": {"name": "bob"}}
         await api.create("/api/v1/namespaces/default/serviceaccounts", account)

@@ -163,7 +163,7 @@ async def test_invalid_token_request_is_rejected(api, body, status, problem):
 
 
 async def test_unknown_token_is_unauthorized(api):
-    await api.create(f"{ACCOUNTS}/nobody/token", {}, 404)
+    await api.create(f"{ACCOUNTS}/missing/token", {}, 404)
     assert "token is required" in (await api.create(TOKEN_REVIEWS, {"spec": {}}, 400))["message"]
 
 

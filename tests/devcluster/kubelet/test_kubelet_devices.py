@@ -47,7 +47,7 @@ def claim(name: str, *reserved: dict[str, str], allocated: bool = True, **metada
 
 NAMED = {"name": "of-p", "resourceClaimName": "c"}
 MADE = {"name": "made", "resourceClaimTemplateName": "t"}
-TOLD = {"resourceClaimStatuses": [{"name": "made", "resourceClaimName": "m"}]}
+GENERATED = {"resourceClaimStatuses": [{"name": "made", "resourceClaimName": "m"}]}
 EXTENDED = {"extendedResourceClaimStatus": {"resourceClaimName": "e", "requestMappings": [MAPPING]}}
 
 
@@ -67,9 +67,9 @@ EXTENDED = {"extendedResourceClaimStatus": {"resourceClaimName": "e", "requestMa
         ),
         pytest.param(pod(MADE), [], 'pod "default/p": ResourceClaim not created yet', id="not created yet"),
         pytest.param(pod(MADE, resourceClaimStatuses=[{"name": "made"}]), [], "", id="no claim needed"),
-        pytest.param(pod(MADE, **TOLD), [claim("m", OURS, ownerReferences=OWNED)], "", id="created"),
+        pytest.param(pod(MADE, **GENERATED), [claim("m", OURS, ownerReferences=OWNED)], "", id="created"),
         pytest.param(
-            pod(MADE, **TOLD),
+            pod(MADE, **GENERATED),
             [claim("m", OURS)],
             "ResourceClaim default/m was not created for Pod default/p (Pod is not owner)",
             id="created for another pod",

@@ -7,21 +7,12 @@ import click
 from bayplan.cli.insight.answering import answer
 from bayplan.cli.insight.cluster_options import Asked, cluster_options
 from bayplan.cli.insight.explain import pod_key
-from bayplan.cli.insight.fit import documents_in
-from bayplan.cli.run_options import FilesOfKind
+from bayplan.cli.insight.fit import documents_in, manifests_option
 
 
 @click.command()
 @click.option("--like", metavar="POD", help="A pod that the members of the largest gang are like.")
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
-    type=FilesOfKind("path", ""),
-    metavar="PATH",
-    help="A manifest; the members of the largest gang are like its first pod. - is standard input.",
-)
+@manifests_option("A manifest; the members of the largest gang are like its first pod. - is standard input.")
 @click.option("--most", type=click.IntRange(1), default=1000, show_default=True, help="The largest gang that is tried.")
 @cluster_options
 def balance(asked: Asked, like: str | None, files: tuple[str, ...], most: int) -> None:

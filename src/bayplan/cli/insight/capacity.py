@@ -9,9 +9,8 @@ import click
 
 from bayplan.cli.insight.answering import answer
 from bayplan.cli.insight.cluster_options import Asked, cluster_options
-from bayplan.cli.insight.fit import documents_in
+from bayplan.cli.insight.fit import documents_in, manifests_option
 from bayplan.cli.insight.progress import interruptible
-from bayplan.cli.run_options import FilesOfKind
 
 if TYPE_CHECKING:
     from bayplan.insight import Insight
@@ -19,15 +18,10 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
+@manifests_option(
+    "The manifests of one kind of pods, and how many copies of it are in a set. May be repeated.",
     required=True,
-    type=FilesOfKind("path", ""),
     metavar="PATH[=N]",
-    help="The manifests of one kind of pods, and how many copies of it are in a set. May be repeated.",
 )
 @click.option("--ratio", metavar="N:M...", help="The copies of each kind in a set, in the order of the files.")
 @click.option("--most", type=click.IntRange(1), metavar="N", help="Stop after N sets.")

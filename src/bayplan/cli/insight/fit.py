@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from bayplan.cli.insight.answering import answer
-from bayplan.cli.insight.cluster_options import Asked, cluster_options, fail
+from bayplan.cli.insight.cluster_options import Asked, Command, cluster_options, fail
 from bayplan.cli.insight.progress import interruptible
 from bayplan.cli.run_options import FilesOfKind
 
@@ -20,16 +20,23 @@ if TYPE_CHECKING:
 EXIT_SOME_DO_NOT_FIT = 1
 
 
+def manifests_option(help_text: str, *, required: bool = False, metavar: str = "PATH") -> Callable[[Command], Command]:
+    """Return the option `--filename` of a command, which gets `files`. See `documents_in`."""
+    return click.option(
+        "-f",
+        "--filename",
+        "files",
+        multiple=True,
+        required=required,
+        type=FilesOfKind("path", ""),
+        metavar=metavar,
+        help=help_text,
+    )
+
+
 @click.command()
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
-    required=True,
-    type=FilesOfKind("path", ""),
-    metavar="PATH",
-    help="A manifest in YAML or JSON, a folder of these, or - for standard input. May be repeated.",
+@manifests_option(
+    "A manifest in YAML or JSON, a folder of these, or - for standard input. May be repeated.", required=True
 )
 @cluster_options
 def fit(asked: Asked, files: tuple[str, ...]) -> None:

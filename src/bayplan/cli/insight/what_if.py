@@ -47,7 +47,7 @@ def what_if(asked: Asked, files: tuple[str, ...], **changes: tuple[Any, ...]) ->
     """Show which pods would be placed, pending or on other nodes, and the utilization, after changes of the cluster.
 
     All options may be repeated and combined. Changes are made in the order of this list. NODE is a name, or a label
-    selector such as pool=web. Both sides are compared after the pending pods have had their turn.
+    selector such as pool=web. Both sides are compared after their pending pods have been attempted.
     """
     from bayplan.insight import Changes
 

@@ -72,10 +72,10 @@ def has_room(
 
     The driver is simulated, so these objects define its capacity. A class without them has unlimited capacity.
     """
-    told = [one for one in capacities if one.storageClassName == storage_class.metadata.name]
-    here = [one for one in told if Selector(one.nodeTopology).matches(labels)]
+    of_class = [one for one in capacities if one.storageClassName == storage_class.metadata.name]
+    here = [one for one in of_class if Selector(one.nodeTopology).matches(labels)]
     wanted = requested_storage(claim) or 0
-    return not told or any(_holds(one) >= wanted for one in here)
+    return not of_class or any(_holds(one) >= wanted for one in here)
 
 
 def topology_keys(driver: str, csi_node: CsiNode | None) -> Sequence[str]:

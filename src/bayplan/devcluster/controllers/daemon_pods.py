@@ -39,7 +39,7 @@ _TOLERATED = (
     ("node.kubernetes.io/disk-pressure", "NoSchedule"),
     ("node.kubernetes.io/memory-pressure", "NoSchedule"),
     ("node.kubernetes.io/pid-pressure", "NoSchedule"),
-    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+    (tolerations.UNSCHEDULABLE_TAINT, "NoSchedule"),
 )
 _NETWORK_UNAVAILABLE = ("node.kubernetes.io/network-unavailable", "NoSchedule")
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)

@@ -14,6 +14,7 @@ from lightkube.models.core_v1 import NodeCondition, NodeStatus, Taint
 
 from bayplan.api.kinds import LEASE, NODE, POD
 from bayplan.api.times import whole_seconds
+from bayplan.api.tolerations import UNSCHEDULABLE_TAINT
 from bayplan.client import ApiError, PatchType
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
@@ -27,7 +28,6 @@ STARTUP_GRACE = 60.0
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
-UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 CONDITION_TAINTS = {
     ("Ready", "False"): NOT_READY,
     ("Ready", "Unknown"): UNREACHABLE,
@@ -146,7 +146,9 @@ def wanted_taints(node: Node, now: datetime) -> list[Taint]:
             if condition.type == "Ready":
                 called_for[key, "NoExecute"] = Taint(key=key, effect="NoExecute", timeAdded=now)
     if node.spec is not None and node.spec.unschedulable:
-        called_for[UNSCHEDULABLE, "NoSchedule"] = Taint(key=UNSCHEDULABLE, effect="NoSchedule", timeAdded=now)
+        called_for[UNSCHEDULABLE_TAINT, "NoSchedule"] = Taint(
+            key=UNSCHEDULABLE_TAINT, effect="NoSchedule", timeAdded=now
+        )
     kept = [one for one in present if not _is_ours(one) or (one.key, one.effect) in called_for]
     there = {(one.key, one.effect) for one in kept}
     return [*kept, *(taint for identity, taint in called_for.items() if identity not in there)]
@@ -184,7 +186,7 @@ def unknown_conditions(node: Node, now: datetime) -> list[NodeCondition]:
 def _is_ours(taint: Taint) -> bool:
     if taint.effect == "NoExecute":
         return taint.key in {NOT_READY, UNREACHABLE}
-    return taint.effect == "NoSchedule" and (taint.key == UNSCHEDULABLE or taint.key in CONDITION_TAINTS.values())
+    return taint.effect == "NoSchedule" and (taint.key == UNSCHEDULABLE_TAINT or taint.key in CONDITION_TAINTS.values())
 
 
 def _conditions(node: Node) -> Iterable[NodeCondition]:

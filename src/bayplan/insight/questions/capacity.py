@@ -15,7 +15,6 @@ from rich.text import Text
 from bayplan.api.kinds import POD
 from bayplan.api.objects import encode
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.status import PluginError
 from bayplan.insight.answers import Answer, Progress, QuestionError, Stopped, plural, silent
 from bayplan.insight.manifests import Document, Expansion
 from bayplan.insight.owners import WORKLOADS
@@ -23,9 +22,9 @@ from bayplan.insight.pools import pool_of, zone_of
 from bayplan.insight.questions.copies import Copies
 from bayplan.insight.questions.explain import NodeGroup, groups_of, groups_table
 from bayplan.insight.questions.fit import add_objects, given
-from bayplan.scheduling import Decision, Plan
 from bayplan.simulation.carry_out import Fate, Simulation
 from bayplan.simulation.collector import collector_paused
+from bayplan.simulation.replicas import Replicas
 from bayplan.simulation.world import World
 
 LIMIT, INTERRUPTED = "limit", "interrupted"
@@ -176,7 +175,7 @@ def capacity(
         try:
             while most is None or filling.sets < most:
                 progress(f"{filling.pods:,} pods fit")
-                if not filling.place(None if most is None else most - filling.sets):
+                if not filling.place():
                     stopped = ""
                     break
         except Stopped:
@@ -208,22 +207,17 @@ class _Filling:
         self._demands = demands
         self._simulation = Simulation(world, preempt=preempt)
         self._made = 0
-        self._at_once = len(demands) == 1 and demands[0].ratio == 1 and demands[0].copies.alone
-        """Whether one decision may be used for several pods."""
-        self._last: tuple[int, list[str], int] | None = None
-        """The last batch: the point in time before it, its nodes, and their score."""
+        self._alone = len(demands) == 1 and demands[0].ratio == 1 and demands[0].copies.alone
+        """Whether a set is one pod, which may not need an attempt."""
+        self._replicas: Replicas | None = None
 
-    def place(self, most: int | None) -> int:
-        """Place one set, or several equal ones, up to `most`. Returns how many; 0 if the next one doesn't fit."""
-        if self._at_once:
-            number = self._place_batch(most)
-            if number:
-                return number
-        return self._place_set()
+    def place(self) -> bool:
+        """Place the next set. Returns False if it doesn't fit."""
+        return (self._alone and self._place_replica()) or self._place_set()
 
     # One set
 
-    def _place_set(self) -> int:
+    def _place_set(self) -> bool:
         world, mark = self._world, self._world.mark()
         keys: dict[str, str] = {}
         self._made += 1
@@ -245,79 +239,38 @@ class _Filling:
             if failed.decision is not None:
                 self.groups = groups_of(world, failed.decision.diagnosis)
             world.undo_to(mark)
-            return 0
+            return False
         for key, result in results.items():
             if key in keys and result.node is not None:
                 self._count(result.node, keys[key])
         self.sets += 1
-        return 1
+        return True
 
     # Several pods of one kind
 
-    def _place_batch(self, most: int | None) -> int:
-        """Place pods on all of the best nodes with one decision.
-
-        That is possible where a placement changes only its own node, which then is no better than before: the next
-        pods would get the other best nodes. Returns 0 where it isn't, or where no node is feasible.
-        """
-        world, demand = self._world, self._demands[0]
-        pod = next(iter(self._new_pods(demand, f"{self._made + 1}")))
-        before = self._depends_on(pod)
-        if before is None:
-            self._at_once = False
-            return 0
-        plan = world.attempt(world.unit_of(pod), preempt=False)
-        if not plan.placed:
-            return 0
-        decision = plan.placed[0]
-        best = decision.scores.best.tolist() if decision.scores is not None else decision.feasible.tolist()
-        score = int(decision.scores.total.max()) if decision.scores is not None else 0
-        if self._last is not None and decision.scores is not None and score > self._last[2]:
-            self._undo_batch(*self._last[:2])
-            return 0
-        if most is not None and most < len(best):
-            best = world.rng.sample(best, most)
-        mark, nodes = world.mark(), [world.state.table.names[row] for row in best]
-        if not self._bind(plan, nodes) or self._depends_on(pod) != before:
-            world.undo_to(mark)
-            self._at_once = False
-            return 0
-        for node in nodes:
-            self._count(node, demand.name)
-        self.sets += len(nodes)
-        self._last = mark, nodes, score
-        return len(nodes)
-
-    def _bind(self, plan: Plan, nodes: Sequence[str]) -> bool:
-        """Place a new pod on each node by the same decision. Returns whether all of them were accepted."""
-        for node in nodes:
-            self._made += 1
-            pod = next(iter(self._new_pods(self._demands[0], f"{self._made}")))
-            decision = _decision_for(plan.placed[0], pod, node)
-            result = self._simulation.carry_out(Plan(plan.unit._replace(pod=pod), [decision], [decision]))[pod.key]
-            pod.release()
-            if result.fate is Fate.PENDING or any(True for _ in self._world.handle.waiting_pods):
-                return False
+    def _place_replica(self) -> bool:
+        """Place a pod with the results of earlier attempts. Returns False where it must be attempted."""
+        if self._replicas is None and not self._find_replicas():
+            return False
+        assert self._replicas is not None
+        demand = self._demands[0]
+        name, uid = demand.copies.identity(f"{self._made + 1}")
+        node = self._replicas.place(name, uid)
+        if node is None:
+            self._alone = False
+            return False
+        self._made += 1
+        self._count(node, demand.name)
+        self.sets += 1
         return True
 
-    def _undo_batch(self, mark: int, nodes: Sequence[str]) -> None:
-        """Undo the last batch, after which its nodes were better than before."""
-        self._world.undo_to(mark)
-        self._at_once = False
-        for node in nodes:
-            self.placed[node][self._demands[0].name] -= 1
-        self.sets -= len(nodes)
-        self.pods -= len(nodes)
-
-    def _depends_on(self, pod: PodInfo) -> object | None:
-        """What the verdicts for the pod depend on besides the pod and the node; None if on the pod itself."""
-        world = self._world
-        if pod.scheduler_name not in world.profiles or pod.node_name or world.equivalence_key(pod) is None:
-            return None
-        try:
-            return world.profiles[pod.scheduler_name].rests_on(pod, world.state.nodes)
-        except PluginError:
-            return None
+    def _find_replicas(self) -> bool:
+        """Find results of attempts that can be reused. There are none for the first pod of a kind."""
+        pod, other = (next(iter(self._new_pods(self._demands[0], f"{self._made + number}"))) for number in (1, 2))
+        self._replicas = Replicas.of(self._world, pod, other)
+        found = self._replicas is not None
+        self._alone = found or not self._made
+        return found
 
     def _new_pods(self, demand: Demand, copy: str) -> Iterable[PodInfo]:
         for document in demand.copies.copies(copy):
@@ -329,10 +282,6 @@ class _Filling:
     def _count(self, node: str, kind: str) -> None:
         self.placed.setdefault(node, Counter())[kind] += 1
         self.pods += 1
-
-
-def _decision_for(decision: Decision, pod: PodInfo, node: str) -> Decision:
-    return Decision(pod, decision.outcome, decision.cycle.clone(), decision.diagnosis, node)
 
 
 def _nodes(world: World, placed: Mapping[str, Counter[str]], labels: Sequence[str]) -> Iterable[NodeCapacity]:

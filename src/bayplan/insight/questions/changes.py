@@ -23,9 +23,9 @@ from bayplan.simulation.world import World
 
 _NODES_TRIED = 3
 _COMBINATIONS = 4
-"""So many combinations of fixes are tried for a node with several blockers."""
+"""The most combinations of fixes to try for a node with several blockers."""
 _NEAREST = 200
-"""Among so many nodes, those with different blockers and shapes are tried."""
+"""The most nodes to look at for different blockers and shapes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,11 @@ class Copies:
                 ]
             yield {**document, "metadata": metadata}
 
+    def identity(self, number: str) -> tuple[str, str]:
+        """Return the name and the uid of the only pod of one copy."""
+        pod, suffix = self.pods[0], f".{number}"
+        return f"{_name(pod)}{suffix}", f"{_uid(pod)}{suffix}"
+
     def copies(self, number: str) -> Iterable[Document]:
         """Return the pods of one copy."""
         suffix = f".{number}"

@@ -13,10 +13,10 @@ from rich.text import Text
 
 from bayplan.api.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from bayplan.cluster.nodes import NodeInfo
-from bayplan.insight.answers import Answer, plural
+from bayplan.insight.answers import plural
 from bayplan.insight.questions.blockers import taint_text
-from bayplan.insight.questions.outcomes import PodChange, changes_table, compare, pending_in, settled, summary
-from bayplan.insight.questions.utilization import Usage, before_and_after, quantity_text
+from bayplan.insight.questions.outcomes import Comparison, changes_table, compare, pending_in, settled, summary
+from bayplan.insight.questions.utilization import before_and_after, quantity_text
 from bayplan.simulation.world import World
 
 
@@ -33,22 +33,13 @@ class NodeChange:
         return {"node": self.node, "change": self.change, "details": list(self.details)}
 
 
-@dataclass(frozen=True, slots=True)
-class Difference(Answer):
-    """What changes from `a` to `b`. Both sides are compared after their pending pods have had their turn.
-
-    `pods`: those with another state, node or message. `pending`: how many are pending in `b`. `before` and `after`: the
-    utilization by resource. `shown`: rows of each sort in tables; 0 for all.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference(Comparison):
+    """How cluster `b` differs from `a`. `nodes`: those that are added, removed or changed."""
 
     a: str
     b: str
     nodes: tuple[NodeChange, ...]
-    pods: tuple[PodChange, ...]
-    pending: int
-    before: tuple[Usage, ...]
-    after: tuple[Usage, ...]
-    shown: int = 20
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
@@ -56,17 +47,8 @@ class Difference(Answer):
             "a": self.a,
             "b": self.b,
             "nodes": [change.to_dict() for change in self.nodes],
-            "pods": self.rows(),
-            "pending": self.pending,
-            "utilization": {
-                "before": [usage.to_dict() for usage in self.before],
-                "after": [usage.to_dict() for usage in self.after],
-            },
+            **Comparison.to_dict(self),
         }
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return one row per changed pod."""
-        return [change.to_dict() for change in self.pods]
 
     def render(self, *, wide: bool = False) -> RenderableType:
         """Return the changed nodes, the changed pods, and the utilization."""
@@ -91,7 +73,16 @@ def diff(world: World, other: World, names: tuple[str, str], shown: int = 20) ->
     """Compare two worlds, which both end as they began. `names`: what they are called."""
     nodes = tuple(_node_changes(world, other))
     (before, usage_before), (after, usage_after) = settled(world), settled(other)
-    return Difference(*names, nodes, compare(before, after), pending_in(after), usage_before, usage_after, shown)
+    return Difference(
+        a=names[0],
+        b=names[1],
+        nodes=nodes,
+        pods=compare(before, after),
+        pending=pending_in(after),
+        before=usage_before,
+        after=usage_after,
+        shown=shown,
+    )
 
 
 def _node_changes(world: World, other: World) -> Iterator[NodeChange]:

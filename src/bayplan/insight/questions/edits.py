@@ -22,7 +22,7 @@ from bayplan.api.kinds import (
     Kind,
 )
 from bayplan.api.labels import InvalidSelector, label_key_errors, label_value_errors, parse_label_selector
-from bayplan.api.tolerations import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, tolerate
+from bayplan.api.tolerations import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, UNSCHEDULABLE_TAINT, tolerate
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.devcluster.controllers.replicaset import scale_down_order
 from bayplan.devcluster.controllers.stateful_pods import parent_and_ordinal
@@ -34,8 +34,6 @@ from bayplan.insight.questions.documents import copy_of_node, is_daemon, pending
 from bayplan.insight.snapshot import Snapshot
 from bayplan.insight.sources.documents import identify
 from bayplan.simulation.world import World
-
-UNSCHEDULABLE_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": NO_SCHEDULE}
 
 NOT_READY = "node.kubernetes.io/not-ready"
 _ADD_NODES = re.compile(r"(?:([1-9][0-9]*)x)?like:(.+)")
@@ -194,15 +192,16 @@ class _Editor:
     def cordon(self, name: str) -> None:
         """Cordon a node, with the taint that the node lifecycle controller adds."""
         node = self._node(name)
+        taint = {"key": UNSCHEDULABLE_TAINT, "effect": NO_SCHEDULE}
         node["spec"]["unschedulable"] = True
-        node["spec"]["taints"] = [*_without(node, UNSCHEDULABLE_TAINT["key"]), UNSCHEDULABLE_TAINT]
+        node["spec"]["taints"] = [*_without(node, UNSCHEDULABLE_TAINT), taint]
         self._change(node)
 
     def uncordon(self, name: str) -> None:
         """Uncordon a node."""
         node = self._node(name)
         node["spec"].pop("unschedulable", None)
-        node["spec"]["taints"] = _without(node, UNSCHEDULABLE_TAINT["key"])
+        node["spec"]["taints"] = _without(node, UNSCHEDULABLE_TAINT)
         self._change(node)
 
     def label(self, name: str, text: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from bayplan.api.tolerations import NO_SCHEDULE, UNSCHEDULABLE_TAINT
 from bayplan.cluster.affinity_terms import bound_terms
 from bayplan.cluster.nodes import NodeInfo
 from bayplan.cluster.pod_info import PodInfo
@@ -25,7 +26,6 @@ from bayplan.insight.questions.claim_fixes import claim_objects
 from bayplan.insight.questions.documents import amount_text, is_daemon, pod_document, reduce_requests
 from bayplan.simulation.world import World
 
-UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _MOST_DELETED = 20
@@ -216,7 +216,7 @@ def remove_gates(pod: PodInfo) -> Iterator[Fix]:
 
 def _uncordon(node: dict[str, Any]) -> None:
     node["spec"].pop("unschedulable", None)
-    _untaint(node, [(UNSCHEDULABLE_TAINT, "", "NoSchedule")])
+    _untaint(node, [(UNSCHEDULABLE_TAINT, "", NO_SCHEDULE)])
 
 
 def _untaint(node: dict[str, Any], taints: Sequence[tuple[str, str, str]]) -> None:

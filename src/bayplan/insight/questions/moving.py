@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
 import msgspec
@@ -14,7 +14,6 @@ from bayplan.api.times import rfc3339
 from bayplan.api.volumes import claim_name
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.devices.claims import claim_names, is_made_for
-from bayplan.framework.status import PluginError
 from bayplan.insight.questions.documents import pending_copy, pod_document
 from bayplan.insight.questions.drain_rules import controller_of
 from bayplan.insight.questions.eviction_budgets import allowed_by, budgets_of, objection, replaced
@@ -47,12 +46,16 @@ class Move:
 
 
 class Moving:
-    """Moves pods in a world. `preempt`: whether pods may preempt. `moves`: by the key of the pod that moves."""
+    """Moves pods in a world. `preempt`: whether pods may preempt. `moves`: by the key of the pod that moves.
 
-    def __init__(self, world: World, *, preempt: bool = True) -> None:
+    `all_or_none`: whether `settle` may end once it is certain that a replacement gets no node.
+    """
+
+    def __init__(self, world: World, *, preempt: bool = True, all_or_none: bool = False) -> None:
         self.moves: dict[str, Move] = {}
         self._world = world
         self._preempt = preempt
+        self._all_or_none = all_or_none
         self._made = 0
         self._new: list[str] = []
         """The keys of the pods that were made since they were last scheduled."""
@@ -78,13 +81,13 @@ class Moving:
         return move
 
     def original(self, key: str) -> str:
-        """Return the key of the pod that a replacement stands in for at last; other keys as they are."""
+        """Return the key of the pod that a replacement, or a replacement of one, replaces; other keys unchanged."""
         while (move := self._origins.get(key)) is not None and move.pod.key != key:
             key = move.pod.key
         return key
 
     def settle_pending(self) -> None:
-        """Schedule the pending pods of the world, which have had their turn before any pod moves."""
+        """Schedule the pending pods of the world, before any pod moves."""
         self._new += self._world.pending
         self.settle()
         self.moves.clear()
@@ -97,15 +100,29 @@ class Moving:
             pods = [pod for key in [*new, *self._waiting.due()] if (pod := self._world.pending.get(key)) is not None]
             simulation = Simulation(self._world, self._preempted, preempt=self._preempt)
             results = {key: given(pod) for key in new if self._is_foreign(pod := self._world.pod(key))}
-            results |= simulation.schedule(self._world.in_queue_order(pods))
+            results |= simulation.schedule(self._world.in_queue_order(pods), enough=self._is_lost)
             for key, result in results.items():
                 move = self._origins.get(key)
                 if move is not None:
-                    move.result = result
+                    move.result = replace(result, decision=None)  # which has arrays as long as the node table
                     self._count_healthy(move)
                 pod = self._world.pending.get(key)
                 if pod is not None and not result.gated:
-                    self._waiting.add(pod)
+                    self._waiting.add(pod, result)
+
+    def undo_to(self, mark: int) -> None:
+        """Undo the moves in `moves`, which were made since a mark of the world."""
+        self._world.undo_to(mark)
+        for move in self.moves.values():
+            self._origins.pop(move.replacement, None)
+        self._new.clear()
+
+    def _is_lost(self, result: Result) -> bool:
+        """Whether a replacement stays pending, whatever pods are placed after it."""
+        if not self._all_or_none or result.fate is not Fate.PENDING or result.pod.key not in self._origins:
+            return False
+        pod, world = result.pod, self._world
+        return world.equivalence_key(pod) is not None and world.failure_depends_on(pod, result.plugins) is not None
 
     def _is_foreign(self, pod: PodInfo | None) -> TypeGuard[PodInfo]:
         """Whether no profile of the world schedules a pod."""
@@ -162,14 +179,18 @@ class Waiting:
         self.room_was_made = False
         """Whether pods were evicted from nodes that others may use."""
         self._world = world
-        self._classes: dict[Hashable, tuple[object, list[str]]] = {}
-        """Equal pods: what the verdicts about them depend on besides the nodes, and their keys."""
+        self._classes: dict[Hashable, _Failed] = {}
+        """Equal pods that failed for the same reason."""
 
-    def add(self, pod: PodInfo) -> None:
+    def add(self, pod: PodInfo, result: Result) -> None:
         """Add a pod that was tried."""
         key = self._world.equivalence_key(pod)
-        depends_on = None if key is None else self._depends_on(pod)
-        self._classes.setdefault(pod.key if key is None else key, (depends_on, []))[1].append(pod.key)
+        equal = pod.key if key is None else (key, result.plugins)
+        failed = self._classes.get(equal)
+        if failed is None:
+            depends_on = None if key is None else self._world.failure_depends_on(pod, result.plugins)
+            failed = self._classes[equal] = _Failed(result.plugins, depends_on)
+        failed.pods.append(pod.key)
 
     def due(self) -> list[str]:
         """Return the pods that may fit now, and forget them.
@@ -177,21 +198,27 @@ class Waiting:
         A drained node takes no pods, so evictions from it help only pods that depend on other pods.
         """
         due = []
-        for key, (depends_on, keys) in list(self._classes.items()):
-            first = next((pod for each in keys if (pod := self._world.pending.get(each)) is not None), None)
+        for key, failed in list(self._classes.items()):
+            first = next((pod for each in failed.pods if (pod := self._world.pending.get(each)) is not None), None)
             if first is None:
                 del self._classes[key]
-            elif self.room_was_made or depends_on is None or self._depends_on(first) != depends_on:
-                due += keys
+            elif self.room_was_made or failed.depends_on is None or self._changed(first, failed):
+                due += failed.pods
                 del self._classes[key]
         self.room_was_made = False
         return due
 
-    def _depends_on(self, pod: PodInfo) -> object | None:
-        try:
-            return self._world.profiles[pod.scheduler_name].rests_on(pod, self._world.state.nodes)
-        except PluginError:
-            return None
+    def _changed(self, pod: PodInfo, failed: _Failed) -> bool:
+        return self._world.failure_depends_on(pod, failed.plugins) != failed.depends_on
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """Pods that the same plugins rejected. `depends_on`: see `World.failure_depends_on`."""
+
+    plugins: frozenset[str]
+    depends_on: Hashable | None
+    pods: list[str] = field(default_factory=list)
 
 
 def _own_claims(world: World, pod: PodInfo) -> Iterable[tuple[Kind, dict[str, Any]]]:

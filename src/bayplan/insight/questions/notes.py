@@ -1,4 +1,4 @@
-"""What there is to know of a pending pod beside its verdicts: gates, gangs, claims, nominations."""
+"""Facts about a pending pod in addition to its verdicts: gates, gangs, claims, nominations."""
 
 from __future__ import annotations
 

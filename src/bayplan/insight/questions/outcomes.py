@@ -1,4 +1,4 @@
-"""Where all pods of a cluster end up once its pending pods have had their turn, and how two such outcomes differ."""
+"""The states of all pods after the pending ones have been attempted, and how two such outcomes differ."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.text import Text
 
 from bayplan.api.kinds import POD
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.insight.answers import listed, plural
+from bayplan.insight.answers import Answer, listed, plural
 from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.questions.utilization import Usage, utilization
 from bayplan.scheduling import Preemption
@@ -61,10 +61,40 @@ class PodChange:
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison(Answer):
+    """An answer that compares two clusters, both after their pending pods have been attempted.
+
+    `pods`: those with another state, node or message. `pending`: how many are pending in the second cluster. `before`
+    and `after`: the utilization by resource. `shown`: rows of each sort in tables; 0 for all.
+    """
+
+    pods: tuple[PodChange, ...]
+    pending: int
+    before: tuple[Usage, ...]
+    after: tuple[Usage, ...]
+    shown: int = 20
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answer as in docs/insight.md."""
+        return {
+            "pods": self.rows(),
+            "pending": self.pending,
+            "utilization": {
+                "before": [usage.to_dict() for usage in self.before],
+                "after": [usage.to_dict() for usage in self.after],
+            },
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one row per changed pod."""
+        return [change.to_dict() for change in self.pods]
+
+
 def settled(
     world: World, observe: Callable[[World], object] = lambda _: None
 ) -> tuple[dict[str, PodState], tuple[Usage, ...]]:
-    """Return the states of all pods after the pending ones have had their turn, and the utilization then.
+    """Return the states of all pods after the pending ones have been attempted, and the utilization then.
 
     `observe` is called with the world at that point. The world ends as it began.
     """
@@ -133,7 +163,7 @@ _SUMMARIES = {
     (PLACED, ABSENT): "gone",
     (PENDING, ABSENT): "no longer pending",
 }
-"""What is said of changes, by the states before and after, in the order of the answers."""
+"""The texts for changes, by the states before and after, in the order of the answers."""
 
 
 def pending_in(states: Mapping[str, PodState]) -> int:

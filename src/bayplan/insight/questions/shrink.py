@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.table import Table
@@ -13,6 +15,7 @@ from rich.text import Text
 
 from bayplan.api.kinds import NODE
 from bayplan.api.requests import CPU, MEMORY
+from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.answers import Answer, Progress, Stopped, listed, plural, silent
 from bayplan.insight.pools import pool_of, zone_of
 from bayplan.insight.questions.drain import cordon, pods_on, uncordon
@@ -142,7 +145,7 @@ def shrink(
     that must stay takes pods again. `matches`: which nodes may go, by their labels.
     """
     with world.what_if(), collector_paused():
-        moving = Moving(world, preempt=False)
+        moving = Moving(world, preempt=False, all_or_none=True)
         moving.settle_pending()
         order = _least_used_first(world, matches)
         gone, held = list[Gone](), list[Held]()
@@ -178,9 +181,10 @@ def _remove(world: World, name: str, rules: DrainRules, moving: Moving) -> Gone 
     cordon(world, name)
     moving.moves.clear()
     left = rules.sort(pods_on(world, name)).evicted
+    batch = _without_room(world, left) or left
     while left:
         blocked = []
-        for pod in left:
+        for pod in batch:
             message = moving.objection_to(pod)
             if message:
                 blocked.append((pod, message))
@@ -189,12 +193,12 @@ def _remove(world: World, name: str, rules: DrainRules, moving: Moving) -> Gone 
         moving.settle()
         pending = next((move for move in moving.moves.values() if move.result is not None and not move.placed), None)
         if pending is not None and pending.result is not None:
-            world.undo_to(mark)
+            moving.undo_to(mark)
             return Held(name, "no place", moving.original(pending.pod.key), pending.result.message)
         if len(blocked) == len(left):
-            world.undo_to(mark)
+            moving.undo_to(mark)
             return Held(name, "budget", moving.original(blocked[0][0].key), blocked[0][1])
-        left = [pod for pod, _ in blocked]
+        batch = left = [pod for pod in left if pod.key not in moving.moves]
     labels = world.state.objects[NODE][name].metadata.labels or {}
     for pod in pods_on(world, name):  # of DaemonSets, and static ones
         evict(world, pod)
@@ -203,6 +207,25 @@ def _remove(world: World, name: str, rules: DrainRules, moving: Moving) -> Gone 
         moving.original(key): move.result.node or "" for key, move in moving.moves.items() if move.result is not None
     }
     return Gone(name, zone_of(labels), pool_of(labels), targets)
+
+
+def _without_room(world: World, pods: Iterable[PodInfo]) -> list[PodInfo]:
+    """The first pod whose requests exceed what is free on every schedulable node; empty if there is none.
+
+    It shows soonest that the node must stay.
+    """
+    nodes = world.state.nodes
+    usable = np.flatnonzero(nodes.live & ~nodes.unschedulable & (nodes.pod_count < nodes.allowed_pods))
+    nodes, left = nodes.at(usable), dict[str, NDArray[np.int64]]()
+    for pod in pods:
+        enough = np.ones(len(nodes), dtype=np.bool_)
+        for resource, amount in pod.requested.items():
+            if resource not in left:
+                left[resource] = nodes.allocatable(resource) - nodes.requested(resource)
+            enough &= (left[resource] >= amount) | (amount == 0)
+        if not enough.any():
+            return [pod]
+    return []
 
 
 def _held_by_rules(world: World, name: str, pods: SortedPods) -> Held | None:

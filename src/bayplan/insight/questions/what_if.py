@@ -11,46 +11,23 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM
-from bayplan.insight.answers import Answer
 from bayplan.insight.questions.edits import Changes, edited
 from bayplan.insight.questions.fit import bind_immediately
-from bayplan.insight.questions.outcomes import PodChange, changes_table, compare, pending_in, settled, summary
-from bayplan.insight.questions.utilization import Usage, before_and_after
+from bayplan.insight.questions.outcomes import Comparison, changes_table, compare, pending_in, settled, summary
+from bayplan.insight.questions.utilization import before_and_after
 from bayplan.insight.snapshot import Snapshot
 from bayplan.simulation.world import World
 
 
-@dataclass(frozen=True, slots=True)
-class WhatIf(Answer):
-    """What changes. Both sides are the cluster after its pending pods have had their turn.
-
-    `steps`: the changes in the order in which they were made. `pods`: those with another state, node or message.
-    `pending`: how many are pending afterwards. `before` and `after`: the utilization by resource. `shown`: rows of each
-    sort in tables; 0 for all.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIf(Comparison):
+    """How a cluster differs after hypothetical changes. `steps`: the changes, in the order in which they were made."""
 
     steps: tuple[str, ...]
-    pods: tuple[PodChange, ...]
-    pending: int
-    before: tuple[Usage, ...]
-    after: tuple[Usage, ...]
-    shown: int = 20
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
-        return {
-            "steps": list(self.steps),
-            "pods": self.rows(),
-            "pending": self.pending,
-            "utilization": {
-                "before": [usage.to_dict() for usage in self.before],
-                "after": [usage.to_dict() for usage in self.after],
-            },
-        }
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return one row per changed pod."""
-        return [change.to_dict() for change in self.pods]
+        return {"steps": list(self.steps), **Comparison.to_dict(self)}
 
     def render(self, *, wide: bool = False) -> RenderableType:
         """Return the changes, a sentence, the pods, and the utilization."""
@@ -76,7 +53,7 @@ def what_if(
     """Compare a snapshot, which `world` holds, with the changed one, in the world `other`.
 
     `other` may be the same world, and then ends as it began. `observe` is called with the world of each side after its
-    pending pods have had their turn, first with the unchanged one. Raises QuestionError for impossible changes.
+    pending pods have been attempted, first with the unchanged one. Raises QuestionError for impossible changes.
     """
     edit = edited(world, snapshot, changes, seed)
     before, usage_before = settled(world, observe)
@@ -91,4 +68,11 @@ def what_if(
         if other is world:
             world.move(snapshot.documents, now)
     steps = edit.steps if other is world else (*edit.steps, "use the other configuration")
-    return WhatIf(steps, compare(before, after), pending_in(after), usage_before, usage_after, shown)
+    return WhatIf(
+        steps=steps,
+        pods=compare(before, after),
+        pending=pending_in(after),
+        before=usage_before,
+        after=usage_after,
+        shown=shown,
+    )

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 
 from lightkube.models.resource_v1 import DeviceClass, DeviceSelector, ResourceClaim
 
-from bayplan.devices.allocations import Taken
-from bayplan.devices.cel.selectors import CompileError, RuntimeFailure, Selectors
+from bayplan.devices.cel.selectors import CompileError, RuntimeFailure
 from bayplan.devices.claims import key_of
 from bayplan.devices.limits import MAX_RESULTS
 from bayplan.devices.requests import ALL, EXACT_COUNT, DeviceDemand, demands_of, requests_of
 from bayplan.devices.slices import DeviceId, SliceDevice
+from bayplan.plugins.dynamic_resources.candidates import START, Criteria, Place, Required, Supply
 from bayplan.plugins.dynamic_resources.capacity import consumptions, fits
-from bayplan.plugins.dynamic_resources.constraints import Constraint, constraint_of
-from bayplan.plugins.dynamic_resources.counters import SharedCounters
+from bayplan.plugins.dynamic_resources.constraints import Constraint, MatchAttribute, constraint_of
+from bayplan.plugins.dynamic_resources.node_pools import Reach
 from bayplan.plugins.dynamic_resources.pools import Pool
 
 _PREVENTING = frozenset({"NoSchedule", "NoExecute"})
@@ -42,19 +42,6 @@ class _TooManyDevices(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Supply:
-    """The inputs of a search that don't depend on the node. `classes` by name.
-
-    `counters` caches the remaining shared counters for all searches with this supply.
-    """
-
-    taken: Taken
-    classes: Mapping[str, DeviceClass]
-    selectors: Selectors
-    counters: SharedCounters
-
-
-@dataclass(frozen=True, slots=True)
 class Grant:
     """A device for a request. `consumed` is the consumed capacity of a shared device; None for other devices."""
 
@@ -71,6 +58,11 @@ class Granted:
     grants: list[Grant] = field(default_factory=list)
     chosen: list[tuple[DeviceDemand, DeviceClass]] = field(default_factory=list)
 
+    @property
+    def alternatives(self) -> frozenset[str]:
+        """The full names of the chosen alternatives that got devices."""
+        return frozenset(each.demand.full_name for each in self.grants if each.demand.parent)
+
 
 @dataclass(slots=True)
 class _Request:
@@ -78,6 +70,7 @@ class _Request:
 
     demand: DeviceDemand
     device_class: DeviceClass
+    criteria: Criteria
     count: int
     everything: list[tuple[SliceDevice, Pool]] | None = None
 
@@ -88,7 +81,7 @@ class Search:
     def __init__(
         self,
         supply: Supply,
-        pools: Sequence[Pool],
+        reach: Reach,
         node_name: str,
         labels: Mapping[str, str],
         claims: Sequence[ResourceClaim],
@@ -98,15 +91,16 @@ class Search:
         self._node_name, self._labels = node_name, labels
         self._claims = claims
         self._checkpoint = checkpoint
-        self._pools = pools
+        self._reach = reach
         self._requests: list[list[list[_Request]]] = []
         """By claim, request and alternative."""
         self._constraints: list[list[Constraint]] = []
         self._selectable: dict[tuple[SliceDevice, int, int, int], bool] = {}
-        self._candidates_by_access: dict[bool, Sequence[tuple[SliceDevice, Pool]]] = {}
         self._allocating: dict[DeviceId, set[int]] = {}
         self._consuming: dict[DeviceId, dict[str, int]] = {}
-        self._counters = supply.counters.search()
+        self._counters = supply.counters.search(self._allocating)
+        self._releases_capacity = False
+        """Whether a request is for a negative amount."""
         self._grants: list[list[Grant]] = [[] for _ in claims]
         self._chosen: dict[tuple[int, int], int] = {}
 
@@ -120,7 +114,7 @@ class Search:
             done = False
         if done:
             return [self._granted(index, claim) for index, claim in enumerate(self._claims)]
-        if any(pool.invalid for pool in self._pools):
+        if any(pool.invalid for pool in self._reach.pools):
             raise InvalidPools("invalid resource pools were encountered")
         return None
 
@@ -168,7 +162,8 @@ class Search:
         if device_class is None:
             problem = f'deviceclass.resource.k8s.io "{demand.class_name}" not found'
             raise AllocationError(f"{where}: could not retrieve device class {demand.class_name}: {problem}")
-        prepared = _Request(demand, device_class, demand.count)
+        self._releases_capacity |= any(str(amount).startswith("-") for amount in demand.capacity.values())
+        prepared = _Request(demand, device_class, Criteria.of(demand, device_class), demand.count)
         if demand.mode == ALL:
             prepared.everything = self._everything(key, where, prepared)
             prepared.count = len(prepared.everything)
@@ -178,7 +173,7 @@ class Search:
 
     def _everything(self, key: tuple[int, int, int], where: str, request: _Request) -> list[tuple[SliceDevice, Pool]]:
         found: list[tuple[SliceDevice, Pool]] = []
-        for pool in self._pools:
+        for pool in self._reach.pools:
             if pool.incomplete or pool.invalid:
                 state = "being updated" if pool.incomplete else "invalid"
                 raise AllocationError(
@@ -248,11 +243,11 @@ class Search:
                 return False  # with another choice for this claim, the next ones can use a smaller alternative
         alternatives = self._requests[claim][request]
         if not alternatives[0].demand.parent:
-            return self._next_device(claim, request, 0, 0, 0)
+            return self._next_device(claim, request, 0, 0, START)
         all_too_many = True
         for sub in range(len(alternatives)):
             try:
-                if self._next_device(claim, request, sub, 0, 0):
+                if self._next_device(claim, request, sub, 0, START):
                     self._chosen[claim, request] = sub
                     return True
             except _TooManyDevices:
@@ -262,7 +257,7 @@ class Search:
             raise _TooManyDevices
         return False
 
-    def _next_device(self, claim: int, request: int, sub: int, count: int, start: int) -> bool:
+    def _next_device(self, claim: int, request: int, sub: int, count: int, start: Place) -> bool:
         """Find the devices of a request from its `count`th on, among the candidates from `start` on.
 
         `start` avoids trying the same set of devices in different orders.
@@ -282,33 +277,34 @@ class Search:
                 return False
             return self._continue(undo, claim, request, sub, count, start)
         key = (claim, request, sub)
-        candidates = self._candidates(wanted.demand)
-        for index in range(start, len(candidates)):
-            device, pool = candidates[index]
+        criteria = wanted.criteria._replace(capacity=None) if self._releases_capacity else wanted.criteria
+        candidates = self._reach.candidates(criteria, self._supply)
+        required = self._required(claim, wanted.demand)
+        for device, pool, place in candidates.after(start, required, self._counters.skip):
             if self._is_used(claim, wanted.demand, device.id):
                 continue
             if not self._selects(key, wanted, device) or not self._has_capacity(wanted.demand, device):
                 continue
             undo = self._take(claim, wanted, device, pool, must=False)
-            if undo is not None and self._continue(undo, claim, request, sub, count, index + 1):
+            if undo is not None and self._continue(undo, claim, request, sub, count, place):
                 return True
         return False
 
-    def _candidates(self, demand: DeviceDemand) -> Sequence[tuple[SliceDevice, Pool]]:
-        """The candidate devices of a demand, in search order."""
-        found = self._candidates_by_access.get(demand.admin_access)
-        if found is None:
-            taken = () if demand.admin_access else self._supply.taken.devices
-            found = self._candidates_by_access[demand.admin_access] = [
-                (device, pool)
-                for pool in self._pools
-                if not pool.incomplete and not pool.invalid
-                for device in pool.devices
-                if device.id not in taken
-            ]
+    def _required(self, claim: int, demand: DeviceDemand) -> Required:
+        """The values of attributes that the claim's constraints require now, where rejecting others has no effect.
+
+        No effect on the constraints, that is: as upstream, rejected devices consume counters.
+        """
+        found = []
+        for constraint in self._constraints[claim]:
+            if not isinstance(constraint, MatchAttribute):
+                return ()
+            required = constraint.required(demand.base_name, demand.alternative)
+            if required is not None:
+                found.append(required)
         return found
 
-    def _continue(self, undo: Callable[[], None], claim: int, request: int, sub: int, count: int, start: int) -> bool:
+    def _continue(self, undo: Callable[[], None], claim: int, request: int, sub: int, count: int, start: Place) -> bool:
         done = False
         try:
             done = self._next_device(claim, request, sub, count + 1, start)
@@ -364,13 +360,13 @@ class Search:
         grants.append(Grant(device, demand, consumed))
 
         def undo() -> None:
+            if not shared and device.counters:
+                self._counters.release(device)
             for constraint in constraints:
                 constraint.remove(*names, device)
             self._allocating.get(device.id, set()).discard(claim)
             if consumed:
                 self._stop_consuming(device.id, consumed)
-            if not shared and device.counters:
-                self._counters.release(device)
             del grants[before:]
 
         return undo

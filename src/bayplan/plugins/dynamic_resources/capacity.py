@@ -30,6 +30,18 @@ def fits(requested: Mapping[str, Any], capacity: Mapping[str, Any], consumed: Am
     return True
 
 
+def never_negative(capacity: Mapping[str, Any]) -> bool:
+    """Whether no request for amounts of at least 0 consumes a negative amount."""
+    for spec in capacity.values():
+        policy = spec.get("requestPolicy") or {}
+        least = (policy.get("validRange") or {}).get("min")
+        if any(str(each).startswith("-") for each in (spec["value"], policy.get("default"), least)):
+            return False
+        if any(str(each).startswith("-") for each in policy.get("validValues") or ()):
+            return False
+    return True
+
+
 def consumptions(requested: Mapping[str, Any], capacity: Mapping[str, Any]) -> dict[str, int]:
     """A request's consumption of each capacity of a device."""
     return {name: consumption(requested.get(name), spec) for name, spec in capacity.items()}

@@ -14,6 +14,9 @@ from bayplan.devices.slices import SliceDevice
 
 _KINDS = ("string", "int", "bool", "version")
 
+Value = tuple[str, Any]
+"""The kind and the value of an attribute."""
+
 
 class Constraint(Protocol):
     """A constraint on the devices of a claim."""
@@ -43,6 +46,12 @@ class MatchAttribute(_Concerned):
     """All devices must have the same value."""
 
     _value: Mapping[str, Any]
+
+    def required(self, request: str, sub_request: str) -> tuple[str, frozenset[Value]] | None:
+        """The attribute, and of its values those that devices of a request must have one of; None for any value."""
+        if not self._count or not self._concerns(request, sub_request):
+            return None
+        return self._attribute, frozenset((kind, each) for kind, each in self._value.items() if each is not None)
 
     def add(self, request: str, sub_request: str, device: SliceDevice) -> bool:
         """Add a device with the common value."""
@@ -104,6 +113,12 @@ def constraint_of(spec: DeviceConstraint) -> Constraint | None:
     if spec.distinctAttribute is not None:
         return DistinctAttribute(spec.requests, spec.distinctAttribute)
     return None
+
+
+def value_of(attribute: Mapping[str, Any] | None) -> Value | None:
+    """The value of a device's attribute; None if it has none of a known kind."""
+    kind = _kind(attribute or {})
+    return (kind, attribute[kind]) if attribute is not None and kind else None
 
 
 def _kind(value: Mapping[str, Any]) -> str:

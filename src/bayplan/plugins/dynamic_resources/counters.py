@@ -5,11 +5,26 @@ Mirrors checkAvailableCounters of structured/internal/*/allocator_*.go, which id
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from bayplan.devices.allocations import ClaimAllocations, Taken
-from bayplan.devices.slices import DeviceSlices, PoolId, SliceDevice
+from bayplan.devices.slices import DeviceId, DeviceSlices, PoolId, SliceDevice
 from bayplan.plugins.dynamic_resources.pools import Pool
 
+_MOST_SKIPPED = 32
+
 _Sets = dict[str, dict[str, int]]
+_Amounts = Mapping[str, Mapping[str, int]]
+
+
+def suffice(left: _Amounts, device: SliceDevice, consumed: _Amounts) -> bool:
+    """Whether a device's counters are left after `consumed`. Not if any counter of the pool is negative."""
+    for set_name, counters in device.counters.items():
+        available, own = left.get(set_name, {}), consumed.get(set_name, {})
+        for name, amount in counters.items():
+            if name in available and available[name] < own.get(name, 0) + amount:
+                return False
+    return not any(amount < 0 for available in left.values() for amount in available.values())
 
 
 class CountersLeft:
@@ -46,9 +61,9 @@ class SharedCounters:
         self._taken = taken
         self._left: dict[str, _Sets] = {}
 
-    def search(self) -> SearchCounters:
+    def search(self, in_use: Mapping[DeviceId, object]) -> SearchCounters:
         """The counters of one search."""
-        return SearchCounters(self)
+        return SearchCounters(self, in_use)
 
     def left(self, pool: Pool) -> _Sets:
         """The remaining counters of a pool. They can be negative."""
@@ -59,33 +74,49 @@ class SharedCounters:
 
 
 class SearchCounters:
-    """The counters that the devices of one search consume."""
+    """The counters that the devices of one search consume. `in_use` has the devices that the search has chosen."""
 
-    def __init__(self, shared: SharedCounters) -> None:
+    def __init__(self, shared: SharedCounters, in_use: Mapping[DeviceId, object]) -> None:
         self._shared = shared
+        self._in_use = in_use
         self._consumed: dict[str, _Sets] = {}
+        self._skipped: dict[str, list[tuple[Pool, Sequence[SliceDevice]]]] = {}
 
     def consume(self, device: SliceDevice, pool: Pool) -> bool:
         """Consume a device's counters. Returns False if they don't suffice or any counter of the pool is negative."""
-        left = self._shared.left(pool)
-        consumed = self._consumed.get(pool.id.pool, {})
-        for set_name, counters in device.counters.items():
-            available, own = left.get(set_name, {}), consumed.get(set_name, {})
-            for name, amount in counters.items():
-                if name in available and available[name] < own.get(name, 0) + amount:
-                    return False
-        if any(amount < 0 for available in left.values() for amount in available.values()):
+        self._catch_up(pool.id.pool)
+        return self._consume(device, pool)
+
+    def release(self, device: SliceDevice) -> None:
+        """Undo `consume`."""
+        self._catch_up(device.id.pool)
+        _subtract(self._consumed[device.id.pool], device)
+
+    def skip(self, pool: Pool, devices: Sequence[SliceDevice]) -> None:
+        """Consume the counters of all these devices that are not in use, as far as they suffice.
+
+        That happens only when the pool's counters are needed next, or when there is too much to remember.
+        """
+        skipped = self._skipped.setdefault(pool.id.pool, [])
+        skipped.append((pool, devices))
+        if len(skipped) > _MOST_SKIPPED:
+            self._catch_up(pool.id.pool)
+
+    def _catch_up(self, pool_name: str) -> None:
+        for pool, devices in self._skipped.pop(pool_name, ()):
+            for device in devices:
+                if device.counters and not self._in_use.get(device.id):
+                    self._consume(device, pool)
+
+    def _consume(self, device: SliceDevice, pool: Pool) -> bool:
+        if not suffice(self._shared.left(pool), device, self._consumed.get(pool.id.pool, {})):
             return False
-        consumed = self._consumed.setdefault(pool.id.pool, consumed)
+        consumed = self._consumed.setdefault(pool.id.pool, {})
         for set_name, counters in device.counters.items():
             own = consumed.setdefault(set_name, {})
             for name, amount in counters.items():
                 own[name] = own.get(name, 0) + amount
         return True
-
-    def release(self, device: SliceDevice) -> None:
-        """Undo `consume`."""
-        _subtract(self._consumed[device.id.pool], device)
 
 
 def _subtract(sets: _Sets, device: SliceDevice) -> None:

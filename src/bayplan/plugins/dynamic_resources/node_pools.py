@@ -10,9 +10,14 @@ from lightkube.models.core_v1 import Node
 
 from bayplan.cluster.columns import Int64, grown
 from bayplan.cluster.node_table import NodeTable
+from bayplan.cluster.row_changes import RowChanges
 from bayplan.devices.allocations import ClaimAllocations
 from bayplan.devices.slices import DeviceSlices, PoolId, Slice
-from bayplan.plugins.dynamic_resources.pools import Pool, gather_pools, pool_without_devices, slices_for
+from bayplan.plugins.dynamic_resources.candidates import Candidates, Criteria, Supply
+from bayplan.plugins.dynamic_resources.pools import Pool, Views, pool_without_devices, slices_for
+
+_KINDS = 16
+"""Maximum number of kinds of demands with candidates for each set of pools."""
 
 
 @dataclass(eq=False, slots=True)
@@ -29,6 +34,28 @@ class Reach:
     uniform: bool
     repeatable: bool
     rows: set[int] = field(default_factory=set)
+    _candidates: dict[Criteria, Candidates] = field(default_factory=dict)
+    _index_of: dict[PoolId, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._index_of = {pool.id: index for index, pool in enumerate(self.pools)}
+
+    def candidates(self, criteria: Criteria, supply: Supply) -> Candidates:
+        """The current candidates for a demand."""
+        found = self._candidates.get(criteria)
+        if found is None:
+            if len(self._candidates) >= _KINDS:
+                del self._candidates[next(iter(self._candidates))]
+            found = self._candidates[criteria] = Candidates(self.pools, criteria)
+        found.refresh(supply)
+        return found
+
+    def changed(self, pool: PoolId) -> None:
+        """Handle a change of the allocations of a pool."""
+        index = self._index_of.get(pool)
+        if index is not None:
+            for each in self._candidates.values():
+                each.changed(index)
 
 
 class NodePools:
@@ -42,9 +69,10 @@ class NodePools:
         self.version = 0
         self.changed: Int64 = np.zeros(0, dtype=np.int64)
         self._slices = slices
+        self._views = Views(slices)
         self._allocations = allocations
         self._table: NodeTable | None = None
-        self._table_version = 0
+        self._changes = RowChanges()
         self._by_row: dict[int, tuple[Node | None, Reach]] = {}
         """With the node object that it was computed from."""
         self._by_slices: dict[tuple[str, ...], Reach] = {}
@@ -60,14 +88,12 @@ class NodePools:
         self._slices.refresh()
         self._allocations.taken()
         self._refresh_without_devices()
+        rows = self._changes.take(table)
         if table is not self._table:
             self._table = table
             self._forget_all()
-        elif table.version != self._table_version:
-            rows = table.changed_since(self._table_version)
-            for row in tuple(self._by_row) if rows is None else rows.tolist():
-                self._check_node(table, row)
-        self._table_version = table.version
+        for row in rows:
+            self._check_node(table, row)
         if len(self.changed) < table.capacity:
             self.changed = grown(self.changed, table.capacity)
 
@@ -88,7 +114,7 @@ class NodePools:
         return reach
 
     def _new(self, key: tuple[str, ...], slices: list[Slice]) -> Reach:
-        pools, pool_ids = gather_pools(self._slices, slices, self._without_devices)
+        pools, pool_ids = self._views.gather(slices, self._without_devices)
         uniform = not any(each.per_device for each in slices)
         repeatable = not any(pool.counter_sets and self._slices.is_ambiguous(pool.id) for pool in pools)
         reach = Reach(key, pools, pool_ids, uniform, repeatable)
@@ -109,10 +135,10 @@ class NodePools:
             self._forget_all()
 
     def _check_node(self, table: NodeTable, row: int) -> None:
-        """Keep the pools of a node unless its name or its labels changed."""
+        """Keep the pools of a node unless it was removed, or its name or its labels changed."""
         if row in self._by_row:
             known, reach = self._by_row[row]
-            node = table.nodes[row]
+            node = table.nodes[row] if row < table.size else None
             if node is not known:
                 if _identity(node) == _identity(known):
                     self._by_row[row] = node, reach
@@ -122,6 +148,7 @@ class NodePools:
     def _slice_changed(self, changed: Slice) -> None:
         """Handle an added or removed slice. Pools with the same name are affected, because they share counters."""
         for pool_id in {changed.pool, *self._slices.namesakes(changed.pool)}:
+            self._views.forget(pool_id)
             for reach in tuple(self._by_pool.get(pool_id, ())):
                 for row in tuple(reach.rows):
                     self._forget_row(row)
@@ -139,6 +166,7 @@ class NodePools:
         self.version += 1
         for reach in self._by_pool.get(pool, ()):
             self.changed[list(reach.rows)] = self.version
+            reach.changed(pool)
 
     def _forget_row(self, row: int) -> None:
         self.version += 1

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from lightkube.models.resource_v1 import AllocationResult, ResourceClaim
@@ -16,14 +17,15 @@ from bayplan.cluster.objects import ObjectStore
 from bayplan.devices.allocations import ClaimAllocations
 from bayplan.devices.cel.selectors import Selectors
 from bayplan.devices.limits import MAX_ALTERNATIVES
-from bayplan.devices.requests import alternatives_of
+from bayplan.devices.requests import alternatives_of, demands_of, requests_of
 from bayplan.devices.slices import DeviceSlices
 from bayplan.framework.status import Code, Status
 from bayplan.framework.verdicts import Rejections
-from bayplan.plugins.dynamic_resources.allocator import AllocationError, InvalidPools, OutOfTime, Search, Supply
+from bayplan.plugins.dynamic_resources.allocator import AllocationError, Granted, InvalidPools, OutOfTime, Search
+from bayplan.plugins.dynamic_resources.candidates import Supply
 from bayplan.plugins.dynamic_resources.counters import CountersLeft, SharedCounters
 from bayplan.plugins.dynamic_resources.node_pools import NodePools, Reach
-from bayplan.plugins.dynamic_resources.results import allocation_result, results_of_subrequests
+from bayplan.plugins.dynamic_resources.results import allocation_result, node_selector
 
 CANNOT_ALLOCATE = Status.unresolvable("cannot allocate all claims")
 INVALID_POOLS = Status.unresolvable("invalid resource pools were encountered")
@@ -37,7 +39,7 @@ Allocation = tuple[AllocationResult, ...]
 
 
 class Shape:
-    """Cached results for claims with the same specs, one per row.
+    """Cached results for claims that need the same devices, one per row.
 
     `known` (int64) is the version of the pools at which the row was searched. `answer` (int32) is an index of
     `Rejections`. `score` (int64) is the score of the chosen alternatives.
@@ -82,7 +84,6 @@ class Offers:
         self._clock, self._timeout = clock, timeout
         self._shapes: OrderedDict[tuple[bytes, ...], Shape] = OrderedDict()
         self._table: NodeTable | None = None
-        self._classes_version = 0
 
     def supply(self) -> Supply:
         """The inputs of searches for the claims of one pod. Raises ValueError for unreadable amounts in allocations."""
@@ -111,15 +112,18 @@ class Offers:
         table, row = nodes.table, nodes.row(position)
         self._refresh(table)
         try:
-            return self._search(supply, claims, table, row, self._pools.of(row))
+            granted = self._search(supply, claims, table, row, self._pools.of(row))
         except OutOfTime as late:
             return Status.error(str(late))
+        if isinstance(granted, Status):
+            return granted
+        return tuple(allocation_result(each, table.names[row]) for each in granted)
 
     def _refresh(self, table: NodeTable) -> None:
         self._pools.refresh(table)
-        if table is not self._table or self._classes.version != self._classes_version:
+        if table is not self._table:
             self._shapes.clear()
-            self._table, self._classes_version = table, self._classes.version
+            self._table = table
 
     def _results(
         self, supply: Supply, claims: Sequence[ResourceClaim], nodes: Nodes
@@ -127,7 +131,7 @@ class Offers:
         """The cached results for the nodes, updated, and their rows. Errors, by position, aren't cached."""
         table = nodes.table
         self._refresh(table)
-        key = tuple(encode(claim.spec) for claim in claims)
+        key = tuple(self._needs(claim) for claim in claims)
         shape = self._shapes.get(key)
         if shape is None:
             shape = self._shapes[key] = Shape(table.capacity)
@@ -136,7 +140,7 @@ class Offers:
         self._shapes.move_to_end(key)
         shape.grow(table.capacity)
         errors: dict[int, Status] = {}
-        found: dict[Reach, Allocation | Status] = {}
+        found: dict[Reach, list[Granted] | Status] = {}
         stale = np.flatnonzero(nodes.live & (shape.known[nodes.rows] < self._pools.changed[nodes.rows])).tolist()
         for number, position in enumerate(stale):
             row = nodes.row(position)
@@ -157,15 +161,26 @@ class Offers:
                     continue
                 if reach.uniform:
                     found[reach] = outcome
-            shape.answer[row], shape.score[row] = _summary(claims, outcome)
+            shape.answer[row], shape.score[row] = _summary(outcome)
             shape.known[row] = self._pools.version if reach.repeatable else _NEVER
         for position in errors:
             shape.answer[nodes.row(position)], shape.known[nodes.row(position)] = 0, _NEVER
         return shape, nodes.rows, errors
 
+    def _needs(self, claim: ResourceClaim) -> bytes:
+        """What the results for a claim depend on: its requests, with the selectors of classes instead of their names,
+        and its constraints.
+        """
+        requests = []
+        for demand in (demand for request in requests_of(claim) for demand in demands_of(request)):
+            device_class = self._classes.get(demand.class_name)
+            selectors = device_class.spec.selectors or () if device_class is not None else None
+            requests.append((replace(demand, class_name=""), selectors))
+        return encode((requests, claim.spec.devices.constraints if claim.spec.devices is not None else None))
+
     def _search(
         self, supply: Supply, claims: Sequence[ResourceClaim], table: NodeTable, row: int, reach: Reach
-    ) -> Allocation | Status:
+    ) -> list[Granted] | Status:
         node, name = table.nodes[row], table.names[row]
         labels = (node.metadata.labels if node is not None and node.metadata is not None else None) or {}
         deadline = self._clock() + self._timeout
@@ -175,24 +190,23 @@ class Offers:
                 raise OutOfTime(f"node {name}: timed out trying to allocate devices")
 
         try:
-            granted = Search(supply, reach.pools, name, labels, claims, checkpoint).run()
-            if granted is None:
-                return CANNOT_ALLOCATE
-            return tuple(allocation_result(each, name) for each in granted)
+            granted = Search(supply, reach, name, labels, claims, checkpoint).run()
+            for each in granted or ():
+                node_selector(each, name)
         except InvalidPools:
             return INVALID_POOLS
         except AllocationError as problem:
             return Status.error(str(problem))
+        return CANNOT_ALLOCATE if granted is None else granted
 
 
-def _summary(claims: Sequence[ResourceClaim], outcome: Allocation | Status) -> tuple[int, int]:
+def _summary(outcome: list[Granted] | Status) -> tuple[int, int]:
     """The index of the status (0 for an allocation), and the score."""
     if isinstance(outcome, Status):
         return 1 if outcome is CANNOT_ALLOCATE else 2, 0
-    return 0, sum(map(score_of, claims, outcome))
+    return 0, sum(score_of(granted.claim, granted.alternatives) for granted in outcome)
 
 
-def score_of(claim: ResourceClaim, allocation: AllocationResult) -> int:
+def score_of(claim: ResourceClaim, chosen: Collection[str]) -> int:
     """The score of a claim's allocation: for each chosen alternative, the earlier it is in its request, the higher."""
-    chosen = results_of_subrequests(allocation)
     return sum(MAX_ALTERNATIVES - index for index, name in alternatives_of(claim) if name in chosen)

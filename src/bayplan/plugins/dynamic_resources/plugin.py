@@ -45,6 +45,7 @@ from bayplan.plugins.dynamic_resources.extended_resources import (
 )
 from bayplan.plugins.dynamic_resources.offers import Offers, score_of
 from bayplan.plugins.dynamic_resources.pod_claims import claims_of, has_claims
+from bayplan.plugins.dynamic_resources.results import results_of_subrequests
 from bayplan.plugins.dynamic_resources.state import Needs, NodeAllocation, PodDevices
 
 NOT_FOUND = Status.error("claim allocation not found for node")
@@ -217,7 +218,9 @@ class DynamicResources(Plugin):
         if state is None or not any(True for claim in state.claims for _ in alternatives_of(claim)):
             return scores
         allocations = [(claim, allocation_of(claim)) for claim in state.claims]
-        allocated = sum(score_of(claim, allocation) for claim, allocation in allocations if allocation is not None)
+        allocated = sum(
+            score_of(claim, results_of_subrequests(each)) for claim, each in allocations if each is not None
+        )
         for positions, needs in self._needs(state, pod, nodes):
             if isinstance(needs, Needs) and needs.claims:
                 offered = self._offers.scores(state.supply, needs.claims, nodes.at(positions))

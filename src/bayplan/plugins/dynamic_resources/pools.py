@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from bayplan.devices.slices import DeviceSlices, PoolId, Slice, SliceDevice
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Pool:
     """A pool as seen from a node. `devices` come from the slices for the node; `other_slices` are the pool's others.
 
     A pool is `incomplete` while its driver is publishing it. Incomplete and `invalid` pools provide no devices.
+    `counts_down` means that no other pool has its name, and that no device adds to its counters.
     """
 
     id: PoolId
@@ -22,6 +23,7 @@ class Pool:
     incomplete: bool = False
     invalid: str = ""
     """The reason, "" for a valid pool."""
+    counts_down: bool = False
 
     @property
     def has_binding_conditions(self) -> bool:
@@ -35,21 +37,48 @@ def slices_for(slices: DeviceSlices, node_name: str, labels: Mapping[str, str]) 
     return [each for each in (*_by_name(here), *_by_name(shared)) if each.concerns(node_name, labels)]
 
 
-def gather_pools(
-    slices: DeviceSlices, node_slices: Iterable[Slice], without_devices: Mapping[PoolId, Pool]
-) -> tuple[list[Pool], Collection[PoolId]]:
-    """The pools of a node with the given slices, and the IDs of all pools of these slices.
+class Views:
+    """The views of pools from nodes. Nodes with the same slices of a pool share one."""
 
-    The pools are in search order: by driver and name, with pools that have binding conditions last. Outdated slices are
-    ignored. Pools that are being replaced are in the IDs only. `without_devices` are the pools that the node sees
-    although it has no device of them.
-    """
-    used = {each.pool: None for each in node_slices}
-    found = _newest((*node_slices, *(each for pool in used for each in _by_name(slices.counting.get(pool, {})))))
-    pools = [_pool(pool, own, slices.by_pool[pool].values()) for pool, own in found.items()]
-    pools += [pool for pool_id, pool in without_devices.items() if pool_id not in found]
-    present = [pool for pool in pools if pool is not None]
-    return sorted(present, key=lambda pool: (pool.has_binding_conditions, pool.id)), found.keys()
+    def __init__(self, slices: DeviceSlices) -> None:
+        self._slices = slices
+        self._by_pool: dict[PoolId, dict[tuple[str, ...], Pool | None]] = {}
+        """By the names of the slices."""
+
+    def forget(self, pool: PoolId) -> None:
+        """Forget the views of a pool."""
+        self._by_pool.pop(pool, None)
+
+    def gather(
+        self, node_slices: Iterable[Slice], without_devices: Mapping[PoolId, Pool]
+    ) -> tuple[list[Pool], Collection[PoolId]]:
+        """The pools of a node with the given slices, and the IDs of all pools of these slices.
+
+        The pools are in search order: by driver and name, with pools that have binding conditions last. Outdated slices
+        are ignored. Pools that are being replaced are in the IDs only. `without_devices` are the pools that the node
+        sees although it has no device of them.
+        """
+        used = {each.pool: None for each in node_slices}
+        counting = self._slices.counting
+        found = _newest((*node_slices, *(each for pool in used for each in _by_name(counting.get(pool, {})))))
+        pools = [self._view(pool, own) for pool, own in found.items()]
+        pools += [pool for pool_id, pool in without_devices.items() if pool_id not in found]
+        present = [pool for pool in pools if pool is not None]
+        return sorted(present, key=lambda pool: (pool.has_binding_conditions, pool.id)), found.keys()
+
+    def _view(self, pool_id: PoolId, own: list[Slice]) -> Pool | None:
+        views = self._by_pool.setdefault(pool_id, {})
+        names = tuple(each.name for each in own)
+        if names not in views:
+            view = views[names] = _pool(pool_id, own, self._slices.by_pool[pool_id].values())
+            if view is not None:
+                view.counts_down = not self._slices.is_ambiguous(pool_id) and all(
+                    amount >= 0
+                    for device in view.devices
+                    for each in device.counters.values()
+                    for amount in each.values()
+                )
+        return views[names]
 
 
 def pool_without_devices(slices: DeviceSlices, pool_id: PoolId) -> Pool | None:

@@ -27,7 +27,7 @@ def allocation_result(granted: Granted, node_name: str) -> AllocationResult:
     config = [*_class_configuration(granted), *_claim_configuration(granted)]
     return AllocationResult(
         devices=DeviceAllocationResult(config=config or None, results=results),
-        nodeSelector=_node_selector(granted, node_name),
+        nodeSelector=node_selector(granted, node_name),
     )
 
 
@@ -88,8 +88,8 @@ def _claim_configuration(granted: Granted) -> list[DeviceAllocationConfiguration
     return found
 
 
-def _node_selector(granted: Granted, node_name: str) -> NodeSelector | None:
-    """The nodes on which all devices can be used; None for all nodes."""
+def node_selector(granted: Granted, node_name: str) -> NodeSelector | None:
+    """The nodes on which all devices can be used; None for all nodes. Raises AllocationError for several terms."""
     fields: list[NodeSelectorRequirement] = []
     labels: list[NodeSelectorRequirement] = []
     for grant in granted.grants:

@@ -11,7 +11,7 @@ from bayplan.api.selectors import NodeSelector
 from bayplan.cluster.nodes import Nodes
 from bayplan.devices.claims import allocation_of
 from bayplan.framework.status import Status
-from bayplan.plugins.dynamic_resources.allocator import Supply
+from bayplan.plugins.dynamic_resources.candidates import Supply
 
 
 @dataclass(frozen=True, slots=True)

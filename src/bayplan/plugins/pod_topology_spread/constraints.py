@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 from lightkube.models import core_v1
@@ -16,6 +15,7 @@ from bayplan.api.kinds import REPLICA_SET, REPLICATION_CONTROLLER, SERVICE, STAT
 from bayplan.api.labels import InvalidSelector, LabelSelector, Requirement
 from bayplan.api.objects import decode, encode
 from bayplan.api.selectors import label_selector
+from bayplan.api.sharing import shared
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.pod_selectors import GroupKey, PodSelector, labels_key
 from bayplan.framework.handle import Handle
@@ -34,8 +34,7 @@ OWNERS: Mapping[tuple[str, str], Kind] = {
 }
 SOURCES = (SERVICE, *OWNERS.values())
 """The kinds from which the selectors of default constraints are derived."""
-_CACHE_SIZE = 1024
-_MAX_SELECTORS = 8192
+_MAX_SELECTORS = 1024
 _UNKNOWN: Any = object()
 
 
@@ -55,6 +54,10 @@ class Constraint:
         selector = self.selector if self.selector is not None and self.selector.requirements else None
         return (PodSelector(frozenset({namespace}), selector),)
 
+    def counts(self, labels: Mapping[str, str]) -> bool:
+        """Return whether a pod with these labels is counted: `group` has it."""
+        return self.selector is not None and bool(self.selector.requirements) and self.selector.matches(labels)
+
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Return whether the selector matches the labels of a pod."""
         return self.selector is not None and self.selector.matches(labels)
@@ -65,12 +68,14 @@ def own_constraints(pod: PodInfo, action: str) -> tuple[Constraint, ...]:
     key = (Constraint, action)
     found: tuple[Constraint, ...] | None = pod.cache.get(key)
     if found is None:
-        constraints_json = encode(pod.spec.topologySpreadConstraints or ())
-        found = pod.cache[key] = _parse_json(constraints_json, tuple(sorted(pod.labels.items())), action)
+        constraints = pod.spec.topologySpreadConstraints or ()
+        names = {name for each in constraints for name in each.matchLabelKeys or ()}
+        labels = tuple((name, pod.labels[name]) for name in sorted(names & pod.labels.keys()))
+        found = pod.cache[key] = _parse_json(encode(constraints), labels, action)
     return found
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
+@shared
 def _parse_json(constraints_json: bytes, labels: tuple[tuple[str, str], ...], action: str) -> tuple[Constraint, ...]:
     """Call `parse` with hashable arguments, so that pods of one workload share the result."""
     return parse(decode(list[core_v1.TopologySpreadConstraint], constraints_json), dict(labels), action)

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from bayplan.api.labels import InvalidSelector
 from bayplan.api.objects import encode
 from bayplan.cluster.columns import Int32, Int64
-from bayplan.cluster.domains import Domains
 from bayplan.cluster.nodes import Count, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.pod_selectors import labels_key, pod_counter
@@ -119,15 +118,27 @@ class SoftSpread:
     """
 
     constraint: Constraint
-    domains: Domains
+    eligible: EligibleDomains
     pods: Int64
     weight: float
 
     def scores(self, nodes: Nodes) -> Float64:
         """Return the constraint's part of the score: float64, shape (len(nodes),); 0 if the label is missing."""
-        here = self.domains.at(nodes)
+        here = self.eligible.domains.at(nodes)
         pods = self.pods[nodes.rows] if self.constraint.topology_key == HOSTNAME else self.pods[here]
         return np.where(here > 0, pods * self.weight + float(self.constraint.max_skew - 1), 0.0)
+
+    def kinds(self, nodes: Nodes) -> Int64:
+        """Return numbers, equal for nodes with equal scores: int64, shape (len(nodes),)."""
+        here = self.eligible.domains.at(nodes)
+        return np.where(here > 0, self.pods[nodes.rows], -1) if self.constraint.topology_key == HOSTNAME else here
+
+    def count(self, row: int) -> None:
+        """Count one more matching pod on a row."""
+        if self.constraint.topology_key == HOSTNAME:
+            self.pods[row] += 1
+        elif (domain := self.eligible.codes.item(row)) < len(self.pods):
+            self.pods[domain] += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +205,18 @@ class PodTopologySpread(Plugin):
             total += spread.scores(nodes)
         total[~has_all(soft.keys, nodes)] = 0
         return np.floor(total + 0.5).astype(np.int64)
+
+    def kinds(self, cycle: CycleState, nodes: Nodes) -> list[Int64]:
+        """Return arrays of numbers, one per node. Nodes that are equal in all of them have equal scores."""
+        soft: SoftSpreads = cycle.data[self.name, "score"]
+        return [spread.kinds(nodes) for spread in soft.spreads]
+
+    def count_replica(self, cycle: CycleState, pod: PodInfo, row: int) -> None:
+        """Count a pod with the same namespace and labels, which was added to a row, in the data of PreScore."""
+        soft: SoftSpreads = cycle.data[self.name, "score"]
+        for spread in soft.spreads:
+            if spread.constraint.counts(pod.labels):
+                spread.count(row)
 
     def normalize_scores(self, cycle: CycleState, pod: PodInfo, scores: Int64, nodes: Nodes) -> Int64:
         """Give the fewest pods the highest score. A node that lacks a topology key gets 0."""
@@ -285,11 +308,11 @@ def _soft(
     active = scored.table.group(constraint.group(pod.namespace)).active
     if constraint.topology_key == HOSTNAME:
         pods = active.dense(scored.table.size)
-        return SoftSpread(constraint, eligible.domains, pods, math.log(len(scored) + 2))
+        return SoftSpread(constraint, eligible, pods, math.log(len(scored) + 2))
     domains, pods = eligible.domains, eligible.sum(active)
     here = domains.at(scored) if all_keys else missing_as_empty(domains, domains.at(scored))
     number = int(np.count_nonzero(np.bincount(here, minlength=1)))
-    return SoftSpread(constraint, domains, pods, math.log(number + 2))
+    return SoftSpread(constraint, eligible, pods, math.log(number + 2))
 
 
 def _topics_of_pod(pod: PodInfo) -> Collection[Hashable]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
@@ -21,28 +22,33 @@ from bayplan.service.scheduler import Scheduler
 from bayplan.service.serving.health import HEALTHZ, LIVEZ, READYZ, HealthChecks
 from bayplan.service.serving.options import ServingOptions
 from bayplan.service.serving.pages import configz_page, flagz_page, metrics_page, statusz_page
-from bayplan.service.serving.server import Connect, EndpointServer, Page
+from bayplan.service.serving.server import EndpointServer, Page, ReviewClients
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What authorized clients can read, in addition to the scheduler's state.
+
+    `configuration` returns what /configz shows, and `flags` is what /flagz shows. `metrics` selects metrics.
+    """
+
+    configuration: Callable[[], Any] = dict
+    flags: Mapping[str, str] = field(default_factory=dict)
+    metrics: Selection = field(default_factory=Selection)
 
 
 class Endpoints:
     """A context manager that serves a scheduler's endpoints. Enter it before the scheduler runs.
 
-    `connect` opens an API client in the endpoints' own thread, for token and access reviews; `connect_authorization`
-    replaces it for access reviews. `configuration` and `flags` are shown to authorized clients. `selection` filters the
-    metrics. Entering raises ServingError or ConfigError.
+    `clients` are opened in the endpoints' own thread. Entering raises ServingError or ConfigError.
     """
 
     def __init__(
         self,
         options: ServingOptions,
         scheduler: Scheduler,
-        connect: Connect | None,
-        *,
-        connect_authorization: Connect | None = None,
-        configuration: Callable[[], Any] = dict,
-        flags: Mapping[str, str] | None = None,
-        leadership: Leadership | None = None,
-        selection: Selection = Selection(),  # noqa: B008 - immutable
+        clients: ReviewClients,
+        published: Published = Published(),
     ) -> None:
         self._options = options
         self._scheduler = scheduler
@@ -52,20 +58,21 @@ class Endpoints:
         self.health.add("scheduling-loop", self._check_loop, HEALTHZ, LIVEZ)
         self.health.add("shutdown", lambda: "process is shutting down" if scheduler.stopping else "", READYZ)
         self.health.add("sched-handler-sync", self._check_sync, READYZ)
+        leadership = scheduler.leadership
         if leadership is not None:
             self.health.add("leaderElection", lambda: _check_lease(leadership), HEALTHZ, READYZ)
         self.registry = build_registry(scheduler.metrics, self._snapshot, scheduler.watchdog)
-        """All metrics of /metrics, before `selection`."""
-        started = datetime.now(UTC)
+        """All metrics of /metrics, before they are selected."""
+        select, started = published.metrics.of, datetime.now(UTC)
         self._pages: dict[str, Page] = {
-            "/metrics": metrics_page(selection.of(self.registry)),
-            "/metrics/resources": metrics_page(selection.of(self._resources()), hidden=self._is_follower),
-            "/metrics/slis": metrics_page(selection.of(_registry_of(self.health))),
-            "/configz": configz_page(configuration),
-            "/flagz": flagz_page(flags or {}),
+            "/metrics": metrics_page(select(self.registry)),
+            "/metrics/resources": metrics_page(select(self._resources()), hidden=self._is_follower),
+            "/metrics/slis": metrics_page(select(_registry_of(self.health))),
+            "/configz": configz_page(published.configuration),
+            "/flagz": flagz_page(published.flags),
             "/statusz": statusz_page(started, lambda: self.paths, lambda: datetime.now(UTC)),
         }
-        self._server = EndpointServer(options, self._pages, self.health, connect, connect_authorization or connect)
+        self._server = EndpointServer(options, self._pages, self.health, clients)
 
     @property
     def paths(self) -> list[str]:

@@ -9,8 +9,9 @@ import asyncio
 import logging
 import socket
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 
 from aiohttp import web
 
@@ -34,27 +35,31 @@ _REFRESH_SECONDS = 5.0
 _GRACE_SECONDS = 1.0
 
 
-class EndpointServer:
-    """Serves pages and health checks over HTTPS between `start` and `stop`.
+@dataclass(frozen=True, slots=True)
+class ReviewClients:
+    """How to open the clients for token reviews and for access reviews.
 
-    `connect_authentication` and `connect_authorization` open the clients for token reviews and access reviews. If they
-    are None, tokens are ignored, and only open paths can be accessed.
+    Without the first, tokens are ignored; without the second, clients can access only the open paths.
     """
+
+    authentication: Connect | None = None
+    authorization: Connect | None = None
+
+
+class EndpointServer:
+    """Serves pages and health checks over HTTPS between `start` and `stop`."""
 
     def __init__(
         self,
         options: ServingOptions,
         pages: Mapping[str, Page],
         health: HealthChecks,
-        connect_authentication: Connect | None,
-        connect_authorization: Connect | None,
+        clients: ReviewClients = ReviewClients(),
     ) -> None:
         self._options = options
         self._pages = pages
         self._health = health
-        self._connect_authentication = connect_authentication
-        self._connect_authorization = connect_authorization
-        self._open_paths = [path.lstrip("/") for path in options.always_allow_paths]
+        self._clients = clients
         self._cluster: ClusterAuthentication | None = None
         self._certificates = Certificates(options, self._cluster_trust)
         self._started = threading.Event()
@@ -101,15 +106,18 @@ class EndpointServer:
         async with AsyncExitStack() as stack:
             authenticating, authorizing = [
                 None if connect is None else await stack.enter_async_context(connect())
-                for connect in (self._connect_authentication, self._connect_authorization)
+                for connect in (self._clients.authentication, self._clients.authorization)
             ]
             if authenticating is not None and self._needs_lookup:
                 await stack.enter_async_context(self._follow_cluster(authenticating))
-            authentication = Authentication(Reviews(authenticating, self._options), self._certificates)
-            authorization = Reviews(authorizing, self._options)
+            access = _Access(
+                self._options.always_allow_paths,
+                Authentication(Reviews(authenticating, self._options), self._certificates),
+                Reviews(authorizing, self._options),
+            )
             limits = self._options.limits
             refusals = Refusals(log, limits.log_every)
-            handler = _Handler(self._open_paths, self._pages, self._health, authentication, authorization, refusals)
+            handler = _Handler(access, self._pages, self._health, refusals)
             server = HttpServer(
                 handler.handle, log=log, limits=limits, tls=self._certificates.context, refusals=refusals
             )
@@ -172,41 +180,17 @@ class EndpointServer:
         return listener
 
 
-class _Handler:
-    """Authorizes requests and dispatches them to pages and health checks."""
+class _Access:
+    """Authenticates and authorizes requests."""
 
-    def __init__(
-        self,
-        open_paths: list[str],
-        pages: Mapping[str, Page],
-        health: HealthChecks,
-        authentication: Authentication,
-        authorization: Reviews,
-        refusals: Refusals,
-    ) -> None:
-        self._open_paths = frozenset(path for path in open_paths if not path.endswith("*"))
-        self._open_prefixes = tuple(path[:-1] for path in open_paths if path.endswith("*"))
-        self._pages = pages
-        self._health = health
+    def __init__(self, open_paths: Iterable[str], authentication: Authentication, authorization: Reviews) -> None:
+        paths = [path.lstrip("/") for path in open_paths]
+        self._open_paths = frozenset(path for path in paths if not path.endswith("*"))
+        self._open_prefixes = tuple(path[:-1] for path in paths if path.endswith("*"))
         self._authentication = authentication
         self._authorization = authorization
-        self._refusals = refusals
 
-    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Handle one request."""
-        try:
-            return await self._denial(request) or await self._dispatch(request)
-        except InvalidCredentialsError as error:
-            self._refusals.record("refused invalid credentials", f"{request.method} {request.path}: {error}")
-            return failure(401, "Unauthorized", "Unauthorized")
-        except ReviewFailedError as error:
-            self._refusals.record("could not authorize a request", f"{request.method} {request.path}: {error}")
-            return internal_error(request.path_qs, str(error))
-        except Exception:
-            log.exception("%s %s failed", request.method, request.path)
-            return failure(500, "InternalError", "Internal error occurred: see the scheduler's log")
-
-    async def _denial(self, request: web.BaseRequest) -> web.Response | None:
+    async def denial(self, request: web.BaseRequest) -> web.Response | None:
         """A 403, or None if the request is allowed. Raises InvalidCredentialsError or ReviewFailedError."""
         user = await self._authentication.user_of(request)
         if PRIVILEGED in user.groups or self._is_open(request.path):
@@ -219,6 +203,30 @@ class _Handler:
     def _is_open(self, path: str) -> bool:
         path = path.removeprefix("/")
         return path in self._open_paths or path.startswith(self._open_prefixes)
+
+
+class _Handler:
+    """Dispatches authorized requests to pages and health checks."""
+
+    def __init__(self, access: _Access, pages: Mapping[str, Page], health: HealthChecks, refusals: Refusals) -> None:
+        self._access = access
+        self._pages = pages
+        self._health = health
+        self._refusals = refusals
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Handle one request."""
+        try:
+            return await self._access.denial(request) or await self._dispatch(request)
+        except InvalidCredentialsError as error:
+            self._refusals.record("refused invalid credentials", f"{request.method} {request.path}: {error}")
+            return failure(401, "Unauthorized", "Unauthorized")
+        except ReviewFailedError as error:
+            self._refusals.record("could not authorize a request", f"{request.method} {request.path}: {error}")
+            return internal_error(request.path_qs, str(error))
+        except Exception:
+            log.exception("%s %s failed", request.method, request.path)
+            return failure(500, "InternalError", "Internal error occurred: see the scheduler's log")
 
     async def _dispatch(self, request: web.BaseRequest) -> web.Response:
         health, page = self._health.find(request.path), self._pages.get(request.path)

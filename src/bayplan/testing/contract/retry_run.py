@@ -47,7 +47,7 @@ async def _run(subject: Subject, example: Example, seconds: float) -> int:
             with suppress(StatusError):
                 load(client.server, _complete(kind, document))
         clock: Any = asyncio.get_running_loop()
-        scheduler = Scheduler(client, build, Settings(seed=0), clock=clock)
+        scheduler = Scheduler(client, build, Settings(seed=0, clock=clock))
         running = asyncio.create_task(scheduler.run(asyncio.Event()))
         await asyncio.sleep(seconds)
         rejected = [queued for queued in scheduler.queue if subject.name in queued.unschedulable_plugins]

@@ -10,7 +10,7 @@ import asyncio
 import gc
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import msgspec
@@ -56,7 +56,7 @@ def run_on_core(
 
 async def _run(workload: Workload, report: Report, profiler: Profiler) -> list[Measurement]:
     core = Core(workload, profiler)
-    scheduling = asyncio.create_task(core.run())
+    scheduling = asyncio.create_task(core.scheduler.run())
     operating = asyncio.create_task(run_operations(workload, core, report=report))
     try:
         await asyncio.wait({scheduling, operating}, return_when=asyncio.FIRST_COMPLETED)
@@ -211,18 +211,6 @@ class Core:
         return self._created
 
     # The scheduler
-
-    async def run(self) -> None:
-        """Let the scheduler attempt pods whenever it can, until cancelled."""
-        changed = self.scheduler.changed
-        while True:
-            changed.clear()
-            if self.scheduler.work():
-                await asyncio.sleep(0)
-                continue
-            with suppress(TimeoutError):
-                async with asyncio.timeout_at(self.scheduler.next_wakeup()):
-                    await changed.wait()
 
     async def _turn(self) -> None:
         """Let the scheduler attempt pods, and now and then other tasks run."""

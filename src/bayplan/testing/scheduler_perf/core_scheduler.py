@@ -5,10 +5,12 @@ Only what would be sent to an API server is replaced: bindings, evictions, event
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 from bayplan.api.kinds import NODE, POD, Kind
@@ -133,9 +135,16 @@ class CoreScheduler:
             left -= seconds
         return True
 
-    def next_wakeup(self) -> float | None:
-        """When `work` has something to do, in seconds of the clock; None if only a change can bring that about."""
-        return self.queue.next_wakeup(self._runtime.now())
+    async def run(self) -> None:
+        """Attempt pods whenever there are some, until cancelled. It waits by the event loop's clock."""
+        while True:
+            self.changed.clear()
+            if self.work():
+                await asyncio.sleep(0)
+                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(self.queue.next_wakeup(self._runtime.now())):
+                    await self.changed.wait()
 
     def problem(self) -> str:
         """Why a pod is pending; "" if none is."""

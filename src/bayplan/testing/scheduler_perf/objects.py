@@ -86,7 +86,7 @@ def with_volume(
 
 
 def resource_slice(driver: str, node_name: str, number: int) -> Document:
-    """The slice that a driver publishes for a node with so many devices."""
+    """The slice that a driver publishes for a node with `number` devices."""
     devices = [
         {
             "name": f"instance-{index}",

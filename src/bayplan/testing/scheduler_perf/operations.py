@@ -86,7 +86,7 @@ class Run:
     async def wait_for_pods(
         self, namespace: str, number: int, labels: Mapping[str, str] | None = None, *, attempted: bool = False
     ) -> None:
-        """Wait until so many pods of a namespace are scheduled, or attempted. Raises BenchmarkError."""
+        """Wait until a number of pods of a namespace are scheduled, or attempted. Raises BenchmarkError."""
         with self.place.pods.counting([namespace], labels) as count:
 
             def found() -> int:
@@ -151,7 +151,7 @@ async def create_any(run: Run, operation: Operation) -> None:
 
 
 async def update_any(run: Run, operation: Operation) -> None:
-    """Replace objects of any kind, possibly so many a second."""
+    """Replace objects of any kind, possibly at a rate per second."""
     template, namespace, count = await _any(run, operation)
     subresources = operation.fields.get("subresources") or [None]
     rate = operation.number("updatePerSecond")

@@ -52,7 +52,7 @@ def pod_sets(operation: Operation) -> Iterator[Operation]:
 
 
 async def delete_pods(run: Run, operation: Operation) -> None:
-    """Delete the pods of a namespace that have some labels, possibly so many a second."""
+    """Delete the pods of a namespace that have some labels, possibly at a rate per second."""
     fields, namespace = operation.fields, str(operation.fields["namespace"])
     rate = operation.number("deletePodsPerSecond")
     names = [pod.name for pod in run.place.pods.select(namespace, fields.get("labelSelector") or {})]

@@ -19,7 +19,7 @@ COUNTED_BY_NAME = frozenset({
 CLASS_SUFFIX = ".storageclass.storage.k8s.io/"
 DEVICES_SUFFIX = ".deviceclass.resource.k8s.io/devices"
 _MOST_DEVICES = 32
-"""The largest number of devices in a claim. A request for all devices counts as so many."""
+"""The largest number of devices in a claim. A request for all devices counts as this many."""
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 REQUIRED = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
 """The resources that each container must specify if a quota limits them."""

@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""Measures the decision core alone: each pod is decoded, decided and assumed, one after the other. Prints JSON.
+
+    benchmarks/decisions.py OBJECTS SOURCES
+
+`compare_revisions.py` writes OBJECTS and starts this script for each revision, with the revision's SOURCES in the path.
+The script uses only names that all these revisions have, so that each is measured by the same code. Seconds are CPU
+times.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import json
+import random
+import sys
+import time
+from pathlib import Path
+from statistics import median
+
+import bayplan
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.scheduling import Templates, decide
+from bayplan.testing import make_cluster
+
+
+def measure(objects: Path) -> dict[str, object]:
+    """Measure a workload: a JSON array per line, with whether the object is a measured pod, and its document."""
+    lines = [json.loads(line) for line in objects.read_text(encoding="utf-8").splitlines()]
+    cluster = make_cluster(*(document for _, document in lines if document["kind"] != "Pod"))
+    templates, rng = Templates(cluster.profile), random.Random(0)
+    pods = [(measured, json.dumps(document).encode()) for measured, document in lines if document["kind"] == "Pod"]
+    seconds: list[float] = []
+    nodes: list[str] = []
+    gc.collect()
+    gc.freeze()
+    for measured, raw in pods:
+        began = time.process_time()
+        pod = PodInfo.from_raw(raw)
+        node = decide(cluster.profile, cluster.state, pod, rng, templates=templates).node
+        if node:
+            cluster.state.assume(pod, node)
+        if measured:
+            seconds.append(time.process_time() - began)
+            nodes.append(node or "")
+    return {
+        "pods": len(seconds),
+        "scheduled": sum(map(bool, nodes)),
+        "seconds": sum(seconds),
+        "p50": median(seconds),
+        "nodes": hashlib.sha256("\n".join(nodes).encode()).hexdigest(),
+    }
+
+
+if __name__ == "__main__":
+    path, sources = map(Path, sys.argv[1:])
+    if not Path(bayplan.__file__).is_relative_to(sources):
+        sys.exit(f"bayplan was imported from {bayplan.__file__}, expected it in {sources}")
+    print(json.dumps(measure(path)))
