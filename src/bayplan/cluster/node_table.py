@@ -179,9 +179,11 @@ class NodeTable:
     def remove_pod(self, uid: str) -> PodInfo:
         """Remove a pod from its row, and return it. Raises KeyError."""
         row = self.row_of_pod.pop(uid)
-        pod = self.pods[row].pop(uid)
-        if pod.priority == self.lowest_priority[row]:
-            self.lowest_priority[row] = min((other.priority for other in self.pods[row].values()), default=NO_PRIORITY)
+        pods = self.pods[row]
+        pod = pods.pop(uid)
+        lowest = self.lowest_priority.item(row)
+        if pod.priority == lowest and all(other.priority > lowest for other in pods.values()):
+            self.lowest_priority[row] = min((other.priority for other in pods.values()), default=NO_PRIORITY)
         self._account(row, pod, -1)
         self._release_row(row)
         return pod

@@ -147,16 +147,20 @@ class Profile:
         if self._signing is None:
             return None
         signature: Signature | None = pod.cache.get(self._signature_key)
-        if signature is not None:
-            return signature
+        if signature is None:
+            signature = pod.cache[self._signature_key] = self._sign(self._signing, pod)
+        return signature
+
+    @staticmethod
+    def _sign(plugins: Sequence[Any], pod: PodInfo) -> Signature:
+        signature: Signature | None
         try:
-            signature = tuple([(plugin.name, plugin.sign(pod)) for plugin in self._signing])
+            signature = tuple([(plugin.name, plugin.sign(pod)) for plugin in plugins])
             hash(signature)
         except BaseException:  # noqa: BLE001 - `call` finds the plugin; calling it for each plugin costs every pod
-            signature = tuple(
-                [(plugin.name, call(plugin, "Sign", _hashable, plugin.sign, pod)) for plugin in self._signing]
-            )
-        pod.cache[self._signature_key] = signature
+            signature = None
+        if signature is None:
+            return tuple([(plugin.name, call(plugin, "Sign", _hashable, plugin.sign, pod)) for plugin in plugins])
         return signature
 
     def sign_rejection(self, pod: PodInfo, apart: frozenset[str]) -> Hashable:
