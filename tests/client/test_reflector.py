@@ -450,3 +450,11 @@ async def test_silence_after_changes_is_logged_at_debug(sleeps, caplog, events, 
     await follow(sleeps, listed(5), [*events, RequestTimeoutError("GET /pods")])
     [record] = [record for record in caplog.records if "the watch broke" in record.message]
     assert record.levelname == level
+
+
+@pytest.mark.parametrize("metadata", [{"name": ""}, {"namespace": ""}, {"name": "a/b"}, {"name": ".."}])
+async def test_objects_without_an_address_are_not_decoded(sleeps, metadata):
+    odd = document("odd", 6, metadata=metadata)
+    calls, _, store = await follow(sleeps, listed(5), [line("ADDED", odd), line("ADDED", document("good", 7))])
+    assert [call[0] for call in calls] == ["undecodable", "added"]
+    assert store == ["n/good"]

@@ -25,6 +25,7 @@ from bayplan.devcluster.apiserver import ApiServer, Fault
 from bayplan.devcluster.cluster import DevCluster
 from bayplan.devcluster.in_memory import InMemoryClient
 from bayplan.insight import Snapshot, SnapshotError
+from bayplan.insight.sources.cluster import read_client
 from bayplan.insight.sources.rights import EFFECTS, REQUIRED, ROLE, cluster_role
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.in_memory import load, make_client
@@ -318,3 +319,9 @@ def test_kubeconfig_that_cannot_be_used_is_one_error(tmp_path, content, context,
     path.write_text(content)
     with pytest.raises(SnapshotError, match=message):
         Snapshot.from_cluster(path, context)
+
+
+async def test_repr_of_a_reading_leaves_out_the_objects():
+    reading = await read_client(make_client(make_node("a"), make_pod("web")))
+
+    assert "web" not in repr(reading)

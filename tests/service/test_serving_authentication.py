@@ -391,7 +391,7 @@ async def test_changed_settings_of_the_cluster_are_used(tmp_path, caplog) -> Non
 
 
 def event_identity(version):
-    return "kube-system/extension-apiserver-authentication", "u", version
+    return version, "kube-system/extension-apiserver-authentication", "u"
 
 
 async def until(condition):

@@ -6,6 +6,7 @@ import chromium
 import pytest
 from served_page import node, pod, small_cluster
 
+from bayplan.api.kinds import POD
 from bayplan.insight import Insight, Snapshot
 from bayplan.testing.in_memory import load, make_client
 from bayplan.ui import app
@@ -120,6 +121,20 @@ async def test_lost_connection_is_shown(tab, monkeypatch):
     tab.errors.clear()
 
 
+async def test_pod_that_is_deleted_while_its_page_is_open_is_reported_until_it_comes_back(tab, monkeypatch):
+    monkeypatch.setattr(app, "POD_PAUSE", 0.1)
+    monkeypatch.setattr(app, "GONE_PAUSE", 0.1)
+    client = make_client(node("a"), pod("web-0", node="a"))
+    async with serving(ClusterSource(client), Insight(Snapshot())) as url:
+        await tab.open(url)
+        await tab.open(url.partition("/?")[0] + "/pods/default/web-0")
+        await client.delete(POD, "web-0", namespace="default", grace_period_seconds=0)
+        await tab.until("document.getElementById('live').innerText.includes('There is no pod default/web-0')")
+        load(client.server, pod("web-0", cpu="64"))
+        await tab.until("document.getElementById('live').innerText.includes('Insufficient cpu')")
+        tab.errors.clear()  # the 404
+
+
 async def click(tab, text):
     await tab.value(f"[...document.querySelectorAll('button')].find(each => each.textContent === '{text}').click()")
 
@@ -167,6 +182,24 @@ async def test_pages_fit_a_narrow_window(tab):
         ):
             await tab.open(url.partition("/?")[0] + path)
             assert await tab.value("document.documentElement.scrollWidth") <= 420, path
+
+
+async def test_long_names_and_markup_in_names_fit_the_window(tab):
+    name, markup = "n" * 63, "<img src=x onerror=alert(1)>" + "long" * 60
+    objects = [
+        node(name, zone=name, labels={"note": markup}),
+        pod(f"{'p' * 250}", node=name, priorityClassName="high", schedulerName="default-scheduler"),
+        pod(f"{'q' * 250}", "9", nodeSelector={"disk": markup}),
+    ]
+    async with page_of(*objects) as url:
+        await tab.open(url)
+        base = url.partition("/?")[0]
+        for path in ("/", "/queue", f"/pods/default/{'p' * 250}", f"/pods/default/{'q' * 250}", f"/nodes/{name}"):
+            for width in (1280, 420):
+                await tab.size(width, 800)
+                await tab.open(base + path)
+                assert await tab.value("document.documentElement.scrollWidth") <= width, path
+                assert not await tab.value("document.querySelector('main img')"), path
 
 
 async def test_5000_nodes_can_be_walked_through(tab):

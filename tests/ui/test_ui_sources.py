@@ -64,6 +64,32 @@ async def test_kinds_without_changes_are_shared_by_snapshots():
         assert source.snapshot().of_kind(POD) is first.of_kind(POD)
 
 
+async def test_heartbeat_of_a_node_is_no_change():
+    client = make_client(make_node("a"))
+    async with followed(client) as source:
+
+        async def ready(status, changed, heartbeat):
+            condition = {
+                "type": "Ready",
+                "status": status,
+                "lastTransitionTime": changed,
+                "lastHeartbeatTime": heartbeat,
+            }
+            await client.patch(NODE, "a", {"status": {"conditions": [condition]}}, subresource="status")
+
+        early, late = "2026-01-01T00:00:00Z", "2026-01-01T00:00:10Z"
+        await ready("True", early, early)
+        await until(lambda: source.snapshot().document(NODE, "a")["status"].get("conditions"))
+        version, first = source.version, source.snapshot()
+        await ready("True", early, late)
+        load(client.server, make_pod("web"))
+        await until(lambda: source.snapshot().of_kind(POD))
+        assert source.version == version + 1
+        assert source.snapshot().of_kind(NODE) is first.of_kind(NODE)
+        await ready("False", late, late)
+        await until(lambda: source.snapshot().document(NODE, "a")["status"]["conditions"][0]["status"] == "False")
+
+
 async def test_only_reads_are_sent_and_never_for_secrets_or_config_maps():
     client = make_client(make_node("a"), make_pod("web"))
     async with served(ClusterSource(client)) as visitor:

@@ -338,13 +338,13 @@ class Client:
         namespace = (namespace or self.namespace) if kind.namespaced else None
         # Any other name would address another resource: "" the whole collection.
         for part in (name, namespace):
-            if part is not None and not _SEGMENT.fullmatch(part):
+            if part is not None and not PATH_SEGMENT.fullmatch(part):
                 raise InvalidNameError(f"{part!r} is not a valid name of an object or a namespace ({kind.resource})")
         return kind.path(namespace, name, subresource)
 
 
 _ACCEPT = {"Accept": JSON}
-_SEGMENT = re.compile(r"(?!\.{1,2}$)[^/%?#\s]+")
+PATH_SEGMENT = re.compile(r"(?!\.{1,2}$)[^/%?#\s]+")
 
 
 def _selectors(label_selector: str, field_selector: str) -> dict[str, str | int]:

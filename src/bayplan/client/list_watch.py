@@ -19,7 +19,7 @@ from bayplan.api.objects import UndecodableObject
 from bayplan.api.objects import decode as decode_object
 from bayplan.client.answers import Identity, WatchEvent
 from bayplan.client.backoff import Backoff
-from bayplan.client.client import Client
+from bayplan.client.client import PATH_SEGMENT, Client
 from bayplan.client.errors import ApiError, ConfigError, MalformedResponseError, RequestTimeoutError, TransportError
 from bayplan.failures import Failures
 from bayplan.turns import Turn
@@ -278,8 +278,8 @@ class ListWatch(Generic[T]):
             return
         try:
             new = self._decode(raw)
-            if not key:
-                raise UndecodableObject("it has no name", kind=self.kind.kind)
+            if not _is_key(self.kind, key):
+                raise UndecodableObject("it has no valid name and namespace", kind=self.kind.kind)
         except Exception as error:  # noqa: BLE001 - `decode` is the caller's, and one object must not stop the others
             if self._undecodable.get(key) != version:
                 self._undecodable[key] = version
@@ -322,6 +322,12 @@ class ListWatch(Generic[T]):
 
 def _log_failure(kind: Kind, error: RequestError, pause: float) -> None:
     logger.warning("%s: %s; retrying in %.1f s", kind.resource, error, pause)
+
+
+def _is_key(kind: Kind, key: str) -> bool:
+    """Whether an object with this key has an address on the server."""
+    parts = key.split("/")
+    return len(parts) == (2 if kind.namespaced else 1) and all(map(PATH_SEGMENT.fullmatch, parts))
 
 
 def _is_older(version: str, than: str) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import ClusterEvent
 from bayplan.queue.hints import Requeue
@@ -20,6 +23,9 @@ class Retries:
         self._world = world
         self._failed: dict[str, tuple[int, int, frozenset[str]]] = {}
         """By key: the moment at which the attempt began (see `now`), and the plugins that rejected the pod."""
+        self._positions: dict[ClusterEvent, list[int]] = {}
+        self._indexed = 0
+        self._last: Happened | None = None
 
     def now(self) -> tuple[int, int]:
         """Return the current moment, for `failed`: how many events and activations there were."""
@@ -39,15 +45,25 @@ class Retries:
         start, activations, plugins = self._failed[pod.key]
         if not plugins or any(other.uid == pod.uid for other in self._world.handle.activated[activations:]):
             return True
-        helpful: dict[ClusterEvent, bool] = {}
-        found: list[Happened] = []
-        for happened in self._world.happened[start:]:
-            if happened.event not in helpful:
-                rejectors = [(pod.scheduler_name, plugin) for plugin in plugins]
-                helpful[happened.event] = any(self._world.hints.helps(each, happened.event) for each in rejectors)
-            if helpful[happened.event]:
-                found.append(happened)
-        if len(found) > _MOST_EVENTS:
-            return True
+        found: list[int] = []
+        for event, positions in self._positions_by_event().items():
+            if any(self._world.hints.helps((pod.scheduler_name, plugin), event) for plugin in plugins):
+                first = bisect_left(positions, start)
+                if len(found) + len(positions) - first > _MOST_EVENTS:
+                    return True
+                found += positions[first:]
+        happened = [self._world.happened[position] for position in sorted(found)]
         queued = QueuedPod(pod, queued_at=0.0, unschedulable_plugins=plugins)
-        return self._world.hints.ask_all(queued, found) is not Requeue.SKIP
+        return self._world.hints.ask_all(queued, happened) is not Requeue.SKIP
+
+    def _positions_by_event(self) -> Mapping[ClusterEvent, Sequence[int]]:
+        """The positions in `world.happened` of each event, in ascending order."""
+        happened, known = self._world.happened, self._indexed
+        if known and (len(happened) < known or happened[known - 1] is not self._last):  # they were undone
+            self._positions.clear()
+            known = 0
+        for position in range(known, len(happened)):
+            self._last = happened[position]
+            self._positions.setdefault(self._last.event, []).append(position)
+        self._indexed = len(happened)
+        return self._positions

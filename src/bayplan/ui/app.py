@@ -30,6 +30,8 @@ from bayplan.ui.reports import PodRow, node_report, pod_row, search
 FEW_NODES = 600
 SMALL_PAUSE, LARGE_PAUSE = 2, 10
 """Seconds between two checks for changes, for at most FEW_NODES nodes and for more."""
+POD_PAUSE, QUEUE_PAUSE, GONE_PAUSE = 3, 5, 5
+"""Seconds between two checks of a pod or a node, of the queue, and for a pod or a node that is gone."""
 PATIENCE = 5.0
 """Seconds to wait for the first snapshot. The browser then asks again."""
 WAITING_SHOWN = 24
@@ -97,7 +99,7 @@ class _Pages:
     async def queue(self, request: Request) -> Response:
         """Return the pending pods by cause."""
         pending = await self._ask(request, "queue", lambda insight: insight.explain_all())
-        return self._page(request, "queue.html", pending=pending, every=5, title="Queue")
+        return self._page(request, "queue.html", pending=pending, every=QUEUE_PAUSE, title="Queue")
 
     async def pod(self, request: Request) -> Response:
         """Return the explanation of a pod; with `?node=`, also what keeps it from that node."""
@@ -120,7 +122,7 @@ class _Pages:
             asked_node=node,
             why_not=why_not,
             problem=problem,
-            every=3,
+            every=POD_PAUSE,
             title=f"Pod {key}",
         )
 
@@ -128,7 +130,7 @@ class _Pages:
         """Return what is on a node, and which pending pods it rejects."""
         name = request.path_params["name"]
         found = await self._ask(request, ("node", name), lambda insight: node_report(insight, name))
-        return self._page(request, "node.html", node=found, every=3, title=f"Node {name}")
+        return self._page(request, "node.html", node=found, every=POD_PAUSE, title=f"Node {name}")
 
     async def search(self, request: Request) -> Response:
         """Return the nodes and pods of a name. A single one is opened at once, unless htmx asks as the user types."""
@@ -177,8 +179,8 @@ class _Pages:
         return response
 
     async def no_answer(self, request: Request, error: Exception) -> Response:
-        """Return the page for a question about something that doesn't exist."""
-        return self._error(request, HTTPStatus.NOT_FOUND, str(error))
+        """Return the page for a question about something that doesn't exist. In a live cluster, it may come back."""
+        return self._error(request, HTTPStatus.NOT_FOUND, str(error), every=GONE_PAUSE)
 
     async def http_error(self, request: Request, error: Exception) -> Response:
         """Return the page for an address that doesn't exist."""
@@ -192,8 +194,8 @@ class _Pages:
         logger.error("%s failed", request.url.path)  # the web server logs the error
         return self._error(request, HTTPStatus.INTERNAL_SERVER_ERROR, "the question failed; the log says why")
 
-    def _error(self, request: Request, status: HTTPStatus, message: str) -> Response:
-        context = {"status": status, "message": message, "every": 0, "title": status.phrase}
+    def _error(self, request: Request, status: HTTPStatus, message: str, every: float = 0) -> Response:
+        context = {"status": status, "message": message, "every": every, "title": status.phrase}
         return self._page(request, "error.html", status, **context)
 
     async def _ask(self, request: Request, key: Any, question: Callable[[Insight], Any]) -> Any:

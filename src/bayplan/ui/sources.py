@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
-from bayplan.api.kinds import POD, Kind
+from bayplan.api.kinds import NODE, POD, Kind
 from bayplan.client import ApiError, Client, ConfigError, ListWatch, TransportError
 from bayplan.insight.snapshot import Snapshot
 from bayplan.insight.sources.cluster import LIVE_PODS
@@ -22,6 +23,9 @@ LOOK_AGAIN = 60.0
 """Seconds between two looks for a kind that the server lacks."""
 FILE_PAUSE = 1.0
 """Seconds between two looks at a file."""
+
+_HEARTBEAT = re.compile(rb'"(?:resourceVersion|lastHeartbeatTime)":"[^"]*"')
+"""The fields that a heartbeat changes."""
 
 SETTLE_PAUSE = 0.05
 """Seconds between two looks at whether all kinds are listed."""
@@ -213,7 +217,10 @@ class _Follow:
         return self._kind
 
     def put(self, key: str, new: bytes) -> None:
-        """See client.Sink."""
+        """See client.Sink. A heartbeat of a node is no change: large clusters have hundreds per second."""
+        old = self._objects.get(key)
+        if old is not None and self._kind is NODE and _HEARTBEAT.sub(b"", old) == _HEARTBEAT.sub(b"", new):
+            return
         self._objects[key] = new
         self._touch()
 

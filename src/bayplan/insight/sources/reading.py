@@ -35,7 +35,8 @@ class Gap:
 class Reading:
     """What was read. The fields are those of `Snapshot`."""
 
-    documents: Documents
+    documents: Documents = field(repr=False)
+    """Not in the repr: asyncio computes that of the result of its main task, which would double the memory."""
     source: str = ""
     taken: datetime | None = None
     gaps: tuple[Gap, ...] = field(default=())
