@@ -5,9 +5,9 @@
     benchmarks/waking.py --waiting 500 --seconds 60
 
 Every node is full of pods of the highest priority. The unschedulable pods fit on no node even after a deletion, but
-each deletion may help them, so it wakes all of them. Each second, a small pod of low priority arrives, which fits. Time
-is virtual, except for the scheduler's work: the benchmark reports the share of a core that it takes, and the seconds
-from the arrival of the small pods until they are bound.
+each deletion may help them. They are alike, so one attempt per deletion is enough. Each second, a small pod of low
+priority arrives, which fits. Time is virtual, except for the scheduler's work: the benchmark reports the share of a
+core that it takes, and the seconds from the arrival of the small pods until they are bound.
 """
 
 from __future__ import annotations

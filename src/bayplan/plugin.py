@@ -52,6 +52,7 @@ from bayplan.framework.interface import (
     ScoreNodes,
     Shortlist,
     Sign,
+    SignRejection,
     Wait,
     WhatIf,
 )
@@ -121,6 +122,7 @@ __all__ = [
     "ScoreNodes",
     "Shortlist",
     "Sign",
+    "SignRejection",
     "Status",
     "Verdicts",
     "Wait",

@@ -77,14 +77,20 @@ def test_preemption_equals_a_search_that_really_removes_pods(cluster, pod):
 @settings(max_examples=150, deadline=None)
 @given(clusters(), pods("vip"), st.data())
 def test_preemption_keeps_no_result_of_a_changed_node(cluster, pod, data):
-    for _ in range(3):
+    for _ in range(4):
         check_preemption(cluster, pod)
         running = [other for here in cluster.state.table.pods for other in here.values()]
         if not running:
             return
         changed = data.draw(st.sampled_from(running))
-        if data.draw(st.booleans()):
+        what = data.draw(st.sampled_from(["remove", "start", "nominate", "end nominations"]))
+        if what == "remove":
             cluster.state.remove_pod(changed.uid)
+        elif what == "nominate":
+            cluster.state.nominations.add(data.draw(pods("new-nominee")), changed.node_name)
+        elif what == "end nominations":
+            for uid in [uid for nominated in cluster.state.nominations.nodes.values() for uid in nominated]:
+                cluster.state.nominations.remove(uid)
         else:
             seconds = data.draw(st.integers(0, 3))
             status = {**to_document(changed)["status"], "startTime": f"2026-01-01T00:00:{seconds:02}Z"}

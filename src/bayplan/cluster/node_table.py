@@ -179,10 +179,11 @@ class NodeTable:
     def remove_pod(self, uid: str) -> PodInfo:
         """Remove a pod from its row, and return it. Raises KeyError."""
         row = self.row_of_pod.pop(uid)
-        pod = self.pods[row].pop(uid)
-        others = self.pods[row].values()
-        if pod.priority == self.lowest_priority[row] and all(other.priority != pod.priority for other in others):
-            self.lowest_priority[row] = min((other.priority for other in others), default=NO_PRIORITY)
+        pods = self.pods[row]
+        pod = pods.pop(uid)
+        lowest = self.lowest_priority.item(row)
+        if pod.priority == lowest and all(other.priority > lowest for other in pods.values()):
+            self.lowest_priority[row] = min((other.priority for other in pods.values()), default=NO_PRIORITY)
         self._account(row, pod, -1)
         self._release_row(row)
         return pod

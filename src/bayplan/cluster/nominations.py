@@ -18,6 +18,8 @@ class Nominations:
         """Increases with every change."""
         self._by_node: dict[str, dict[str, PodInfo]] = {}
         self._node_of: dict[str, str] = {}
+        self._versions: dict[str, int] = {}
+        """By node with nominated pods: `version` after the last change there."""
 
     def add(self, pod: PodInfo, node_name: str | None = None) -> None:
         """Nominate a pod to a node, by default that of its status. Replaces its earlier nomination."""
@@ -27,6 +29,7 @@ class Nominations:
             self._by_node.setdefault(node_name, {})[pod.uid] = pod
             self._node_of[pod.uid] = node_name
             self.version += 1
+            self._versions[node_name] = self.version
 
     def remove(self, uid: str) -> None:
         """Remove a pod's nomination, if it has one."""
@@ -35,9 +38,10 @@ class Nominations:
             return
         pods = self._by_node[node_name]
         del pods[uid]
-        if not pods:
-            del self._by_node[node_name]
         self.version += 1
+        self._versions[node_name] = self.version
+        if not pods:
+            del self._by_node[node_name], self._versions[node_name]
 
     def update(self, old: PodInfo | None, new: PodInfo) -> None:
         """Update a nominated pod.
@@ -54,6 +58,10 @@ class Nominations:
     def on(self, node_name: str) -> list[PodInfo]:
         """The pods nominated to a node."""
         return list(self._by_node.get(node_name, {}).values())
+
+    def version_on(self, node_name: str) -> int:
+        """A number that changes with the nominations to a node; 0 if there are none."""
+        return self._versions.get(node_name, 0)
 
     def node_of(self, uid: str) -> str | None:
         """The node that a pod is nominated to."""

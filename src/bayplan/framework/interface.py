@@ -434,6 +434,18 @@ class Sign(Protocol):
 
 
 @runtime_checkable
+class SignRejection(Protocol):
+    """Returns everything that the plugin reads from a pod to reject it, in its hints too, as one hashable value.
+
+    For Filter plugins whose `sign` may return None because a result depends on all nodes, and for PostFilter plugins.
+    Pods with equal values that are rejected by the same plugins wait in the queue together, and events requeue one at a
+    time. None means that the pod is requeued for itself. Without this method, the plugin's `sign` is used.
+    """
+
+    def sign_rejection(self, pod: PodInfo) -> Hashable: ...
+
+
+@runtime_checkable
 class RestsOn(Protocol):
     """Returns the cache key for inputs other than the pod and the node, such as the version of an object store.
 

@@ -38,6 +38,7 @@ class Plugin:
         async def background(self) -> None
         def events(self) -> Iterable[EventHint]
         def sign(self, pod) -> Hashable
+        def sign_rejection(self, pod) -> Hashable
         def rests_on(self, pod, nodes) -> Hashable
 
     Answer is a Status, None for success, or a string: the reason of a rejection. `bayplan.framework.interface`

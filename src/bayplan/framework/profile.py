@@ -107,6 +107,8 @@ class Profile:
     """The plugins that verdicts and scores depend on, if all of them implement Sign; else None."""
     _resting: Sequence[Any] = field(init=False)
     """Those of them that implement RestsOn."""
+    _signature_key: object = field(init=False, default_factory=object)
+    """Of signatures in the caches of pods."""
 
     def __post_init__(self) -> None:
         points = (Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE)
@@ -140,19 +142,44 @@ class Profile:
     def sign(self, pod: PodInfo) -> Signature | None:
         """Return the pod's signature of each plugin; None if a plugin of the profile does not implement Sign.
 
-        A plugin's value is None if its results for this pod cannot be shared. Raises PluginError.
+        A plugin's value is None if its results for this pod cannot be shared. Kept with the pod. Raises PluginError.
         """
         if self._signing is None:
             return None
+        signature: Signature | None = pod.cache.get(self._signature_key)
+        if signature is None:
+            signature = pod.cache[self._signature_key] = self._sign(self._signing, pod)
+        return signature
+
+    @staticmethod
+    def _sign(plugins: Sequence[Any], pod: PodInfo) -> Signature:
         signature: Signature | None
         try:
-            signature = tuple([(plugin.name, plugin.sign(pod)) for plugin in self._signing])
+            signature = tuple([(plugin.name, plugin.sign(pod)) for plugin in plugins])
             hash(signature)
         except BaseException:  # noqa: BLE001 - `call` finds the plugin; calling it for each plugin costs every pod
             signature = None
         if signature is None:
-            return tuple([(plugin.name, call(plugin, "Sign", _sign, plugin, pod)) for plugin in self._signing])
+            return tuple([(plugin.name, call(plugin, "Sign", _hashable, plugin.sign, pod)) for plugin in plugins])
         return signature
+
+    def sign_rejection(self, pod: PodInfo, apart: frozenset[str]) -> Hashable:
+        """Return what the rejection of a pod depends on, besides its signatures of the plugins that are not `apart`.
+
+        That is its priority (see `what_if.filter_nominated`), and what the other plugins and PostFilter plugins read.
+        None if a plugin does not tell. Raises PluginError.
+        """
+        key: list[Hashable] = [pod.priority]
+        for plugin in (*self.at(Point.POST_FILTER), *(each for each in self._signing or () if each.name in apart)):
+            value: Hashable = None
+            if implements(plugin, interface.SignRejection):
+                value = call(plugin, "SignRejection", _hashable, plugin.sign_rejection, pod)
+            elif implements(plugin, interface.Sign) and plugin.name not in apart:
+                value = call(plugin, "Sign", _hashable, plugin.sign, pod)
+            if value is None:
+                return None
+            key.append((plugin.name, value))
+        return tuple(key)
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Signature:
         """Return each plugin's cache key for inputs other than the pod and the node.
@@ -186,8 +213,8 @@ class Profile:
         return Profile(self.scheduler_name, shared, self.weights), Profile(self.scheduler_name, each, self.weights)
 
 
-def _sign(plugin: Any, pod: PodInfo) -> Hashable:
-    """Return a plugin's part of a pod's signature. Raises TypeError if it is not hashable."""
-    value: Hashable = plugin.sign(pod)
+def _hashable(sign: Callable[[PodInfo], Hashable], pod: PodInfo) -> Hashable:
+    """Return a part of a pod's signature. Raises TypeError if it is not hashable."""
+    value = sign(pod)
     hash(value)
     return value

@@ -6,7 +6,7 @@ Mirrors RunFilterPluginsWithNominatedPods (pkg/scheduler/framework/runtime/frame
 from __future__ import annotations
 
 import random
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,28 +49,67 @@ class ProfileWhatIf:
         return signature, rests_on
 
 
+KeptVerdicts = dict[str, tuple[Hashable, Status | None]]
+"""By node with nominated pods: what the verdict with these pods depends on, and the rejection, if it is one."""
+
+
 def filter_nominated(
-    profile: Profile, nominations: Nominations, cycle: CycleState, pod: PodInfo, verdicts: Verdicts
+    profile: Profile,
+    nominations: Nominations,
+    cycle: CycleState,
+    pod: PodInfo,
+    verdicts: Verdicts,
+    kept: KeptVerdicts | None = None,
 ) -> None:
     """Run the filters again on nodes that other pods are nominated to, as if those pods were running there.
 
     Such a node has to be feasible with and without the nominated pods: a pod must not take the room that preemption
     made for a pod of equal or higher priority. A rejection with the nominated pods replaces the verdict without them.
+
+    `kept`: the verdicts for earlier pods with an equal signature; only for nodes without what-ifs.
     """
     nodes = verdicts.nodes
+    nominees, positions = nominations.nodes, nodes.positions(nominations.nodes)
+    keys = {} if kept is None else _keys(nominations, pod, nodes, positions)
     changes: dict[int, PodChanges] = {}
-    for name, nominated in nominations.nodes.items():
-        added = tuple(other for other in nominated.values() if other.priority >= pod.priority and other.uid != pod.uid)
-        position = nodes.position(name) if added else None
-        if position is not None:
+    for name, position in positions.items():
+        known = None if kept is None else kept.get(name)
+        if known is not None and known[0] == keys[name] and pod.uid not in nominees[name]:
+            if known[1] is not None:
+                verdicts.set(position, known[1])
+            continue
+        added = tuple(
+            other for other in nominees[name].values() if other.priority >= pod.priority and other.uid != pod.uid
+        )
+        if added:
             before = nodes.changes.get(position, PodChanges())
             changes[position] = PodChanges((*before.added, *added), before.removed)
     if not changes:
         return
-    positions = np.fromiter(changes, dtype=np.intp, count=len(changes))
-    with_them = filter_changed(profile, cycle, pod, nodes.at(positions).changed(dict(enumerate(changes.values()))))
-    for index, status in with_them.rejected():
-        verdicts.set(int(positions[index]), status)
+    changed = np.fromiter(changes, dtype=np.intp, count=len(changes))
+    with_them = filter_changed(profile, cycle, pod, nodes.at(changed).changed(dict(enumerate(changes.values()))))
+    for index, position in enumerate(changes):
+        status = None if with_them.feasible_mask[index] else with_them.of(index)
+        if status is not None:
+            verdicts.set(position, status)
+        name = nodes.name(position)
+        if kept is not None and pod.uid not in nominees[name] and (status is None or status.code is not Code.ERROR):
+            kept[name] = keys[name], status
+    if kept is not None:
+        for name in kept.keys() - nominees.keys():
+            del kept[name]
+
+
+def _keys(
+    nominations: Nominations, pod: PodInfo, nodes: Nodes, positions: Mapping[str, int]
+) -> dict[str, tuple[int, int, int]]:
+    """Return what the verdict on each node with nominated pods depends on, besides the pod's signature."""
+    rows = [nodes.row(position) for position in positions.values()]
+    versions = nodes.table.row_version[rows] + nodes.table.replacements[rows]
+    return {
+        name: (version, nominations.version_on(name), pod.priority)
+        for name, version in zip(positions, versions.tolist(), strict=True)
+    }
 
 
 def filter_changed(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Verdicts:

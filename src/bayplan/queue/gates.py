@@ -32,6 +32,16 @@ def run_pre_enqueue(queued: QueuedPod, plugins: Sequence[Any], call: Caller, fai
     return False
 
 
+def is_still_gated(queued: QueuedPod, plugins: Sequence[Any], call: Caller, failures: Failures) -> bool:
+    """Return whether the plugin that gates a pod still does, and update its message. Other plugins aren't called."""
+    gating = next((plugin for plugin in plugins if plugin.name == queued.gating_plugin), None)
+    status = None if gating is None else _status(gating, queued, call, failures)
+    if status is None or status.code is Code.SUCCESS:
+        return False
+    queued.message = status.message
+    return True
+
+
 def _status(plugin: Any, queued: QueuedPod, call: Caller, failures: Failures) -> Status:
     try:
         return status_of(call(plugin, "PreEnqueue", plugin.pre_enqueue, queued.pod), plugin, "PreEnqueue")

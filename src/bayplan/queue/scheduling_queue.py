@@ -15,9 +15,10 @@ from bayplan.framework import changes
 from bayplan.framework.calling import Caller, call
 from bayplan.framework.events import ClusterEvent
 from bayplan.queue.backoff import Backoff, BackoffQueue
-from bayplan.queue.gates import run_pre_enqueue
+from bayplan.queue.gates import is_still_gated, run_pre_enqueue
 from bayplan.queue.hints import AskHint, Hints, QueueProfile, Requeue, ask_hint
 from bayplan.queue.in_flight import InFlight
+from bayplan.queue.peers import Peers
 from bayplan.queue.pod_heap import PodHeap
 from bayplan.queue.queued_pod import PendingPods, Place, QueuedPod
 from bayplan.queue.sort_keys import sort_key_of
@@ -100,6 +101,7 @@ class SchedulingQueue:
         self._active = PodHeap(sort_key)
         self._backoff = BackoffQueue(self._backoff_rule, sort_key)
         self._unschedulable = UnschedulablePods(self._hints.topics_of)
+        self._peers = Peers(self._unschedulable, self._backoff_rule, sort_key)
         self._in_flight = InFlight()
         self._waiting: dict[str, QueuedPod] = {}
 
@@ -145,6 +147,7 @@ class SchedulingQueue:
     def remove(self, uid: str) -> None:
         """Remove a pod that was bound. Unknown pods are ignored."""
         self.nominations.remove(uid)
+        self._peers.left(uid)
         if uid in self._in_flight:
             self._in_flight.forget(uid)
         elif uid in self._waiting:
@@ -169,10 +172,11 @@ class SchedulingQueue:
             lambda rejector: self._hints.narrowed(rejector, event, old, new),
         )
         for queued in waiting:
-            if only is None or only(queued.pod):
+            if (only is None or only(queued.pod)) and not self._is_still_gated(queued):
                 requeue = self._hints.ask(queued, event, old, new)
                 if requeue is not Requeue.SKIP:
-                    moved += self._requeue(queued, requeue, event.label, now)
+                    first = self._peers.requeued(queued, event.label, now)
+                    moved += self._requeue(first, requeue, event.label, now)
         if self._hints.interested(event):
             self._in_flight.record(event, old, new)
         return moved
@@ -209,6 +213,10 @@ class SchedulingQueue:
         self._start(queued, now)
         return queued
 
+    def placed(self, uid: str) -> None:
+        """Record that a pod in flight was placed: pods that were rejected for the same reasons have their turn."""
+        self._peers.left(uid)
+
     def stop_recording(self, uid: str) -> None:
         """Stop recording events for a pod in flight that has passed Permit: no plugin can reject it any more.
 
@@ -218,6 +226,7 @@ class SchedulingQueue:
 
     def done(self, uid: str) -> None:
         """End the attempt of a pod that is bound or deleted. Unknown pods are ignored."""
+        self._peers.left(uid)
         queued = self._in_flight.end(uid)
         if queued is not None:
             queued.place = None
@@ -232,7 +241,11 @@ class SchedulingQueue:
         if uid in self._waiting:
             return self._waiting[uid].place
         events = self._in_flight.events_since_start(uid)
+        leads = self._peers.leads(queued)
+        if not leads:
+            self._peers.left(uid)
         if uid in self._in_flight and self._in_flight.end(uid) is None:
+            self._peers.left(uid)
             queued.place = None
             return None
         if queued.rejected:
@@ -248,7 +261,11 @@ class SchedulingQueue:
             requeue = Requeue.AFTER_BACKOFF
         else:
             requeue = self._hints.ask_all(queued, [each for each in events if not each.ends_nomination_of(uid)])
-        self._requeue(queued, requeue, ATTEMPT_FAILED, now)
+        if leads and requeue is not Requeue.SKIP:  # another pod of its group may have its turn first
+            self._enter(queued, Place.UNSCHEDULABLE, None, now)
+            self._requeue(self._peers.requeued(queued, ATTEMPT_FAILED, now), requeue, ATTEMPT_FAILED, now)
+        else:
+            self._requeue(queued, requeue, ATTEMPT_FAILED, now)
         return queued.place
 
     def release(self, queued: QueuedPod, now: float) -> None:
@@ -277,6 +294,8 @@ class SchedulingQueue:
         for queued in self._backoff.pop_completed(now):
             queued.place = None
             self._enter(queued, Place.ACTIVE, BACKOFF_COMPLETE, now)
+        for queued, cause in self._peers.successors(now):
+            self._requeue(queued, Requeue.AFTER_BACKOFF, cause, now)
         flushed = False
         while (oldest := self._unschedulable.oldest()) is not None and now >= self._timeout_of(oldest):
             oldest.was_flushed = flushed = True
@@ -286,7 +305,7 @@ class SchedulingQueue:
 
     def next_wakeup(self, now: float) -> float | None:
         """Return when to call `pop` again: `now` if it would return a pod, None if only an event can change that."""
-        if len(self._active) or self._backoff.can_pop_early:
+        if len(self._active) or self._backoff.can_pop_early or self._peers.waiting:
             return now
         times = []
         completion = self._backoff.next_completion()
@@ -361,12 +380,20 @@ class SchedulingQueue:
             self._active.update(queued)
         elif queued.place is Place.BACKOFF:
             self._backoff.update(queued)
-        elif not changes.only_status_changed(old, new):
-            self._unschedulable.update(queued)
-            for event in changes.pod_changes(old, new):
-                requeue = self._hints.ask(queued, event, old, new)
-                if requeue is not Requeue.SKIP and self._requeue(queued, requeue, event.label, now):
-                    break
+        else:
+            only_status = changes.only_status_changed(old, new)
+            if queued.place is Place.UNSCHEDULABLE and (new.nominated_node_name or not only_status):
+                self._peers.separate(queued)
+            if not only_status:
+                self._unschedulable.update(queued)
+                self._ask_about_itself(queued, old, new, now)
+
+    def _ask_about_itself(self, queued: QueuedPod, old: PodInfo, new: PodInfo, now: float) -> None:
+        """Requeue a pod if its own update may make it schedulable."""
+        for event in changes.pod_changes(old, new):
+            requeue = self._hints.ask(queued, event, old, new)
+            if requeue is not Requeue.SKIP and self._requeue(queued, requeue, event.label, now):
+                break
 
     def _nomination_ended(self, pod: PodInfo, now: float) -> None:
         """Requeue pods that the nominated pod kept out: to pods of its priority or lower, it counted as running."""
@@ -409,10 +436,18 @@ class SchedulingQueue:
             self._leave(queued)
         plugins = self._profiles[queued.pod.scheduler_name].pre_enqueue
         if run_pre_enqueue(queued, plugins, self._caller(queued.pod), self._failures):
+            self._peers.left(queued.uid)
             self._enter(queued, Place.GATED, None if was_gated else cause, now)
             return False
         self._enter(queued, place, cause, now)
         return True
+
+    def _is_still_gated(self, queued: QueuedPod) -> bool:
+        """Whether a pod is gated, and requeueing it would not change that. Cheaper than its hints."""
+        if not queued.gated:
+            return False
+        plugins = self._profiles[queued.pod.scheduler_name].pre_enqueue
+        return is_still_gated(queued, plugins, self._caller(queued.pod), self._failures)
 
     def _enter(self, queued: QueuedPod, place: Place, cause: str | None, now: float) -> None:
         if place is Place.ACTIVE:
@@ -421,8 +456,10 @@ class SchedulingQueue:
             self._active.push(queued)
         elif place is Place.BACKOFF:
             self._backoff.add(queued)
-        else:
+        elif place is Place.GATED:
             self._unschedulable.add(queued)
+        else:
+            self._peers.add(queued)
         queued.place = place
         self._waiting[queued.uid] = queued
         if cause is not None:
@@ -433,8 +470,10 @@ class SchedulingQueue:
             self._active.remove(queued)
         elif queued.place is Place.BACKOFF:
             self._backoff.remove(queued)
-        else:
+        elif queued.place is Place.GATED:
             self._unschedulable.remove(queued)
+        else:
+            self._peers.remove(queued)
         queued.place = None
         del self._waiting[queued.uid]
 

@@ -34,20 +34,17 @@ class UnschedulablePods:
         self._topics_of = topics_of
         self._on_topic: dict[tuple[Rejector, Topic], dict[str, QueuedPod]] = {}
         self._topics: dict[str, dict[tuple[Rejector, Topic], None]] = {}
-        """By the uid of a rejected pod."""
+        """By the uid of an indexed, rejected pod."""
         self._rejected: OrderedDict[str, QueuedPod] = OrderedDict()
         self._gated: dict[str, QueuedPod] = {}
         self._waiting_for: dict[Rejector, dict[str, QueuedPod]] = {}
         self._gated_by: dict[Rejector, dict[str, QueuedPod]] = {}
 
-    def add(self, queued: QueuedPod) -> None:
-        """Add a pod. It must not be here yet."""
-        uid = queued.uid
-        (self._gated if queued.gated else self._rejected)[uid] = queued
-        index = self._index(queued)
-        for rejector in _rejectors(queued):
-            index.setdefault(rejector, {})[uid] = queued
-        self._add_topics(queued)
+    def add(self, queued: QueuedPod, *, indexed: bool = True) -> None:
+        """Add a pod. It must not be here yet. `indexed`: whether `waiting_for` may return it."""
+        (self._gated if queued.gated else self._rejected)[queued.uid] = queued
+        if indexed:
+            self.show(queued)
 
     def update(self, queued: QueuedPod) -> None:
         """Update the topics of a pod that is here, after its `pod` was replaced."""
@@ -56,13 +53,24 @@ class UnschedulablePods:
 
     def remove(self, queued: QueuedPod) -> None:
         """Remove a pod that is here."""
-        uid = queued.uid
-        self._remove_topics(uid)
-        del (self._gated if queued.gated else self._rejected)[uid]
+        del (self._gated if queued.gated else self._rejected)[queued.uid]
+        if queued.gated or queued.uid in self._topics:
+            self.hide(queued)
+
+    def show(self, queued: QueuedPod) -> None:
+        """Index a pod that is here."""
+        index = self._index(queued)
+        for rejector in _rejectors(queued):
+            index.setdefault(rejector, {})[queued.uid] = queued
+        self._add_topics(queued)
+
+    def hide(self, queued: QueuedPod) -> None:
+        """Remove a pod from the index."""
+        self._remove_topics(queued.uid)
         index = self._index(queued)
         for rejector in _rejectors(queued):
             pods = index[rejector]
-            del pods[uid]
+            del pods[queued.uid]
             if not pods:
                 del index[rejector]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Hashable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -120,6 +120,7 @@ class SchedulingCycle:
         if not len(feasible):
             yield from self._post_filter(decision, asks=asks)
             decision.message = decision.diagnosis.explain()
+            decision.rejection_key = self._rejection_key(decision, reuse)
             return
         decision.feasible = _rows(nodes, feasible)
         if len(feasible) == 1 and not self.options.explain:
@@ -143,8 +144,7 @@ class SchedulingCycle:
 
     def _find_feasible_by_template(self, decision: Decision, reuse: Reuse) -> tuple[Nodes, Rows, bool]:
         """The result of `_find_feasible`, from a template; and whether all pods of the template have it."""
-        nominated = self.state.nominations.nodes
-        found = reuse.filter((lambda verdicts: self._filter_nominated(decision.cycle, verdicts)) if nominated else None)
+        found = reuse.filter(self.profile, self.state.nominations)
         if self.placement is not None:
             found = found.among(self.placement.nodes)
         if not len(found.feasible):
@@ -198,15 +198,12 @@ class SchedulingCycle:
         def filter_part(nodes: Nodes) -> Verdicts:
             verdicts = run_filter(self.profile, cycle, self.pod, nodes)
             if self.state.nominations.nodes:
-                self._filter_nominated(cycle, verdicts)
+                filter_nominated(self.profile, self.state.nominations, cycle, self.pod, verdicts)
             return verdicts
 
         verdicts = filter_enough(filter_part, self.profile, nodes, self.options.rotation)
         verdicts.raise_error()
         return verdicts
-
-    def _filter_nominated(self, cycle: CycleState, verdicts: Verdicts) -> None:
-        filter_nominated(self.profile, self.state.nominations, cycle, self.pod, verdicts)
 
     def _ask_filter(self, verdicts: Verdicts, diagnosis: Diagnosis, *, asks: bool) -> Generator[Question, Answer, bool]:
         """Let extenders reject nodes that the filters left feasible. Returns whether they rejected any."""
@@ -239,6 +236,19 @@ class SchedulingCycle:
         for plugin_scores in scores.values():
             total += plugin_scores
         return Scores(decision.feasible, scores, total)
+
+    def _rejection_key(self, decision: Decision, reuse: Reuse | None) -> Hashable:
+        """See `Decision`. A pod of a gang, with victims or with a nominated node has none."""
+        if reuse is None or self.gang is not None or self.placement is not None:
+            return None
+        if decision.nominated_node or self.state.nominations.node_of(self.pod.uid) is not None:
+            return None
+        try:
+            key = self.profile.sign_rejection(self.pod, reuse.apart)
+        except PluginError as error:
+            self.options.record(error, self.pod)
+            return None
+        return None if key is None else (reuse.signature, key)
 
     def _post_filter(self, decision: Decision, *, asks: bool) -> Generator[Question, Answer, None]:
         """Let PostFilter plugins make room."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -51,6 +52,8 @@ class Decision:
     node that PostFilter nominated; None keeps the pod's nomination, "" clears it. `victims`: the pods to evict first,
     chosen by the PostFilter plugin `preempted_by`. `feasible`: rows of the feasible nodes. `scores` is None where
     scoring was skipped because only one node was feasible. `failed_plugin`: the plugin that raised (ERROR), if one did.
+    `rejection_key`: pods with equal keys are rejected in the same way as long as the state is the same (UNSCHEDULABLE);
+    None if that is unknown.
     """
 
     pod: PodInfo
@@ -65,6 +68,7 @@ class Decision:
     victims: tuple[PodInfo, ...] = ()
     preempted_by: str = ""
     failed_plugin: str = ""
+    rejection_key: Hashable = None
 
     def __repr__(self) -> str:
         """Short, so that a failing test shows the node or the message."""

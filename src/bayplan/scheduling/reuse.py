@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from types import EllipsisType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from bayplan.cluster.columns import Int64, Rows
 from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.calling import Caller
 from bayplan.framework.interface import CycleState, Filter, NormalizeScores, Score
@@ -35,6 +35,7 @@ from bayplan.framework.runner import (
 )
 from bayplan.framework.status import Code, PluginError
 from bayplan.framework.verdicts import Verdicts
+from bayplan.framework.what_if import KeptVerdicts, filter_nominated
 
 Record = Callable[[PluginError, PodInfo], None]
 """Records the failure of a plugin in the attempt of a pod."""
@@ -146,14 +147,19 @@ class Reuse(NamedTuple):
     template: Template
     pod: PodInfo
     cycle: CycleState
+    signature: Signature
+    """The pod's signature of the shared plugins."""
+    apart: frozenset[str]
+    """The names of the other plugins."""
 
-    def filter(self, filter_nominated: Callable[[Verdicts], None] | None = None) -> Filtered:
-        """Filter all nodes. `filter_nominated` changes those of nodes with nominated pods. Raises PluginError."""
+    def filter(self, profile: Profile, nominations: Nominations) -> Filtered:
+        """Filter all nodes, those with nominated pods as `filter_nominated` does. Raises PluginError."""
         filtered = self.template.filter(self.cycle, self.pod)
-        if filter_nominated is None:
+        if not nominations.nodes:
             return filtered
         verdicts = filtered.verdicts.copy()
-        filter_nominated(verdicts)
+        kept = None if self.apart else self.template.nominated
+        filter_nominated(profile, nominations, self.cycle, self.pod, verdicts, kept)
         return filtered.changed_to(verdicts)
 
     def total(self, nodes: Nodes, rows: Rows, *, common: bool) -> Int64:
@@ -175,8 +181,7 @@ class Template:
 
     `shared`: the plugins that the template covers. `each`: the plugins that run for each pod. `cycle`: the data that
     the shared plugins stored for the first such pod. `scores` is None until a node is feasible. Everything was computed
-    from
-    `version` of the node table, and with the cache keys `rests_on`.
+    from `version` of the node table, and with the cache keys `rests_on`. `nominated`: verdicts with nominated pods.
     """
 
     shared: Profile
@@ -187,6 +192,7 @@ class Template:
     version: int
     rests_on: Hashable
     after_placement: AfterPlacement | None = None
+    nominated: KeptVerdicts = field(default_factory=dict)
     _feasible: Rows | None = None
     """The feasible rows; None after they changed."""
     _normalized: Int64 | None = None
@@ -297,8 +303,6 @@ class Templates:
     def __init__(self, profile: Profile, capacity: int = CAPACITY) -> None:
         self._profile = profile
         self._capacity = capacity
-        self._key = (Templates, id(profile))
-        """Of signatures in the caches of pods."""
         self._halves: dict[frozenset[str], tuple[Profile, Profile]] = {}
         self._templates: OrderedDict[Hashable, Template] = OrderedDict()
         """The least recently used one first."""
@@ -323,7 +327,7 @@ class Templates:
 
     def _reuse(self, pod: PodInfo, nodes: Nodes, call: Caller, record: Record) -> Reuse | None:
         try:
-            signature = self._signature(pod)
+            signature = self._profile.sign(pod)
             if signature is None:
                 return None
             rests_on = self._profile.rests_on(pod, nodes)
@@ -346,13 +350,7 @@ class Templates:
         if template is None or cycle is None:
             return None
         self._templates.move_to_end(key)
-        return Reuse(template, pod, cycle)
-
-    def _signature(self, pod: PodInfo) -> Signature | None:
-        signature: Signature | EllipsisType | None = pod.cache.get(self._key, ...)
-        if signature is ...:
-            signature = pod.cache[self._key] = self._profile.sign(pod)
-        return signature
+        return Reuse(template, pod, cycle, signature, apart)
 
     def _get(
         self, key: Hashable, apart: frozenset[str], pod: PodInfo, nodes: Nodes, rests_on: Hashable, call: Caller

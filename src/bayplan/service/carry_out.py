@@ -124,6 +124,7 @@ class PlanCarrier:
         assert node is not None
         assumed = self._state.assume(queued.pod, node)
         self._state.nominations.remove(assumed.uid)
+        self._queue.placed(assumed.uid)
         profile = self._profiles[assumed.scheduler_name]
         binding = Binding(queued, assumed, node, profile, decision.cycle, times)
         status, waits = self._reserve_and_permit(binding)
@@ -233,6 +234,7 @@ class PlanCarrier:
         else:
             queued.unschedulable_plugins |= refusal.plugins
             queued.pending_plugins |= refusal.pending
+            queued.rejection_key = refusal.rejection_key
         pod = self._known(queued)
         if pod is None:
             self._end(queued)

@@ -92,7 +92,7 @@ class Replicas:
 
     def _choose(self) -> int | None:
         """Return the row for the next replica. Raises PluginError."""
-        nodes, (template, pod, cycle) = self._world.state.nodes, self._reuse
+        nodes, (template, pod, cycle) = self._world.state.nodes, self._reuse[:3]
         if self._resting and self._rests_on() != self._depends_on:
             return None
         if not template.refresh(pod, nodes, template.rests_on):
@@ -114,7 +114,7 @@ class Replicas:
 
     def _classify(self, nodes: Nodes, feasible: Rows) -> None:
         """Update the classes of the rows that changed."""
-        template, pod, cycle = self._reuse
+        template, pod, cycle = self._reuse[:3]
         chosen = nodes if len(feasible) == len(nodes) else nodes.at(feasible)
         if feasible is not self._feasible:
             run_pre_score(template.each, cycle, pod, chosen)

@@ -14,6 +14,7 @@ import numpy as np
 
 from bayplan.cluster.columns import Bool, Int64, Rows
 from bayplan.cluster.nodes import Nodes, PodChanges
+from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.interface import Candidate, CycleState, WhatIf
 from bayplan.framework.status import Code, Status
@@ -21,7 +22,6 @@ from bayplan.framework.verdicts import Rejections, Verdicts
 from bayplan.plugins.default_preemption.budgets import Budgets
 from bayplan.plugins.default_preemption.candidates import most_important_first, preference
 
-NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
 NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming pod")
 
 
@@ -49,8 +49,8 @@ class Reprieve:
 class Results:
     """The results of dry runs by row, for pods of one priority with equal verdicts, while the budgets don't change.
 
-    The result for a row is valid as long as the row and its pods are the same. Memory: 12 bytes a row, and the
-    candidates.
+    The result for a row is valid as long as the row, its pods and its nominated pods are the same. Memory: 20 bytes a
+    row, and the candidates.
     """
 
     def __init__(self, nodes: Nodes) -> None:
@@ -59,19 +59,25 @@ class Results:
         self._preferences: dict[str, tuple[Candidate, tuple[float, ...]]] = {}
         """By node, for the candidate that it was computed for."""
         self._versions: Int64 = np.full(len(nodes), -1, dtype=np.int64)
+        self._nominations: Int64 = np.zeros(len(nodes), dtype=np.int64)
 
-    def missing(self, rows: Rows) -> Bool:
-        """Return whether the result for each row is unknown or no longer valid."""
+    def missing(self, rows: Rows, nominations: Int64) -> Bool:
+        """Return whether the result for each row is unknown or no longer valid.
+
+        `nominations`: the version of the nominations to each row of the table (see `Nominations.version_on`).
+        """
         missing: Bool = self._versions[rows] != self._current(rows)
+        missing |= self._nominations[rows] != nominations[rows]
         return missing
 
-    def store(self, rows: Rows, verdicts: Verdicts, candidates: Mapping[int, Candidate]) -> None:
-        """Store the verdicts on rows, and their candidates by row."""
+    def store(self, rows: Rows, nominations: Int64, verdicts: Verdicts, candidates: Mapping[int, Candidate]) -> None:
+        """Store the verdicts on rows, and their candidates by row. `nominations`: as for `missing`."""
         self.verdicts.replace(rows, verdicts)
         for row in rows.tolist():
             self.candidates.pop(row, None)
         self.candidates.update(candidates)
         self._versions[rows] = self._current(rows)
+        self._nominations[rows] = nominations[rows]
 
     def forget(self, rows: Rows) -> None:
         """Make results unknown."""
@@ -93,8 +99,8 @@ class Results:
 class DryRun:
     """Dry-runs preemption for a pod on nodes, in the given order.
 
-    `results`: those of earlier dry runs, which are completed. `nominated`: the rows of nodes with nominated pods, whose
-    results are not kept. `errors`: messages of errors on single nodes.
+    `nominations`: those that `what_if` counts. `results`: of earlier dry runs, which are completed. `errors`: messages
+    of errors on single nodes.
     """
 
     def __init__(
@@ -104,8 +110,8 @@ class DryRun:
         pod: PodInfo,
         nodes: Nodes,
         budgets: Budgets,
+        nominations: Nominations,
         results: Results | None = None,
-        nominated: Rows = NO_ROWS,
     ) -> None:
         self._what_if = what_if
         self._cycle = cycle
@@ -113,9 +119,14 @@ class DryRun:
         self._nodes = nodes
         self._budgets = budgets
         self._results = results or Results(Nodes(nodes.table))
-        self._nominated = nominated
         self.errors: list[str] = []
-        self._failed: list[int] = []
+        table = nodes.table
+        self._nominations: Int64 = np.zeros(table.size, dtype=np.int64)
+        for name, row in Nodes(table).positions(nominations.nodes).items():
+            self._nominations[row] = nominations.version_on(name)
+        own = table.row_of.get(nominations.node_of(pod.uid) or "")
+        self._unshared: list[int] = [] if own is None else [own]
+        """Rows whose results other pods must not use: after errors, and where the pod itself is nominated."""
 
     def candidates(self, wanted: int) -> list[Candidate]:
         """Return at least `wanted` candidates, one of them without budget violations, if the nodes have as many.
@@ -128,7 +139,7 @@ class DryRun:
         self._forget()
         for start in range(0, len(rows), max(1, wanted)):
             part = rows[start : start + wanted]
-            missing = part[results.missing(part)]
+            missing = part[results.missing(part, self._nominations)]
             if len(missing):
                 self._try(missing)
             for row in part[results.verdicts.feasible_mask[part]].tolist():
@@ -161,9 +172,7 @@ class DryRun:
         return rows[nodes.table.lowest_priority[rows] < self._pod.priority]
 
     def _forget(self) -> None:
-        """Forget results that other pods must not share: of nodes with nominated pods, and errors."""
-        self._results.forget(self._nominated)
-        self._results.forget(np.array(self._failed, dtype=np.intp))
+        self._results.forget(np.array(self._unshared, dtype=np.intp))
 
     def _try(self, rows: Rows) -> None:
         """Dry-run the nodes of some rows, and store the results."""
@@ -180,8 +189,8 @@ class DryRun:
         found = {each.position: self._candidate(nodes, each) for each in reprieves}
         failed += [position for position, candidate in found.items() if candidate is None]
         candidates = {nodes.row(position): each for position, each in found.items() if each is not None}
-        self._results.store(rows, verdicts, candidates)
-        self._failed += rows[failed].tolist()
+        self._results.store(rows, self._nominations, verdicts, candidates)
+        self._unshared += rows[failed].tolist()
 
     def _without_lower(self, nodes: Nodes) -> dict[int, PodChanges]:
         """Return, for each node, a what-if that removes all pods of lower priority."""

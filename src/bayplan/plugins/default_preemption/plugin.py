@@ -13,7 +13,6 @@ from functools import partial
 import numpy as np
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
-from bayplan.cluster.columns import Rows
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import events
@@ -72,7 +71,7 @@ class DefaultPreemption(Plugin):
         nodes = self._nodes_to_try(diagnosis, what_if)
         results = Results(self._handle.nodes) if gang is not None else self._results_for(pod, what_if)
         budgets = Budgets(self._budgets.values())
-        dry_run = DryRun(what_if, cycle, pod, nodes, budgets, results, self._nominated_rows())
+        dry_run = DryRun(what_if, cycle, pod, nodes, budgets, self._handle.nominations, results)
         candidates = dry_run.candidates(self._wanted(len(nodes)))
         if not candidates and dry_run.errors:
             return PostFilterResult(Status.error(f"preemption: {aggregate(dry_run.errors)}"))
@@ -80,6 +79,10 @@ class DefaultPreemption(Plugin):
             why = Diagnosis(diagnosis.total, dry_run.verdicts(), absent=NOT_HELPFUL).explain()
             return PostFilterResult(_rejection(why), nominated_node="")
         return Shortlist(tuple(candidates), self._handle.nodes, partial(_best, results))
+
+    def sign_rejection(self, pod: PodInfo) -> Hashable:
+        """The priority and whether it preempts. The signatures of the filters cover the dry runs."""
+        return pod.priority, pod.spec.preemptionPolicy
 
     def events(self) -> Iterable[EventHint]:
         """Register deletions of pods: they run PreEnqueue again for gated pods."""
@@ -115,11 +118,6 @@ class DefaultPreemption(Plugin):
             potential[verdicts.nodes.rows] = resolvable[verdicts.codes]
         rows = np.flatnonzero(potential)
         return nodes.at(np.roll(rows, -what_if.rng.randrange(len(rows))) if len(rows) else rows)
-
-    def _nominated_rows(self) -> Rows:
-        nodes = self._handle.nodes
-        positions = [nodes.position(name) for name in self._handle.nominations.nodes]
-        return np.array([position for position in positions if position is not None], dtype=np.intp)
 
     def _results_for(self, pod: PodInfo, what_if: WhatIf) -> Results:
         """Return the results of earlier dry runs that are also those of this pod; they may be empty."""

@@ -11,10 +11,12 @@ import numpy as np
 from lightkube.models.core_v1 import Node
 
 from bayplan.api.labels import InvalidSelector
+from bayplan.api.objects import encode
 from bayplan.cluster.affinity_terms import AffinityTerm, terms_of
 from bayplan.cluster.columns import Int64
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.pod_selectors import labels_key
 from bayplan.cluster.selector_index import anchors_in, narrowest_anchors
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint, Topics
 from bayplan.framework.handle import Handle
@@ -105,6 +107,12 @@ class InterPodAffinity(Plugin):
             return () if not terms_of(pod) else None
         except InvalidSelector:  # PreFilter rejects the pod
             return None
+
+    def sign_rejection(self, pod: PodInfo) -> Hashable:
+        """Namespace, labels and terms."""
+        affinity = pod.spec.affinity
+        terms = (affinity.podAffinity, affinity.podAntiAffinity) if affinity else ()
+        return labels_key(pod), encode(terms)
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
         """Nothing, for pods that no term of a pod on a node matches. The results of others are not shared."""

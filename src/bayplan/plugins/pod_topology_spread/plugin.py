@@ -15,10 +15,11 @@ from lightkube.models.core_v1 import Node
 from numpy.typing import NDArray
 
 from bayplan.api.labels import InvalidSelector
+from bayplan.api.objects import encode
 from bayplan.cluster.columns import Int32, Int64
 from bayplan.cluster.nodes import Count, Nodes
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.pod_selectors import pod_counter
+from bayplan.cluster.pod_selectors import labels_key, pod_counter
 from bayplan.cluster.selector_index import anchors_in, narrowest_anchors
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint, Topics
 from bayplan.framework.handle import Handle
@@ -243,6 +244,13 @@ class PodTopologySpread(Plugin):
         """Nothing: pods without constraints are alike. The results of a pod with constraints depend on all nodes."""
         return None if pod.spec.topologySpreadConstraints else ()
 
+    def sign_rejection(self, pod: PodInfo) -> Hashable:
+        """The inputs of all constraints, and of the eligibility of nodes."""
+        spec = pod.spec
+        node_affinity = spec.affinity.nodeAffinity if spec.affinity else None
+        inputs = encode((spec.topologySpreadConstraints, spec.nodeSelector, node_affinity))
+        return labels_key(pod), _owners(pod), inputs, pod.tolerations
+
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
         """Nothing, for pods without constraints. The results of a pod with default constraints depend on all nodes."""
         return None if pod.spec.topologySpreadConstraints or self._defaults.apply_to(pod) else ()
@@ -278,6 +286,10 @@ class PodTopologySpread(Plugin):
         if pod.spec.topologySpreadConstraints:
             return own_constraints(pod, action)
         return self._defaults.of(pod, action)
+
+
+def _owners(pod: PodInfo) -> Hashable:
+    return tuple([(owner.apiVersion, owner.kind, owner.name) for owner in pod.metadata.ownerReferences or ()])
 
 
 def _hard(constraint: Constraint, eligible: EligibleDomains, pod: PodInfo, nodes: Nodes) -> HardSpread:

@@ -1,0 +1,162 @@
+"""Unschedulable pods that are rejected for the same reasons: one of them is attempted for all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from bayplan.queue.backoff import Backoff
+from bayplan.queue.pod_heap import PodHeap
+from bayplan.queue.queued_pod import QueuedPod
+from bayplan.queue.unschedulable import UnschedulablePods
+
+
+@dataclass(slots=True)
+class _Group:
+    """Pods with equal keys.
+
+    `leader` is None after a requeued leader has left the group. `others`: the unschedulable pods besides the leader.
+    `cause`: the event that requeued the leader; None while the leader is unschedulable. `rejected_at`: when the last
+    attempt ended that counts for all of them.
+    """
+
+    leader: QueuedPod | None
+    others: PodHeap
+    cause: str | None = None
+    rejected_at: float = -math.inf
+
+
+class Peers:
+    """Adds unschedulable pods to `unschedulable`, grouped by `QueuedPod.rejection_key` and rejecting plugins.
+
+    One pod of a group leads it. Only the leader is indexed, so an event asks no hints about the others. An event that
+    helps requeues one pod, which leads from then on. If it is rejected as before, the others would be, too, and they
+    stay unschedulable. Otherwise (it is placed, deleted, or rejected by other plugins), the next pod is requeued.
+
+    `backoff` and `sort_key` determine which pod of a group can be attempted first.
+    """
+
+    def __init__(
+        self, unschedulable: UnschedulablePods, backoff: Backoff, sort_key: Callable[[QueuedPod], Any]
+    ) -> None:
+        self._unschedulable = unschedulable
+        self._backoff = backoff
+        self._sort_key = sort_key
+        self._groups: dict[Hashable, _Group] = {}
+        self._requeued: dict[str, Hashable] = {}
+        """By uid of a leader that was requeued: the key of its group."""
+        self._leaderless: dict[Hashable, None] = {}
+        """Keys of groups whose leader was requeued, and then left the group."""
+
+    @property
+    def waiting(self) -> bool:
+        """Whether `successors` would yield a pod."""
+        return bool(self._leaderless)
+
+    def add(self, queued: QueuedPod) -> None:
+        """Add an unschedulable pod, which may be a requeued leader that was rejected as before."""
+        key = _key(queued)
+        group = self._groups.get(key)
+        if group is None:
+            self._unschedulable.add(queued)
+            if key is not None:
+                self._groups[key] = _Group(queued, PodHeap(self._sort_key))
+            return
+        self._unschedulable.add(queued, indexed=False)
+        group.others.push(queued)
+        if group.leader is queued:
+            del self._requeued[queued.uid]
+            group.rejected_at = queued.queued_at
+            self._lead(group)
+
+    def remove(self, queued: QueuedPod) -> None:
+        """Remove an unschedulable pod."""
+        self._unschedulable.remove(queued)
+        group = self._groups.get(_key(queued))
+        if group is None:
+            return
+        if group.leader is not queued:
+            group.others.remove(queued)
+        elif group.cause is None:
+            self._without_leader(queued, group)
+
+    def separate(self, queued: QueuedPod) -> None:
+        """Remove an unschedulable pod from its group, but keep it unschedulable: it was changed."""
+        group = self._groups.get(_key(queued))
+        if group is None:
+            return
+        if group.leader is queued:
+            self._without_leader(queued, group)
+        else:
+            group.others.remove(queued)
+            self._unschedulable.show(queued)
+        queued.rejection_key = None
+
+    def requeued(self, queued: QueuedPod, cause: str, now: float) -> QueuedPod:
+        """Return the pod to requeue for an event that helps an unschedulable pod: the first of its group."""
+        key = _key(queued)
+        group = self._groups.get(key)
+        if group is None or group.leader is None:
+            return queued
+        group.others.push(group.leader)
+        self._unschedulable.hide(group.leader)
+        leader = group.leader = self._pop_first(group, now)
+        group.cause = cause
+        self._requeued[leader.uid] = key
+        return leader
+
+    def leads(self, queued: QueuedPod) -> bool:
+        """Return whether a pod that was attempted is the leader of the group that it belongs to now."""
+        key = self._requeued.get(queued.uid)
+        return key is not None and key == _key(queued)
+
+    def left(self, uid: str) -> None:
+        """Record that a pod is not pending any more, or isn't rejected as before. Pods that don't lead are ignored."""
+        key = self._requeued.pop(uid, None)
+        if key is None:
+            return
+        self._groups[key].leader = None
+        self._leaderless[key] = None
+
+    def successors(self, now: float) -> Iterator[tuple[QueuedPod, str]]:
+        """Yield the next pod of each group whose requeued leader has left it, to requeue it for the same event."""
+        while self._leaderless:
+            key, _ = self._leaderless.popitem()
+            group = self._groups[key]
+            if not len(group.others):
+                del self._groups[key]
+                continue
+            leader = group.leader = self._pop_first(group, now)
+            self._requeued[leader.uid] = key
+            yield leader, group.cause or ""
+
+    def _pop_first(self, group: _Group, now: float) -> QueuedPod:
+        """Remove and return the pod that can be attempted first: by the end of its backoff, then by the sort key."""
+        first = group.others.peek()
+        assert first is not None
+        if self._backoff.holds(first, now):
+            first = min(group.others, key=lambda each: (max(now, self._backoff.expiration(each)), self._sort_key(each)))
+        group.others.remove(first)
+        first.queued_at = max(first.queued_at, group.rejected_at)
+        return first
+
+    def _without_leader(self, queued: QueuedPod, group: _Group) -> None:
+        if len(group.others):
+            self._lead(group)
+        else:
+            del self._groups[_key(queued)]
+
+    def _lead(self, group: _Group) -> None:
+        """Let the first of the other pods lead, and wait for an event."""
+        leader = group.others.pop()
+        assert leader is not None
+        group.leader, group.cause = leader, None
+        self._unschedulable.show(leader)
+
+
+def _key(queued: QueuedPod) -> Hashable:
+    if queued.rejection_key is None or queued.pending_plugins:
+        return None
+    return queued.pod.scheduler_name, queued.rejection_key, queued.unschedulable_plugins

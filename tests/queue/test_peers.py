@@ -1,0 +1,239 @@
+"""Pods that are rejected for the same reasons: one is attempted for all."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from queue_builders import NODES, Gate, make_pod, make_queue
+
+from bayplan.framework.changes import ASSIGNED_POD_DELETE, NODE_ADD
+from bayplan.framework.events import EventHint
+from bayplan.queue import Place
+
+pytestmark = pytest.mark.feature("Requeueing: pods that are rejected for the same reasons")
+
+
+def reject(queue, queued, now, *, key="web", plugins=("Fit",)):
+    queued.clear_rejectors()
+    queued.unschedulable_plugins, queued.rejection_key = frozenset(plugins), key
+    queue.add_unschedulable(queued, now)
+
+
+def queue_of(*names, now=0.0, **options):
+    """A queue of pods that were rejected one after the other, and are alike."""
+    queue = make_queue(options.pop("hints", NODES), **options)
+    for number, name in enumerate(names):
+        queue.add(make_pod(name), now)
+        reject(queue, queue.pop(now), now + number / 1000)
+    return queue
+
+
+def add_node(queue, now):
+    queue.move_on_event(NODE_ADD, None, None, now)
+
+
+def place(queue, queued):
+    queue.placed(queued.uid)
+    queue.done(queued.uid)
+
+
+def places(queue):
+    return {queued.pod.name: queued.place.value for queued in queue}
+
+
+def test_event_requeues_the_pod_that_waits_longest():
+    queue = queue_of("a", "b", "c")
+    add_node(queue, 100)
+    assert places(queue) == {"a": "active", "b": "unschedulable", "c": "unschedulable"}
+
+
+def test_others_stay_unschedulable_when_the_pod_is_rejected_as_before():
+    queue = queue_of("a", "b", "c")
+    add_node(queue, 100)
+    reject(queue, queue.pop(100), 100)
+    assert set(places(queue).values()) == {"unschedulable"}
+    assert queue.next_wakeup(100) == 300.001
+    add_node(queue, 101)
+    assert queue.pop(101).pod.name == "b"
+
+
+def test_next_pod_is_requeued_when_one_is_placed():
+    queue = queue_of("a", "b", "c")
+    add_node(queue, 100)
+    queued = queue.pop(100)
+    assert queue.next_wakeup(100) == 300.001
+    queue.placed(queued.uid)
+    assert queue.next_wakeup(100) == 100
+    assert queue.pop(100).pod.name == "b"
+    queue.done(queued.uid)
+    assert queue.pop(100) is None
+
+
+@pytest.mark.parametrize("change", [{"plugins": ["Fit", "Ports"]}, {"plugins": []}, {"key": None}, {"key": "db"}])
+def test_next_pod_is_requeued_when_one_is_rejected_in_another_way(change):
+    queue = queue_of("a", "b")
+    add_node(queue, 100)
+    reject(queue, queue.pop(100), 100, **change)
+    assert queue.pop(100).pod.name == "b"
+
+
+@pytest.mark.parametrize("popped", [False, True])
+def test_next_pod_is_requeued_when_one_is_deleted(popped):
+    queue = queue_of("a", "b")
+    add_node(queue, 100)
+    if popped:
+        queued = queue.pop(100)
+        queue.delete(make_pod("a"), 100)
+        reject(queue, queued, 100)
+    else:
+        queue.delete(make_pod("a"), 100)
+    assert queue.pop(100).pod.name == "b"
+    assert queue.pop(100) is None
+
+
+def test_next_pod_waits_for_an_event_when_an_unschedulable_one_is_deleted():
+    queue = queue_of("a", "b", "c")
+    queue.delete(make_pod("a"), 100)
+    queue.delete(make_pod("b"), 100)
+    assert queue.pop(100) is None
+    add_node(queue, 100)
+    assert queue.pop(100).pod.name == "c"
+
+
+def test_next_pod_is_requeued_when_one_is_gated():
+    gate = Gate()
+    queue = queue_of("a", "b", pre_enqueue=[gate])
+    gate.pre_enqueue = lambda pod: "held" if pod.name == "a" else None
+    add_node(queue, 100)
+    assert queue.pop(100).pod.name == "b"
+    assert places(queue)["a"] == "gated"
+
+
+def test_event_during_the_attempt_requeues_the_first_pod_without_backoff():
+    queue = queue_of("a", "b")
+    add_node(queue, 100)
+    queued = queue.pop(100)
+    add_node(queue, 100)
+    reject(queue, queued, 100)
+    assert places(queue) == {"a": "unschedulable", "b": "active"}
+
+
+def test_pod_without_backoff_is_requeued_first():
+    queue = queue_of("a", "b", "c")
+    for _ in range(3):
+        add_node(queue, 100)
+        reject(queue, queue.pop(100), 100)
+    queue.add(make_pod("d"), 100)
+    queued = queue.pop(100)
+    queued.queued_at = 0.0
+    reject(queue, queued, 97)
+    add_node(queue, 100)
+    assert places(queue)["d"] == "active"
+
+
+def test_changed_pod_is_requeued_for_itself():
+    queue = queue_of("a", "b", "c")
+    queue.update(make_pod("b"), make_pod("b", version="2", labels={"app": "db"}), 50)
+    add_node(queue, 100)
+    assert places(queue) == {"a": "active", "b": "active", "c": "unschedulable"}
+
+
+def test_status_keeps_a_pod_in_its_group_unless_it_is_nominated():
+    queue = queue_of("a", "b", "c")
+    queue.update(make_pod("b"), make_pod("b", version="2", phase=""), 50)
+    queue.update(make_pod("c"), make_pod("c", version="2", nominated="n1"), 50)
+    add_node(queue, 100)
+    assert places(queue) == {"a": "active", "b": "unschedulable", "c": "active"}
+
+
+def test_activated_pod_is_requeued_for_itself():
+    queue = queue_of("a", "b")
+    queue.activate([make_pod("b")], 100)
+    assert places(queue) == {"a": "unschedulable", "b": "active"}
+    place(queue, queue.pop(100))
+    assert queue.pop(100) is None
+
+
+def test_every_pod_is_requeued_after_five_minutes():
+    queue = queue_of("a", "b", "c")
+    queue.flush(400)
+    assert set(places(queue).values()) == {"active"}
+
+
+def test_pods_of_other_priorities_and_plugins_are_requeued_for_themselves():
+    queue = queue_of("a", hints=NODES | {"Ports": [EventHint(NODE_ADD)]})
+    queue.add(make_pod("b"), 0)
+    reject(queue, queue.pop(0), 0, plugins=["Ports"])
+    queue.add(make_pod("c"), 0)
+    reject(queue, queue.pop(0), 0, key="other")
+    add_node(queue, 100)
+    assert set(places(queue).values()) == {"active"}
+
+
+class Cluster:
+    """A node of a certain size, and a queue. `grouped`: alike pods are rejected with equal keys."""
+
+    def __init__(self, *, grouped):
+        self.queue = make_queue({"Fit": [EventHint(ASSIGNED_POD_DELETE)]})
+        self.grouped = grouped
+        self.now = 0.0
+        self.free = 3
+        self.placed = []
+
+    def add(self, name, size, priority):
+        self.queue.add(make_pod(name, priority=priority, cpu=str(size)), self.now)
+
+    def leave(self, size):
+        self.free += size
+        self.queue.move_on_event(ASSIGNED_POD_DELETE, make_pod("gone", node="n"), None, self.now)
+
+    def delete(self, size, priority):
+        """Delete one of the pending pods of a size and a priority, whichever it is."""
+        alike = (queued.pod for queued in self.queue if kind(queued) == (size, priority))
+        pod = next(alike, None)
+        if pod is not None:
+            self.queue.delete(pod, self.now)
+
+    def settle(self):
+        """Attempt pods until none is left, and let backoffs end."""
+        attempts = 0
+        while (queued := self.queue.pop(self.now)) is not None:
+            self.now += 0.001
+            attempts += 1
+            size, _ = kind(queued)
+            if size <= self.free:
+                self.free -= size
+                self.placed.append(kind(queued))
+                place(self.queue, queued)
+            else:
+                reject(self.queue, queued, self.now, key=kind(queued) if self.grouped else None)
+        self.now += 20
+        return attempts
+
+
+def kind(queued):
+    return queued.pod.requested["cpu"] // 1000, queued.pod.priority
+
+
+sizes = st.integers(1, 4)
+steps = st.one_of(
+    st.tuples(st.just("add"), sizes, st.integers(0, 1)),
+    st.tuples(st.just("leave"), sizes),
+    st.tuples(st.just("delete"), sizes, st.integers(0, 1)),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(steps, max_size=30))
+def test_same_pods_are_placed_as_when_each_is_requeued(steps):
+    grouped, single = Cluster(grouped=True), Cluster(grouped=False)
+    for number, (what, *how) in enumerate(steps):
+        for cluster in (grouped, single):
+            if what == "add":
+                cluster.add(f"p{number}", *how)
+            elif what == "leave":
+                cluster.leave(*how)
+            else:
+                cluster.delete(*how)
+        assert grouped.settle() <= single.settle()
+        assert grouped.placed == single.placed
+    assert all(queued.place is Place.UNSCHEDULABLE for queued in grouped.queue)
