@@ -435,12 +435,7 @@ class Sign(Protocol):
 
 @runtime_checkable
 class SignRejection(Protocol):
-    """Returns everything that the plugin reads from a pod to reject it, in its hints too, as one hashable value.
-
-    For Filter plugins whose `sign` may return None because a result depends on all nodes, and for PostFilter plugins.
-    Pods with equal values that are rejected by the same plugins wait in the queue together, and events requeue one at a
-    time. None means that the pod is requeued for itself. Without this method, the plugin's `sign` is used.
-    """
+    """Returns everything that the plugin reads from a pod to reject it, and in its hints; None if that is unknown."""
 
     def sign_rejection(self, pod: PodInfo) -> Hashable: ...
 
@@ -449,8 +444,7 @@ class SignRejection(Protocol):
 class RestsOn(Protocol):
     """Returns the cache key for inputs other than the pod and the node, such as the version of an object store.
 
-    For plugins that implement Sign. When the key changes, cached results are discarded. None means that the plugin's
-    results for this pod are not shared.
+    For plugins that implement Sign. When the key changes, cached results are discarded. None: results aren't shared.
     """
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable: ...

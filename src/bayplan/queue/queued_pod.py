@@ -10,7 +10,33 @@ from bayplan.cluster.pod_info import PodInfo
 
 
 class Place(Enum):
-    """A pod's place in the queue. All values but the last are those of the `queue` label of upstream's metrics."""
+    """A pod's place in the queue. All values but the last are those of the `queue` label of upstream's metrics.
+
+    The methods of SchedulingQueue move pods between the places::
+
+            +-------+  PreEnqueue rejects the pod before it becomes active or enters backoff
+            | gated | <- - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - -
+            +-------+
+                | an event of the gating plugin, an update, or activate; and PreEnqueue succeeds
+                v
+        add  +--------+               pop                +-----------+   done
+        ---> | active | -------------------------------> | in flight | -------> bound or deleted
+             +--------+                                  +-----------+
+              ^     ^                                     ^   |   |
+              |     | backoff expired    pop, if no other |   |   | add_unschedulable:
+              |     |                    pod is active    |   |   | rejected by plugins
+              |  +---------+ -----------------------------+   |   |
+              |  | backoff | <--------------------------------+   |
+              |  +---------+   add_unschedulable: error, or an    |
+              |     ^          event during the attempt           |
+              |     |                                             v
+              |     |  event, backoff not expired       +---------------+
+              |     +---------------------------------- | unschedulable |
+              |                                         +---------------+
+              |  event, backoff expired; event of a pending       |
+              |  plugin; activate; 5 minutes without an event     |
+              +---------------------------------------------------+
+    """
 
     ACTIVE = "active"
     BACKOFF = "backoff"

@@ -32,30 +32,7 @@ POPPED_FROM_BACKOFF = "PopFromBackoffQ"
 class SchedulingQueue:
     """The pods that are not bound yet.
 
-    A pod is in one place at a time::
-
-            +-------+  PreEnqueue rejects the pod before it becomes active or enters backoff
-            | gated | <- - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - -
-            +-------+
-                | an event of the gating plugin, an update, or activate; and PreEnqueue succeeds
-                v
-        add  +--------+               pop                +-----------+   done
-        ---> | active | -------------------------------> | in flight | -------> bound or deleted
-             +--------+                                  +-----------+
-              ^     ^                                     ^   |   |
-              |     | backoff expired    pop, if no other |   |   | add_unschedulable:
-              |     |                    pod is active    |   |   | rejected by plugins
-              |  +---------+ -----------------------------+   |   |
-              |  | backoff | <--------------------------------+   |
-              |  +---------+   add_unschedulable: error, or an    |
-              |     ^          event during the attempt           |
-              |     |                                             v
-              |     |  event, backoff not expired       +---------------+
-              |     +---------------------------------- | unschedulable |
-              |                                         +---------------+
-              |  event, backoff expired; event of a pending       |
-              |  plugin; activate; 5 minutes without an event     |
-              +---------------------------------------------------+
+    A pod is in one `Place` at a time.
 
     The queue is a pure state machine: it reads no clock and starts no task. The caller passes the time as `now`, in
     seconds, which must not decrease. Pods that are bound or terminated, or whose scheduler name has no profile, are
@@ -172,11 +149,10 @@ class SchedulingQueue:
             lambda rejector: self._hints.narrowed(rejector, event, old, new),
         )
         for queued in waiting:
-            if (only is None or only(queued.pod)) and not self._is_still_gated(queued):
+            if (only is None or only(queued.pod)) and not (queued.gated and self._is_still_gated(queued)):
                 requeue = self._hints.ask(queued, event, old, new)
                 if requeue is not Requeue.SKIP:
-                    first = self._peers.requeued(queued, event.label, now)
-                    moved += self._requeue(first, requeue, event.label, now)
+                    moved += self._requeue(self._peers.requeued(queued, event.label, now), requeue, event.label, now)
         if self._hints.interested(event):
             self._in_flight.record(event, old, new)
         return moved
@@ -386,14 +362,10 @@ class SchedulingQueue:
                 self._peers.separate(queued)
             if not only_status:
                 self._unschedulable.update(queued)
-                self._ask_about_itself(queued, old, new, now)
-
-    def _ask_about_itself(self, queued: QueuedPod, old: PodInfo, new: PodInfo, now: float) -> None:
-        """Requeue a pod if its own update may make it schedulable."""
-        for event in changes.pod_changes(old, new):
-            requeue = self._hints.ask(queued, event, old, new)
-            if requeue is not Requeue.SKIP and self._requeue(queued, requeue, event.label, now):
-                break
+                for event in changes.pod_changes(old, new):
+                    requeue = self._hints.ask(queued, event, old, new)
+                    if requeue is not Requeue.SKIP and self._requeue(queued, requeue, event.label, now):
+                        break
 
     def _nomination_ended(self, pod: PodInfo, now: float) -> None:
         """Requeue pods that the nominated pod kept out: to pods of its priority or lower, it counted as running."""
@@ -443,9 +415,6 @@ class SchedulingQueue:
         return True
 
     def _is_still_gated(self, queued: QueuedPod) -> bool:
-        """Whether a pod is gated, and requeueing it would not change that. Cheaper than its hints."""
-        if not queued.gated:
-            return False
         plugins = self._profiles[queued.pod.scheduler_name].pre_enqueue
         return is_still_gated(queued, plugins, self._caller(queued.pod), self._failures)
 
