@@ -71,9 +71,10 @@ async def _happens(objects, units):
 def really_drained(objects, groups, *, remove=False):
     """What a scheduler does when groups of nodes are cordoned, and drained one group after the other.
 
-    Like kubectl, it evicts pods again that budgets protect, until this leads no further. A controller replaces every
-    pod of the ReplicaSet `rs` that is gone, and pods with a node are ready at once. Returns the cluster before that
-    as a snapshot, for each pod that moved the node of the last pod in its place, and the pods that were not evicted.
+    Like kubectl, it evicts all pods at the same time, and evicts those again that budgets protect, until this leads no
+    further. A controller replaces every pod of the ReplicaSet `rs` that is gone, and pods with a node are ready at
+    once. Returns the cluster before that as a snapshot, for each pod that moved the node of the last pod in its place,
+    and the pods that were not evicted.
     `remove`: nodes are deleted once they are drained.
     """
     with asyncio.Runner(loop_factory=VirtualTime) as runner:
@@ -94,8 +95,9 @@ async def _drains(objects, groups, remove):
             left = [pod for name in group for pod in pods if pod.spec.nodeName == name]
             evicted = True
             while evicted:
-                evicted = [pod for pod in left if await _evicted(client, pod)]
-                left = [pod for pod in left if pod not in evicted]
+                gone = await asyncio.gather(*map(controller.evict, left))
+                evicted = any(gone)
+                left = [pod for pod, is_gone in zip(left, gone, strict=True) if not is_gone]
                 await controller.replace_until_quiet()
             protected += [pod.metadata.name for pod in left]
             for name in group if remove else ():
@@ -103,19 +105,6 @@ async def _drains(objects, groups, remove):
         nodes = {pod.metadata.name: pod.spec.nodeName for pod in await controller.pods()}
         moved = {origin: nodes.get(name) for name, origin in controller.origins.items() if name in nodes}
         return snapshot, moved, protected
-
-
-async def _evicted(client, pod):
-    """Evict a pod. Returns False if its budgets don't allow that, and True if it is gone already."""
-    try:
-        await client.evict("default", pod.metadata.name, uid=pod.metadata.uid)
-    except ApiError as error:
-        if error.status == 404:
-            return True
-        if error.status not in {429, 500}:  # 500: more than one budget
-            raise
-        return False
-    return True
 
 
 class Controller:
@@ -129,6 +118,24 @@ class Controller:
 
     async def pods(self):
         return sorted((await self._client.list(POD)).items, key=lambda pod: pod.metadata.name)
+
+    async def evict(self, pod):
+        """Evict a pod and replace it. Returns False if its budgets don't allow that, and True if it is gone already.
+
+        Whether the scheduler or the controller sees first that a pod is gone is a race, and so is the order in which
+        pods are replaced. Here, the controller always is first, and replaces pods in the order of their evictions.
+        """
+        try:
+            await self._client.evict("default", pod.metadata.name, uid=pod.metadata.uid)
+        except ApiError as error:
+            if error.status == 404:
+                return True
+            if error.status not in {429, 500}:  # 500: more than one budget
+                raise
+            return False
+        if self._alive.pop(pod.metadata.name).metadata.ownerReferences:
+            self._create_like(pod)
+        return True
 
     async def replace_until_quiet(self):
         changed = True

@@ -75,11 +75,14 @@ class Simulation:
     """Schedules pods of a world.
 
     `evicted` is called with each victim after it is gone, and its preemptor. `preempt`: whether pods may preempt.
+    `retries`: the failures of earlier simulations of the world, whose pods are attempted again only after an event that
+    may help them.
     """
 
     world: World
     evicted: Callable[[PodInfo, Preemption], None] = lambda _victim, _preemption: None
     preempt: bool = True
+    retries: Retries | None = None
     _waiting: dict[str, _Binding] = field(init=False, default_factory=dict)
     """Pods that wait in Permit, by uid."""
     _unneeded: dict[str, frozenset[str]] = field(init=False, default_factory=dict)
@@ -102,7 +105,7 @@ class Simulation:
         """
         world, tried = self.world, dict[str, int]()
         results = {} if results is None else results
-        retries = Retries(world)
+        retries = Retries(world) if self.retries is None else self.retries
         keys = [pod.key for pod in pods]
         placed = -1
         while placed:
@@ -121,9 +124,9 @@ class Simulation:
                 if known is None and found[key].fate is Fate.PENDING:
                     failures.add(pod, found[key])
                 tried[key] = world.version
-                for other, result in found.items():
+                for result in found.values():
                     if result.fate is Fate.PENDING:
-                        retries.failed(other, result.plugins, began)
+                        retries.failed(result.pod, result.plugins, began)
                 progress(len(results))
                 if any(map(enough, found.values())):
                     return results

@@ -22,7 +22,7 @@ class Retries:
     def __init__(self, world: World) -> None:
         self._world = world
         self._failed: dict[str, tuple[int, int, frozenset[str]]] = {}
-        """By key: the moment at which the attempt began (see `now`), and the plugins that rejected the pod."""
+        """By uid: the moment at which the attempt began (see `now`), and the plugins that rejected the pod."""
         self._positions: dict[ClusterEvent, list[int]] = {}
         self._indexed = 0
         self._last: Happened | None = None
@@ -31,18 +31,18 @@ class Retries:
         """Return the current moment, for `failed`: how many events and activations there were."""
         return len(self._world.happened), len(self._world.handle.activated)
 
-    def failed(self, key: str, plugins: frozenset[str], began: tuple[int, int]) -> None:
+    def failed(self, pod: PodInfo, plugins: frozenset[str], began: tuple[int, int]) -> None:
         """Record the failure of an attempt that began at a moment: what happened during the attempt may help, too.
 
         Without plugins, it was an error, and the pod is attempted again in any case.
         """
-        self._failed[key] = (*began, plugins)
+        self._failed[pod.uid] = (*began, plugins)
 
     def helped(self, pod: PodInfo) -> bool:
         """Return whether a pod has not failed yet, or something has happened since that may help it."""
-        if pod.key not in self._failed:
+        if pod.uid not in self._failed:
             return True
-        start, activations, plugins = self._failed[pod.key]
+        start, activations, plugins = self._failed[pod.uid]
         if not plugins or any(other.uid == pod.uid for other in self._world.handle.activated[activations:]):
             return True
         found: list[int] = []

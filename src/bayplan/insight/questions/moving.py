@@ -21,6 +21,7 @@ from bayplan.insight.questions.fit import add_objects, given
 from bayplan.scheduling import Preemption
 from bayplan.simulation.carry_out import Fate, Result, Simulation
 from bayplan.simulation.evictions import evict
+from bayplan.simulation.retries import Retries
 from bayplan.simulation.world import World
 
 
@@ -63,7 +64,8 @@ class Moving:
         """The moves by the keys of their replacements."""
         self._allowed: dict[str, int] = {}
         """The disruptions that budgets allowed at first."""
-        self._waiting = Waiting(world)
+        self._retries = Retries(world)
+        self._waiting = Waiting(world, self._retries)
 
     def objection_to(self, pod: PodInfo) -> str:
         """Return why the disruption budgets do not allow the eviction of a pod now; "" if they do."""
@@ -98,7 +100,7 @@ class Moving:
         while self._new:
             new, self._new = self._new, []
             pods = [pod for key in [*new, *self._waiting.due()] if (pod := self._world.pending.get(key)) is not None]
-            simulation = Simulation(self._world, self._preempted, preempt=self._preempt)
+            simulation = Simulation(self._world, self._preempted, preempt=self._preempt, retries=self._retries)
             results = {key: given(pod) for key in new if self._is_foreign(pod := self._world.pod(key))}
             results |= simulation.schedule(self._world.in_queue_order(pods), enough=self._is_lost)
             for key, result in results.items():
@@ -175,10 +177,11 @@ class Moving:
 class Waiting:
     """Pods that can't be placed, and when to try them again."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, retries: Retries) -> None:
         self.room_was_made = False
         """Whether pods were evicted from nodes that others may use."""
         self._world = world
+        self._retries = retries
         self._classes: dict[Hashable, _Failed] = {}
         """Equal pods that failed for the same reason."""
 
@@ -193,17 +196,18 @@ class Waiting:
         failed.pods.append(pod.key)
 
     def due(self) -> list[str]:
-        """Return the pods that may fit now, and forget them.
+        """Return the pods that may fit now, and that the queue attempts again. They are forgotten.
 
         A drained node takes no pods, so evictions from it help only pods that depend on other pods.
         """
         due = []
         for key, failed in list(self._classes.items()):
-            first = next((pod for each in failed.pods if (pod := self._world.pending.get(each)) is not None), None)
-            if first is None:
-                del self._classes[key]
-            elif self.room_was_made or failed.depends_on is None or self._changed(first, failed):
-                due += failed.pods
+            pods = [pod for each in failed.pods if (pod := self._world.pending.get(each)) is not None]
+            if pods and (self.room_was_made or failed.depends_on is None or self._changed(pods[0], failed)):
+                helped = [pod.key for pod in pods if self._retries.helped(pod)]
+                due += helped
+                failed.pods[:] = [pod.key for pod in pods if pod.key not in set(helped)]
+            if not failed.pods:
                 del self._classes[key]
         self.room_was_made = False
         return due
