@@ -76,13 +76,17 @@ class Simulation:
 
     `evicted` is called with each victim after it is gone, and its preemptor. `preempt`: whether pods may preempt.
     `retries`: the failures of earlier simulations of the world, whose pods are attempted again only after an event that
-    may help them.
+    may help them. `together`: whether the pods of `schedule` are in the queue at the same time, so that each of them is
+    attempted before the victims of a preemption are gone; else, a preemptor has its next attempt before other pods.
     """
 
     world: World
     evicted: Callable[[PodInfo, Preemption], None] = lambda _victim, _preemption: None
     preempt: bool = True
     retries: Retries | None = None
+    together: bool = False
+    _leaving: list[Preemption] = field(init=False, default_factory=list)
+    """Preemptions whose victims are not gone yet."""
     _waiting: dict[str, _Binding] = field(init=False, default_factory=dict)
     """Pods that wait in Permit, by uid."""
     _unneeded: dict[str, frozenset[str]] = field(init=False, default_factory=dict)
@@ -117,9 +121,12 @@ class Simulation:
                 known, began = failures.of(pod), retries.now()
                 found = {key: replace(known, pod=pod)} if known is not None else self.decide(pod)
                 for other, result in found.items():
-                    if result.fate is not Fate.PENDING or results.get(other, result).fate is not Fate.PENDING:
+                    before = results.get(other)
+                    if before is None or {result.fate, before.fate} != {Fate.PENDING}:
                         results[other] = result
-                    results.setdefault(other, result)
+                    if before is not None and before.victims:
+                        victims = (*before.victims, *result.victims)
+                        results[other] = _with_victims(results[other], victims, before.message)
                     placed += result.fate is not Fate.PENDING
                 if known is None and found[key].fate is Fate.PENDING:
                     failures.add(pod, found[key])
@@ -131,6 +138,7 @@ class Simulation:
                 if any(map(enough, found.values())):
                     return results
             self._time_out(results)
+            placed += self._evict_leaving()
         return results
 
     def decide(self, pod: PodInfo) -> dict[str, Result]:
@@ -157,7 +165,7 @@ class Simulation:
             for key, evicted in victims.items():
                 results[key] = _with_victims(results[key], evicted, first.get(key, ""))
             pending = self.world.pending.get(pod.key)
-            again = plan.preemptions or any(other.uid == pod.uid for other in plan.leftover)
+            again = (plan.preemptions and not self._leaving) or any(other.uid == pod.uid for other in plan.leftover)
             if not again or pending is None:
                 break
             pod = pending
@@ -304,9 +312,21 @@ class Simulation:
         for other in self.world.state.nominations.on(preemption.node):
             if other.priority < preemption.pod.priority:
                 self._set_nomination(other, "")
-        for victim in preemption.victims:
-            evict(self.world, victim)
-            self.evicted(victim, preemption)
+        self._leaving.append(preemption)
+        if not self.together:
+            self._evict_leaving()
+
+    def _evict_leaving(self) -> bool:
+        """Evict the victims that are not gone yet. Returns whether there were any."""
+        leaving, self._leaving = self._leaving, []
+        gone = False
+        for preemption in leaving:
+            for victim in preemption.victims:
+                if self.world.pod(victim.key) is not None:
+                    evict(self.world, victim)
+                    self.evicted(victim, preemption)
+                    gone = True
+        return gone
 
     def _nominate(self, refusal: Refusal) -> None:
         node = "" if refusal.error else refusal.nominated_node

@@ -100,7 +100,9 @@ class Moving:
         while self._new:
             new, self._new = self._new, []
             pods = [pod for key in [*new, *self._waiting.due()] if (pod := self._world.pending.get(key)) is not None]
-            simulation = Simulation(self._world, self._preempted, preempt=self._preempt, retries=self._retries)
+            simulation = Simulation(
+                self._world, self._preempted, preempt=self._preempt, retries=self._retries, together=True
+            )
             results = {key: given(pod) for key in new if self._is_foreign(pod := self._world.pod(key))}
             results |= simulation.schedule(self._world.in_queue_order(pods), enough=self._is_lost)
             for key, result in results.items():
