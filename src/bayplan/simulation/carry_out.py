@@ -5,6 +5,7 @@ The counterpart of `service.carry_out`, with the binding cycle and the evictions
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,9 @@ from bayplan.simulation.writes import WouldWaitError, finished
 
 _ATTEMPTS = 5
 """A unit that preempts is attempted again this often at most."""
+
+_FEW = 100
+"""More pods than these arrive faster than they are attempted: failed ones are attempted again after all of them."""
 
 
 class Fate(Enum):
@@ -60,6 +64,11 @@ class Result:
     decision: Decision | None = None
     gated: bool = False
 
+    @property
+    def placed(self) -> bool:
+        """Whether the pod got a node."""
+        return self.fate is not Fate.PENDING
+
 
 @dataclass(slots=True)
 class _Binding:
@@ -77,7 +86,8 @@ class Simulation:
     `evicted` is called with each victim after it is gone, and its preemptor. `preempt`: whether pods may preempt.
     `retries`: the failures of earlier simulations of the world, whose pods are attempted again only after an event that
     may help them. `together`: whether the pods of `schedule` are in the queue at the same time, so that each of them is
-    attempted before the victims of a preemption are gone; else, a preemptor has its next attempt before other pods.
+    attempted before the victims of a preemption are gone, and before a failed one is attempted again; else, they arrive
+    one after the other, and preemptors and failed pods that an event may help are attempted before the next one.
     """
 
     world: World
@@ -113,8 +123,9 @@ class Simulation:
         keys = [pod.key for pod in pods]
         placed = -1
         while placed:
-            placed, failures = 0, Failures(world)
-            for key in keys:
+            placed, failures, queue = 0, Failures(world), deque(keys)
+            while queue:
+                key = queue.popleft()
                 pod = world.pending.get(key)
                 if pod is None or tried.get(key) == world.version or not retries.helped(pod):
                     continue
@@ -124,16 +135,21 @@ class Simulation:
                     before = results.get(other)
                     if before is None or {result.fate, before.fate} != {Fate.PENDING}:
                         results[other] = result
-                    if before is not None and before.victims:
+                    if before is not None and before.victims and not before.placed:
                         victims = (*before.victims, *result.victims)
                         results[other] = _with_victims(results[other], victims, before.message)
-                    placed += result.fate is not Fate.PENDING
+                    placed += result.placed
                 if known is None and found[key].fate is Fate.PENDING:
                     failures.add(pod, found[key])
                 tried[key] = world.version
                 for result in found.values():
                     if result.fate is Fate.PENDING:
                         retries.failed(result.pod, result.plugins, began)
+                helps = any(result.placed or result.victims for result in found.values())
+                if helps and not self.together and len(keys) <= _FEW:
+                    queue.extendleft(
+                        other for other in reversed(keys) if other in results and not results[other].placed
+                    )
                 progress(len(results))
                 if any(map(enough, found.values())):
                     return results

@@ -166,7 +166,7 @@ def capacity(
     The world keeps the pods until `reset`. `most`: the number of sets after which to stop. `preempt`: whether the pods
     may evict others. `labels`: node labels to group by. `shown`: the number of rows in tables; 0 for all.
     """
-    Simulation(world).schedule(world.in_queue_order(world.pending.values()))
+    Simulation(world, together=True).schedule(world.in_queue_order(world.pending.values()))
     for demand in demands:
         add_objects(world, demand.copies.shared)
     filling = _Filling(world, demands, preempt=preempt)

@@ -114,7 +114,9 @@ def fit(world: World, expansion: Expansion, *, shown: int = 20, progress: Progre
     with world.what_if():
         waiting = world.in_queue_order(world.pending.values())
         try:
-            Simulation(world).schedule(waiting, lambda done: progress(f"{done:,} of {len(waiting):,} pending pods"))
+            Simulation(world, together=True).schedule(
+                waiting, lambda done: progress(f"{done:,} of {len(waiting):,} pending pods")
+            )
         except Stopped:
             return Fit((), shown, interrupted=True)
         pods = _add(world, expansion)

@@ -43,7 +43,7 @@ class Move:
     @property
     def placed(self) -> bool:
         """Whether the replacement got a node."""
-        return self.result is not None and self.result.fate is not Fate.PENDING
+        return self.result is not None and self.result.placed
 
 
 class Moving:

@@ -120,7 +120,7 @@ def settle(world: World) -> dict[str, PodState]:
 
     waiting = list(world.pending.values())
     while waiting:
-        results |= Simulation(world, evicted).schedule(world.in_queue_order(waiting))
+        results |= Simulation(world, evicted, together=True).schedule(world.in_queue_order(waiting))
         waiting = list(recreated)
         recreated.clear()
         for pod in waiting:
