@@ -101,7 +101,7 @@ class Connections:
         self._closed = True
         for connection in list(self.open):
             connection.abort()
-        while self.open:  # the event loop closes a socket in one of its next steps
+        while self.open:  # noqa: ASYNC110 - the event loop closes a socket in one of its next steps
             await asyncio.sleep(0)
 
     def close_unused(self) -> None:
