@@ -31,9 +31,9 @@ from bayplan.api.objects import convert, encode
 from bayplan.cli.heap import keep_heap
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
+from bayplan.collector import Collector
 from bayplan.config import default_profile
 from bayplan.scheduling import Templates, decide
-from bayplan.service.collector import Collector
 from bayplan.simulation.handle import OfflineHandle
 
 ZONE = "topology.kubernetes.io/zone"

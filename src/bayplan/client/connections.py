@@ -16,6 +16,8 @@ from typing import NamedTuple
 import httptools
 from multidict import CIMultiDict
 
+from bayplan.client.proxies import address_of
+
 KEEP_ALIVE = 10.0
 """Seconds for which an unused connection is kept."""
 
@@ -94,11 +96,13 @@ class Connections:
         connection = await self._connect(tls, deadline)
         return await connection.exchange(message, deadline, begins)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Close all connections. Requests in flight fail."""
         self._closed = True
         for connection in list(self.open):
             connection.abort()
+        while self.open:  # noqa: ASYNC110 - the event loop closes a socket in one of its next steps
+            await asyncio.sleep(0)
 
     def close_unused(self) -> None:
         """Close all connections without a request: they may be dead, too, if the server does not reply on one."""
@@ -117,6 +121,8 @@ class Connections:
     async def _connect(self, tls: ssl.SSLContext | None, deadline: float) -> _Connection:
         loop = asyncio.get_running_loop()
         seconds = min(self.limits.connect, deadline - loop.time())
+        # Only a name can have several addresses. Cancelling the race between them can leave a socket open until later.
+        race = None if address_of(self._host) else 0.25
         try:
             async with asyncio.timeout(seconds):
                 _, connection = await loop.create_connection(
@@ -125,7 +131,7 @@ class Connections:
                     self._port,
                     ssl=tls,
                     server_hostname=None if tls is None else self._name,
-                    happy_eyeballs_delay=0.25,
+                    happy_eyeballs_delay=race,
                 )
         except OSError as error:  # TimeoutError is one, too
             raise NotConnectedError from error

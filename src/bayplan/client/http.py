@@ -149,7 +149,7 @@ class HttpTransport:
     async def close(self) -> None:
         """See Transport."""
         self._closed = True
-        self._connections.close()
+        await self._connections.close()
         if self._session is not None:
             await self._session.close()
 

@@ -19,7 +19,7 @@ def proxy_for(url: str, environ: Mapping[str, str]) -> str | None:
 
 
 def _is_loopback(host: str) -> bool:
-    address = _address(host)
+    address = address_of(host)
     return host == "localhost" or (address is not None and address.is_loopback)
 
 
@@ -31,24 +31,25 @@ def _matches(host: str, port: int | None, entry: str) -> bool:
     """Whether one entry (`*`, a domain, an address, a network, each possibly with a port) covers the host."""
     if entry == "*":
         return True
-    address = _address(host)
+    address = address_of(host)
     if "/" in entry and address is not None:
         try:
             return address in ipaddress.ip_network(entry, strict=False)
         except ValueError:
             return False
-    if _address(entry) is None and ":" in entry:
+    if address_of(entry) is None and ":" in entry:
         entry, _, wanted = entry.rpartition(":")
         entry = entry.strip("[]")
         if wanted != str(port):
             return False
     if address is not None:
-        return _address(entry) == address
+        return address_of(entry) == address
     domain = entry.removeprefix("*").removeprefix(".")
     return host.endswith(f".{domain}") or (host == domain and not entry.startswith((".", "*")))
 
 
-def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return a host as an IP address; None if it is a name."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:

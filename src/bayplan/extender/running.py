@@ -14,6 +14,7 @@ from bayplan.client import Client
 from bayplan.clock import SystemClock
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
+from bayplan.collector import Collector
 from bayplan.extender.binding import Binding
 from bayplan.extender.handle import UnconnectedHandle
 from bayplan.extender.paths import DEFAULT_PATHS
@@ -24,7 +25,6 @@ from bayplan.extender.verbs import Verbs
 from bayplan.extender.watched_cluster import WatchedCluster
 from bayplan.failures import Failures
 from bayplan.framework.handle import Handle
-from bayplan.service.collector import Collector
 from bayplan.service.handle import SchedulerHandle
 from bayplan.service.runtime import Runtime
 from bayplan.service.watchdog import Watchdog

@@ -112,6 +112,10 @@ class Peers:
         key = self._requeued.get(queued.uid)
         return key is not None and key == _key(queued)
 
+    def led_by(self, queued: QueuedPod) -> list[QueuedPod]:
+        """Return the other pods for which the attempt of a requeued leader counts if it is rejected as before."""
+        return list(self._groups[_key(queued)].others) if self.leads(queued) else []
+
     def left(self, uid: str) -> None:
         """Record that a pod is not pending any more, or isn't rejected as before. Pods that don't lead are ignored."""
         key = self._requeued.pop(uid, None)

@@ -78,7 +78,7 @@ class SchedulingQueue:
         self._active = PodHeap(sort_key)
         self._backoff = BackoffQueue(self._backoff_rule, sort_key)
         self._unschedulable = UnschedulablePods(self._hints.topics_of)
-        self._peers = Peers(self._unschedulable, self._backoff_rule, sort_key)
+        self.peers = Peers(self._unschedulable, self._backoff_rule, sort_key)
         self._in_flight = InFlight()
         self._waiting: dict[str, QueuedPod] = {}
 
@@ -124,7 +124,7 @@ class SchedulingQueue:
     def remove(self, uid: str) -> None:
         """Remove a pod that was bound. Unknown pods are ignored."""
         self.nominations.remove(uid)
-        self._peers.left(uid)
+        self.peers.left(uid)
         if uid in self._in_flight:
             self._in_flight.forget(uid)
         elif uid in self._waiting:
@@ -152,7 +152,7 @@ class SchedulingQueue:
             if (only is None or only(queued.pod)) and not (queued.gated and self._is_still_gated(queued)):
                 requeue = self._hints.ask(queued, event, old, new)
                 if requeue is not Requeue.SKIP:
-                    moved += self._requeue(self._peers.requeued(queued, event.label, now), requeue, event.label, now)
+                    moved += self._requeue(self.peers.requeued(queued, event.label, now), requeue, event.label, now)
         if self._hints.interested(event):
             self._in_flight.record(event, old, new)
         return moved
@@ -191,7 +191,7 @@ class SchedulingQueue:
 
     def placed(self, uid: str) -> None:
         """Record that a pod in flight was placed: pods that were rejected for the same reasons have their turn."""
-        self._peers.left(uid)
+        self.peers.left(uid)
 
     def stop_recording(self, uid: str) -> None:
         """Stop recording events for a pod in flight that has passed Permit: no plugin can reject it any more.
@@ -202,7 +202,7 @@ class SchedulingQueue:
 
     def done(self, uid: str) -> None:
         """End the attempt of a pod that is bound or deleted. Unknown pods are ignored."""
-        self._peers.left(uid)
+        self.peers.left(uid)
         queued = self._in_flight.end(uid)
         if queued is not None:
             queued.place = None
@@ -217,11 +217,11 @@ class SchedulingQueue:
         if uid in self._waiting:
             return self._waiting[uid].place
         events = self._in_flight.events_since_start(uid)
-        leads = self._peers.leads(queued)
+        leads = self.peers.leads(queued)
         if not leads:
-            self._peers.left(uid)
+            self.peers.left(uid)
         if uid in self._in_flight and self._in_flight.end(uid) is None:
-            self._peers.left(uid)
+            self.peers.left(uid)
             queued.place = None
             return None
         if queued.rejected:
@@ -239,7 +239,7 @@ class SchedulingQueue:
             requeue = self._hints.ask_all(queued, [each for each in events if not each.ends_nomination_of(uid)])
         if leads and requeue is not Requeue.SKIP:  # another pod of its group may have its turn first
             self._enter(queued, Place.UNSCHEDULABLE, None, now)
-            self._requeue(self._peers.requeued(queued, ATTEMPT_FAILED, now), requeue, ATTEMPT_FAILED, now)
+            self._requeue(self.peers.requeued(queued, ATTEMPT_FAILED, now), requeue, ATTEMPT_FAILED, now)
         else:
             self._requeue(queued, requeue, ATTEMPT_FAILED, now)
         return queued.place
@@ -270,7 +270,7 @@ class SchedulingQueue:
         for queued in self._backoff.pop_completed(now):
             queued.place = None
             self._enter(queued, Place.ACTIVE, BACKOFF_COMPLETE, now)
-        for queued, cause in self._peers.successors(now):
+        for queued, cause in self.peers.successors(now):
             self._requeue(queued, Requeue.AFTER_BACKOFF, cause, now)
         flushed = False
         while (oldest := self._unschedulable.oldest()) is not None and now >= self._timeout_of(oldest):
@@ -281,7 +281,7 @@ class SchedulingQueue:
 
     def next_wakeup(self, now: float) -> float | None:
         """Return when to call `pop` again: `now` if it would return a pod, None if only an event can change that."""
-        if len(self._active) or self._backoff.can_pop_early or self._peers.waiting:
+        if len(self._active) or self._backoff.can_pop_early or self.peers.waiting:
             return now
         times = []
         completion = self._backoff.next_completion()
@@ -359,7 +359,7 @@ class SchedulingQueue:
         else:
             only_status = changes.only_status_changed(old, new)
             if queued.place is Place.UNSCHEDULABLE and (new.nominated_node_name or not only_status):
-                self._peers.separate(queued)
+                self.peers.separate(queued)
             if not only_status:
                 self._unschedulable.update(queued)
                 for event in changes.pod_changes(old, new):
@@ -408,7 +408,7 @@ class SchedulingQueue:
             self._leave(queued)
         plugins = self._profiles[queued.pod.scheduler_name].pre_enqueue
         if run_pre_enqueue(queued, plugins, self._caller(queued.pod), self._failures):
-            self._peers.left(queued.uid)
+            self.peers.left(queued.uid)
             self._enter(queued, Place.GATED, None if was_gated else cause, now)
             return False
         self._enter(queued, place, cause, now)
@@ -428,7 +428,7 @@ class SchedulingQueue:
         elif place is Place.GATED:
             self._unschedulable.add(queued)
         else:
-            self._peers.add(queued)
+            self.peers.add(queued)
         queued.place = place
         self._waiting[queued.uid] = queued
         if cause is not None:
@@ -442,7 +442,7 @@ class SchedulingQueue:
         elif queued.place is Place.GATED:
             self._unschedulable.remove(queued)
         else:
-            self._peers.remove(queued)
+            self.peers.remove(queued)
         queued.place = None
         del self._waiting[queued.uid]
 

@@ -239,7 +239,11 @@ class PlanCarrier:
         if pod is None:
             self._end(queued)
             return
+        changed = refusal.message != queued.message
         queued.pod, queued.message = pod, refusal.message
+        for other in self._queue.peers.led_by(queued) if changed else ():
+            other.message = refusal.message
+            runtime.status.not_scheduled(other.pod, UNSCHEDULABLE, refusal.message)
         self._queue.add_unschedulable(queued, runtime.now())
         node = "" if refusal.error else refusal.nominated_node
         if node:

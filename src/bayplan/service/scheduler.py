@@ -17,6 +17,7 @@ from bayplan.client.list_watch import IDLE_SECONDS
 from bayplan.client.permissions import missing_permissions
 from bayplan.clock import Clock, SystemClock
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.collector import Collector
 from bayplan.framework import events
 from bayplan.framework.extenders import EXTENDER
 from bayplan.framework.handle import Handle
@@ -25,7 +26,6 @@ from bayplan.queue import QueueProfile, SchedulingQueue
 from bayplan.service.background import start_background
 from bayplan.service.binding import BINDING, BindingCycles
 from bayplan.service.carry_out import PlanCarrier
-from bayplan.service.collector import Collector
 from bayplan.service.debugging.debugger import CacheDebugger
 from bayplan.service.driver import AttemptDriver
 from bayplan.service.evictions import Evictions

@@ -20,6 +20,7 @@ from bayplan.api.objects import decode
 from bayplan.api.volumes import full_name
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
+from bayplan.collector import collector_paused
 from bayplan.config import Catalog, ExtraPlugin, KubeSchedulerConfiguration, build_profiles
 from bayplan.config.profiles import profile_of_all
 from bayplan.config.types import DEFAULT_SCHEDULER_NAME, OUR_SCHEDULER_NAME
@@ -37,7 +38,6 @@ from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.sort_keys import sort_key_of
 from bayplan.scheduling import Options, Plan, TakeMembers, Templates, Unit, attempt, unit_of
 from bayplan.scheduling.reuse import Reuse
-from bayplan.simulation.collector import collector_paused
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.simulation.writes import StoreClient
 

@@ -15,6 +15,7 @@ from rich.text import Text
 from bayplan.api.kinds import POD
 from bayplan.api.objects import encode
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.collector import collector_paused
 from bayplan.insight.answers import Answer, Progress, QuestionError, Stopped, plural, silent
 from bayplan.insight.manifests import Document, Expansion
 from bayplan.insight.owners import WORKLOADS
@@ -23,7 +24,6 @@ from bayplan.insight.questions.copies import Copies
 from bayplan.insight.questions.explain import NodeGroup, groups_of, groups_table
 from bayplan.insight.questions.fit import add_objects, given
 from bayplan.simulation.carry_out import Fate, Simulation
-from bayplan.simulation.collector import collector_paused
 from bayplan.simulation.replicas import Replicas
 from bayplan.simulation.world import World
 

@@ -15,12 +15,12 @@ from rich.text import Text
 
 from bayplan.api.kinds import NODE, POD_DISRUPTION_BUDGET
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.collector import collector_paused
 from bayplan.insight.answers import Answer, Progress, Stopped, listed, plural, silent
 from bayplan.insight.questions.drain_rules import DrainRules, SortedPods, has_local_storage
 from bayplan.insight.questions.eviction_budgets import allowed_by, budgets_of
 from bayplan.insight.questions.moving import Move, Moving
 from bayplan.simulation.carry_out import Fate
-from bayplan.simulation.collector import collector_paused
 from bayplan.simulation.world import World
 
 DRAINED, REFUSED, BLOCKED, DELETED, UNKNOWN = "drained", "refused", "blocked", "deleted", "unknown"

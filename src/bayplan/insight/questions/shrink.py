@@ -16,12 +16,12 @@ from rich.text import Text
 from bayplan.api.kinds import NODE
 from bayplan.api.requests import CPU, MEMORY
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.collector import collector_paused
 from bayplan.insight.answers import Answer, Progress, Stopped, listed, plural, silent
 from bayplan.insight.pools import pool_of, zone_of
 from bayplan.insight.questions.drain import cordon, pods_on, uncordon
 from bayplan.insight.questions.drain_rules import DrainRules, SortedPods
 from bayplan.insight.questions.moving import Moving
-from bayplan.simulation.collector import collector_paused
 from bayplan.simulation.evictions import evict
 from bayplan.simulation.world import World
 

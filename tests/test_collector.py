@@ -9,8 +9,8 @@ from contextlib import suppress
 
 import pytest
 
-from bayplan.service import collector
-from bayplan.service.collector import CHECK_SECONDS, PATIENCE, Collector
+from bayplan import collector
+from bayplan.collector import CHECK_SECONDS, PATIENCE, Collector
 from bayplan.testing.virtual_time import VirtualTime
 
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 log = logging.getLogger(__name__)
@@ -73,3 +74,15 @@ class Collector:
 def _freeze_survivors(phase: str, info: Mapping[str, Any]) -> None:
     if phase == "stop" and info["generation"] == 2:
         gc.freeze()
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Pause the garbage collector while many objects are made. Contexts may be nested."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
