@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 OUTPUTS = ("table", "wide", "json", "html")
 DEFAULT_LIMIT = 20
-_MOST_WARNINGS = 20
+_MOST_WARNINGS = 40
+"""More than there are kinds, so that every missing permission is named."""
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
 
