@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares how fast the decision cores of two revisions are, in alternating runs on this machine.
+"""Compares how fast the decision cores of two revisions are. They take turns of 100 pods on this machine.
 
     benchmarks/compare_revisions.py 6aadb78             # with HEAD
     benchmarks/compare_revisions.py 6aadb78 HEAD~3 --workload affinity SchedulingPodAffinity/5000Nodes --rounds 5
@@ -9,7 +9,8 @@ objects are made once, by the sources that are checked out, and both revisions g
 
 `bayplan perf --on core` of two revisions may measure different work: since 6aadb78, it has come to include the queue,
 events and binding. This script measures both revisions with the same code, decisions.py, which decodes, decides and
-assumes one pod after the other. It measures CPU time, which other work on the machine affects less.
+assumes one pod after the other. It measures CPU time. On a shared machine the CPUs themselves change their speed from
+one second to the next; short turns on the same CPU let that affect both revisions alike.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from io import BytesIO
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import IO, NamedTuple
 from zipfile import ZipFile
 
 from bayplan.api.kinds import NODE, POD, Kind
@@ -133,34 +134,63 @@ def check_out(revision: str, folder: Path) -> Path:
     return folder / "src"
 
 
-def run(sources: Path, objects: Path) -> Result:
-    """Run decisions.py with the sources of a revision."""
-    command = [sys.executable, str(Path(__file__).with_name("decisions.py")), str(objects), str(sources)]
-    environment = {**os.environ, "PYTHONPATH": str(sources)}
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=False)  # noqa: S603 - our script
-    if done.returncode:
-        raise BenchmarkError(f"the run with {sources} failed")
-    found = json.loads(done.stdout)
+def run(sources: list[Path], objects: Path) -> list[Result]:
+    """Run decisions.py with the sources of each revision. One runs at a time, and they take turns."""
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    script = str(Path(__file__).with_name("decisions.py"))
+    with ExitStack() as stack:
+        running = [
+            stack.enter_context(
+                subprocess.Popen(  # noqa: S603 - our script
+                    [sys.executable, script, str(objects), str(each)],
+                    env={**os.environ, "PYTHONPATH": str(each)},
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                    bufsize=1,
+                )
+            )
+            for each in sources
+        ]
+        lines = [_output(each).readline() for each in running]
+        while any(line == "next\n" for line in lines):
+            for number, process in enumerate(running):
+                if lines[number] == "next\n":
+                    assert process.stdin is not None
+                    process.stdin.write("\n")
+                    lines[number] = _output(process).readline()
+    return [_result(line) for line in lines]
+
+
+def _output(process: subprocess.Popen[str]) -> IO[str]:
+    assert process.stdout is not None
+    return process.stdout
+
+
+def _result(line: str) -> Result:
+    if not line:
+        raise BenchmarkError("a run failed")
+    found = json.loads(line)
     if found["scheduled"] != found["pods"]:
         raise BenchmarkError(f"{found['pods'] - found['scheduled']} of {found['pods']} pods fit on no node")
     return Result(found["pods"] / found["seconds"], found["p50"], found["nodes"])
 
 
 def compare(workload: Workload, revisions: list[tuple[str, Path]], rounds: int, folder: Path) -> None:
-    """Measure a workload on two revisions by turns, and print the results. `revisions`: names and sources."""
+    """Measure a workload on two revisions round by round, and print the results. `revisions`: names and sources."""
     objects = folder / "objects.jsonl"
     write_objects(workload, objects)
     print(f"\n{workload.name}")
-    results: tuple[list[Result], ...] = ([], [])
+    ratios, hashes = [], set()
     for number in range(1, rounds + 1):
-        for (revision, sources), found in zip(revisions, results, strict=True):
-            found.append(run(sources, objects))
-            show(f"round {number}", revision, found[-1].rate, found[-1].p50)
-    old, new = [median(each.rate for each in found) for found in results]
-    for (revision, _), found, rate in zip(revisions, results, (old, new), strict=True):
-        show("median", revision, rate, median(each.p50 for each in found))
-    same = len({each.nodes for found in results for each in found}) == 1
-    print(f"  the second is {new / old:.2f} times as fast; they chose {'the same' if same else 'different'} nodes")
+        results = run([sources for _, sources in revisions], objects)
+        for (revision, _), result in zip(revisions, results, strict=True):
+            show(f"round {number}", revision, result.rate, result.p50)
+            hashes.add(result.nodes)
+        ratios.append(results[1].rate / results[0].rate)
+    same = "the same" if len(hashes) == 1 else "different"
+    each = ", ".join(f"{ratio:.3f}" for ratio in ratios)
+    print(f"  the second is {median(ratios):.3f} times as fast ({each}); they chose {same} nodes")
 
 
 def show(title: str, revision: str, rate: float, p50: float) -> None:

@@ -5,7 +5,10 @@
 
 `compare_revisions.py` writes OBJECTS and starts this script for each revision, with the revision's SOURCES in the path.
 The script uses only names that all these revisions have, so that each is measured by the same code. Seconds are CPU
-times.
+times. Before each BATCH of pods, the script prints a line and waits for one, so that revisions can take turns.
+
+The garbage collector visits the objects of a batch only, as in `bayplan run`. Otherwise one full collection of 25 ms
+would count for the revision in which it falls on a measured pod, and not for the one in which it falls on another.
 """
 
 from __future__ import annotations
@@ -24,6 +27,9 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.scheduling import Templates, decide
 from bayplan.testing import make_cluster
 
+BATCH = 100
+"""Pods per turn: about 20 ms."""
+
 
 def measure(objects: Path) -> dict[str, object]:
     """Measure a workload: a JSON array per line, with whether the object is a measured pod, and its document."""
@@ -35,7 +41,11 @@ def measure(objects: Path) -> dict[str, object]:
     nodes: list[str] = []
     gc.collect()
     gc.freeze()
-    for measured, raw in pods:
+    for number, (measured, raw) in enumerate(pods):
+        if number % BATCH == 0:
+            print("next", flush=True)
+            sys.stdin.readline()
+            gc.freeze()
         began = time.process_time()
         pod = PodInfo.from_raw(raw)
         node = decide(cluster.profile, cluster.state, pod, rng, templates=templates).node
