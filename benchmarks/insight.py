@@ -13,19 +13,15 @@ of the process until then.
 from __future__ import annotations
 
 import argparse
-import asyncio
-import multiprocessing
 import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bayplan.devcluster.apiserver import ApiServer
 from bayplan.insight import Changes, Insight, Snapshot
-from bayplan.testing.in_memory import load
+from served_cluster import served
 
 NODES, RUNNING, PENDING, KINDS, COPIES, DRAINED = 5000, 45_000, 5000, 50, 100_000, 100
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -43,7 +39,7 @@ def main() -> None:
     print(f"{nodes:,} nodes, {_scaled(RUNNING, scale):,} running pods, {_scaled(PENDING, scale):,} pending pods")
     with tempfile.TemporaryDirectory(prefix="bayplan-benchmark-") as folder:
         file = Path(folder) / "cluster.snapshot"
-        with _server(scale, Path(folder)) as kubeconfig:
+        with served(Path(folder), _cluster, scale) as kubeconfig:
             snapshot = report.time("snapshot from a server", lambda: Snapshot.from_cluster(kubeconfig))
         if snapshot is None:
             snapshot = Snapshot.of(_cluster(scale))
@@ -160,39 +156,6 @@ def _pending(number: int) -> Document:
     else:
         pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = f"{33 + kind}"
     return pod
-
-
-# The API server
-
-
-@contextmanager
-def _server(scale: float, folder: Path) -> Iterator[Path]:
-    """Serve the cluster in another process. Yields the kubeconfig."""
-    kubeconfig = folder / "kubeconfig"
-    process = multiprocessing.get_context("spawn").Process(target=_serve, args=(scale, kubeconfig), daemon=True)
-    process.start()
-    while not kubeconfig.exists():
-        if not process.is_alive():
-            raise SystemExit("the API server ended early")
-        time.sleep(0.1)
-    try:
-        yield kubeconfig
-    finally:
-        process.terminate()
-        process.join()
-
-
-def _serve(scale: float, kubeconfig: Path) -> None:
-    async def serve() -> None:
-        server = ApiServer(alpha=True)
-        load(server, *_cluster(scale))
-        async with server:
-            draft = kubeconfig.with_suffix(".draft")
-            draft.write_text(server.kubeconfig(), encoding="utf-8")
-            draft.rename(kubeconfig)
-            await asyncio.Event().wait()
-
-    asyncio.run(serve())
 
 
 def _scaled(number: int, scale: float) -> int:

@@ -255,7 +255,7 @@ def _check_machine(results: Results, path: Path) -> None:
     machine = _machine()
     known = results.setdefault("machine", machine)
     if {**known, "date": ""} != {**machine, "date": ""}:
-        raise SystemExit(f"{path} has results of another machine ({known}): delete it to begin anew")
+        raise SystemExit(f"{path} has results of another machine ({known}): delete it to start again")
     results["thresholds"] = thresholds()
 
 

@@ -15,7 +15,6 @@ import argparse
 import asyncio
 import gc
 import json
-import multiprocessing
 import signal
 import socket
 import sys
@@ -23,15 +22,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import aiohttp
 
 from bayplan.client import connect, kinds
-from bayplan.devcluster.apiserver import ApiServer
 from bayplan.testing.documents import Document
-from bayplan.testing.in_memory import load
+from served_cluster import served
 
 SCHEDULER = "bayplan-benchmark"
 POD_BYTES = 4000
@@ -46,7 +43,7 @@ async def main() -> None:
     options = _options()
     with tempfile.TemporaryDirectory(prefix="bayplan-benchmark-") as name:
         folder = Path(name)
-        with _server(options.nodes, options.pods, folder) as kubeconfig:
+        with served(folder, _cluster, options.nodes, options.pods) as kubeconfig:
             figures = await _measure(kubeconfig, folder / "pauses.json", options.seconds)
     if options.json:
         print(json.dumps(figures))
@@ -147,40 +144,7 @@ def inside(file: Path, arguments: list[str]) -> None:
         file.write_text(json.dumps([("collection", collections), ("stall", stalls)]), encoding="utf-8")
 
 
-# The API server
-
-
-@contextmanager
-def _server(nodes: int, pods: int, folder: Path) -> Iterator[Path]:
-    """Serve the cluster in another process. Yields the kubeconfig."""
-    kubeconfig = folder / "kubeconfig"
-    arguments = nodes, pods, kubeconfig
-    process = multiprocessing.get_context("spawn").Process(target=_serve, args=arguments, daemon=True)
-    process.start()
-    while not kubeconfig.exists():
-        if not process.is_alive():
-            raise SystemExit("the API server ended early")
-        time.sleep(0.1)
-    try:
-        yield kubeconfig
-    finally:
-        process.terminate()
-        process.join()
-
-
-def _serve(nodes: int, pods: int, kubeconfig: Path) -> None:
-    async def serve() -> None:
-        server = ApiServer()
-        load(server, *_cluster(nodes, pods))
-        gc.freeze()
-        async with server:
-            draft = kubeconfig.with_suffix(".draft")
-            draft.write_text(server.kubeconfig(), encoding="utf-8")
-            draft.rename(kubeconfig)
-            await asyncio.Event().wait()
-
-    gc.disable()
-    asyncio.run(serve())
+# The cluster
 
 
 def _cluster(nodes: int, pods: int) -> Iterator[Document]:

@@ -36,7 +36,7 @@ class _Cause:
 class WatchFailures:
     """Collects failures with `add` and reports them while `run` runs.
 
-    `client` reviews the scheduler's permissions. `readers` has the plugins that need each kind. `synced` tells whether
+    `client` reviews the scheduler's permissions. `readers` has the plugins that need each kind. `synced` returns whether
     the scheduler has listed all kinds.
     """
 

@@ -30,7 +30,7 @@ VERSION = {
     "compiler": "",
     "platform": "bayplan/embedded",
 }
-"""The emulated version of kube-apiserver. The platform tells that the server is embedded."""
+"""The emulated version of kube-apiserver. The platform shows that the server is embedded."""
 
 PREFERRED = ("", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "batch", "policy")
 """The groups that come first, in this order; kubectl resolves an ambiguous name to the first group that has it."""

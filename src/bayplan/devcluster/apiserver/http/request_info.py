@@ -28,7 +28,7 @@ class RequestInfo:
 
 
 def read_request_info(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
-    """Parses the method and the path of a request; `query` tells a list from a watch."""
+    """Parses the method and the path of a request; `query` distinguishes a list from a watch."""
     return _read(method, path, query.get("watch", "") in {"1", "true", "True"})
 
 
