@@ -51,12 +51,19 @@ def test_what_is_missing_is_named():
     assert "not measured" in rendered()[page.PAGE]
 
 
-@pytest.mark.parametrize(("rate", "met"), [(1100.0, "yes"), (900.0, "no")])
-def test_target_for_workloads_is_that_of_the_slowest(rate, met):
+@pytest.mark.parametrize(("rate", "count", "met"), [(1100.0, 2, "yes"), (900.0, 1, "no")])
+def test_target_for_workloads_is_that_of_the_slowest(rate, count, met):
     fast, slow = "SchedulingCSIPVs/5000Nodes", "SchedulingInTreePVs/5000Nodes_2000Pods"
     rates = {page.BASE: 5000.0, fast: 4000.0, slow: rate}
     core = {name: {"pods_per_second": value} for name, value in rates.items()}
-    assert target("CSI, in-tree", core=core) == [f"{rate / 5000:.2f} ({slow})", met]
+    measured = f"{count} of 2 workloads; the slowest {rate / 5000:.2f} ({slow})"
+    assert target("CSI, in-tree", core=core) == [measured, met]
+
+
+def test_ratio_of_paired_runs_counts_before_that_of_medians():
+    name = "SchedulingCSIPVs/5000Nodes"
+    core = {page.BASE: {"pods_per_second": 5000.0}, name: {"pods_per_second": 800.0, "of_base": 0.25}}
+    assert target("CSI, in-tree", core=core) == [f"1 of 1 workloads; the slowest 0.25 ({name})", "yes"]
 
 
 def test_workload_that_failed_misses_its_target_and_stays_in_the_table():
