@@ -169,6 +169,37 @@ class BooleanHint(WrongHint):
         return True
 
 
+class HintReadsMore(DeafToLabels):
+    """The hint reads a label of the pod, which the filter doesn't read."""
+
+    name = "hint-reads-more"
+
+    def sign(self, pod):
+        return ()
+
+    def events(self):
+        yield EventHint(ClusterEvent("Node", Action.ADD | Action.UPDATE), self.after)
+        yield EventHint(ClusterEvent("Node", Action.ADD | Action.UPDATE))
+
+    def after(self, pod, old, new):
+        return Hint.QUEUE if TIER in pod.labels else Hint.SKIP
+
+
+class RejectsMore(Plugin):
+    """The filter reads a label of the pod that `sign_rejection` omits."""
+
+    name = "rejects-more"
+
+    def filter(self, cycle, pod, node):
+        return None if node.labels.get(TIER) == pod.labels.get(TIER) else NOT_HERE
+
+    def sign(self, pod):
+        return None
+
+    def sign_rejection(self, pod):
+        return pod.namespace
+
+
 class BareEvents(DeafToLabels):
     name = "bare-events"
 
@@ -384,6 +415,12 @@ BROKEN_PROMISES = [
     (WrongHint, "events", "no hint of the plugin returns Hint.QUEUE"),
     (RaisingHint, "hints", "let the hint accept any object, and None for the old or the new one"),
     (BooleanHint, "hints", "return Hint.QUEUE or Hint.SKIP"),
+    (HintReadsMore, "rejection", "let sign() return also what the plugin and its hints read of metadata.labels"),
+    (
+        RejectsMore,
+        "rejection",
+        "let sign_rejection() return also what the plugin and its hints read of metadata.labels",
+    ),
     (BareEvents, "registration", "expected an EventHint"),
     (FailsToStart, "registration", "OSError: no disk"),
     (GateThatStays, "events", "metadata.labels of Pod waiting changes"),

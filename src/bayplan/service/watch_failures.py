@@ -36,8 +36,8 @@ class _Cause:
 class WatchFailures:
     """Collects failures with `add` and reports them while `run` runs.
 
-    `client` reviews the scheduler's permissions. `readers` has the plugins that need each kind. `synced` returns whether
-    the scheduler has listed all kinds.
+    `client` reviews the scheduler's permissions. `readers` has the plugins that need each kind. `synced` returns
+    whether the scheduler has listed all kinds.
     """
 
     def __init__(self, client: Client, readers: Mapping[Kind, Collection[str]], synced: Callable[[], bool]) -> None:

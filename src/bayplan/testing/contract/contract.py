@@ -17,7 +17,7 @@ from bayplan.framework.checks import check_events, check_plugin
 from bayplan.framework.interface import EnqueueExtensions
 from bayplan.framework.profile import Point
 from bayplan.framework.status import PluginError
-from bayplan.testing.contract import binding, deciding, purity, queueing, retrying, sharing
+from bayplan.testing.contract import binding, deciding, grouping, purity, queueing, retrying, sharing
 from bayplan.testing.contract.examples import Example, StrictHandle, pod_info
 from bayplan.testing.contract.examples import examples as random_examples
 from bayplan.testing.contract.promise import Breach, Promise
@@ -39,6 +39,7 @@ _PROMISES = (
     sharing.reuse,
     queueing.hints,
     queueing.events,
+    grouping.rejection,
     binding.reserve,
     binding.post_filter,
     binding.binding,

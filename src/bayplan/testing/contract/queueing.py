@@ -31,7 +31,7 @@ def hints(subject: Subject, example: Example) -> None:
     plugin, world = subject.start(example)
     registered = list(plugin.events())
     for change in (*example.changes, *example.updates):
-        for event, old, new in _events(change):
+        for event, old, new in events_of(change):
             for each in registered:
                 if each.hint is None or not each.event.matches(event):
                     continue
@@ -65,7 +65,7 @@ def events(subject: Subject, example: Example) -> None:
 
     def check(change: Change, pod: PodInfo, feasible: list[str]) -> None:
         waiting = QueuedPod(pod, 0.0, unschedulable_plugins=frozenset({subject.name}))
-        happened = list(_events(change))
+        happened = list(events_of(change))
         if feasible and all(asked.ask(waiting, *event) is Requeue.SKIP for event in happened):
             names = ", ".join(event.label for event, _, _ in happened) or "no event of the scheduler's"
             raise Breach(
@@ -101,7 +101,7 @@ def _reasons(found: Answers) -> str:
     return "; ".join(dict.fromkeys(status.message for status in rejections or found.verdicts.values()))
 
 
-def _events(change: Change) -> Iterator[Event]:
+def events_of(change: Change) -> Iterator[Event]:
     """Return the events of a change."""
     kind = change.kind
     old, new = (typed(kind, each) if each is not None else None for each in (change.before, change.after))

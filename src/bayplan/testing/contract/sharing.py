@@ -21,12 +21,12 @@ from bayplan.testing.strategies import at, named
 def signature(subject: Subject, example: Example) -> None:
     """Pods that differ in one field get different signatures, or equal verdicts and raw scores."""
     plugin, world = subject.start(example)
-    key = _cache_key(plugin, world.pod, world)
+    key = cache_key(plugin, world.pod, world)
     if None in key:
         return
     first = ask(plugin, world).texts(shared=True)
     for variant in example.variants:
-        if _cache_key(plugin, variant.pod, world) != key:
+        if cache_key(plugin, variant.pod, world) != key:
             continue
         second = ask(plugin, world, variant.pod).texts(shared=True)
         if found := difference(first, second, "for the first pod", "for the second"):
@@ -49,13 +49,13 @@ def signature(subject: Subject, example: Example) -> None:
 def rests_on(subject: Subject, example: Example) -> None:
     """While `rests_on` returns the same value, the answer for a node depends only on that node and its pods."""
     plugin, world = subject.start(example)
-    key = _cache_key(plugin, world.pod, world)
+    key = cache_key(plugin, world.pod, world)
     if None in key:
         return
     before = ask(plugin, world)
     for change in example.changes:
         with change.made(world.state):
-            if _cache_key(plugin, world.pod, world) != key:
+            if cache_key(plugin, world.pod, world) != key:
                 continue
             after = ask(plugin, world, pod_info(example.pod))
         others = before.verdicts.keys() & after.verdicts.keys() - change.nodes
@@ -95,7 +95,7 @@ def reuse(subject: Subject, example: Example) -> None:
             )
 
 
-def _cache_key(plugin: Any, pod: PodInfo, world: World) -> tuple[Hashable, Hashable]:
+def cache_key(plugin: Any, pod: PodInfo, world: World) -> tuple[Hashable, Hashable]:
     """Return the signature and the value of rests_on; None if answers are not shared."""
     has = isinstance(plugin, interface.RestsOn)
     return plugin.sign(pod), plugin.rests_on(pod, world.state.nodes) if has else ()

@@ -1,0 +1,68 @@
+"""The promise behind groups of rejected pods: one pod of a group can be attempted for all (see `queue.peers`)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework import interface
+from bayplan.testing.contract.examples import Example, World
+from bayplan.testing.contract.promise import Breach, promise
+from bayplan.testing.contract.queueing import events_of
+from bayplan.testing.contract.sharing import cache_key
+from bayplan.testing.contract.subject import Subject, ask, difference, text_of
+from bayplan.testing.strategies import at
+
+
+@promise(
+    "rejection",
+    "pods with equal signatures, or equal values of sign_rejection, are rejected alike and get equal hints",
+    lambda subject: subject.has(interface.Sign) or subject.has(interface.SignRejection),
+)
+def rejection(subject: Subject, example: Example) -> None:
+    """Pods that differ in one field get different keys, or equal rejections, and equal hints for all events."""
+    plugin, world = subject.start(example)
+    method, key = _rejection_key(plugin, world.pod, world)
+    if key is None:
+        return
+    first = _rejections_and_hints(plugin, world.pod, subject, example)
+    for variant in example.variants:
+        if _rejection_key(plugin, variant.pod, world) != (method, key):
+            continue
+        second = _rejections_and_hints(plugin, variant.pod, subject, example)
+        if found := difference(first, second, "for the first pod", "for the second"):
+            raise Breach(
+                f"two pods that differ only in {variant.path} ({at(variant.before, variant.path)} and "
+                f"{at(variant.after, variant.path)}) have the same {method}(), {key!r}, but {found}",
+                f"let {method}() return also what the plugin and its hints read of {variant.path}",
+            )
+
+
+def _rejection_key(plugin: Any, pod: PodInfo, world: World) -> tuple[str, Hashable]:
+    """Return the method that says which pods are rejected alike, and its value; None if the pod is alone."""
+    if isinstance(plugin, interface.Sign) and None not in (key := cache_key(plugin, pod, world)):
+        return "sign", key[0]
+    if isinstance(plugin, interface.SignRejection) and (own := plugin.sign_rejection(pod)) is not None:
+        return "sign_rejection", (own, pod.priority)
+    return "", None
+
+
+def _rejections_and_hints(plugin: Any, pod: PodInfo, subject: Subject, example: Example) -> dict[str, str]:
+    """Return as text, by what they are about: the rejections of a pod, and the hints about it for each change."""
+    texts = {}
+    if subject.decides:
+        answers = ask(plugin, subject.start(example)[1], pod)
+        texts["the answer of PreFilter"] = text_of(answers.refusal)
+        texts |= {f"node {name}": text_of(status) for name, status in answers.verdicts.items()}
+        if answers.refusal is None and len(answers.feasible) == len(answers.verdicts):
+            return texts  # hints are asked only of plugins that reject the pod
+    if subject.has(interface.EnqueueExtensions):
+        registered = [each for each in plugin.events() if each.hint is not None]
+        for change in example.changes:
+            for event, old, new in events_of(change):
+                for each in registered:
+                    if each.event.matches(event):
+                        about = f"the hint for {each.event.resource} {each.event.action.name} ({change.text})"
+                        texts[about] = each.hint(pod, old, new).name
+    return texts
