@@ -121,6 +121,29 @@ class TestFilter:
         assert seen == [["a", "c"]]
         assert [verdicts.of(position).message for position in range(3)] == ["", "first", "slow"]
 
+    def test_filter_nodes_may_use_the_same_array_in_every_call(self, nodes):
+        index = np.zeros(3, dtype=np.int32)
+
+        def reject(position, reason):
+            def reject_it(cycle, pod, nodes):
+                index[:] = 0
+                index[position] = 1
+                return Rejections(index, [Status.unschedulable(reason)])
+
+            return answering(Point.FILTER, reject_it, reason, "filter_nodes")
+
+        verdicts = run_filter(profile(Point.FILTER, reject(0, "first"), reject(2, "second")), CycleState(), POD, nodes)
+        assert [verdicts.of(position).message for position in range(3)] == ["first", "", "second"]
+
+    def test_filters_add_to_earlier_verdicts_and_leave_these_as_they_are(self, nodes):
+        def rejecting(*names):
+            return answering(Point.FILTER, lambda cycle, pod, node: "".join(names) if node.name in names else None)
+
+        earlier = run_filter(profile(Point.FILTER, rejecting("a")), CycleState(), POD, nodes)
+        verdicts = run_filter(profile(Point.FILTER, rejecting("a", "b")), CycleState(), POD, nodes, earlier)
+        assert [verdicts.of(position).message for position in range(3)] == ["a", "ab", ""]
+        assert [earlier.of(position).message for position in range(3)] == ["a", "", ""]
+
     def test_skipped_filter_is_not_called(self, nodes):
         cycle = CycleState(skip_filter={"P"})
         plugin = answering(Point.FILTER, "never")

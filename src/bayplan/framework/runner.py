@@ -76,9 +76,14 @@ def run_pre_filter(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nod
     return PreFilterOutcome(refusal, names, frozenset(narrowed_by))
 
 
-def run_filter(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Verdicts:
-    """Run the filters in order. Verdicts on nodes that an earlier filter rejected are ignored."""
-    verdicts = Verdicts(nodes)
+def run_filter(
+    profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes, earlier: Verdicts | None = None
+) -> Verdicts:
+    """Run the filters in order. Verdicts on nodes that an earlier filter rejected are ignored.
+
+    `earlier`: the verdicts of other filters on the same nodes, which come first; they are not changed.
+    """
+    verdicts = Verdicts(nodes) if earlier is None else earlier.copy()
     for plugin in profile.at(Point.FILTER):
         if plugin.name in cycle.skip_filter:
             continue

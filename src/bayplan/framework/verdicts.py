@@ -54,22 +54,33 @@ class Verdicts:
     `feasible_mask`: bool, shape (len(nodes),); whether the node is still feasible.
     """
 
-    __slots__ = ("codes", "feasible_mask", "nodes", "table")
+    __slots__ = ("_codes", "_rejected", "feasible_mask", "nodes", "table")
 
     def __init__(self, nodes: Nodes) -> None:
         self.nodes = nodes
-        self.codes: Int32 = np.zeros(len(nodes), dtype=np.int32)
         self.feasible_mask: Bool = nodes.live.copy()
         self.table: list[Status] = [_SUCCESS]
+        self._codes: Int32 = np.zeros(len(nodes), dtype=np.int32)
+        self._rejected: list[tuple[Int32, Bool, int]] = []
+        """Rejections that `_codes` lacks: the index, the rejected nodes, and what to add to the index. Codes take
+        longer than the rest of `reject`, and nobody reads them where some node is feasible."""
+
+    @property
+    def codes(self) -> Int32:
+        """See above."""
+        for index, rejected, offset in self._rejected:
+            # The codes of feasible nodes are 0. Adding a product is several times as fast as copying with a mask.
+            self._codes += (index + np.int32(offset)) * rejected
+        self._rejected.clear()
+        return self._codes
 
     def reject(self, rejections: Rejections, plugin: str) -> None:
         """Reject nodes on behalf of a plugin. Statuses of nodes that are not feasible are ignored, errors included."""
         rejected = self.feasible_mask & (rejections.index > 0)
         if not rejected.any():
             return
-        # The codes of feasible nodes are 0. Adding a product is several times as fast as copying with a mask.
-        codes = (rejections.index + (len(self.table) - 1)) * rejected
-        self.codes += codes.astype(np.int32, casting="same_kind", copy=False)
+        index = rejections.index.astype(np.int32, casting="same_kind")  # a copy: the plugin may use its array again
+        self._rejected.append((index, rejected, len(self.table) - 1))
         self.table.extend(status.by(plugin) for status in rejections.statuses)
         self.feasible_mask ^= rejected
 
@@ -95,7 +106,7 @@ class Verdicts:
     def among(self, nodes: Nodes) -> Verdicts:
         """Return the verdicts on some of the nodes. These verdicts have to be about all rows of the table."""
         part = Verdicts(nodes)
-        part.codes, part.feasible_mask = self.codes[nodes.rows], self.feasible_mask[nodes.rows]
+        part._codes, part.feasible_mask = self.codes[nodes.rows], self.feasible_mask[nodes.rows]
         part.table = self.table
         return part
 
@@ -107,7 +118,7 @@ class Verdicts:
     def copy(self) -> Verdicts:
         """Return an independent copy."""
         copied = Verdicts(self.nodes)
-        copied.codes, copied.feasible_mask, copied.table = (
+        copied._codes, copied.feasible_mask, copied.table = (
             self.codes.copy(),
             self.feasible_mask.copy(),
             self.table.copy(),

@@ -41,7 +41,8 @@ Record = Callable[[PluginError, PodInfo], None]
 """Records the failure of a plugin in the attempt of a pod."""
 
 CAPACITY = 32
-"""Templates kept per profile; with 5,000 nodes, one takes about 250 kB."""
+"""Templates kept per profile; with 5,000 nodes, one takes about 250 kB, and up to 350 kB more for `_standing`."""
+_STANDING_CAPACITY = 4
 _SEEN_CAPACITY = 1024
 
 
@@ -118,27 +119,28 @@ class AfterPlacement:
         return cls(frozenset(settled), filters, scorers) if per_node else None
 
 
-class Filtered(NamedTuple):
-    """The verdicts for one pod. `verdicts` is read-only; `feasible`: positions of the feasible nodes, ascending.
+@dataclass(slots=True, eq=False)
+class Standing:
+    """A set of feasible nodes. Pods of the same template often have the same set.
 
-    `common`: whether every pod of the template has these feasible nodes, so that sums over them can be kept.
+    `positions`: ascending. `normalized`: the weighted sum of the shared plugins' normalized scores of these nodes; None
+    until it is needed.
     """
 
-    verdicts: Verdicts
-    feasible: Rows
-    common: bool
+    positions: Rows
+    normalized: Int64 | None = None
 
-    def changed_to(self, verdicts: Verdicts) -> Filtered:
-        """The same with other verdicts of all rows. Raises PluginError where a filter failed on a node."""
-        verdicts.raise_error()
-        if np.array_equal(verdicts.feasible_mask, self.verdicts.feasible_mask):
-            return Filtered(verdicts, self.feasible, self.common)
-        return Filtered(verdicts, verdicts.feasible(), common=False)
+
+class Filtered(NamedTuple):
+    """The verdicts for one pod, and the nodes that they leave feasible. `verdicts` is read-only."""
+
+    verdicts: Verdicts
+    standing: Standing
 
     def among(self, nodes: Nodes) -> Filtered:
         """The part of the verdicts that concerns these nodes."""
         verdicts = self.verdicts.among(nodes)
-        return Filtered(verdicts, verdicts.feasible(), common=False)
+        return Filtered(verdicts, Standing(verdicts.feasible()))
 
 
 class Reuse(NamedTuple):
@@ -160,16 +162,14 @@ class Reuse(NamedTuple):
         verdicts = filtered.verdicts.copy()
         kept = None if self.apart else self.template.nominated
         filter_nominated(profile, nominations, self.cycle, self.pod, verdicts, kept)
-        return filtered.changed_to(verdicts)
+        verdicts.raise_error()
+        return Filtered(verdicts, self.template.standing(verdicts))
 
-    def total(self, nodes: Nodes, rows: Rows, *, common: bool) -> Int64:
-        """Return the weighted sum of all scores, int64, one per node.
-
-        `nodes`: the feasible nodes. `rows`: their rows. `common`: as in `Filtered`. Raises PluginError.
-        """
+    def total(self, nodes: Nodes, rows: Rows, standing: Standing) -> Int64:
+        """Return the weighted sum of all scores, int64, one per node. `rows`: of `nodes`. Raises PluginError."""
         each = self.template.each
         run_pre_score(each, self.cycle, self.pod, nodes)
-        total = self.template.total(self.cycle, self.pod, nodes, rows, common=common)
+        total = self.template.total(self.cycle, self.pod, nodes, rows, standing)
         for scores in run_score(each, self.cycle, self.pod, nodes).values():
             total += scores
         return total
@@ -193,10 +193,10 @@ class Template:
     rests_on: Hashable
     after_placement: AfterPlacement | None = None
     nominated: KeptVerdicts = field(default_factory=dict)
-    _feasible: Rows | None = None
-    """The feasible rows; None after they changed."""
-    _normalized: Int64 | None = None
-    """The weighted sum of the normalized scores of the feasible rows; None after one of these changed."""
+    _common: Standing | None = None
+    """The rows that the shared filters leave feasible; None after they changed."""
+    _standing: dict[bytes, Standing] = field(default_factory=dict)
+    """By mask: the sets of the latest pods whose other filters left fewer."""
 
     @classmethod
     def build(
@@ -239,7 +239,9 @@ class Template:
         elif verdicts.feasible_mask.any():
             return False
         if rescaled or (self.verdicts.feasible_mask[changed] != verdicts.feasible_mask).any():
-            self._feasible = self._normalized = None
+            self._common = None
+        if rescaled:
+            self._standing.clear()
         self.verdicts.replace(changed, verdicts)
         self.version = table.version
         return True
@@ -253,7 +255,7 @@ class Template:
         if status is not None and status.code is Code.ERROR:
             return False
         if self.verdicts.settle(row, status):
-            self._feasible = self._normalized = None
+            self._common = None
         if status is None:
             if self.scores is None:
                 return False
@@ -268,33 +270,37 @@ class Template:
 
     def filter(self, cycle: CycleState, pod: PodInfo) -> Filtered:
         """Run the filters that are not shared on the rows that the shared ones left feasible. Raises PluginError."""
-        if self._feasible is None:
-            self._feasible = self.verdicts.feasible()
-        common = Filtered(self.verdicts, self._feasible, common=True)
-        if not len(self._feasible) or all(plugin.name in cycle.skip_filter for plugin in self.each.at(Point.FILTER)):
-            return common
-        nodes = self.verdicts.nodes
-        every = len(self._feasible) == len(nodes)
-        verdicts = run_filter(self.each, cycle, pod, nodes if every else nodes.at(self._feasible))
-        if verdicts.feasible_mask.all():
-            return common
-        if not every:
-            part, verdicts = verdicts, self.verdicts.copy()
-            verdicts.replace(self._feasible, part)
-        return common.changed_to(verdicts)
+        if self._common is None:
+            self._common = Standing(self.verdicts.feasible())
+        common = self._common
+        if not len(common.positions) or all(plugin.name in cycle.skip_filter for plugin in self.each.at(Point.FILTER)):
+            return Filtered(self.verdicts, common)
+        verdicts = run_filter(self.each, cycle, pod, self.verdicts.nodes, self.verdicts)
+        verdicts.raise_error()
+        return Filtered(verdicts, self.standing(verdicts))
 
-    def total(self, cycle: CycleState, pod: PodInfo, nodes: Nodes, rows: Rows, *, common: bool) -> Int64:
+    def standing(self, verdicts: Verdicts) -> Standing:
+        """Return the feasible nodes of verdicts on all rows. `filter` has to have been called for the same pod."""
+        mask = verdicts.feasible_mask.tobytes()
+        if self._common is not None and mask == self.verdicts.feasible_mask.tobytes():
+            return self._common
+        found = self._standing.get(mask)
+        if found is None:
+            if len(self._standing) >= _STANDING_CAPACITY:
+                del self._standing[next(iter(self._standing))]
+            found = self._standing[mask] = Standing(verdicts.feasible())
+        return found
+
+    def total(self, cycle: CycleState, pod: PodInfo, nodes: Nodes, rows: Rows, standing: Standing) -> Int64:
         """Return the weighted sum of the shared plugins' scores of the feasible `nodes`, which have these rows."""
         assert self.scores is not None
         every = len(rows) == len(self.scores.fixed)
-        normalized_sum = self._normalized if common else None
-        if normalized_sum is None:
-            normalized_sum = np.zeros(len(rows), dtype=np.int64)
+        if standing.normalized is None:
+            standing.normalized = np.zeros(len(rows), dtype=np.int64)
             for plugin, weight, raw in self.scores.to_normalize:
-                normalized_sum += normalized(plugin, cycle, pod, raw.copy() if every else raw[rows], nodes) * weight
-            if common:
-                self._normalized = normalized_sum
-        return normalized_sum + (self.scores.fixed if every else self.scores.fixed[rows])
+                scores = raw.copy() if every else raw.take(rows)
+                standing.normalized += normalized(plugin, cycle, pod, scores, nodes) * weight
+        return standing.normalized + (self.scores.fixed if every else self.scores.fixed.take(rows))
 
 
 class Templates:
