@@ -48,6 +48,8 @@ class NodeTable:
         self.live_count = 0
         self.version = 0
         """Increases with every change of a row."""
+        self.replaced = 0
+        """How often any pod was replaced by a newer version."""
         self.nodes_version = 0
         """`version` at the last change of a node object."""
         self.row_of: dict[str, int] = {}
@@ -197,6 +199,7 @@ class NodeTable:
         old = self.pods[row][new.uid]
         self.pods[row][new.uid] = new
         self.replacements[row] += 1
+        self.replaced += 1
         self.volumes.replace(row, new)
         if old.labels != new.labels or old.terminating != new.terminating:
             self._groups.remove(row, old)

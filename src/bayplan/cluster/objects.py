@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
-from bayplan.api.kinds import Kind
+from bayplan.api.kinds import POD, Kind
 
 Listener = Callable[[Any, Any], None]
 """Called with the object as readers saw it before, and see it now; None where there is none."""
@@ -122,6 +122,11 @@ class Objects:
         if store is None:
             store = self._stores[kind] = ObjectStore()
         return store
+
+    @property
+    def version(self) -> int:
+        """A number that increases with every change of an object that is not a pod."""
+        return sum([store.version for kind, store in self._stores.items() if kind is not POD])
 
 
 def _is_newer(obj: Any, assumed: Any) -> bool:

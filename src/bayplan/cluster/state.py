@@ -5,7 +5,7 @@ Mirrors pkg/scheduler/backend/cache/cache.go.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from contextlib import contextmanager
 
 from lightkube.models.core_v1 import Node
@@ -129,6 +129,11 @@ class ClusterState:
                 self._assumed.add(uid)
 
     # Queries
+
+    @property
+    def version(self) -> Hashable:
+        """Changes with everything that decisions depend on, except the pod itself."""
+        return self.table.version, self.table.replaced, self.nominations.version, self.objects.version
 
     def pod(self, uid: str) -> PodInfo | None:
         """A pod on a node, assumed or added."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Generator, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -95,6 +95,8 @@ class SchedulingCycle:
         total = state.table.live_count if placement is None else len(placement.nodes)
         asks = options.ask_extenders(self.pod)
         reuse = self._reuse(asks=asks) if total else None
+        if reuse is not None and reuse.refused is not None:
+            return replace(reuse.refused, pod=self.pod)
         cycle = CycleState(call=options.call) if reuse is None else reuse.cycle
         decision = Decision(self.pod, Outcome.UNSCHEDULABLE, cycle, Diagnosis(total=total))
         if total == 0:
@@ -141,7 +143,7 @@ class SchedulingCycle:
         options = self.options
         if options.templates is None or options.explain or asks or self.pod.nominated_node_name:
             return None
-        return options.templates.reuse(self.pod, self.state.nodes, options.call, options.record)
+        return options.templates.reuse(self.pod, self.state, options.call, options.record, alone=self.gang is None)
 
     def _find_feasible_by_template(self, decision: Decision, reuse: Reuse) -> tuple[Nodes, Standing]:
         """The result of `_find_feasible`, from a template."""
@@ -249,6 +251,8 @@ class SchedulingCycle:
         except PluginError as error:
             self.options.record(error, self.pod)
             return None
+        if key is not None and not decision.diagnosis.post_filter_failed:
+            reuse.template.refusal = decision, key, self.state.version
         return None if key is None else (reuse.signature, key)
 
     def _post_filter(self, decision: Decision, *, asks: bool) -> Generator[Question, Answer, None]:

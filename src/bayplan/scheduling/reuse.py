@@ -18,6 +18,7 @@ from bayplan.cluster.columns import Int64, Rows
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.state import ClusterState
 from bayplan.framework.calling import Caller
 from bayplan.framework.interface import CycleState, Filter, NormalizeScores, Score
 from bayplan.framework.profile import Point, Profile, Signature, implements
@@ -36,6 +37,7 @@ from bayplan.framework.runner import (
 from bayplan.framework.status import Code, PluginError
 from bayplan.framework.verdicts import Verdicts
 from bayplan.framework.what_if import KeptVerdicts, filter_nominated
+from bayplan.scheduling.decision import Decision
 
 Record = Callable[[PluginError, PodInfo], None]
 """Records the failure of a plugin in the attempt of a pod."""
@@ -153,6 +155,8 @@ class Reuse(NamedTuple):
     """The pod's signature of the shared plugins."""
     apart: frozenset[str]
     """The names of the other plugins."""
+    refused: Decision | None = None
+    """The decision about an equal pod in the same state. If there is one, PreFilter was not run."""
 
     def filter(self, profile: Profile, nominations: Nominations) -> Filtered:
         """Filter all nodes, those with nominated pods as `filter_nominated` does. Raises PluginError."""
@@ -182,6 +186,7 @@ class Template:
     `shared`: the plugins that the template covers. `each`: the plugins that run for each pod. `cycle`: the data that
     the shared plugins stored for the first such pod. `scores` is None until a node is feasible. Everything was computed
     from `version` of the node table, and with the cache keys `rests_on`. `nominated`: verdicts with nominated pods.
+    `refusal`: the last one, the key of the pods that share it (see Profile.sign_rejection), and the state's version.
     """
 
     shared: Profile
@@ -193,6 +198,7 @@ class Template:
     rests_on: Hashable
     after_placement: AfterPlacement | None = None
     nominated: KeptVerdicts = field(default_factory=dict)
+    refusal: tuple[Decision, Hashable, Hashable] | None = None
     _common: Standing | None = None
     """The rows that the shared filters leave feasible; None after they changed."""
     _standing: dict[bytes, Standing] = field(default_factory=dict)
@@ -224,7 +230,7 @@ class Template:
         if table.version == self.version:
             return True
         changed = table.changed_since(self.version)
-        if changed is None or len(changed) > table.size // 4:
+        if changed is None or len(changed) > max(FEW_NODES, table.size // 4):
             return False
         if self.after_placement is not None and len(changed) <= FEW_NODES and table.nodes_version <= self.version:
             good = all(self._place(self.after_placement, pod, nodes, row) for row in changed.tolist())
@@ -267,6 +273,13 @@ class Template:
         cycle = self.cycle.clone()
         outcome = run_pre_filter(self.each, cycle, pod, nodes)
         return cycle if outcome.refusal is None and outcome.names is None else None
+
+    def refused(self, pod: PodInfo, profile: Profile, apart: frozenset[str], state: ClusterState) -> Decision | None:
+        """Return the decision of the last refusal, if it holds for this pod. Raises PluginError."""
+        if self.refusal is None or state.nominations.node_of(pod.uid) is not None:
+            return None
+        decision, key, version = self.refusal
+        return decision if version == state.version and key == profile.sign_rejection(pod, apart) else None
 
     def filter(self, cycle: CycleState, pod: PodInfo) -> Filtered:
         """Run the filters that are not shared on the rows that the shared ones left feasible. Raises PluginError."""
@@ -318,20 +331,22 @@ class Templates:
         self.unused = 0
         """Decisions that could have used one, and did not."""
 
-    def reuse(self, pod: PodInfo, nodes: Nodes, call: Caller, record: Record) -> Reuse | None:
+    def reuse(self, pod: PodInfo, state: ClusterState, call: Caller, record: Record, *, alone: bool) -> Reuse | None:
         """Return an up-to-date template applied to a pod; None where the pod must be decided without one.
 
         That is so for the first pod of a signature, because many signatures occur once, and for a pod with a plugin
         that fails, which then fails as it would without templates. `record`: called where only reuse needs what fails.
+        `alone`: whether the pod is decided by itself, so that it can share a refusal.
         """
-        reuse = self._reuse(pod, nodes, call, record)
+        reuse = self._reuse(pod, state, call, record, alone=alone)
         if reuse is None:
             self.unused += 1
         else:
             self.used += 1
         return reuse
 
-    def _reuse(self, pod: PodInfo, nodes: Nodes, call: Caller, record: Record) -> Reuse | None:
+    def _reuse(self, pod: PodInfo, state: ClusterState, call: Caller, record: Record, *, alone: bool) -> Reuse | None:
+        nodes = state.nodes
         try:
             signature = self._profile.sign(pod)
             if signature is None:
@@ -349,14 +364,17 @@ class Templates:
         key = apart, signature
         try:
             template = self._get(key, apart, pod, nodes, rests_on, call)
-            cycle = None if template is None else template.begin(pod, nodes)
+            if template is None:
+                return None
+            refused = template.refused(pod, self._profile, apart, state) if alone else None
+            cycle = template.begin(pod, nodes) if refused is None else refused.cycle
         except PluginError:
             self._templates.pop(key, None)
             return None
-        if template is None or cycle is None:
+        if cycle is None:
             return None
         self._templates.move_to_end(key)
-        return Reuse(template, pod, cycle, signature, apart)
+        return Reuse(template, pod, cycle, signature, apart, refused)
 
     def _get(
         self, key: Hashable, apart: frozenset[str], pod: PodInfo, nodes: Nodes, rests_on: Hashable, call: Caller

@@ -331,7 +331,7 @@ class World:
         if pod.nominated_node_name or self.state.nominations.nodes:
             return None
         options = Options(failures=self._failures)
-        return self._templates[pod.scheduler_name].reuse(pod, self.state.nodes, options.call, options.record)
+        return self._templates[pod.scheduler_name].reuse(pod, self.state, options.call, options.record, alone=False)
 
     def failure_depends_on(self, pod: PodInfo, plugins: frozenset[str]) -> Hashable | None:
         """Return what the failure of a pod depends on besides the pod and single nodes; None if that is unknown.

@@ -1,0 +1,132 @@
+"""A pod that is equal to a refused one is refused without calling plugins, until the state changes."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from bayplan.api.kinds import SERVICE
+from bayplan.api.objects import convert
+from bayplan.framework.calling import call
+from bayplan.scheduling import Decision, Templates, decide
+from bayplan.testing.builders import make_cluster, make_node, make_pod
+
+SPREAD = {
+    "topologySpreadConstraints": [
+        {
+            "maxSkew": 1,
+            "topologyKey": "zone",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "web"}},
+        }
+    ]
+}
+
+
+class Decider:
+    """Decides pods with templates. `calls`: the calls of plugins since they were last cleared."""
+
+    def __init__(self, *nodes) -> None:
+        self.cluster = make_cluster(*nodes)
+        self.state = self.cluster.state
+        self.templates = Templates(self.cluster.profile)
+        self.calls: list[tuple[str, str]] = []
+
+    def decide(self, pod) -> Decision:
+        def recorded(plugin, point, method, /, *arguments):
+            self.calls.append((plugin.name, point))
+            return call(plugin, point, method, *arguments)
+
+        self.calls.clear()
+        return decide(self.cluster.profile, self.state, pod, random.Random(1), templates=self.templates, call=recorded)
+
+    def refuse_two(self, make=lambda name: make_pod(name, cpu="8")) -> Decision:
+        """The first pod of a signature is decided without a template, and the second one makes it."""
+        return [self.decide(make(name)) for name in ("first", "second")][-1]
+
+
+@pytest.fixture
+def decider() -> Decider:
+    return Decider(make_node("node-0", cpu="4", labels={"zone": "a"}), make_node("node-1", cpu="4"))
+
+
+def test_an_equal_pod_shares_the_refusal(decider) -> None:
+    earlier = decider.refuse_two()
+    decision = decider.decide(make_pod("third", cpu="8"))
+    assert decider.calls == []
+    assert decision.pod.name == "third"
+    assert (decision.message, decision.rejection_key) == (earlier.message, earlier.rejection_key)
+    assert decision.diagnosis.unschedulable_plugins == {"NodeResourcesFit"}
+
+
+def test_pods_with_terms_of_their_own_share_refusals(decider) -> None:
+    decider.state.set_pod(make_pod("web", labels={"app": "web"}, node="node-0"))
+
+    def spreading(name: str, app: str = "web"):
+        return make_pod(name, labels={"app": app}, spec={**SPREAD, "nodeSelector": {"zone": "b"}})
+
+    earlier = decider.refuse_two(spreading)
+    assert decider.decide(spreading("third")).message == earlier.message
+    assert decider.calls == []
+    decider.decide(spreading("other labels", app="db"))
+    assert decider.calls
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        make_pod("other request", cpu="9"),
+        make_pod("other priority", cpu="8", priority=1),
+        make_pod("never preempts", cpu="8", spec={"preemptionPolicy": "Never"}),
+    ],
+    ids=lambda pod: pod.name,
+)
+def test_another_pod_does_not(decider, pod) -> None:
+    decider.refuse_two()
+    decider.decide(pod)
+    assert decider.calls
+
+
+def test_a_nominated_pod_does_not(decider) -> None:
+    decider.refuse_two()
+    pod = make_pod("third", cpu="8")
+    decider.state.nominations.add(pod, "node-0")
+    decider.decide(pod)
+    assert ("DefaultPreemption", "PostFilter") in decider.calls
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda state: state.set_pod(make_pod("new", cpu="1", node="node-0")),
+        lambda state: state.set_pod(make_pod("old", node="node-1", status={"phase": "Running"})),
+        lambda state: state.remove_pod(make_pod("old").uid),
+        lambda state: state.nominations.add(make_pod("nominated"), "node-0"),
+        lambda state: state.objects[SERVICE].set("default/new", convert(SERVICE.type, {"metadata": {"name": "new"}})),
+    ],
+    ids=["a pod is bound", "a pod is replaced", "a pod ends", "a nomination", "an object"],
+)
+def test_a_change_of_the_state_ends_it(decider, change) -> None:
+    decider.state.set_pod(make_pod("old", node="node-1"))
+    decider.refuse_two()
+    change(decider.state)
+    decider.decide(make_pod("third", cpu="8"))
+    assert ("DefaultPreemption", "PostFilter") in decider.calls
+
+
+def test_room_for_the_pod_ends_it(decider) -> None:
+    decider.refuse_two()
+    decider.state.set_node(make_node("node-2", cpu="8"))
+    assert decider.decide(make_pod("third", cpu="8")).node == "node-2"
+
+
+def test_a_template_for_one_node_is_refreshed(decider) -> None:
+    """A change of the only row costs one row, as in a large cluster: PreFilter of the template isn't run again."""
+    decider = Decider(make_node("node-0", cpu="4"))
+    for number in range(4):
+        decision = decider.decide(make_pod(f"p-{number}", cpu="1"))
+        assert decision.node == "node-0"
+        decider.state.assume(decision.pod, decision.node)
+    assert ("NodeResourcesFit", "Filter") in decider.calls
+    assert not [point for _, point in decider.calls if point in {"PreFilter", "PreScore"}]
