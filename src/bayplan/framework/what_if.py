@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -16,11 +16,23 @@ from bayplan.cluster.nodes import Nodes, PodChanges
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import interface
+from bayplan.framework.calling import call
 from bayplan.framework.interface import CycleState
 from bayplan.framework.profile import Point, Profile, implements
 from bayplan.framework.runner import run_filter, status_of
 from bayplan.framework.status import Code, PluginError, Status
 from bayplan.framework.verdicts import Verdicts
+
+
+@runtime_checkable
+class SignFilter(Protocol):
+    """A plugin that doesn't sign some pods, and yet knows after PreFilter which of them its Filter treats alike."""
+
+    def sign_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Hashable:
+        """Return everything that Filter reads of the pod; None if that is unknown.
+
+        Pods with equal values get equal verdicts on a node while its row doesn't change, whatever else changes.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +49,36 @@ class ProfileWhatIf:
         filter_nominated(self.profile, self.nominations, cycle, pod, verdicts)
         return verdicts
 
-    def sharing_key(self, pod: PodInfo, nodes: Nodes) -> Hashable:
-        """Return the signature of the pod, and what the results depend on besides the pod and each node."""
+    def sharing_key(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Hashable:
+        """Return what the filters read of the pod, and what they depend on besides the pod and each node.
+
+        Plugins that sign no such pod tell it after PreFilter; those that PreFilter skipped read nothing.
+        """
         try:
             signature = self.profile.sign(pod)
             rests_on = self.profile.rests_on(pod, nodes)
+            apart = frozenset([name for name, value in (*(signature or ()), *rests_on) if value is None])
+            filtered = self._sign_filters(apart - cycle.skip_filter, cycle, pod, nodes)
         except PluginError:  # the attempt reports it
             return None
-        if signature is None or any(value is None for _, value in (*signature, *rests_on)):
+        if signature is None or filtered is None:
             return None
-        return signature, rests_on
+        if apart:
+            signature, rests_on = (
+                tuple([each for each in part if each[0] not in apart]) for part in (signature, rests_on)
+            )
+        return signature, rests_on, filtered, apart
+
+    def _sign_filters(self, names: frozenset[str], cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Hashable:
+        """Return what these plugins' filters read of the pod. None if one doesn't tell."""
+        values = []
+        for plugin in (each for each in self.profile.every() if each.name in names) if names else ():
+            known = implements(plugin, SignFilter)
+            value = call(plugin, "SignFilter", plugin.sign_filter, cycle, pod, nodes) if known else None
+            if value is None:
+                return None
+            values.append((plugin.name, value))
+        return tuple(values)
 
 
 KeptVerdicts = dict[str, tuple[Hashable, Status | None]]

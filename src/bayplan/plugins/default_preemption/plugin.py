@@ -69,7 +69,7 @@ class DefaultPreemption(Plugin):
         if ineligible:
             return PostFilterResult(_rejection(ineligible))
         nodes = self._nodes_to_try(diagnosis, what_if)
-        results = Results(self._handle.nodes) if gang is not None else self._results_for(pod, what_if)
+        results = Results(self._handle.nodes) if gang is not None else self._results_for(cycle, pod, what_if)
         budgets = Budgets(self._budgets.values())
         dry_run = DryRun(what_if, cycle, pod, nodes, budgets, self._handle.nominations, results)
         candidates = dry_run.candidates(self._wanted(len(nodes)))
@@ -119,10 +119,10 @@ class DefaultPreemption(Plugin):
         rows = np.flatnonzero(potential)
         return nodes.at(np.roll(rows, -what_if.rng.randrange(len(rows))) if len(rows) else rows)
 
-    def _results_for(self, pod: PodInfo, what_if: WhatIf) -> Results:
+    def _results_for(self, cycle: CycleState, pod: PodInfo, what_if: WhatIf) -> Results:
         """Return the results of earlier dry runs that are also those of this pod; they may be empty."""
         nodes = self._handle.nodes
-        sharing_key = what_if.sharing_key(pod, nodes)
+        sharing_key = what_if.sharing_key(cycle, pod, nodes)
         if sharing_key is None:
             return Results(nodes)
         key = pod.priority, self._budgets.version, sharing_key
