@@ -20,6 +20,7 @@ from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.calling import Caller
 from bayplan.framework.interface import CycleState, Filter, NormalizeScores, Score
+from bayplan.framework.nominated import NominatedVerdicts
 from bayplan.framework.profile import Point, Profile, Signature, implements
 from bayplan.framework.runner import (
     FEW_NODES,
@@ -35,7 +36,7 @@ from bayplan.framework.runner import (
 )
 from bayplan.framework.status import Code, PluginError
 from bayplan.framework.verdicts import Verdicts
-from bayplan.framework.what_if import KeptVerdicts, filter_nominated
+from bayplan.framework.what_if import filter_nominated
 
 Record = Callable[[PluginError, PodInfo], None]
 """Records the failure of a plugin in the attempt of a pod."""
@@ -157,9 +158,10 @@ class Reuse(NamedTuple):
         filtered = self.template.filter(self.cycle, self.pod)
         if not nominations.nodes:
             return filtered
+        if not self.apart:
+            return filtered.changed_to(self.template.nominated.of(profile, nominations, self.cycle, self.pod))
         verdicts = filtered.verdicts.copy()
-        kept = None if self.apart else self.template.nominated
-        filter_nominated(profile, nominations, self.cycle, self.pod, verdicts, kept)
+        filter_nominated(profile, nominations, self.cycle, self.pod, verdicts)
         return filtered.changed_to(verdicts)
 
     def total(self, nodes: Nodes, rows: Rows, *, common: bool) -> Int64:
@@ -192,11 +194,14 @@ class Template:
     version: int
     rests_on: Hashable
     after_placement: AfterPlacement | None = None
-    nominated: KeptVerdicts = field(default_factory=dict)
+    nominated: NominatedVerdicts = field(init=False)
     _feasible: Rows | None = None
     """The feasible rows; None after they changed."""
     _normalized: Int64 | None = None
     """The weighted sum of the normalized scores of the feasible rows; None after one of these changed."""
+
+    def __post_init__(self) -> None:
+        self.nominated = NominatedVerdicts(self.verdicts)
 
     @classmethod
     def build(
