@@ -209,7 +209,7 @@ def test_preemptor_is_gated_while_its_victims_are_evicted():
     assert plugin.pre_enqueue(pod) is None
     state.preemptions.begin(pod.uid)
     gated = plugin.pre_enqueue(pod)
-    assert gated == Status.unresolvable("waiting for the preemption for this pod to be finished")
+    assert gated == Status.unresolvable("waiting for the preemption for this pod to be finished").by(plugin.name)
     assert plugin.pre_enqueue(make_pod("other")) is None
     state.preemptions.only_left(pod.uid, victim.uid)
     assert plugin.pre_enqueue(pod) == gated

@@ -52,6 +52,11 @@ class CsiNodes:
         """Whether any driver has a limit on the node."""
         return self._limited[nodes.rows]
 
+    @property
+    def any_limits(self) -> bool:
+        """Whether any driver has a limit on any node."""
+        return bool(self._limited.any())
+
     def has_limits(self, driver: str) -> bool:
         """Whether a driver has a limit on any node."""
         return driver in self._limits

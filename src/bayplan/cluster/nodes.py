@@ -226,15 +226,15 @@ class Nodes:
         found = np.flatnonzero(self.rows == row)
         return int(found[0]) if len(found) else None
 
-    def positions(self, names: Iterable[str]) -> dict[str, int]:
+    def positions(self, names: Collection[str]) -> dict[str, int]:
         """Return the positions of those of the named nodes that are live and in the selection."""
         row_of, live = self.table.row_of, self.table.live
+        if not isinstance(self.rows, slice) and len(self.rows) <= len(names):
+            found = [(self.table.names[row], position) for position, row in enumerate(self.rows.tolist()) if live[row]]
+            return {name: position for name, position in found if name in names}
         rows = {name: row for name in names if (row := row_of.get(name)) is not None and live[row]}
         if isinstance(self.rows, slice) or not rows:
             return rows
-        if len(self.rows) <= len(rows):
-            found = [(self.table.names[row], position) for position, row in enumerate(self.rows.tolist())]
-            return {name: position for name, position in found if name in rows}
         selected = np.isin(self.rows, list(rows.values()))
         return {self.table.names[self.rows[position]]: position for position in np.flatnonzero(selected).tolist()}
 

@@ -5,9 +5,15 @@ Mirrors pkg/scheduler/backend/queue/nominator.go.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from itertools import islice
 
 from bayplan.cluster.pod_info import PodInfo
+
+_REMEMBERED = 1024
+"""For how many changes `changed_since` knows the nodes."""
 
 
 class Nominations:
@@ -18,8 +24,8 @@ class Nominations:
         """Increases with every change."""
         self._by_node: dict[str, dict[str, PodInfo]] = {}
         self._node_of: dict[str, str] = {}
-        self._versions: dict[str, int] = {}
-        """By node with nominated pods: `version` after the last change there."""
+        self._changes: deque[str] = deque(maxlen=_REMEMBERED)
+        """The nodes of the latest changes, one for each version."""
 
     def add(self, pod: PodInfo, node_name: str | None = None) -> None:
         """Nominate a pod to a node, by default that of its status. Replaces its earlier nomination."""
@@ -28,8 +34,7 @@ class Nominations:
         if node_name:
             self._by_node.setdefault(node_name, {})[pod.uid] = pod
             self._node_of[pod.uid] = node_name
-            self.version += 1
-            self._versions[node_name] = self.version
+            self._changed(node_name)
 
     def remove(self, uid: str) -> None:
         """Remove a pod's nomination, if it has one."""
@@ -38,10 +43,9 @@ class Nominations:
             return
         pods = self._by_node[node_name]
         del pods[uid]
-        self.version += 1
-        self._versions[node_name] = self.version
+        self._changed(node_name)
         if not pods:
-            del self._by_node[node_name], self._versions[node_name]
+            del self._by_node[node_name]
 
     def update(self, old: PodInfo | None, new: PodInfo) -> None:
         """Update a nominated pod.
@@ -59,9 +63,12 @@ class Nominations:
         """The pods nominated to a node."""
         return list(self._by_node.get(node_name, {}).values())
 
-    def version_on(self, node_name: str) -> int:
-        """A number that changes with the nominations to a node; 0 if there are none."""
-        return self._versions.get(node_name, 0)
+    def changed_since(self, version: int) -> AbstractSet[str] | None:
+        """Return the nodes whose nominations have changed since a version; None if it is too old to know."""
+        number = self.version - version
+        if number > len(self._changes):
+            return None
+        return set(islice(reversed(self._changes), number))
 
     def node_of(self, uid: str) -> str | None:
         """The node that a pod is nominated to."""
@@ -71,3 +78,7 @@ class Nominations:
     def nodes(self) -> Mapping[str, Mapping[str, PodInfo]]:
         """Every node with nominated pods: node name to pods by uid."""
         return self._by_node
+
+    def _changed(self, node_name: str) -> None:
+        self.version += 1
+        self._changes.append(node_name)

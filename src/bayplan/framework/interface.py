@@ -189,10 +189,10 @@ class WhatIf(Protocol):
     def rng(self) -> random.Random:
         """The random generator of the attempt. Use no other, so that an attempt can be repeated."""
 
-    def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Verdicts:
-        """Run the profile's filters on nodes with their what-ifs, with and without the pods nominated to them."""
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes, *, again: bool = False) -> Verdicts:
+        """Run the filters with what-ifs and nominated pods. `again`: on nodes that passed with other what-ifs."""
 
-    def sharing_key(self, pod: PodInfo, nodes: Nodes) -> Hashable:
+    def sharing_key(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Hashable:
         """Return a key that is equal for pods with equal verdicts on each node without nominated pods; None if unknown.
 
         Verdicts for equal keys differ only where the row of the node has changed in the meantime.

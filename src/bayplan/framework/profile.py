@@ -109,6 +109,7 @@ class Profile:
     """Those of them that implement RestsOn."""
     _signature_key: object = field(init=False, default_factory=object)
     """Of signatures in the caches of pods."""
+    _parts: tuple[frozenset[str], Profile] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         points = (Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE)
@@ -196,6 +197,18 @@ class Profile:
                 [(plugin.name, call(plugin, "RestsOn", plugin.rests_on, pod, nodes)) for plugin in self._resting]
             )
         return rests_on
+
+    def settled(self) -> tuple[frozenset[str], Profile]:
+        """Return the names of the filters before the first that reads pods, and the profile without these filters.
+
+        Verdicts of the former are the same whatever pods are on a node.
+        """
+        if self._parts is None:
+            filters = list(self.at(Point.FILTER))
+            first = next((index for index, plugin in enumerate(filters) if plugin.reads_pods), len(filters))
+            rest = Profile(self.scheduler_name, {**self.plugins, Point.FILTER: filters[first:]}, self.weights)
+            self._parts = frozenset([plugin.name for plugin in filters[:first]]), rest
+        return self._parts
 
     def split(self, apart: frozenset[str]) -> tuple[Profile, Profile]:
         """Split the profile into plugins with results that pods can share, and plugins that run for each pod.

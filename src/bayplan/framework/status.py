@@ -68,8 +68,8 @@ class Status:
         return self.code in {Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING}
 
     def by(self, plugin: str) -> Status:
-        """Return a copy with the plugin's name."""
-        return Status(self.code, self.reasons, plugin)
+        """Return the status with the plugin's name."""
+        return self if self.plugin == plugin else Status(self.code, self.reasons, plugin)
 
 
 def aggregate(messages: Iterable[str]) -> str:

@@ -6,9 +6,9 @@ Mirrors RunFilterPluginsWithNominatedPods (pkg/scheduler/framework/runtime/frame
 from __future__ import annotations
 
 import random
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -16,11 +16,23 @@ from bayplan.cluster.nodes import Nodes, PodChanges
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import interface
+from bayplan.framework.calling import call
 from bayplan.framework.interface import CycleState
 from bayplan.framework.profile import Point, Profile, implements
 from bayplan.framework.runner import run_filter, status_of
 from bayplan.framework.status import Code, PluginError, Status
 from bayplan.framework.verdicts import Verdicts
+
+
+@runtime_checkable
+class SignFilter(Protocol):
+    """A plugin that doesn't sign some pods, and yet knows after PreFilter which of them its Filter treats alike."""
+
+    def sign_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Hashable:
+        """Return everything that Filter reads of the pod; None if that is unknown.
+
+        Pods with equal values get equal verdicts on a node while its row doesn't change, whatever else changes.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,52 +43,60 @@ class ProfileWhatIf:
     nominations: Nominations
     rng: random.Random
 
-    def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Verdicts:
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes, *, again: bool = False) -> Verdicts:
         """Run the filters on nodes with their what-ifs, with and without the pods nominated to them."""
-        verdicts = filter_changed(self.profile, cycle, pod, nodes)
+        profile = self.profile.settled()[1] if again else self.profile
+        verdicts = filter_changed(profile, cycle, pod, nodes)
         filter_nominated(self.profile, self.nominations, cycle, pod, verdicts)
         return verdicts
 
-    def sharing_key(self, pod: PodInfo, nodes: Nodes) -> Hashable:
-        """Return the signature of the pod, and what the results depend on besides the pod and each node."""
+    def sharing_key(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Hashable:
+        """Return what the filters read of the pod, and what they depend on besides the pod and each node.
+
+        Plugins that sign no such pod tell it after PreFilter; those that PreFilter skipped read nothing.
+        """
         try:
             signature = self.profile.sign(pod)
             rests_on = self.profile.rests_on(pod, nodes)
+            apart = frozenset([name for name, value in (*(signature or ()), *rests_on) if value is None])
+            filtered = self._sign_filters(apart - cycle.skip_filter, cycle, pod, nodes)
         except PluginError:  # the attempt reports it
             return None
-        if signature is None or any(value is None for _, value in (*signature, *rests_on)):
+        if signature is None or filtered is None:
             return None
-        return signature, rests_on
+        if apart:
+            signature, rests_on = (
+                tuple([each for each in part if each[0] not in apart]) for part in (signature, rests_on)
+            )
+        return signature, rests_on, filtered, apart
 
-
-KeptVerdicts = dict[str, tuple[Hashable, Status | None]]
-"""By node with nominated pods: what the verdict with these pods depends on, and the rejection, if it is one."""
+    def _sign_filters(self, names: frozenset[str], cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Hashable:
+        """Return what these plugins' filters read of the pod. None if one doesn't tell."""
+        values = []
+        for plugin in (each for each in self.profile.every() if each.name in names) if names else ():
+            known = implements(plugin, SignFilter)
+            value = call(plugin, "SignFilter", plugin.sign_filter, cycle, pod, nodes) if known else None
+            if value is None:
+                return None
+            values.append((plugin.name, value))
+        return tuple(values)
 
 
 def filter_nominated(
-    profile: Profile,
-    nominations: Nominations,
-    cycle: CycleState,
-    pod: PodInfo,
-    verdicts: Verdicts,
-    kept: KeptVerdicts | None = None,
+    profile: Profile, nominations: Nominations, cycle: CycleState, pod: PodInfo, verdicts: Verdicts
 ) -> None:
     """Run the filters again on nodes that other pods are nominated to, as if those pods were running there.
 
     Such a node has to be feasible with and without the nominated pods: a pod must not take the room that preemption
     made for a pod of equal or higher priority. A rejection with the nominated pods replaces the verdict without them.
-
-    `kept`: the verdicts for earlier pods with an equal signature; only for nodes without what-ifs.
     """
-    nodes = verdicts.nodes
-    nominees, positions = nominations.nodes, nodes.positions(nominations.nodes)
-    keys = {} if kept is None else _keys(nominations, pod, nodes, positions)
+    nodes, nominees = verdicts.nodes, nominations.nodes
+    settled: frozenset[str] = frozenset()
+    if not _extended(profile, cycle):
+        settled, profile = profile.settled()
     changes: dict[int, PodChanges] = {}
-    for name, position in positions.items():
-        known = None if kept is None else kept.get(name)
-        if known is not None and known[0] == keys[name] and pod.uid not in nominees[name]:
-            if known[1] is not None:
-                verdicts.set(position, known[1])
+    for name, position in nodes.positions(nominees).items():
+        if not verdicts.feasible_mask[position] and verdicts.of(position).plugin in settled:
             continue
         added = tuple(
             other for other in nominees[name].values() if other.priority >= pod.priority and other.uid != pod.uid
@@ -88,28 +108,8 @@ def filter_nominated(
         return
     changed = np.fromiter(changes, dtype=np.intp, count=len(changes))
     with_them = filter_changed(profile, cycle, pod, nodes.at(changed).changed(dict(enumerate(changes.values()))))
-    for index, position in enumerate(changes):
-        status = None if with_them.feasible_mask[index] else with_them.of(index)
-        if status is not None:
-            verdicts.set(position, status)
-        name = nodes.name(position)
-        if kept is not None and pod.uid not in nominees[name] and (status is None or status.code is not Code.ERROR):
-            kept[name] = keys[name], status
-    if kept is not None:
-        for name in kept.keys() - nominees.keys():
-            del kept[name]
-
-
-def _keys(
-    nominations: Nominations, pod: PodInfo, nodes: Nodes, positions: Mapping[str, int]
-) -> dict[str, tuple[int, int, int]]:
-    """Return what the verdict on each node with nominated pods depends on, besides the pod's signature."""
-    rows = [nodes.row(position) for position in positions.values()]
-    versions = nodes.table.row_version[rows] + nodes.table.replacements[rows]
-    return {
-        name: (version, nominations.version_on(name), pod.priority)
-        for name, version in zip(positions, versions.tolist(), strict=True)
-    }
+    for index in np.flatnonzero(~with_them.feasible_mask).tolist():
+        verdicts.settle(int(changed[index]), with_them.of(index))
 
 
 def filter_changed(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Verdicts:
@@ -118,11 +118,7 @@ def filter_changed(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nod
     Plugins that read pods from `nodes` see the what-ifs there. The data that a plugin with PreFilterExtensions computed
     in PreFilter has to be updated for each changed pod; with such plugins, each changed node is filtered separately.
     """
-    extended = [
-        plugin
-        for plugin in profile.at(Point.PRE_FILTER)
-        if implements(plugin, interface.PreFilterExtensions) and plugin.name not in cycle.skip_filter
-    ]
+    extended = _extended(profile, cycle)
     if not extended or not nodes.changes:
         return run_filter(profile, cycle, pod, nodes)
     verdicts = Verdicts(nodes)
@@ -138,6 +134,15 @@ def filter_changed(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nod
         else:
             verdicts.replace(alone, run_filter(profile, changed, pod, row))
     return verdicts
+
+
+def _extended(profile: Profile, cycle: CycleState) -> list[Any]:
+    """Return the plugins with PreFilterExtensions that PreFilter didn't skip."""
+    return [
+        plugin
+        for plugin in profile.at(Point.PRE_FILTER)
+        if implements(plugin, interface.PreFilterExtensions) and plugin.name not in cycle.skip_filter
+    ]
 
 
 def _update_cycle(plugins: Sequence[Any], cycle: CycleState, pod: PodInfo, row: Nodes) -> Status | None:

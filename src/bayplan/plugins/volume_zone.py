@@ -95,6 +95,10 @@ class VolumeZone(Plugin):
         """Results for pods with volumes are not shared: binding these pods changes claims and volumes."""
         return None if pod.volumes else ()
 
+    def sign_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Hashable:
+        """The requirements of the volumes."""
+        return frozenset(cycle.data[self.name])
+
     def _volume_of(self, namespace: str, name: str) -> PersistentVolume | Status | None:
         """Return the volume of a claim; None if the claim is bound only after its pod is scheduled."""
         if not name:

@@ -21,6 +21,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.calling import Caller
 from bayplan.framework.interface import CycleState, Filter, NormalizeScores, Score
+from bayplan.framework.nominated import NominatedVerdicts
 from bayplan.framework.profile import Point, Profile, Signature, implements
 from bayplan.framework.runner import (
     FEW_NODES,
@@ -36,7 +37,7 @@ from bayplan.framework.runner import (
 )
 from bayplan.framework.status import Code, PluginError
 from bayplan.framework.verdicts import Verdicts
-from bayplan.framework.what_if import KeptVerdicts, filter_nominated
+from bayplan.framework.what_if import filter_nominated
 from bayplan.scheduling.decision import Decision
 
 Record = Callable[[PluginError, PodInfo], None]
@@ -163,11 +164,11 @@ class Reuse(NamedTuple):
         filtered = self.template.filter(self.cycle, self.pod)
         if not nominations.nodes:
             return filtered
+        if not self.apart:
+            return self.template.changed(self.template.nominated.of(profile, nominations, self.cycle, self.pod))
         verdicts = filtered.verdicts.copy()
-        kept = None if self.apart else self.template.nominated
-        filter_nominated(profile, nominations, self.cycle, self.pod, verdicts, kept)
-        verdicts.raise_error()
-        return Filtered(verdicts, self.template.standing(verdicts))
+        filter_nominated(profile, nominations, self.cycle, self.pod, verdicts)
+        return self.template.changed(verdicts)
 
     def total(self, nodes: Nodes, rows: Rows, standing: Standing) -> Int64:
         """Return the weighted sum of all scores, int64, one per node. `rows`: of `nodes`. Raises PluginError."""
@@ -197,12 +198,15 @@ class Template:
     version: int
     rests_on: Hashable
     after_placement: AfterPlacement | None = None
-    nominated: KeptVerdicts = field(default_factory=dict)
+    nominated: NominatedVerdicts = field(init=False)
     refusal: tuple[Decision, Hashable, Hashable] | None = None
     _common: Standing | None = None
     """The rows that the shared filters leave feasible; None after they changed."""
     _standing: dict[bytes, Standing] = field(default_factory=dict)
     """By mask: the sets of the latest pods whose other filters left fewer."""
+
+    def __post_init__(self) -> None:
+        self.nominated = NominatedVerdicts(self.verdicts)
 
     @classmethod
     def build(
@@ -288,21 +292,23 @@ class Template:
         common = self._common
         if not len(common.positions) or all(plugin.name in cycle.skip_filter for plugin in self.each.at(Point.FILTER)):
             return Filtered(self.verdicts, common)
-        verdicts = run_filter(self.each, cycle, pod, self.verdicts.nodes, self.verdicts)
-        verdicts.raise_error()
-        return Filtered(verdicts, self.standing(verdicts))
+        return self.changed(run_filter(self.each, cycle, pod, self.verdicts.nodes, self.verdicts))
 
-    def standing(self, verdicts: Verdicts) -> Standing:
-        """Return the feasible nodes of verdicts on all rows. `filter` has to have been called for the same pod."""
+    def changed(self, verdicts: Verdicts) -> Filtered:
+        """Return other verdicts on all rows with their feasible nodes. Call `filter` for the pod first.
+
+        Raises PluginError where a filter failed on a node.
+        """
+        verdicts.raise_error()
         mask = verdicts.feasible_mask.tobytes()
         if self._common is not None and mask == self.verdicts.feasible_mask.tobytes():
-            return self._common
+            return Filtered(verdicts, self._common)
         found = self._standing.get(mask)
         if found is None:
             if len(self._standing) >= _STANDING_CAPACITY:
                 del self._standing[next(iter(self._standing))]
             found = self._standing[mask] = Standing(verdicts.feasible())
-        return found
+        return Filtered(verdicts, found)
 
     def total(self, cycle: CycleState, pod: PodInfo, nodes: Nodes, rows: Rows, standing: Standing) -> Int64:
         """Return the weighted sum of the shared plugins' scores of the feasible `nodes`, which have these rows."""

@@ -7,7 +7,7 @@ SelectVictimsOnNode.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -59,27 +59,56 @@ class Results:
         self._preferences: dict[str, tuple[Candidate, tuple[float, ...]]] = {}
         """By node, for the candidate that it was computed for."""
         self._versions: Int64 = np.full(len(nodes), -1, dtype=np.int64)
-        self._nominations: Int64 = np.zeros(len(nodes), dtype=np.int64)
+        self._violations: Int64 = np.full(len(nodes), -1, dtype=np.int64)
+        """The violations of each candidate; -1 on rows without one."""
+        self._nominations = 0
+        """The version of the nominations that the results are valid for."""
 
-    def missing(self, rows: Rows, nominations: Int64) -> Bool:
-        """Return whether the result for each row is unknown or no longer valid.
+    def refresh(self, nominations: Nominations) -> None:
+        """Forget the results on nodes whose nominated pods have changed."""
+        changed = nominations.changed_since(self._nominations)
+        if changed is None:
+            self._versions[:] = -1
+        elif changed:
+            row_of = self.verdicts.nodes.table.row_of
+            self.forget([row for name in changed if (row := row_of.get(name)) is not None])
+        self._nominations = nominations.version
 
-        `nominations`: the version of the nominations to each row of the table (see `Nominations.version_on`).
-        """
+    def missing(self, rows: Rows) -> Bool:
+        """Return whether the result for each row is unknown or no longer valid."""
         missing: Bool = self._versions[rows] != self._current(rows)
-        missing |= self._nominations[rows] != nominations[rows]
         return missing
 
-    def store(self, rows: Rows, nominations: Int64, verdicts: Verdicts, candidates: Mapping[int, Candidate]) -> None:
-        """Store the verdicts on rows, and their candidates by row. `nominations`: as for `missing`."""
+    def harmless(self, rows: Rows) -> Bool:
+        """Return which rows have a candidate without violations. `rows`: with results, which may be invalid."""
+        harmless: Bool = self._violations[rows] == 0
+        return harmless
+
+    def first(self, rows: Rows, wanted: int) -> tuple[list[Candidate], bool]:
+        """Return the candidates on the first of these rows that are enough, and whether there are enough.
+
+        That is `wanted` candidates, one of them without violations. Those without violations come first.
+        """
+        violations = self._violations[rows]
+        harmless, harmful = violations == 0, violations > 0
+        count = np.cumsum(harmless)
+        enough = np.flatnonzero((count > 0) & (count + np.minimum(np.cumsum(harmful), wanted) >= wanted))
+        end = int(enough[0]) + 1 if len(enough) else len(rows)
+        chosen = (*rows[:end][harmless[:end]].tolist(), *rows[:end][harmful[:end]][:wanted].tolist())
+        return [self.candidates[row] for row in chosen], len(enough) > 0
+
+    def store(self, rows: Rows, verdicts: Verdicts, candidates: Mapping[int, Candidate]) -> None:
+        """Store the verdicts on rows, and their candidates by row."""
         self.verdicts.replace(rows, verdicts)
         for row in rows.tolist():
             self.candidates.pop(row, None)
+        self._violations[rows] = -1
         self.candidates.update(candidates)
+        for row, candidate in candidates.items():
+            self._violations[row] = candidate.violations
         self._versions[rows] = self._current(rows)
-        self._nominations[rows] = nominations[rows]
 
-    def forget(self, rows: Rows) -> None:
+    def forget(self, rows: Sequence[int]) -> None:
         """Make results unknown."""
         self._versions[rows] = -1
 
@@ -119,12 +148,9 @@ class DryRun:
         self._nodes = nodes
         self._budgets = budgets
         self._results = results or Results(Nodes(nodes.table))
+        self._results.refresh(nominations)
         self.errors: list[str] = []
-        table = nodes.table
-        self._nominations: Int64 = np.zeros(table.size, dtype=np.int64)
-        for name, row in Nodes(table).positions(nominations.nodes).items():
-            self._nominations[row] = nominations.version_on(name)
-        own = table.row_of.get(nominations.node_of(pod.uid) or "")
+        own = nodes.table.row_of.get(nominations.node_of(pod.uid) or "")
         self._unshared: list[int] = [] if own is None else [own]
         """Rows whose results other pods must not use: after errors, and where the pod itself is nominated."""
 
@@ -133,28 +159,23 @@ class DryRun:
 
         Candidates without violations come first.
         """
-        nonviolating: list[Candidate] = []
-        violating: list[Candidate] = []
         rows, results = self._rows_with_lower(), self._results
-        self._forget()
-        for start in range(0, len(rows), max(1, wanted)):
-            part = rows[start : start + wanted]
-            missing = part[results.missing(part, self._nominations)]
-            if len(missing):
-                self._try(missing)
-            for row in part[results.verdicts.feasible_mask[part]].tolist():
-                candidate = results.candidates.get(row)
-                if candidate is None:
-                    continue
-                if candidate.violations == 0:
-                    nonviolating.append(candidate)
-                elif len(violating) < wanted:
-                    violating.append(candidate)
-                if nonviolating and len(nonviolating) + len(violating) >= wanted:
-                    self._forget()
-                    return nonviolating + violating
-        self._forget()
-        return nonviolating + violating
+        results.forget(self._unshared)
+        missing = results.missing(rows)
+        certain = np.cumsum(~missing & results.harmless(rows))
+        found: list[Candidate] = []
+        start, enough = 0, False
+        while start < len(rows) and not enough:
+            # The nodes up to the one from which on certain candidates are enough, but not too many dry runs at once.
+            sufficient = (certain[start:] >= wanted) | (np.cumsum(missing[start:]) >= wanted)
+            end = start + int(sufficient.argmax()) + 1 if sufficient.any() else len(rows)
+            part = rows[start:end][missing[start:end]]
+            if len(part):
+                self._try(part)
+            found, enough = results.first(rows[:end], wanted)
+            start = end
+        results.forget(self._unshared)
+        return found
 
     def verdicts(self) -> Verdicts:
         """Return the verdicts on all nodes. The dry run must have tried all of them."""
@@ -171,9 +192,6 @@ class DryRun:
         rows = np.arange(len(nodes)) if isinstance(nodes.rows, slice) else nodes.rows
         return rows[nodes.table.lowest_priority[rows] < self._pod.priority]
 
-    def _forget(self) -> None:
-        self._results.forget(np.array(self._unshared, dtype=np.intp))
-
     def _try(self, rows: Rows) -> None:
         """Dry-run the nodes of some rows, and store the results."""
         nodes = Nodes(self._nodes.table, rows)
@@ -189,7 +207,7 @@ class DryRun:
         found = {each.position: self._candidate(nodes, each) for each in reprieves}
         failed += [position for position, candidate in found.items() if candidate is None]
         candidates = {nodes.row(position): each for position, each in found.items() if each is not None}
-        self._results.store(rows, self._nominations, verdicts, candidates)
+        self._results.store(rows, verdicts, candidates)
         self._unshared += rows[failed].tolist()
 
     def _without_lower(self, nodes: Nodes) -> dict[int, PodChanges]:
@@ -210,7 +228,7 @@ class DryRun:
             each.changes.restore(each.pods[turn])
         positions = np.array([each.position for each in reprieves], dtype=np.intp)
         what_ifs = {index: each.changes for index, each in enumerate(reprieves)}
-        fits = self._filter(nodes.at(positions).changed(what_ifs)).feasible_mask
+        fits = self._filter(nodes.at(positions).changed(what_ifs), again=True).feasible_mask
         for each, fit in zip(reprieves, fits.tolist(), strict=True):
             if not fit:
                 each.changes.remove(each.pods[turn])
@@ -227,5 +245,5 @@ class DryRun:
             victims = most_important_first(victims)
         return Candidate(name, tuple(victims), reprieve.violations)
 
-    def _filter(self, nodes: Nodes) -> Verdicts:
-        return self._what_if.filter(self._cycle, self._pod, nodes)
+    def _filter(self, nodes: Nodes, *, again: bool = False) -> Verdicts:
+        return self._what_if.filter(self._cycle, self._pod, nodes, again=again)

@@ -35,7 +35,8 @@ from bayplan.plugins.default_preemption.dry_run import DryRun, Results
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 VICTIMS_TERMINATING = "not eligible due to a terminating pod on the nominated node."
-IN_PROGRESS = Status.unresolvable("waiting for the preemption for this pod to be finished")
+NAME = "DefaultPreemption"
+IN_PROGRESS = Status.unresolvable("waiting for the preemption for this pod to be finished").by(NAME)
 NOT_HELPFUL = Status.unresolvable("Preemption is not helpful for scheduling")
 
 _KEPT_RESULTS = 8
@@ -46,7 +47,7 @@ _DEFAULT_ARGUMENTS = DefaultPreemptionArgs()
 class DefaultPreemption(Plugin):
     """Preempts pods for an unschedulable pod, and gates it while its victims are being evicted."""
 
-    name = "DefaultPreemption"
+    name = NAME
     arguments = DefaultPreemptionArgs
 
     def __init__(self, handle: Handle, args: DefaultPreemptionArgs = _DEFAULT_ARGUMENTS) -> None:
@@ -69,7 +70,7 @@ class DefaultPreemption(Plugin):
         if ineligible:
             return PostFilterResult(_rejection(ineligible))
         nodes = self._nodes_to_try(diagnosis, what_if)
-        results = Results(self._handle.nodes) if gang is not None else self._results_for(pod, what_if)
+        results = Results(self._handle.nodes) if gang is not None else self._results_for(cycle, pod, what_if)
         budgets = Budgets(self._budgets.values())
         dry_run = DryRun(what_if, cycle, pod, nodes, budgets, self._handle.nominations, results)
         candidates = dry_run.candidates(self._wanted(len(nodes)))
@@ -117,12 +118,13 @@ class DefaultPreemption(Plugin):
             resolvable = np.array([status.code is Code.UNSCHEDULABLE for status in verdicts.table])
             potential[verdicts.nodes.rows] = resolvable[verdicts.codes]
         rows = np.flatnonzero(potential)
-        return nodes.at(np.roll(rows, -what_if.rng.randrange(len(rows))) if len(rows) else rows)
+        first = what_if.rng.randrange(len(rows)) if len(rows) else 0
+        return nodes.at(np.concatenate((rows[first:], rows[:first])))
 
-    def _results_for(self, pod: PodInfo, what_if: WhatIf) -> Results:
+    def _results_for(self, cycle: CycleState, pod: PodInfo, what_if: WhatIf) -> Results:
         """Return the results of earlier dry runs that are also those of this pod; they may be empty."""
         nodes = self._handle.nodes
-        sharing_key = what_if.sharing_key(pod, nodes)
+        sharing_key = what_if.sharing_key(cycle, pod, nodes)
         if sharing_key is None:
             return Results(nodes)
         key = pod.priority, self._budgets.version, sharing_key

@@ -109,6 +109,13 @@ class NodeVolumeLimits(Plugin):
         """Results for pods with volumes are not shared: each of these pods changes the attached volumes."""
         return None if pod.volumes else ()
 
+    def sign_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Hashable:
+        """Nothing while no node has limits, unless the volumes can't be determined."""
+        self._csi_nodes.refresh(nodes.table)
+        found = [self._pod_volumes.of_pending(pod, migrated=migrated) for migrated in (False, True)]
+        failed = any(isinstance(each, Status) for each in found)
+        return None if failed or self._csi_nodes.any_limits else ()
+
     def _count(self, wanted: CsiVolumes, nodes: Nodes, index: Int32, statuses: list[Status]) -> None:
         """Reject nodes without room for the volumes that they don't have yet, and nodes with an invalid volume."""
         attached, limits = self._attached, self._csi_nodes

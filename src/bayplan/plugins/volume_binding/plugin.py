@@ -152,3 +152,7 @@ class VolumeBinding(Plugin):
     def sign(self, pod: PodInfo) -> Hashable:
         """No signature for pods with volumes: each placement changes the claims and volumes."""
         return None if pod.volumes else ()
+
+    def sign_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Hashable:
+        """The node affinities of the volumes. None for a pod that still needs volumes: other pods may take them."""
+        return self._search.requirements(cycle.data[self.name].claims, nodes)

@@ -148,6 +148,17 @@ class Search:
             self._find_volumes(claims, nodes, found)
         return found
 
+    def requirements(self, claims: PodClaims, nodes: Nodes) -> frozenset[NodeSelector] | None:
+        """Return the node affinities of bound volumes; None if the result of a search depends on more than that."""
+        required = set()
+        for claim in claims.bound:
+            volume = self._volumes.get(volume_name(claim))
+            if volume is None or self._migrated_on(access := self._accesses.of(volume), nodes) is not None:
+                return None
+            if access.required is not None:
+                required.add(access.required)
+        return None if claims.waiting else frozenset(required)
+
     def matches_node(self, volume: PersistentVolume, nodes: Nodes) -> Bool:
         """The nodes that can access a volume. Raises Untranslatable for an invalid one of a former in-tree plugin."""
         access = self._accesses.of(volume)

@@ -1,0 +1,63 @@
+"""Verdicts that count nominated pods, kept up to date row by row."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.nominations import Nominations
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.interface import CycleState
+from bayplan.framework.profile import Profile
+from bayplan.framework.status import Code
+from bayplan.framework.verdicts import Verdicts
+from bayplan.framework.what_if import filter_nominated
+
+
+class NominatedVerdicts:
+    """The verdicts of `filter_nominated` on all rows, for pods with the same verdicts without nominated pods.
+
+    `plain`: the verdicts without nominated pods. Their owner updates them in place, whenever a row changes. Only rows
+    that changed since, or whose nominated pods did, are filtered again.
+    """
+
+    def __init__(self, plain: Verdicts) -> None:
+        self._plain = plain
+        self._verdicts = plain
+        self._known: tuple[int, int] | None = None
+        """The versions of the table and of the nominations that the verdicts are valid for; None for none."""
+        self._priority = 0
+        """The priority of the pods that the verdicts are valid for."""
+        self._stale: set[int] = set()
+        """Rows whose verdicts are not valid for all of these pods."""
+
+    def of(self, profile: Profile, nominations: Nominations, cycle: CycleState, pod: PodInfo) -> Verdicts:
+        """Return the verdicts for a pod. They are read-only."""
+        self._find_stale(nominations, pod.priority)
+        table, stale = self._plain.nodes.table, self._stale
+        own = table.row_of.get(nominations.node_of(pod.uid) or "")  # its own nomination doesn't count for the pod
+        if own is not None:
+            stale.add(own)
+        if not stale:
+            return self._verdicts
+        rows = np.array(sorted(stale), dtype=np.intp)
+        verdicts = self._plain.among(Nodes(table, rows)).copy()
+        filter_nominated(profile, nominations, cycle, pod, verdicts)
+        self._verdicts.replace(rows, verdicts)
+        self._stale = {int(rows[position]) for position, status in verdicts.rejected() if status.code is Code.ERROR}
+        if own is not None:
+            self._stale.add(own)
+        return self._verdicts
+
+    def _find_stale(self, nominations: Nominations, priority: int) -> None:
+        """Find the rows that changed, or whose nominated pods did."""
+        table = self._plain.nodes.table
+        rows = names = None
+        if self._known is not None and priority == self._priority:
+            rows, names = table.changed_since(self._known[0]), nominations.changed_since(self._known[1])
+        if rows is None or names is None:
+            self._verdicts, self._stale = self._plain.copy(), set()
+            rows, names = np.zeros(0, dtype=np.intp), nominations.nodes.keys()
+        self._stale.update(rows.tolist())
+        self._stale.update([row for name in names if (row := table.row_of.get(name)) is not None])
+        self._known, self._priority = (table.version, nominations.version), priority
