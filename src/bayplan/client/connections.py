@@ -22,6 +22,8 @@ KEEP_ALIVE = 10.0
 """Seconds for which an unused connection is kept."""
 
 _IDEMPOTENT = frozenset({"GET", "PUT", "DELETE"})
+_LENGTHS = frozenset({b"content-length", b"transfer-encoding"})
+"""The headers that say where a response ends."""
 _LONGEST_HEADER = 2**16
 """Bytes of a response before its body."""
 
@@ -46,11 +48,19 @@ class NoReplyInTimeError(NoReplyError):
 
 
 class Reply(NamedTuple):
-    """A complete response."""
+    """A complete response. Few headers are ever read, so they are decoded when they are."""
 
     status: int
-    headers: CIMultiDict[str]
+    fields: list[tuple[bytes, bytes]]
+    """The headers as received."""
     body: bytes
+
+    @property
+    def headers(self) -> CIMultiDict[str]:
+        """The headers, decoded."""
+        return CIMultiDict(
+            (name.decode("latin-1"), value.decode("utf-8", "surrogateescape")) for name, value in self.fields
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +170,7 @@ class _Connection(asyncio.Protocol):
         self._reset()
 
     def _reset(self) -> None:
-        self._headers: CIMultiDict[str] = CIMultiDict()
+        self._fields: list[tuple[bytes, bytes]] = []
         self._body: list[bytes] = []
         self._received = 0
         """Bytes of the response, until its header is complete."""
@@ -222,7 +232,7 @@ class _Connection(asyncio.Protocol):
             self._connections.unused.remove(self)
         if self._reply is None:
             return
-        if self._header_complete and not ("Content-Length" in self._headers or "Transfer-Encoding" in self._headers):
+        if self._header_complete and not any(name.lower() in _LENGTHS for name, _ in self._fields):
             self._finish()  # such a response ends with its connection
         elif self._received:
             self._fail(NoReplyError("the connection broke in the middle of the response", began=True))
@@ -258,7 +268,7 @@ class _Connection(asyncio.Protocol):
         reply, self._reply = self._reply, None
         assert reply is not None
         if not reply.done():
-            reply.set_result(Reply(self._parser.get_status_code(), self._headers, b"".join(self._body)))
+            reply.set_result(Reply(self._parser.get_status_code(), self._fields, b"".join(self._body)))
         keep = self._keep and self.is_open
         self._reset()
         if keep:
@@ -280,7 +290,7 @@ class _Connection(asyncio.Protocol):
             raise ValueError("a second response")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers.add(name.decode("latin-1"), value.decode("utf-8", "surrogateescape"))
+        self._fields.append((name, value))
 
     def on_headers_complete(self) -> None:
         if self._parser.get_status_code() >= 200:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -105,7 +106,6 @@ class HttpTransport:
         self.access = access
         self._base = URL(access.server.rstrip("/"))
         self.host = self._base.authority
-        self._host_header = self._base.host_port_subcomponent
         self._prefix = self._base.raw_path.rstrip("/")
         self._tls = access.tls or (client_context() if self._base.scheme == "https" else None)
         self._limits = Limits(request_timeout, connect_timeout, idle_timeout)
@@ -114,6 +114,9 @@ class HttpTransport:
             ("User-Agent", f"bayplan/{version('bayplan')}"),
             *access.headers,
         )
+        fields = (("Host", self._base.host_port_subcomponent), *self._headers)
+        self._fields = "".join([f"{name}: {value}\r\n" for name, value in fields])
+        """The headers of every request over `Connections`, as they are sent."""
         host = self._base.raw_host or ""
         self._connections = Connections(host, self._base.port or 0, access.server_hostname or host, self._limits)
         self._slots = asyncio.Semaphore(max_connections)
@@ -182,18 +185,15 @@ class HttpTransport:
 
     def _message(self, request: Request, authentication: Mapping[str, str]) -> bytes:
         """A request in HTTP. Raises ConfigError for a header with a line break, which would end it."""
-        headers = [*self._headers, *request.headers.items(), *authentication.items()]
+        headers = [*request.headers.items(), *authentication.items()]
         if request.body is not None:
             headers.append(("Content-Length", str(len(request.body))))
-        lines = [
-            f"{request.method} {self._prefix}{_target(request.path, request.params)} HTTP/1.1",
-            f"Host: {self._host_header}",
-        ]
-        lines += [f"{name}: {value}" for name, value in headers]
-        text = "\r\n".join(lines)
-        if not text.count("\r") == text.count("\n") == len(lines) - 1:
+        text = f"{request.method} {self._prefix}{_target(request.path, request.params)} HTTP/1.1\r\n{self._fields}"
+        text += "".join([f"{name}: {value}\r\n" for name, value in headers])
+        lines = 2 + len(self._headers) + len(headers)
+        if not text.count("\r") == text.count("\n") == lines:
             raise ConfigError(f"the credentials or other headers have a line break ({self.access.source})")
-        return b"%b\r\n\r\n%b" % (text.encode(), request.body or b"")
+        return b"%b\r\n%b" % (text.encode(), request.body or b"")
 
     async def _stream(self, request: Request) -> Response:
         total = None if request.seconds is None else request.seconds + STREAM_SLACK
@@ -318,8 +318,13 @@ def _release(response: aiohttp.ClientResponse) -> None:
     response.release()
 
 
+_PLAIN = re.compile(r"[\w.~/:@!$&'()*+,;=-]*", re.ASCII)
+"""Paths that need no percent-encoding: those of almost all objects."""
+
+
 def _target(path: str, params: Params | None) -> str:
-    path = quote(path, safe="/:@!$&'()*+,;=~")
+    if not _PLAIN.fullmatch(path):
+        path = quote(path, safe="/:@!$&'()*+,;=~")
     if not params:
         return path
     return path + "?" + "&".join(f"{key}={quote(str(value), safe='')}" for key, value in params.items())

@@ -88,6 +88,15 @@ def already_exists(kind: Kind, name: str, *, being_deleted: bool = False) -> Sta
     return StatusError(409, "AlreadyExists", message, _details(name, kind.group, kind.plural))
 
 
+def name_not_generated(kind: Kind, name: str, *, being_deleted: bool = False) -> StatusError:
+    """409 for a create with a prefix for generated names, whose name already exists."""
+    group = "" if kind.group == "events.k8s.io" else kind.group  # upstream names the form that it stores
+    qualified = f"{kind.plural}.{group}" if group else kind.plural
+    why = "already exists, the server was not able to generate a unique name for the object"
+    message = f'{"object is being deleted: " if being_deleted else ""}{qualified} "{name}" {why}'
+    return StatusError(409, "AlreadyExists", message, {**_details(name, group, kind.plural), "retryAfterSeconds": 1})
+
+
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 

@@ -24,6 +24,7 @@ from bayplan.devcluster.apiserver.status import (
     forbidden,
     internal,
     invalid,
+    name_not_generated,
     not_found,
     version_required,
 )
@@ -33,6 +34,8 @@ from bayplan.devcluster.apiserver.storage.store import Collection, Entry, Store,
 from bayplan.devcluster.apiserver.validation.meta import validate_deletion_fields, validate_meta, validate_meta_update
 
 NAMESPACES = "namespaces"
+GENERATED_NAMES = 8
+"""How many names are generated for a new object, until one is not taken."""
 _LONGEST_VERSION = 100
 _HIGHEST_VERSION = 2**64 - 1
 
@@ -95,7 +98,7 @@ class RestStorage:
         for system_field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"):
             metadata.pop(system_field, None)
         if "generateName" in metadata and "name" not in metadata:
-            metadata["name"] = metadata["generateName"][:58] + self.suffix()
+            metadata["name"] = self._generated_name(resource, namespace, metadata["generateName"])
         metadata["uid"] = str(uuid.UUID(int=self.random.getrandbits(128), version=4))
         metadata["creationTimestamp"] = rfc3339(self.clock.now())
         metadata.pop("generation", None)
@@ -118,8 +121,18 @@ class RestStorage:
         collection = self.collection(resource)
         existing = collection.objects.get(key_of(namespace, name))
         if existing is not None:
-            raise already_exists(kind, name, being_deleted=existing.terminating)
+            error = name_not_generated if "generateName" in metadata else already_exists
+            raise error(kind, name, being_deleted=existing.terminating)
         return self._store(resource, obj, dry_run=dry_run)
+
+    def _generated_name(self, resource: Resource, namespace: str, prefix: str) -> str:
+        """Returns a name that is not taken, or a taken one after GENERATED_NAMES taken ones."""
+        taken = self.collection(resource).objects
+        for _ in range(GENERATED_NAMES):
+            name = prefix[:58] + self.suffix()
+            if key_of(namespace, name) not in taken:
+                break
+        return name
 
     def suffix(self) -> str:
         """Returns the five random characters that generated names end with."""
