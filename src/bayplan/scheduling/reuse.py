@@ -276,6 +276,8 @@ class Template:
         if not len(common.positions) or all(plugin.name in cycle.skip_filter for plugin in self.each.at(Point.FILTER)):
             return Filtered(self.verdicts, common)
         verdicts = run_filter(self.each, cycle, pod, self.verdicts.nodes, self.verdicts)
+        if len(verdicts.table) == len(self.verdicts.table):  # nothing was rejected
+            return Filtered(self.verdicts, common)
         verdicts.raise_error()
         return Filtered(verdicts, self.standing(verdicts))
 
