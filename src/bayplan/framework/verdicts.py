@@ -69,10 +69,11 @@ class Verdicts:
     @property
     def codes(self) -> Int32:
         """See above."""
-        for index, rejected, offset in self._rejected:
-            # The codes of feasible nodes are 0. Adding a product is several times as fast as copying with a mask.
-            self._codes += (index + np.int32(offset)) * rejected
-        self._rejected.clear()
+        if self._rejected:
+            for index, rejected, offset in self._rejected:
+                # The codes of feasible nodes are 0. Adding a product is several times as fast as copying with a mask.
+                self._codes += (index + np.int32(offset)) * rejected
+            self._rejected.clear()
         return self._codes
 
     def reject(self, rejections: Rejections, plugin: str) -> None:

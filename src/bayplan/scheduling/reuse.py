@@ -219,7 +219,7 @@ class Template:
     def refresh(self, pod: PodInfo, nodes: Nodes, rests_on: Hashable) -> bool:
         """Compute the rows that changed since. Returns False where the template must be built again."""
         table = nodes.table
-        if table.size != len(self.verdicts.codes) or rests_on != self.rests_on:
+        if table.size != len(self.verdicts.feasible_mask) or rests_on != self.rests_on:
             return False
         if table.version == self.version:
             return True
@@ -357,7 +357,8 @@ class Templates:
             return None
         if template is None or cycle is None:
             return None
-        self._templates.move_to_end(key)
+        if next(reversed(self._templates.values())) is not template:  # else don't hash the long key again
+            self._templates.move_to_end(key)
         return Reuse(template, pod, cycle, signature, apart)
 
     def _get(
