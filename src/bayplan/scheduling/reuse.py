@@ -195,8 +195,9 @@ class Template:
     nominated: KeptVerdicts = field(default_factory=dict)
     _common: Standing | None = None
     """The rows that the shared filters leave feasible; None after they changed."""
-    _standing: dict[bytes, Standing] = field(default_factory=dict)
-    """By mask: the sets of the latest pods whose other filters left fewer."""
+    _standing: dict[bytes, Standing | None] = field(default_factory=dict)
+    """By mask: the sets of the latest pods whose other filters left fewer; None for one that occurred once. With
+    anti-affinity by hostname, no set occurs again."""
 
     @classmethod
     def build(
@@ -288,9 +289,10 @@ class Template:
             return self._common
         found = self._standing.get(mask)
         if found is None:
-            if len(self._standing) >= _STANDING_CAPACITY:
+            found = Standing(verdicts.feasible())
+            if mask not in self._standing and len(self._standing) >= _STANDING_CAPACITY:
                 del self._standing[next(iter(self._standing))]
-            found = self._standing[mask] = Standing(verdicts.feasible())
+            self._standing[mask] = found if mask in self._standing else None
         return found
 
     def total(self, cycle: CycleState, pod: PodInfo, nodes: Nodes, rows: Rows, standing: Standing) -> Int64:
