@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from bayplan.api.labels import InvalidSelector
 from bayplan.cluster.nodes import PodChanges
 from bayplan.framework.status import PluginError
+from bayplan.plugins.pod_topology_spread.constraints import HARD, SOFT, own_constraints
 from bayplan.plugins.pod_topology_spread.plugin import PodTopologySpread
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.asking import ask_filter
@@ -438,6 +440,17 @@ def test_invalid_selector():
     pod = spreading(spread_over("zone", labelSelector={"matchExpressions": [expression]}))
     with pytest.raises(PluginError, match="obtaining pod's hard topology spread constraints"):
         ask(pod, *NODES)
+
+
+@pytest.mark.feature("PodTopologySpread: invalid selectors")
+def test_invalid_selector_of_a_soft_constraint_leaves_hard_constraints_valid():
+    invalid = {"matchExpressions": [{"key": "app", "operator": "Near", "values": ["web"]}]}
+    soft = spread_over("zone", labelSelector=invalid, whenUnsatisfiable="ScheduleAnyway")
+    pod = spreading(spread_over("zone", WEB), soft)
+    for _ in range(2):
+        assert len(own_constraints(pod, HARD)) == 1
+        with pytest.raises(InvalidSelector):
+            own_constraints(pod, SOFT)
 
 
 @pytest.mark.feature("PodTopologySpread: labels of bound pods and nodes change")

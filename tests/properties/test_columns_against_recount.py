@@ -155,6 +155,9 @@ class Columns(RuleBasedStateMachine):
             for term in terms:
                 assert self._summed(key, term.counts) == self._counted(key, away)
         assert len(Domains.of("zone", nodes).codes) == table.size
+        for key in ("zone", "rack"):
+            domains = Domains.of(key, nodes)
+            assert domains.everywhere == bool(domains.codes.all())
 
     def _summed(self, key, tally):
         sums = Domains.of(key, self.state.nodes).sum(tally).tolist()

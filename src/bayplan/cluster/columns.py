@@ -41,6 +41,8 @@ class CodedColumn(Generic[V]):
         """By code, except code 0: the number of rows."""
         self._dead = 0
         """The number of codes that no row has, except code 0."""
+        self.present = 0
+        """The number of rows with a value other than `absent`."""
         self._frozen: Rows | None = None
 
     def set(self, row: int, value: V) -> None:
@@ -55,6 +57,7 @@ class CodedColumn(Generic[V]):
         if old == code:
             return
         self.codes[row] = code
+        self.present += (code > 0) - (old > 0)
         self._frozen = None
         if code:
             self._rows_of[code] += 1

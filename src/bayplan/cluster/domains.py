@@ -29,19 +29,22 @@ class Domains:
         lacks the label, or the
             row is not live. The array is never modified.
         count: the number of codes, including 0. empty: the code of the empty value; -1 if no node has ever had it.
+        everywhere: whether every row of the table is in a domain.
     """
 
     key: str
     codes: Rows
     count: int
     empty: int
+    everywhere: bool
 
     @classmethod
     def of(cls, key: str, nodes: Nodes) -> Domains:
         """Return the domains of a key over the whole node table."""
         table = nodes.table
         column = table.labels(key)
-        return cls(key, column.frozen(table.size), len(column.values), column.code(""))
+        everywhere = column.present == table.size
+        return cls(key, column.frozen(table.size), len(column.values), column.code(""), everywhere)
 
     def at(self, nodes: Nodes) -> Rows:
         """Return the domain of each selected node: intp, shape (len(nodes),)."""

@@ -83,7 +83,7 @@ def run_filter(
 
     `earlier`: the verdicts of other filters on the same nodes, which come first; they are not changed.
     """
-    verdicts = Verdicts(nodes) if earlier is None else earlier.copy()
+    verdicts = Verdicts(nodes, earlier)
     for plugin in profile.at(Point.FILTER):
         if plugin.name in cycle.skip_filter:
             continue

@@ -56,11 +56,12 @@ class Verdicts:
 
     __slots__ = ("_codes", "_rejected", "feasible_mask", "nodes", "table")
 
-    def __init__(self, nodes: Nodes) -> None:
+    def __init__(self, nodes: Nodes, earlier: Verdicts | None = None) -> None:
+        """Start with the verdicts of `earlier` on the same nodes, if there are any, else without rejections."""
         self.nodes = nodes
-        self.feasible_mask: Bool = nodes.live.copy()
-        self.table: list[Status] = [_SUCCESS]
-        self._codes: Int32 = np.zeros(len(nodes), dtype=np.int32)
+        self.feasible_mask: Bool = (nodes.live if earlier is None else earlier.feasible_mask).copy()
+        self.table: list[Status] = [_SUCCESS] if earlier is None else earlier.table.copy()
+        self._codes: Int32 = np.zeros(len(nodes), dtype=np.int32) if earlier is None else earlier.codes.copy()
         self._rejected: list[tuple[Int32, Bool, int]] = []
         """Rejections that `_codes` lacks: the index, the rejected nodes, and what to add to the index. Codes take
         longer than the rest of `reject`, and nobody reads them where some node is feasible."""
@@ -68,10 +69,11 @@ class Verdicts:
     @property
     def codes(self) -> Int32:
         """See above."""
-        for index, rejected, offset in self._rejected:
-            # The codes of feasible nodes are 0. Adding a product is several times as fast as copying with a mask.
-            self._codes += (index + np.int32(offset)) * rejected
-        self._rejected.clear()
+        if self._rejected:
+            for index, rejected, offset in self._rejected:
+                # The codes of feasible nodes are 0. Adding a product is several times as fast as copying with a mask.
+                self._codes += (index + np.int32(offset)) * rejected
+            self._rejected.clear()
         return self._codes
 
     def reject(self, rejections: Rejections, plugin: str) -> None:
@@ -117,13 +119,7 @@ class Verdicts:
 
     def copy(self) -> Verdicts:
         """Return an independent copy."""
-        copied = Verdicts(self.nodes)
-        copied._codes, copied.feasible_mask, copied.table = (
-            self.codes.copy(),
-            self.feasible_mask.copy(),
-            self.table.copy(),
-        )
-        return copied
+        return Verdicts(self.nodes, self)
 
     def feasible(self) -> Rows:
         """Return the positions of the feasible nodes."""

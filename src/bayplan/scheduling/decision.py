@@ -39,7 +39,8 @@ class Scores(NamedTuple):
     @property
     def best(self) -> Rows:
         """The rows with the highest total."""
-        best: Rows = (self.total == self.total.max()).nonzero()[0]
+        highest = self.total.item(self.total.argmax())  # `max` takes twice as long
+        best: Rows = (self.total == highest).nonzero()[0]
         every = self.rows[-1] == len(self.rows) - 1
         return best if every else self.rows[best]
 

@@ -202,8 +202,9 @@ class Template:
     refusal: tuple[Decision, Hashable, Hashable] | None = None
     _common: Standing | None = None
     """The rows that the shared filters leave feasible; None after they changed."""
-    _standing: dict[bytes, Standing] = field(default_factory=dict)
-    """By mask: the sets of the latest pods whose other filters left fewer."""
+    _standing: dict[bytes, Standing | None] = field(default_factory=dict)
+    """By mask: the sets of the latest pods whose other filters left fewer; None for one that occurred once. With
+    anti-affinity by hostname, no set occurs again."""
 
     def __post_init__(self) -> None:
         self.nominated = NominatedVerdicts(self.verdicts)
@@ -229,7 +230,7 @@ class Template:
     def refresh(self, pod: PodInfo, nodes: Nodes, rests_on: Hashable) -> bool:
         """Compute the rows that changed since. Returns False where the template must be built again."""
         table = nodes.table
-        if table.size != len(self.verdicts.codes) or rests_on != self.rests_on:
+        if table.size != len(self.verdicts.feasible_mask) or rests_on != self.rests_on:
             return False
         if table.version == self.version:
             return True
@@ -292,7 +293,10 @@ class Template:
         common = self._common
         if not len(common.positions) or all(plugin.name in cycle.skip_filter for plugin in self.each.at(Point.FILTER)):
             return Filtered(self.verdicts, common)
-        return self.changed(run_filter(self.each, cycle, pod, self.verdicts.nodes, self.verdicts))
+        verdicts = run_filter(self.each, cycle, pod, self.verdicts.nodes, self.verdicts)
+        if len(verdicts.table) == len(self.verdicts.table):  # nothing was rejected
+            return Filtered(self.verdicts, common)
+        return self.changed(verdicts)
 
     def changed(self, verdicts: Verdicts) -> Filtered:
         """Return other verdicts on all rows with their feasible nodes. Call `filter` for the pod first.
@@ -305,9 +309,10 @@ class Template:
             return Filtered(verdicts, self._common)
         found = self._standing.get(mask)
         if found is None:
-            if len(self._standing) >= _STANDING_CAPACITY:
+            found = Standing(verdicts.feasible())
+            if mask not in self._standing and len(self._standing) >= _STANDING_CAPACITY:
                 del self._standing[next(iter(self._standing))]
-            found = self._standing[mask] = Standing(verdicts.feasible())
+            self._standing[mask] = found if mask in self._standing else None
         return Filtered(verdicts, found)
 
     def total(self, cycle: CycleState, pod: PodInfo, nodes: Nodes, rows: Rows, standing: Standing) -> Int64:
@@ -379,7 +384,8 @@ class Templates:
             return None
         if cycle is None:
             return None
-        self._templates.move_to_end(key)
+        if next(reversed(self._templates.values())) is not template:  # else don't hash the long key again
+            self._templates.move_to_end(key)
         return Reuse(template, pod, cycle, signature, apart, refused)
 
     def _get(

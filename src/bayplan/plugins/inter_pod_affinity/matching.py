@@ -147,8 +147,8 @@ class Requirements:
     _existing_counts: dict[str, Count] = field(default_factory=dict)
     """By topology key: counts the anti-affinity terms of pods that match this pod."""
 
-    def verdicts(self, nodes: Nodes) -> Int32:
-        """Return the rule that each node violates, without what-ifs: int32, shape (len(nodes),)."""
+    def verdicts(self, nodes: Nodes) -> Int32 | None:
+        """Return the rule that each node violates, without what-ifs: int32, shape (len(nodes),); None if none does."""
         violated: dict[str, Int32] = {}
         first = self.matches_itself and not any(counts.counts.any() for counts in self.affinity.values())
         for counts in self.existing.values():
@@ -157,10 +157,12 @@ class Requirements:
             _raise_to(violated, counts, counts.counts > 0, ANTI_AFFINITY)
         for counts in self.affinity.values():
             unmatched = np.zeros_like(counts.counts, dtype=np.bool_) if first else counts.counts == 0
-            unmatched[0] = True
+            unmatched[0] = not counts.domains.everywhere
             _raise_to(violated, counts, unmatched, AFFINITY)
-        found = [numbers.take(Domains.of(key, nodes).at(nodes)) for key, numbers in violated.items()]
-        verdicts: Int32 = found[0] if len(found) == 1 else np.maximum.reduce(found)
+        found = [rules.take(Domains.of(key, nodes).at(nodes)) for key, rules in violated.items() if rules.any()]
+        if len(found) <= 1:
+            return found[0] if found else None
+        verdicts: Int32 = np.maximum.reduce(found)
         return verdicts
 
     def verdicts_if(self, nodes: Nodes) -> Int32:

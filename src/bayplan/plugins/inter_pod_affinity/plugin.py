@@ -63,7 +63,7 @@ class InterPodAffinity(Plugin):
         """Reject nodes by the pod's affinity first, then by its anti-affinity, then by that of pods on nodes."""
         requirements: Requirements = cycle.data[self.name]
         index = requirements.verdicts_if(nodes) if nodes.changes else requirements.verdicts(nodes)
-        return Rejections(index, STATUSES) if np.count_nonzero(index) else None
+        return Rejections(index, STATUSES) if index is not None and np.count_nonzero(index) else None
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         """Sum the weights of preferred terms by domain."""

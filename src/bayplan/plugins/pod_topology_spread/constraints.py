@@ -65,20 +65,31 @@ class Constraint:
 
 def own_constraints(pod: PodInfo, action: str) -> tuple[Constraint, ...]:
     """Return the pod's own constraints with one value of `whenUnsatisfiable`. Raises InvalidSelector."""
-    key = (Constraint, action)
-    found: tuple[Constraint, ...] | None = pod.cache.get(key)
-    if found is None:
+    by_action: dict[str, tuple[Constraint, ...] | InvalidSelector] | None = pod.cache.get(Constraint)
+    if by_action is None:
         constraints = pod.spec.topologySpreadConstraints or ()
         names = {name for each in constraints for name in each.matchLabelKeys or ()}
-        labels = tuple((name, pod.labels[name]) for name in sorted(names & pod.labels.keys()))
-        found = pod.cache[key] = _parse_json(encode(constraints), labels, action)
+        labels = tuple([(name, pod.labels[name]) for name in sorted(names & pod.labels.keys())]) if names else ()
+        by_action = pod.cache[Constraint] = _parse_json(encode(constraints), labels)
+    found = by_action[action]
+    if isinstance(found, InvalidSelector):
+        raise InvalidSelector(*found.args)
     return found
 
 
 @shared
-def _parse_json(constraints_json: bytes, labels: tuple[tuple[str, str], ...], action: str) -> tuple[Constraint, ...]:
-    """Call `parse` with hashable arguments, so that pods of one workload share the result."""
-    return parse(decode(list[core_v1.TopologySpreadConstraint], constraints_json), dict(labels), action)
+def _parse_json(
+    constraints_json: bytes, labels: tuple[tuple[str, str], ...]
+) -> dict[str, tuple[Constraint, ...] | InvalidSelector]:
+    """Call `parse` for each action. The arguments are hashable, so that pods of one workload share the result."""
+    constraints = decode(list[core_v1.TopologySpreadConstraint], constraints_json)
+    by_action: dict[str, tuple[Constraint, ...] | InvalidSelector] = {}
+    for action in (HARD, SOFT):
+        try:
+            by_action[action] = parse(constraints, dict(labels), action)
+        except InvalidSelector as error:
+            by_action[action] = InvalidSelector(*error.args)
+    return by_action
 
 
 def parse(

@@ -27,12 +27,12 @@ class EligibleDomains:
     """The domains of a topology key, restricted to eligible nodes.
 
     `codes`: intp, shape (table.size,); the domain of each row, or `domains.count` for a row that is not eligible.
-    `present`: bool, shape (domains.count,); whether a domain has an eligible row.
+    `present`: the codes of the domains that have an eligible row, ascending.
     """
 
     domains: Domains
     codes: Rows
-    present: Bool
+    present: Rows
 
     def sum(self, tally: Countable) -> Int64:
         """Sum a tally over the eligible rows of each domain: int64, shape (domains.count,)."""
@@ -59,7 +59,7 @@ class EligibleNodes:
             codes = np.where(self.mask, values, domains.count)
             present = np.zeros(domains.count + 1, dtype=np.bool_)
             present[codes] = True
-            found = self.by_key[topology_key] = EligibleDomains(domains, codes, present[:-1])
+            found = self.by_key[topology_key] = EligibleDomains(domains, codes, np.flatnonzero(present[:-1]))
         return found
 
 

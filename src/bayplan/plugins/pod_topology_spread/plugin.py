@@ -67,15 +67,19 @@ class HardSpread:
     self_match: int
     count: Count
 
-    def verdicts(self, nodes: Nodes) -> Int32:
+    def verdicts(self, nodes: Nodes) -> Int32 | None:
         """Return 0 for a feasible node, 1 if the skew is too large, 2 if the label is missing; without what-ifs.
 
-        int32, shape (len(nodes),).
+        int32, shape (len(nodes),); None if all nodes are feasible.
         """
-        skew = self.matching + (self.self_match - self._minimum())
-        verdicts = (skew > self.constraint.max_skew).astype(np.int32)
+        domains = self.eligible.domains
+        uneven = self.matching > self.constraint.max_skew - self.self_match + self._minimum()
+        uneven[0] = not domains.everywhere
+        if not uneven.any():
+            return None
+        verdicts = uneven.astype(np.int32)
         verdicts[0] = 2
-        by_node: Int32 = verdicts.take(self.eligible.domains.at(nodes))
+        by_node: Int32 = verdicts.take(domains.at(nodes))
         return by_node
 
     def verdicts_if(self, nodes: Nodes) -> Int32:
@@ -94,19 +98,18 @@ class HardSpread:
 
     def _minimum(self) -> int:
         """Return the lowest number of matching pods of a domain (the global minimum)."""
-        return 0 if self._too_few_domains() else int(self.matching[self.eligible.present].min())
+        return 0 if self._too_few_domains() else int(self.matching.take(self.eligible.present).min())
 
     def _two_minima(self) -> tuple[int, int, int]:
         """Return the global minimum, the minimum over the other domains, and the code of the minimal domain."""
-        present = np.flatnonzero(self.eligible.present)
+        present = self.eligible.present
         matching = self.matching[present]
         where = int(matching.argmin())
         others = np.delete(matching, where)
         return int(matching[where]), int(others.min()) if len(others) else _NO_OTHER, int(present[where])
 
     def _too_few_domains(self) -> bool:
-        number = np.count_nonzero(self.eligible.present)
-        return bool(number < max(1, self.constraint.min_domains))
+        return len(self.eligible.present) < max(1, self.constraint.min_domains)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,11 +178,12 @@ class PodTopologySpread(Plugin):
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
         """Reject nodes that lack a topology key, or whose domain would exceed the maximum skew."""
         spreads: list[HardSpread] = cycle.data[self.name]
-        index: Int32 = np.zeros(len(nodes), dtype=np.int32)
+        index: Int32 | None = None
         for spread in spreads:
             verdicts = spread.verdicts_if(nodes) if nodes.changes else spread.verdicts(nodes)
-            index = verdicts if spread is spreads[0] else np.where(index == 0, verdicts, index)
-        return Rejections(index, (UNEVEN, NO_LABEL)) if np.count_nonzero(index) else None
+            if verdicts is not None:
+                index = verdicts if index is None else np.where(index == 0, verdicts, index)
+        return Rejections(index, (UNEVEN, NO_LABEL)) if index is not None and np.count_nonzero(index) else None
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         """Count the matching pods by domain, and compute the weights from the nodes to be scored."""
