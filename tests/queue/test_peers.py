@@ -130,6 +130,32 @@ def test_pod_without_backoff_is_requeued_first():
     assert places(queue)["d"] == "active"
 
 
+@given(
+    st.lists(st.integers(0, 3), min_size=2, max_size=8),
+    st.lists(st.integers(0, 12), min_size=1, max_size=4),
+)
+def test_pods_are_requeued_by_the_end_of_their_backoff_then_in_order(failures, gaps):
+    """Each is the first by a plain search: of the pods whose backoff has ended, the one that waits longest."""
+    queue = make_queue(NODES)
+    for number, count in enumerate(failures):
+        queue.add(make_pod(f"p{number}"), 0.0)
+        queued = queue.pop(0.0)
+        queued.unschedulable_count = count
+        reject(queue, queued, number / 1000)
+    waiting, now = set(queue), 1.0
+    for gap in [*gaps, *[0] * len(failures)]:
+        if not waiting:
+            break
+        now += gap
+        if len(waiting) == len(failures):
+            add_node(queue, now)
+        expected = min(waiting, key=lambda each: (max(now, each.backoff_expiration or 0.0), each.queued_at))
+        popped = queue.pop(now)
+        assert popped is expected
+        waiting.remove(popped)
+        place(queue, popped)
+
+
 def test_changed_pod_is_requeued_for_itself():
     queue = queue_of("a", "b", "c")
     queue.update(make_pod("b"), make_pod("b", version="2", labels={"app": "db"}), 50)

@@ -9,6 +9,7 @@ from typing import Any, ParamSpec
 from lightkube.models.core_v1 import Node, PersistentVolumeClaim
 
 from bayplan.api.labels import InvalidSelector
+from bayplan.api.volumes import claim_name
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import Hint, Topics
 
@@ -31,6 +32,19 @@ def after_claim_change(pod: PodInfo, _old: Any, new: PersistentVolumeClaim) -> H
     claims = (volume.persistentVolumeClaim for volume in pod.volumes)
     used = any(claim is not None and claim.claimName == new.metadata.name for claim in claims)
     return Hint.QUEUE if used else Hint.SKIP
+
+
+def _claims_of(pod: PodInfo) -> list[tuple[str, str]]:
+    """The namespace and name of each claim of a pod, with those of its ephemeral volumes."""
+    return [(pod.namespace, name) for volume in pod.volumes if (name := claim_name(pod.name, volume))]
+
+
+def _changed_claim(_old: Any, new: PersistentVolumeClaim) -> list[tuple[str | None, str]] | None:
+    return [(new.metadata.namespace, new.metadata.name)] if new.metadata and new.metadata.name else None
+
+
+OWN_CLAIM = Topics(_claims_of, _changed_claim)
+"""The topics of hints that requeue the pods with a claim that was added or changed."""
 
 
 def requeue_if_invalid(hint: Callable[P, Hint]) -> Callable[P, Hint]:

@@ -12,9 +12,9 @@ from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM
 from bayplan.api.volumes import READ_WRITE_ONCE_POD
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
+from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint, Topics
 from bayplan.framework.handle import Handle
-from bayplan.framework.hints import after_claim_change
+from bayplan.framework.hints import OWN_CLAIM, after_claim_change
 from bayplan.framework.interface import CycleState, Plugin
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
@@ -87,9 +87,9 @@ class VolumeRestrictions(Plugin):
 
     def events(self) -> Iterable[EventHint]:
         """Register deletions of pods, new nodes, and new claims."""
-        yield EventHint(ClusterEvent(POD, Action.DELETE), self.after_pod_delete)
+        yield EventHint(ClusterEvent(POD, Action.DELETE), self.after_pod_delete, _SHARED)
         yield EventHint(ClusterEvent(NODE, Action.ADD))
-        yield EventHint(ClusterEvent(PERSISTENT_VOLUME_CLAIM.kind, Action.ADD), after_claim_change)
+        yield EventHint(ClusterEvent(PERSISTENT_VOLUME_CLAIM.kind, Action.ADD), after_claim_change, OWN_CLAIM)
 
     def after_pod_delete(self, pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:
         """Requeue for a pod that used one of the disks or claims."""
@@ -117,6 +117,15 @@ def _disks(volumes: Iterable[Volume]) -> list[Volume]:
         or volume.rbd is not None
         or volume.iscsi is not None
     ]
+
+
+def _shareable(pod: PodInfo) -> list[Hashable]:
+    """The claims of a pod, and whether it has disks: topics of pods in the same namespace."""
+    claims: list[Hashable] = [(pod.namespace, name) for name in _claim_names(pod.volumes)]
+    return [*claims, pod.namespace] if _disks(pod.volumes) else claims
+
+
+_SHARED = Topics(_shareable, lambda old, _new: _shareable(old))
 
 
 def _clash(disks: Sequence[Volume], others: Sequence[Volume]) -> bool:

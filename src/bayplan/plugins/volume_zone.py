@@ -18,7 +18,7 @@ from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import NODE, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.handle import Handle
-from bayplan.framework.hints import after_claim_change
+from bayplan.framework.hints import OWN_CLAIM, after_claim_change
 from bayplan.framework.interface import CycleState, Plugin
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
@@ -80,7 +80,9 @@ class VolumeZone(Plugin):
         """Register changes of storage classes, nodes, claims and volumes."""
         yield EventHint(ClusterEvent(STORAGE_CLASS.kind, Action.ADD), self.after_class_add)
         yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL))
-        yield EventHint(ClusterEvent(PERSISTENT_VOLUME_CLAIM.kind, Action.ADD | Action.UPDATE), after_claim_change)
+        yield EventHint(
+            ClusterEvent(PERSISTENT_VOLUME_CLAIM.kind, Action.ADD | Action.UPDATE), after_claim_change, OWN_CLAIM
+        )
         yield EventHint(ClusterEvent(PERSISTENT_VOLUME.kind, Action.ADD | Action.UPDATE), self.after_volume_change)
 
     def after_class_add(self, pod: PodInfo, old: Any, new: StorageClass) -> Hint:

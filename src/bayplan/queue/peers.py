@@ -13,6 +13,40 @@ from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.unschedulable import UnschedulablePods
 
 
+class _Others:
+    """The unschedulable pods of a group besides its leader. All operations take O(log n) amortized time."""
+
+    def __init__(self, backoff: Backoff, sort_key: Callable[[QueuedPod], Any]) -> None:
+        self._backoff = backoff
+        self._held = PodHeap(lambda queued: (backoff.expiration(queued), sort_key(queued)))
+        self._ready = PodHeap(sort_key)
+        """Pods whose backoff had expired at the last `pop`."""
+
+    def push(self, queued: QueuedPod) -> None:
+        """Add a pod."""
+        self._held.push(queued)
+
+    def remove(self, queued: QueuedPod) -> None:
+        """Remove a pod that is here."""
+        (self._ready if queued in self._ready else self._held).remove(queued)
+
+    def pop(self, now: float) -> QueuedPod:
+        """Remove and return the pod that can be attempted first: by the end of its backoff, then by the sort key."""
+        while (queued := self._held.peek()) is not None and not self._backoff.holds(queued, now):
+            self._held.remove(queued)
+            self._ready.push(queued)
+        first = self._ready.pop() or self._held.pop()
+        assert first is not None
+        return first
+
+    def __len__(self) -> int:
+        return len(self._ready) + len(self._held)
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        yield from self._ready
+        yield from self._held
+
+
 @dataclass(slots=True)
 class _Group:
     """Pods with equal keys.
@@ -23,7 +57,7 @@ class _Group:
     """
 
     leader: QueuedPod | None
-    others: PodHeap
+    others: _Others
     cause: str | None = None
     rejected_at: float = -math.inf
 
@@ -62,7 +96,7 @@ class Peers:
         if group is None:
             self._unschedulable.add(queued)
             if key is not None:
-                self._groups[key] = _Group(queued, PodHeap(self._sort_key))
+                self._groups[key] = _Group(queued, _Others(self._backoff, self._sort_key))
             return
         self._unschedulable.add(queued, indexed=False)
         group.others.push(queued)
@@ -137,12 +171,7 @@ class Peers:
             yield leader, group.cause or ""
 
     def _pop_first(self, group: _Group, now: float) -> QueuedPod:
-        """Remove and return the pod that can be attempted first: by the end of its backoff, then by the sort key."""
-        first = group.others.peek()
-        assert first is not None
-        if self._backoff.holds(first, now):
-            first = min(group.others, key=lambda each: (max(now, self._backoff.expiration(each)), self._sort_key(each)))
-        group.others.remove(first)
+        first = group.others.pop(now)
         first.queued_at = max(first.queued_at, group.rejected_at)
         return first
 
@@ -153,11 +182,9 @@ class Peers:
             del self._groups[_key(queued)]
 
     def _lead(self, group: _Group) -> None:
-        """Let the first of the other pods lead, and wait for an event."""
-        leader = group.others.pop()
-        assert leader is not None
-        group.leader, group.cause = leader, None
-        self._unschedulable.show(leader)
+        """Let one of the other pods lead, and wait for an event."""
+        group.leader, group.cause = group.others.pop(-math.inf), None
+        self._unschedulable.show(group.leader)
 
 
 def _key(queued: QueuedPod) -> Hashable:

@@ -25,6 +25,7 @@ from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import POD, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.handle import Handle
+from bayplan.framework.hints import OWN_CLAIM
 from bayplan.framework.interface import CycleState, Plugin
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
@@ -73,7 +74,7 @@ class NodeVolumeLimits(Plugin):
         yield EventHint(ClusterEvent(CSI_NODE.kind, Action.ADD))
         yield EventHint(ClusterEvent(CSI_NODE.kind, Action.UPDATE), self.after_csi_node_update)
         yield EventHint(ClusterEvent(POD, Action.DELETE), self.after_pod_delete)
-        yield EventHint(ClusterEvent(PERSISTENT_VOLUME_CLAIM.kind, Action.ADD), self.after_claim_add)
+        yield EventHint(ClusterEvent(PERSISTENT_VOLUME_CLAIM.kind, Action.ADD), self.after_claim_add, OWN_CLAIM)
         yield EventHint(ClusterEvent(VOLUME_ATTACHMENT.kind, Action.DELETE), self.after_detach)
 
     def after_csi_node_update(self, pod: PodInfo, old: CSINode, new: CSINode) -> Hint:

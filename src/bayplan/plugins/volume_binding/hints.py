@@ -19,6 +19,7 @@ from bayplan.api.kinds import (
 from bayplan.api.volumes import MIGRATED_PLUGINS, annotations_of, claim_name
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import NODE, Action, ClusterEvent, EventHint, Hint
+from bayplan.framework.hints import OWN_CLAIM
 from bayplan.plugins.volume_binding.capacity import volume_limit
 
 
@@ -26,7 +27,7 @@ def volume_events() -> Iterable[EventHint]:
     """The events with their hints."""
     added_or_updated = Action.ADD | Action.UPDATE
     yield EventHint(ClusterEvent(STORAGE_CLASS.kind, added_or_updated), after_class_change)
-    yield EventHint(ClusterEvent(PERSISTENT_VOLUME_CLAIM.kind, added_or_updated), after_claim_change)
+    yield EventHint(ClusterEvent(PERSISTENT_VOLUME_CLAIM.kind, added_or_updated), after_claim_change, OWN_CLAIM)
     yield EventHint(ClusterEvent(PERSISTENT_VOLUME.kind, added_or_updated))
     yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL))
     yield EventHint(ClusterEvent(CSI_NODE.kind, added_or_updated), after_csi_node_change)
