@@ -36,7 +36,7 @@ from bayplan.framework.runner import (
 )
 from bayplan.framework.status import Code, PluginError
 from bayplan.framework.verdicts import Verdicts
-from bayplan.framework.what_if import filter_nominated
+from bayplan.framework.what_if import filter_nominated, sign_filters
 
 Record = Callable[[PluginError, PodInfo], None]
 """Records the failure of a plugin in the attempt of a pod."""
@@ -158,10 +158,12 @@ class Reuse(NamedTuple):
         filtered = self.template.filter(self.cycle, self.pod)
         if not nominations.nodes:
             return filtered
-        if not self.apart:
-            return filtered.changed_to(self.template.nominated.of(profile, nominations, self.cycle, self.pod))
+        cycle, pod, nodes = self.cycle, self.pod, filtered.verdicts.nodes
+        kind = sign_filters(profile, self.apart, cycle, pod, nodes) if filtered.common else None
+        if kind is not None:
+            return filtered.changed_to(self.template.nominated.of(profile, nominations, cycle, pod, kind))
         verdicts = filtered.verdicts.copy()
-        filter_nominated(profile, nominations, self.cycle, self.pod, verdicts)
+        filter_nominated(profile, nominations, cycle, pod, verdicts)
         return filtered.changed_to(verdicts)
 
     def total(self, nodes: Nodes, rows: Rows, *, common: bool) -> Int64:
