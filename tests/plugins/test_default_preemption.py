@@ -211,8 +211,10 @@ def test_preemptor_is_gated_while_its_victims_are_evicted():
     gated = plugin.pre_enqueue(pod)
     assert gated == Status.unresolvable("waiting for the preemption for this pod to be finished").by(plugin.name)
     assert plugin.pre_enqueue(make_pod("other")) is None
+    assert plugin.held_back() == {pod.uid}
     state.preemptions.only_left(pod.uid, victim.uid)
     assert plugin.pre_enqueue(pod) == gated
+    assert not plugin.held_back(), "the next event may release it"
     state.remove_pod(victim.uid)
     assert plugin.pre_enqueue(pod) is None, "the last victim was deleted, although `end` was not called"
 
@@ -225,6 +227,7 @@ def test_preemptor_is_released_when_its_last_victim_terminates():
     assert not cluster.state.preemptions.in_progress("vip")
     cluster.state.preemptions.end("vip")
     assert len(cluster.state.preemptions) == 0
+    assert not cluster.state.preemptions.evicting
 
 
 def test_pod_deletion_does_not_requeue():

@@ -17,18 +17,23 @@ class Preemptions:
     def __init__(self, pod_on_node: Callable[[str], PodInfo | None]) -> None:
         self._pod_on_node = pod_on_node
         self._last_victims: dict[str, str | None] = {}
+        self.evicting: set[str] = set()
+        """The preemptors that have to wait for more than their last victim, by uid. Read-only."""
 
     def begin(self, uid: str) -> None:
         """Start the preemption of a pod."""
         self._last_victims[uid] = None
+        self.evicting.add(uid)
 
     def only_left(self, uid: str, victim_uid: str) -> None:
         """Record that only one victim is left to evict."""
         self._last_victims[uid] = victim_uid
+        self.evicting.discard(uid)
 
     def end(self, uid: str) -> None:
         """End the preemption of a pod, successful or not."""
         self._last_victims.pop(uid, None)
+        self.evicting.discard(uid)
 
     def in_progress(self, uid: str) -> bool:
         """Whether a pod must wait because its victims are being evicted."""

@@ -7,6 +7,7 @@ A plugin whose `__init__` has a parameter `handle` receives it there. Mirrors fw
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -45,6 +46,10 @@ class Handle(Protocol):
 
     def preempting(self, uid: str) -> bool:
         """Return whether the pod with this UID still waits for its victims to be evicted."""
+
+    @property
+    def evicting(self) -> AbstractSet[str]:
+        """The UIDs of pods with several victims that are still to be evicted, all of which are `preempting`."""
 
     @property
     def client(self) -> ApiClient | None:
@@ -112,6 +117,11 @@ class StateHandle:
     def preempting(self, uid: str) -> bool:
         """Whether the victims of a pod are being evicted."""
         return self._state.preemptions.in_progress(uid)
+
+    @property
+    def evicting(self) -> AbstractSet[str]:
+        """Pods that wait for more than their last victim."""
+        return self._state.preemptions.evicting
 
 
 class ApiClient(Protocol):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from bayplan.cluster.nodes import Nodes
@@ -26,14 +28,19 @@ class NominatedVerdicts:
         self._verdicts = plain
         self._known: tuple[int, int] | None = None
         """The versions of the table and of the nominations that the verdicts are valid for; None for none."""
-        self._priority = 0
-        """The priority of the pods that the verdicts are valid for."""
+        self._kind: Hashable = None
+        """The pods that the verdicts are valid for: their priority, and what filters read of them besides."""
         self._stale: set[int] = set()
         """Rows whose verdicts are not valid for all of these pods."""
 
-    def of(self, profile: Profile, nominations: Nominations, cycle: CycleState, pod: PodInfo) -> Verdicts:
-        """Return the verdicts for a pod. They are read-only."""
-        self._find_stale(nominations, pod.priority)
+    def of(
+        self, profile: Profile, nominations: Nominations, cycle: CycleState, pod: PodInfo, kind: Hashable
+    ) -> Verdicts:
+        """Return the verdicts for a pod. They are read-only.
+
+        `kind`: equal for pods that filters treat alike on each node. Verdicts are kept for the latest kind.
+        """
+        self._find_stale(nominations, (pod.priority, kind))
         table, stale = self._plain.nodes.table, self._stale
         own = table.row_of.get(nominations.node_of(pod.uid) or "")  # its own nomination doesn't count for the pod
         if own is not None:
@@ -49,15 +56,15 @@ class NominatedVerdicts:
             self._stale.add(own)
         return self._verdicts
 
-    def _find_stale(self, nominations: Nominations, priority: int) -> None:
+    def _find_stale(self, nominations: Nominations, kind: Hashable) -> None:
         """Find the rows that changed, or whose nominated pods did."""
         table = self._plain.nodes.table
         rows = names = None
-        if self._known is not None and priority == self._priority:
+        if self._known is not None and kind == self._kind:
             rows, names = table.changed_since(self._known[0]), nominations.changed_since(self._known[1])
         if rows is None or names is None:
             self._verdicts, self._stale = self._plain.copy(), set()
             rows, names = np.zeros(0, dtype=np.intp), nominations.nodes.keys()
         self._stale.update(rows.tolist())
         self._stale.update([row for name in names if (row := table.row_of.get(name)) is not None])
-        self._known, self._priority = (table.version, nominations.version), priority
+        self._known, self._kind = (table.version, nominations.version), kind

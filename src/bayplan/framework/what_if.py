@@ -18,7 +18,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import interface
 from bayplan.framework.calling import call
 from bayplan.framework.interface import CycleState
-from bayplan.framework.profile import Point, Profile, implements
+from bayplan.framework.profile import Point, Profile, Signature, implements
 from bayplan.framework.runner import run_filter, status_of
 from bayplan.framework.status import Code, PluginError, Status
 from bayplan.framework.verdicts import Verdicts
@@ -51,17 +51,14 @@ class ProfileWhatIf:
         return verdicts
 
     def sharing_key(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Hashable:
-        """Return what the filters read of the pod, and what they depend on besides the pod and each node.
-
-        Plugins that sign no such pod tell it after PreFilter; those that PreFilter skipped read nothing.
-        """
+        """Return what the filters read of the pod, and what they depend on besides the pod and each node."""
         try:
             signature = self.profile.sign(pod)
             rests_on = self.profile.rests_on(pod, nodes)
-            apart = frozenset([name for name, value in (*(signature or ()), *rests_on) if value is None])
-            filtered = self._sign_filters(apart - cycle.skip_filter, cycle, pod, nodes)
         except PluginError:  # the attempt reports it
             return None
+        apart = frozenset([name for name, value in (*(signature or ()), *rests_on) if value is None])
+        filtered = sign_filters(self.profile, apart, cycle, pod, nodes)
         if signature is None or filtered is None:
             return None
         if apart:
@@ -70,16 +67,27 @@ class ProfileWhatIf:
             )
         return signature, rests_on, filtered, apart
 
-    def _sign_filters(self, names: frozenset[str], cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Hashable:
-        """Return what these plugins' filters read of the pod. None if one doesn't tell."""
-        values = []
-        for plugin in (each for each in self.profile.every() if each.name in names) if names else ():
-            known = implements(plugin, SignFilter)
-            value = call(plugin, "SignFilter", plugin.sign_filter, cycle, pod, nodes) if known else None
-            if value is None:
-                return None
-            values.append((plugin.name, value))
-        return tuple(values)
+
+def sign_filters(
+    profile: Profile, apart: frozenset[str], cycle: CycleState, pod: PodInfo, nodes: Nodes
+) -> Signature | None:
+    """Return what the filters of some plugins read of a pod after PreFilter; None if one doesn't tell.
+
+    `apart`: the names of plugins that don't sign the pod. Those that PreFilter skipped read nothing.
+    """
+    names = apart - cycle.skip_filter
+    values: list[tuple[str, Hashable]] = []
+    for plugin in (each for each in profile.every() if each.name in names) if names else ():
+        if not implements(plugin, SignFilter):
+            return None
+        try:
+            value = call(plugin, "SignFilter", plugin.sign_filter, cycle, pod, nodes)
+        except PluginError:  # its filter reports it
+            return None
+        if value is None:
+            return None
+        values.append((plugin.name, value))
+    return tuple(values)
 
 
 def filter_nominated(

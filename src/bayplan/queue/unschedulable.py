@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.queue.queued_pod import QueuedPod
@@ -28,10 +29,16 @@ class UnschedulablePods:
     is here.
 
     Rejected pods are also indexed by their topics. `topics_of`: returns the topics of a pod for one of its rejectors.
+    `held_back`: returns UIDs of pods that a plugin gates whatever happens.
     """
 
-    def __init__(self, topics_of: Callable[[Rejector, PodInfo], Iterable[Topic]] = lambda _rejector, _pod: ()) -> None:
+    def __init__(
+        self,
+        topics_of: Callable[[Rejector, PodInfo], Iterable[Topic]] = lambda _rejector, _pod: (),
+        held_back: Callable[[Rejector], AbstractSet[str]] = lambda _rejector: frozenset(),
+    ) -> None:
         self._topics_of = topics_of
+        self._held_back = held_back
         self._on_topic: dict[tuple[Rejector, Topic], dict[str, QueuedPod]] = {}
         self._topics: dict[str, dict[tuple[Rejector, Topic], None]] = {}
         """By the uid of an indexed, rejected pod."""
@@ -81,6 +88,8 @@ class UnschedulablePods:
     ) -> list[QueuedPod]:
         """Return the pods that were rejected, or are gated, by a plugin for which `helps` returns true.
 
+        Pods that are held back are left out.
+
         `narrowed`: returns topics of which a pod that the plugin rejected must have one; None if it needn't.
         """
         found: dict[str, QueuedPod] = {}
@@ -94,7 +103,8 @@ class UnschedulablePods:
                         found.update(self._on_topic.get((rejector, topic), ()))
         for rejector, pods in self._gated_by.items():
             if helps(rejector):
-                found.update(pods)
+                held_back = self._held_back(rejector)
+                found.update((uid, queued) for uid, queued in pods.items() if uid not in held_back)
         return list(found.values())
 
     def oldest(self) -> QueuedPod | None:

@@ -37,7 +37,7 @@ from bayplan.framework.runner import (
 )
 from bayplan.framework.status import Code, PluginError
 from bayplan.framework.verdicts import Verdicts
-from bayplan.framework.what_if import filter_nominated
+from bayplan.framework.what_if import filter_nominated, sign_filters
 from bayplan.scheduling.decision import Decision
 
 Record = Callable[[PluginError, PodInfo], None]
@@ -164,11 +164,14 @@ class Reuse(NamedTuple):
         filtered = self.template.filter(self.cycle, self.pod)
         if not nominations.nodes:
             return filtered
-        if not self.apart:
-            return self.template.changed(self.template.nominated.of(profile, nominations, self.cycle, self.pod))
+        template, cycle, pod = self.template, self.cycle, self.pod
+        if filtered.verdicts is template.verdicts:  # the other filters rejected no node
+            kind = sign_filters(profile, self.apart, cycle, pod, filtered.verdicts.nodes)
+            if kind is not None:
+                return template.changed(template.nominated.of(profile, nominations, cycle, pod, kind))
         verdicts = filtered.verdicts.copy()
-        filter_nominated(profile, nominations, self.cycle, self.pod, verdicts)
-        return self.template.changed(verdicts)
+        filter_nominated(profile, nominations, cycle, pod, verdicts)
+        return template.changed(verdicts)
 
     def total(self, nodes: Nodes, rows: Rows, standing: Standing) -> Int64:
         """Return the weighted sum of all scores, int64, one per node. `rows`: of `nodes`. Raises PluginError."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
+from collections.abc import Set as AbstractSet
 from functools import partial
 
 import numpy as np
@@ -60,6 +61,10 @@ class DefaultPreemption(Plugin):
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Gate a pod while its victims are being evicted."""
         return IN_PROGRESS if self._handle.preempting(pod.uid) else None
+
+    def held_back(self) -> AbstractSet[str]:
+        """Return the pods whose victims are still being evicted, without those that wait for their last victim."""
+        return self._handle.evicting
 
     def post_filter(
         self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf
