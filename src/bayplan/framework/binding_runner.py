@@ -15,9 +15,7 @@ from bayplan.framework.calling import wait_for
 from bayplan.framework.interface import CycleState, Wait
 from bayplan.framework.profile import Point, Profile, implements
 from bayplan.framework.runner import failure, status_of
-from bayplan.framework.status import SKIP, Code, PluginError, Status
-
-_SUCCESS = Status(Code.SUCCESS)
+from bayplan.framework.status import SKIP, Code, PluginError, Status, success
 
 
 def run_reserve(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
@@ -30,7 +28,7 @@ def run_reserve(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: st
                 return Status.error(f'running Reserve plugin "{plugin.name}": {status.message}').by(plugin.name)
             if status.code is not Code.SUCCESS:
                 return status
-    return _SUCCESS
+    return success()
 
 
 def run_unreserve(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> list[PluginError]:
@@ -41,7 +39,7 @@ def run_unreserve(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: 
 def run_permit(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> tuple[Status, dict[str, float]]:
     """Run the Permit plugins up to the first rejection, and return it.
 
-    Otherwise returns _SUCCESS, or WAIT with the timeout of each plugin that the pod waits for, in seconds.
+    Otherwise returns success, or WAIT with the timeout of each plugin that the pod waits for, in seconds.
     """
     waits: dict[str, float] = {}
     for plugin in profile.at(Point.PERMIT):
@@ -52,7 +50,7 @@ def run_permit(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str
         status = status_of(answer, plugin, "Permit")
         if status.code is not Code.SUCCESS:
             return status, {}
-    return Status(Code.WAIT if waits else Code.SUCCESS), waits
+    return (Status(Code.WAIT) if waits else success()), waits
 
 
 async def run_pre_bind(
@@ -70,7 +68,7 @@ async def run_pre_bind(
         status = await _finished(cycle, plugin, "PreBind", plugin.pre_bind, expected, pod, node_name)
         if status.code is not Code.SUCCESS:
             return status
-    return _SUCCESS
+    return success()
 
 
 def run_pre_bind_pre_flight(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> bool:

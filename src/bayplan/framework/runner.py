@@ -27,7 +27,7 @@ from bayplan.framework.interface import (
     WhatIf,
 )
 from bayplan.framework.profile import Point, Profile, implements
-from bayplan.framework.status import Code, PluginError, Status
+from bayplan.framework.status import Code, PluginError, Status, success
 from bayplan.framework.verdicts import Diagnosis, Rejections, Verdicts
 
 _SUCCESS = Status(Code.SUCCESS)
@@ -235,7 +235,7 @@ def status_of(answer: object, plugin: Any, point: str) -> Status:
     None is success, a string is the reason of an unschedulable Status. Raises PluginError for any other type.
     """
     if answer is None:
-        return Status(Code.SUCCESS, plugin=plugin.name)
+        return success(plugin.name)
     if isinstance(answer, str):
         return Status(Code.UNSCHEDULABLE, (answer,), plugin.name)
     if isinstance(answer, Status):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 
 from bayplan.failures import Failures, described, drop_callers, is_ctrl_c
 from bayplan.framework.cycle_data import MissingCycleData
@@ -76,6 +77,12 @@ def aggregate(messages: Iterable[str]) -> str:
     """Join error messages as Go's utilerrors.Aggregate does: without duplicates, in brackets if there are several."""
     distinct = list(dict.fromkeys(messages))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
+
+
+@lru_cache(maxsize=1000)
+def success(plugin: str = "") -> Status:
+    """Return the Status of a plugin that succeeded. It is shared, because almost every call of a plugin succeeds."""
+    return Status(Code.SUCCESS, plugin=plugin)
 
 
 SKIP = Status(Code.SKIP)

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from bayplan.api.kinds import POD
 from bayplan.api.objects import UndecodableObject
@@ -18,7 +19,7 @@ from bayplan.framework.binding_runner import run_bind, run_pre_bind, run_pre_bin
 from bayplan.framework.extenders import ExtenderError
 from bayplan.framework.interface import CycleState
 from bayplan.framework.profile import Profile
-from bayplan.framework.status import Code, PluginError, Status
+from bayplan.framework.status import Code, PluginError, Status, success
 from bayplan.log_fields import about_pod
 from bayplan.queue import QueuedPod
 from bayplan.service.extenders import Extenders
@@ -34,8 +35,7 @@ _EXPECTED = (ApiError, TransportError, ConfigError)
 BINDING = "binding"
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(NamedTuple):
     """A pod that is being bound to a node. `pod` is the assumed one."""
 
     queued: QueuedPod
@@ -125,7 +125,7 @@ class BindingCycles:
                 if not runtime.leads():
                     raise ExtenderError("this scheduler is not the leader and binds no pods")
                 if await self._extenders.bind(pod, node_name):
-                    return Status(Code.SUCCESS)
+                    return success()
             return await run_bind(profile, cycle, pod, node_name, _EXPECTED)
         except (ApiError, TransportError, ExtenderError) as error:
             return await self._look_up(binding, error)
@@ -172,7 +172,7 @@ class BindingCycles:
                 log.debug("cannot read yet whether pod %s was bound: %s", about_pod(binding.pod), problem)
             else:
                 ours = pod.metadata.uid == binding.pod.uid and pod.spec.nodeName == binding.node_name
-                return Status(Code.SUCCESS) if ours else failed
+                return success() if ours else failed
             await asyncio.sleep(_LOOK_AGAIN_SECONDS[min(attempt, len(_LOOK_AGAIN_SECONDS) - 1)])
             attempt += 1
 
