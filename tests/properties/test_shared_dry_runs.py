@@ -12,6 +12,7 @@ from lightkube.models.policy_v1 import PodDisruptionBudget
 from bayplan.api.kinds import CSI_NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD_DISRUPTION_BUDGET
 from bayplan.api.objects import convert
 from bayplan.config import default_profile
+from bayplan.framework.interface import CycleState
 from bayplan.scheduling import Templates, decide
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_cluster, make_node, make_pod
@@ -161,3 +162,13 @@ def test_preemptors_with_volumes_of_the_same_zone_share_dry_runs():
         world.put(PERSISTENT_VOLUME_CLAIM, f"default/{claim}", {"metadata": metadata, "spec": {"volumeName": name}})
         assert world.decide(world.pod(f"high-{number}", "4", 5, [claim])).nominated_node
     assert len(plugin._results) == 1
+
+
+def test_preemptors_with_volumes_share_nothing_where_drivers_have_limits():
+    world = World(1)
+    plugin = next(each for each in world.sharing.every() if each.name == "NodeVolumeLimits")
+    pod, nodes = world.pod("high", "3", 5, ["c0"]), world.state.nodes
+    assert plugin.sign_filter(CycleState(), pod, nodes) == ()
+    drivers = [{"name": "d", "nodeID": "n0", "topologyKeys": [], "allocatable": {"count": 1}}]
+    world.put(CSI_NODE, "n0", {"metadata": {"name": "n0"}, "spec": {"drivers": drivers}})
+    assert plugin.sign_filter(CycleState(), pod, nodes) is None
