@@ -60,7 +60,7 @@ def raising(method, error):
     body = {
         "name": "Odd",
         "filter": lambda self, cycle, pod, node: None,
-        "sign": lambda self, pod: (),
+        "sign": lambda self, pod: pod.name,
         "permit": lambda self, cycle, pod, node_name: None,
         "unreserve": lambda self, cycle, pod, node_name: None,
         "reserve": lambda self, cycle, pod, node_name: None,
