@@ -278,10 +278,10 @@ class Template:
         assert self.scores is not None
         every = len(rows) == len(self.scores.fixed)
         if standing.normalized is None:
-            standing.normalized = np.zeros(len(rows), dtype=np.int64)
+            total = np.zeros(len(rows), dtype=np.int64)
             for plugin, weight, raw in self.scores.to_normalize:
-                scores = raw.copy() if every else raw.take(rows)
-                standing.normalized += normalized(plugin, cycle, pod, scores, nodes) * weight
+                total += normalized(plugin, cycle, pod, raw.copy() if every else raw.take(rows), nodes) * weight
+            standing.normalized = total  # not before: a plugin may fail
         return standing.normalized + (self.scores.fixed if every else self.scores.fixed.take(rows))
 
 
