@@ -151,8 +151,11 @@ def _output(step: Step, command: Sequence[str]) -> Results:
         process.communicate()
         return {"problem": f"stopped after {step.seconds:.0f} s"}
     if process.returncode:
-        last = (errors.strip() or output.strip() or f"exit status {process.returncode}").splitlines()[-1]
-        return {"problem": last.removeprefix("Error: ")[:200]}
+        lines = (errors.strip() or output.strip() or f"exit status {process.returncode}").splitlines()
+        problem = next((line for line in reversed(lines) if line.startswith("Error: ")), lines[-1])
+        problem = problem.removeprefix("Error: ")[:200]
+        others = step.read(output) if step.part == "devcluster" and output else {}  # schedulers that didn't fail
+        return {**others, "problem": problem}
     result: Results = step.read(output)
     return result
 

@@ -91,7 +91,9 @@ first one was measured.
 ## Workloads on an API server
 
 `bayplan perf --on devcluster --compare null` runs `bayplan run` against the embedded API server, both on this
-machine, and then a null scheduler, which only binds round robin: the ceiling that the API server sets.
+machine, and then a null scheduler, which only binds round robin: the ceiling that the API server sets. The null
+scheduler ignores volumes, device claims and priorities, and never rejects a pod. Where Bayplan has to write claims,
+conditions and evictions as well, its requests per pod are several times as many.
 
 {devcluster}
 {outputs}"""
@@ -273,12 +275,12 @@ def _core_rows(results: Results) -> Iterator[Sequence[str]]:
 def _cluster_rows(results: Results) -> Iterator[Sequence[str]]:
     stock = _stock()
     for name, each in sorted(results.get("devcluster", {}).items()):
-        if "problem" in each:
-            yield name, each["problem"], "", "", ""
-            continue
-        own, null = each.get("bayplan", 0), each.get("null", 0)
-        ratio = f"{100 * own / null:.0f}%" if null else ""
-        yield name, f"{own:,.0f}", f"{null:,.0f}", ratio, f"{stock[name]:,.0f}" if name in stock else ""
+        own, null = each.get("bayplan"), each.get("null")
+        problem = each.get("problem", "")
+        ratio = f"{100 * own / null:.0f}%" if own and null else ""
+        rate = problem if own is None else f"{own:,.0f}"
+        ceiling = f"{null:,.0f}" if null else "" if own is None else problem
+        yield name, rate, ceiling, ratio, f"{stock[name]:,.0f}" if name in stock else ""
 
 
 def _stock() -> dict[str, float]:
