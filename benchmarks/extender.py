@@ -84,7 +84,8 @@ async def main() -> None:
 def _measure(what: str, output: str, body: bytes, requests: int, number: int) -> None:
     """Send the same request many times over one connection. The first requests warm up and are not measured."""
     port = int(re.findall(r"http://127\.0\.0\.1:(\d+)", output)[0])
-    head = f"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = f"POST /filter HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
+    head += f"Content-Length: {len(body)}\r\n\r\n"
     request = head.encode() + body
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
