@@ -230,7 +230,7 @@ def _compared(output: str) -> Results:
     rates: Results = {}
     for item in json.loads(output)["dataItems"]:
         if item["labels"]["Metric"] == "SchedulingThroughput":
-            rates.setdefault(item["labels"]["Scheduler"], item["data"]["Average"])
+            rates.setdefault(item["labels"].get("Scheduler", "bayplan"), item["data"]["Average"])
     return rates or {"problem": "schedules no pods"}
 
 
