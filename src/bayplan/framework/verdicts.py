@@ -64,7 +64,7 @@ class Verdicts:
         self._codes: Int32 = np.zeros(len(nodes), dtype=np.int32) if earlier is None else earlier.codes.copy()
         self._rejected: list[tuple[Int32, Bool, int]] = []
         """Rejections that `_codes` lacks: the index, the rejected nodes, and what to add to the index. Codes take
-        longer than the rest of `reject`, and nobody reads them where some node is feasible."""
+        longer than the rest of `reject`, and are needed only if no node is feasible or for a refresh."""
 
     @property
     def codes(self) -> Int32:
