@@ -110,6 +110,7 @@ class Profile:
     _signature_key: object = field(init=False, default_factory=object)
     """Of signatures in the caches of pods."""
     _parts: tuple[frozenset[str], Profile] | None = field(init=False, default=None)
+    """The result of `settled`."""
 
     def __post_init__(self) -> None:
         points = (Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE)

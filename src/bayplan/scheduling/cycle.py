@@ -37,7 +37,7 @@ from bayplan.framework.verdicts import Diagnosis, Verdicts
 from bayplan.framework.what_if import ProfileWhatIf, filter_nominated
 from bayplan.log_fields import about_node, about_pod
 from bayplan.scheduling.decision import Decision, Outcome, Scores
-from bayplan.scheduling.reuse import Reuse, Standing, Templates
+from bayplan.scheduling.reuse import FeasibleSet, Reuse, Templates
 from bayplan.scheduling.sampling import Rotation, filter_enough
 
 log = logging.getLogger(__name__)
@@ -112,12 +112,12 @@ class SchedulingCycle:
         return decision
 
     def _decide(self, decision: Decision, reuse: Reuse | None, *, asks: bool) -> Generator[Question, Answer, None]:
-        standing = None
+        feasible_set = None
         if self.gang is not None:
             decision.cycle.data[PLACED_WITH] = self.gang
         if reuse is not None:
-            nodes, standing = self._find_feasible_by_template(decision, reuse)
-            feasible = standing.positions
+            nodes, feasible_set = self._find_feasible_by_template(decision, reuse)
+            feasible = feasible_set.positions
         else:
             nodes, feasible = yield from self._find_feasible(decision, asks=asks)
         if not len(feasible):
@@ -130,8 +130,8 @@ class SchedulingCycle:
             decision.node = nodes.name(int(feasible[0]))
         else:
             chosen = nodes if len(feasible) == len(nodes) else nodes.at(feasible)
-            if reuse is not None and standing is not None:
-                total = reuse.total(chosen, decision.feasible, standing)
+            if reuse is not None and feasible_set is not None:
+                total = reuse.total(chosen, decision.feasible, feasible_set)
                 decision.scores = Scores(decision.feasible, {}, total)
             else:
                 decision.scores = yield from self._score(decision, chosen, asks=asks)
@@ -145,15 +145,15 @@ class SchedulingCycle:
             return None
         return options.templates.reuse(self.pod, self.state, options.call, options.record, alone=self.gang is None)
 
-    def _find_feasible_by_template(self, decision: Decision, reuse: Reuse) -> tuple[Nodes, Standing]:
+    def _find_feasible_by_template(self, decision: Decision, reuse: Reuse) -> tuple[Nodes, FeasibleSet]:
         """The result of `_find_feasible`, from a template."""
         found = reuse.filter(self.profile, self.state.nominations)
         if self.placement is not None:
             found = found.among(self.placement.nodes)
-        if not len(found.standing.positions):
+        if not len(found.feasible_set.positions):
             decision.diagnosis.verdicts = found.verdicts.copy()
             _blame_all(decision.diagnosis, found.verdicts)
-        return found.verdicts.nodes, found.standing
+        return found.verdicts.nodes, found.feasible_set
 
     def _find_feasible(self, decision: Decision, *, asks: bool) -> Generator[Question, Answer, tuple[Nodes, Rows]]:
         """Return the nodes that were filtered, and the positions of the feasible ones among them."""

@@ -43,8 +43,8 @@ Record = Callable[[PluginError, PodInfo], None]
 """Records the failure of a plugin in the attempt of a pod."""
 
 CAPACITY = 32
-"""Templates kept per profile; with 5,000 nodes, one takes about 250 kB, and up to 350 kB more for `_standing`."""
-_STANDING_CAPACITY = 4
+"""Templates kept per profile; with 5,000 nodes, one takes about 250 kB, and up to 350 kB more for `_sets`."""
+_SETS_CAPACITY = 4
 _SEEN_CAPACITY = 1024
 
 
@@ -78,7 +78,7 @@ class AfterPlacement:
 
 
 @dataclass(slots=True, eq=False)
-class Standing:
+class FeasibleSet:
     """A set of feasible nodes. Pods of the same template often have the same set.
 
     `positions`: ascending. `normalized`: the weighted sum of the shared plugins' normalized scores of these nodes; None
@@ -93,12 +93,12 @@ class Filtered(NamedTuple):
     """The verdicts for one pod, and the nodes that they leave feasible. `verdicts` is read-only."""
 
     verdicts: Verdicts
-    standing: Standing
+    feasible_set: FeasibleSet
 
     def among(self, nodes: Nodes) -> Filtered:
         """The part of the verdicts that concerns these nodes."""
         verdicts = self.verdicts.among(nodes)
-        return Filtered(verdicts, Standing(verdicts.feasible()))
+        return Filtered(verdicts, FeasibleSet(verdicts.feasible()))
 
 
 class Reuse(NamedTuple):
@@ -128,11 +128,11 @@ class Reuse(NamedTuple):
         filter_nominated(profile, nominations, cycle, pod, verdicts)
         return template.changed(verdicts)
 
-    def total(self, nodes: Nodes, rows: Rows, standing: Standing) -> Int64:
+    def total(self, nodes: Nodes, rows: Rows, feasible_set: FeasibleSet) -> Int64:
         """Return the weighted sum of all scores, int64, one per node. `rows`: of `nodes`. Raises PluginError."""
         each = self.template.each
         run_pre_score(each, self.cycle, self.pod, nodes)
-        total = self.template.total(self.cycle, self.pod, nodes, rows, standing)
+        total = self.template.total(self.cycle, self.pod, nodes, rows, feasible_set)
         for scores in run_score(each, self.cycle, self.pod, nodes).values():
             total += scores
         return total
@@ -158,9 +158,9 @@ class Template:
     after_placement: AfterPlacement | None = None
     nominated: NominatedVerdicts = field(init=False)
     refusal: tuple[Decision, Hashable, Hashable] | None = None
-    _common: Standing | None = None
+    _common: FeasibleSet | None = None
     """The rows that the shared filters leave feasible; None after they changed."""
-    _standing: dict[bytes, Standing | None] = field(default_factory=dict)
+    _sets: dict[bytes, FeasibleSet | None] = field(default_factory=dict)
     """By mask: the sets of the latest pods whose other filters left fewer; None for one that occurred once. With
     anti-affinity by hostname, no set occurs again."""
 
@@ -210,7 +210,7 @@ class Template:
         if rescaled or (self.verdicts.feasible_mask[changed] != verdicts.feasible_mask).any():
             self._common = None
         if rescaled:
-            self._standing.clear()
+            self._sets.clear()
         self.verdicts.replace(changed, verdicts)
         self.version = table.version
         return True
@@ -247,7 +247,7 @@ class Template:
     def filter(self, cycle: CycleState, pod: PodInfo) -> Filtered:
         """Run the filters that are not shared on the rows that the shared ones left feasible. Raises PluginError."""
         if self._common is None:
-            self._common = Standing(self.verdicts.feasible())
+            self._common = FeasibleSet(self.verdicts.feasible())
         common = self._common
         if not len(common.positions) or all(plugin.name in cycle.skip_filter for plugin in self.each.at(Point.FILTER)):
             return Filtered(self.verdicts, common)
@@ -265,24 +265,24 @@ class Template:
         mask = verdicts.feasible_mask.tobytes()
         if self._common is not None and mask == self.verdicts.feasible_mask.tobytes():
             return Filtered(verdicts, self._common)
-        found = self._standing.get(mask)
+        found = self._sets.get(mask)
         if found is None:
-            found = Standing(verdicts.feasible())
-            if mask not in self._standing and len(self._standing) >= _STANDING_CAPACITY:
-                del self._standing[next(iter(self._standing))]
-            self._standing[mask] = found if mask in self._standing else None
+            found = FeasibleSet(verdicts.feasible())
+            if mask not in self._sets and len(self._sets) >= _SETS_CAPACITY:
+                del self._sets[next(iter(self._sets))]
+            self._sets[mask] = found if mask in self._sets else None
         return Filtered(verdicts, found)
 
-    def total(self, cycle: CycleState, pod: PodInfo, nodes: Nodes, rows: Rows, standing: Standing) -> Int64:
+    def total(self, cycle: CycleState, pod: PodInfo, nodes: Nodes, rows: Rows, feasible_set: FeasibleSet) -> Int64:
         """Return the weighted sum of the shared plugins' scores of the feasible `nodes`, which have these rows."""
         assert self.scores is not None
         every = len(rows) == len(self.scores.fixed)
-        if standing.normalized is None:
+        if feasible_set.normalized is None:
             total = np.zeros(len(rows), dtype=np.int64)
             for plugin, weight, raw in self.scores.to_normalize:
                 total += normalized(plugin, cycle, pod, raw.copy() if every else raw.take(rows), nodes) * weight
-            standing.normalized = total  # not before: a plugin may fail
-        return standing.normalized + (self.scores.fixed if every else self.scores.fixed.take(rows))
+            feasible_set.normalized = total  # not before: a plugin may fail
+        return feasible_set.normalized + (self.scores.fixed if every else self.scores.fixed.take(rows))
 
 
 class Templates:

@@ -21,7 +21,7 @@ from bayplan.framework.profile import Point, implements
 from bayplan.framework.runner import run_pre_score, run_score
 from bayplan.framework.status import PluginError
 from bayplan.plugins.pod_topology_spread.plugin import PodTopologySpread
-from bayplan.scheduling.reuse import Reuse, Standing
+from bayplan.scheduling.reuse import FeasibleSet, Reuse
 from bayplan.simulation.world import World
 
 _BINDING = (Point.PRE_ENQUEUE, Point.RESERVE, Point.PERMIT)
@@ -97,11 +97,11 @@ class Replicas:
             return None
         if not template.refresh(pod, nodes, template.rests_on):
             return None
-        standing = template.filter(cycle, pod).standing
-        feasible = standing.positions
+        feasible_set = template.filter(cycle, pod).feasible_set
+        feasible = feasible_set.positions
         if len(feasible) <= 1:
             return feasible.item(0) if len(feasible) else None
-        self._classify(nodes, standing)
+        self._classify(nodes, feasible_set)
         live = self._classes.live()
         total = self._classes.shared[live]
         for scores in run_score(template.each, cycle, pod, nodes.at(self._classes.example[live])).values():
@@ -113,14 +113,14 @@ class Replicas:
         nodes = self._world.state.nodes
         return [call(each, "RestsOn", each.rests_on, self._pod, nodes) for each in self._resting]
 
-    def _classify(self, nodes: Nodes, standing: Standing) -> None:
+    def _classify(self, nodes: Nodes, feasible_set: FeasibleSet) -> None:
         """Update the classes of the rows that changed."""
-        (template, pod, cycle), feasible = self._reuse[:3], standing.positions
+        (template, pod, cycle), feasible = self._reuse[:3], feasible_set.positions
         chosen = nodes if len(feasible) == len(nodes) else nodes.at(feasible)
         if feasible is not self._feasible:
             run_pre_score(template.each, cycle, pod, chosen)
             self._feasible = feasible
-        shared = template.total(cycle, pod, chosen, feasible, standing)
+        shared = template.total(cycle, pod, chosen, feasible, feasible_set)
         if len(feasible) < len(nodes):
             every = np.full(len(nodes), _INFEASIBLE)
             every[feasible] = shared
