@@ -39,7 +39,9 @@ OTHER_FREE, OTHER_HELD = claim("d", request()), claim("d", request(), status=all
 )  # fmt: skip
 def test_hint_after_claim_change(there, old, new, hint):
     claims = {"default/c": typed(there)} if there else {}
-    assert events.after_claim_change(claims, pod_with("c"), typed(old), typed(new)) is hint
+    pod = pod_with("c")
+    assert events.after_claim_change(claims, pod, typed(old), typed(new)) is hint
+    assert asks(RESOURCE_CLAIM.kind, pod, typed(old), typed(new)) or hint is Hint.SKIP
 
 
 @pytest.mark.feature("DynamicResources: queueing hints")
@@ -49,6 +51,22 @@ def test_hint_after_pod_change():
     assert events.after_pod_change(claims, pod, pod, pod) is Hint.QUEUE
     assert events.after_pod_change({}, pod, pod, pod) is Hint.SKIP
     assert events.after_pod_change(claims, pod, pod, pod_with("c", name="q")) is Hint.SKIP
+    assert asks("Pod", pod, pod, pod)
+
+
+def asks(kind, pod, old, new):
+    """Whether the topics of the hint for a kind find the pod after a change."""
+    (topics,) = [each.topics for each in events.hints({}) if each.event.resource == kind]
+    found = topics.of_event(old, new)
+    return found is None or bool(set(found) & set(topics.of_pod(pod)))
+
+
+def test_other_claims_and_pods_ask_no_hints():
+    pod = pod_with("c")
+    assert not asks(RESOURCE_CLAIM.kind, pod, typed(OTHER_FREE), typed(OTHER_HELD))
+    assert not asks("Pod", pod, None, pod_with("c", name="q"))
+    of_template = make_pod("p", spec={"resourceClaims": [{"name": "r", "resourceClaimTemplateName": "t"}]})
+    assert not asks(RESOURCE_CLAIM.kind, of_template, None, typed(FREE)), "its claim isn't created yet"
 
 
 def test_events():

@@ -2,7 +2,7 @@ import pytest
 from queue_builders import Gate, attempt, fail, make_pod, make_queue, names
 
 from bayplan.framework.changes import NODE_ADD, NODE_DELETE, UNSCHEDULABLE_TIMEOUT, UNSCHEDULED_POD_UPDATE
-from bayplan.framework.events import POD, Action, ClusterEvent, EventHint, Hint
+from bayplan.framework.events import POD, Action, ClusterEvent, EventHint, Hint, Topics
 from bayplan.framework.status import Code, Status
 from bayplan.queue import Place
 
@@ -87,6 +87,19 @@ def test_events_do_not_ask_about_pods_that_are_held_back():
     queue.move_on_event(NODE_ADD, None, None, 5)
     assert gate.asked == ["b", "a", "b"]
     assert all(queue.get(uid).place is Place.GATED for uid in ("uid-a", "uid-b"))
+
+
+def test_events_ask_only_about_gated_pods_with_their_topics():
+    gate, names_of = Gate(), Topics(lambda pod: [pod.name], lambda _, new: [new])
+    queue = make_queue({"Gate": [EventHint(NODE_ADD, topics=names_of)]}, pre_enqueue=[gate])
+    for name in "abc":
+        queue.add(make_pod(name, labels={"gate": "Gate"}), 0)
+    gate.asked.clear()
+    queue.move_on_event(NODE_ADD, None, "b", 5)
+    assert gate.asked == ["b"]
+    queue.delete(queue.get("uid-b").pod, 6)
+    queue.move_on_event(NODE_ADD, None, "b", 7)
+    assert gate.asked == ["b"]
 
 
 def test_gates_run_in_order_starting_with_the_gating_plugin():

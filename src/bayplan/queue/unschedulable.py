@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
+from typing import TypeVar
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.queue.queued_pod import QueuedPod
@@ -15,9 +16,10 @@ from bayplan.queue.queued_pod import QueuedPod
 Rejector = tuple[str, str]
 """(scheduler name, plugin name) of a plugin that rejected a pod."""
 
-
 Topic = tuple[object, Hashable]
 """The topics of a hint, as an identity, and one topic."""
+
+K = TypeVar("K", bound=Hashable)
 
 
 class UnschedulablePods:
@@ -28,7 +30,7 @@ class UnschedulablePods:
     its gating plugin, because only that plugin's events can release it. The rejectors of a pod must not change while it
     is here.
 
-    Rejected pods are also indexed by their topics. `topics_of`: returns the topics of a pod for one of its rejectors.
+    Both kinds are also indexed by their topics. `topics_of`: returns the topics of a pod for one of its rejectors.
     `held_back`: returns UIDs of pods that a plugin gates whatever happens.
     """
 
@@ -37,15 +39,11 @@ class UnschedulablePods:
         topics_of: Callable[[Rejector, PodInfo], Iterable[Topic]] = lambda _rejector, _pod: (),
         held_back: Callable[[Rejector], AbstractSet[str]] = lambda _rejector: frozenset(),
     ) -> None:
-        self._topics_of = topics_of
         self._held_back = held_back
-        self._on_topic: dict[tuple[Rejector, Topic], dict[str, QueuedPod]] = {}
-        self._topics: dict[str, dict[tuple[Rejector, Topic], None]] = {}
-        """By the uid of an indexed, rejected pod."""
         self._rejected: OrderedDict[str, QueuedPod] = OrderedDict()
         self._gated: dict[str, QueuedPod] = {}
-        self._waiting_for: dict[Rejector, dict[str, QueuedPod]] = {}
-        self._gated_by: dict[Rejector, dict[str, QueuedPod]] = {}
+        self._rejected_by = _Index(topics_of)
+        self._gated_by = _Index(topics_of)
 
     def add(self, queued: QueuedPod, *, indexed: bool = True) -> None:
         """Add a pod. It must not be here yet. `indexed`: whether `waiting_for` may return it."""
@@ -55,31 +53,21 @@ class UnschedulablePods:
 
     def update(self, queued: QueuedPod) -> None:
         """Update the topics of a pod that is here, after its `pod` was replaced."""
-        self._remove_topics(queued.uid)
-        self._add_topics(queued)
+        self._index(queued).update(queued)
 
     def remove(self, queued: QueuedPod) -> None:
         """Remove a pod that is here."""
         del (self._gated if queued.gated else self._rejected)[queued.uid]
-        if queued.gated or queued.uid in self._topics:
+        if queued.uid in self._index(queued):
             self.hide(queued)
 
     def show(self, queued: QueuedPod) -> None:
         """Index a pod that is here."""
-        index = self._index(queued)
-        for rejector in _rejectors(queued):
-            index.setdefault(rejector, {})[queued.uid] = queued
-        self._add_topics(queued)
+        self._index(queued).add(queued)
 
     def hide(self, queued: QueuedPod) -> None:
         """Remove a pod from the index."""
-        self._remove_topics(queued.uid)
-        index = self._index(queued)
-        for rejector in _rejectors(queued):
-            pods = index[rejector]
-            del pods[queued.uid]
-            if not pods:
-                del index[rejector]
+        self._index(queued).remove(queued)
 
     def waiting_for(
         self,
@@ -90,21 +78,14 @@ class UnschedulablePods:
 
         Pods that are held back are left out.
 
-        `narrowed`: returns topics of which a pod that the plugin rejected must have one; None if it needn't.
+        `narrowed`: returns topics of which a pod of the plugin must have one; None if it needn't.
         """
         found: dict[str, QueuedPod] = {}
-        for rejector, pods in self._waiting_for.items():
-            if helps(rejector):
-                topics = narrowed(rejector)
-                if topics is None:
-                    found.update(pods)
-                else:
-                    for topic in topics:
-                        found.update(self._on_topic.get((rejector, topic), ()))
-        for rejector, pods in self._gated_by.items():
-            if helps(rejector):
-                held_back = self._held_back(rejector)
-                found.update((uid, queued) for uid, queued in pods.items() if uid not in held_back)
+        for _, pods in self._rejected_by.find(helps, narrowed):
+            found.update(pods)
+        for rejector, pods in self._gated_by.find(helps, narrowed):
+            held_back = self._held_back(rejector)
+            found.update((uid, queued) for uid, queued in pods.items() if uid not in held_back)
         return list(found.values())
 
     def oldest(self) -> QueuedPod | None:
@@ -121,30 +102,73 @@ class UnschedulablePods:
         """The number of gated pods."""
         return len(self._gated)
 
+    def _index(self, queued: QueuedPod) -> _Index:
+        return self._gated_by if queued.gated else self._rejected_by
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        yield from self._rejected.values()
+        yield from self._gated.values()
+
+
+class _Index:
+    """Pods by their rejectors, and by their topics for each of these."""
+
+    def __init__(self, topics_of: Callable[[Rejector, PodInfo], Iterable[Topic]]) -> None:
+        self._topics_of = topics_of
+        self._by_rejector: dict[Rejector, dict[str, QueuedPod]] = {}
+        self._by_topic: dict[tuple[Rejector, Topic], dict[str, QueuedPod]] = {}
+        self._topics: dict[str, dict[tuple[Rejector, Topic], None]] = {}
+        """By the UID of an indexed pod."""
+
+    def __contains__(self, uid: object) -> bool:
+        return uid in self._topics
+
+    def add(self, queued: QueuedPod) -> None:
+        for rejector in _rejectors(queued):
+            self._by_rejector.setdefault(rejector, {})[queued.uid] = queued
+        self._add_topics(queued)
+
+    def remove(self, queued: QueuedPod) -> None:
+        for rejector in _rejectors(queued):
+            _remove(self._by_rejector, rejector, queued.uid)
+        self._remove_topics(queued.uid)
+
+    def update(self, queued: QueuedPod) -> None:
+        self._remove_topics(queued.uid)
+        self._add_topics(queued)
+
+    def find(
+        self, helps: Callable[[Rejector], bool], narrowed: Callable[[Rejector], Iterable[Topic] | None]
+    ) -> Iterator[tuple[Rejector, dict[str, QueuedPod]]]:
+        """Yield pods by rejector; a pod may be in several. See `UnschedulablePods.waiting_for`."""
+        for rejector, pods in self._by_rejector.items():
+            if helps(rejector):
+                topics = narrowed(rejector)
+                if topics is None:
+                    yield rejector, pods
+                else:
+                    for topic in topics:
+                        yield rejector, self._by_topic.get((rejector, topic), {})
+
     def _add_topics(self, queued: QueuedPod) -> None:
-        if queued.gated:
-            return
         topics = self._topics[queued.uid] = {
             (rejector, topic): None
             for rejector in _rejectors(queued)
             for topic in self._topics_of(rejector, queued.pod)
         }
         for topic in topics:
-            self._on_topic.setdefault(topic, {})[queued.uid] = queued
+            self._by_topic.setdefault(topic, {})[queued.uid] = queued
 
     def _remove_topics(self, uid: str) -> None:
         for topic in self._topics.pop(uid, ()):
-            pods = self._on_topic[topic]
-            del pods[uid]
-            if not pods:
-                del self._on_topic[topic]
+            _remove(self._by_topic, topic, uid)
 
-    def _index(self, queued: QueuedPod) -> dict[Rejector, dict[str, QueuedPod]]:
-        return self._gated_by if queued.gated else self._waiting_for
 
-    def __iter__(self) -> Iterator[QueuedPod]:
-        yield from self._rejected.values()
-        yield from self._gated.values()
+def _remove(index: dict[K, dict[str, QueuedPod]], key: K, uid: str) -> None:
+    pods = index[key]
+    del pods[uid]
+    if not pods:
+        del index[key]
 
 
 def _rejectors(queued: QueuedPod) -> Iterable[Rejector]:

@@ -9,9 +9,10 @@ from lightkube.models.resource_v1 import ResourceClaim, ResourceClaimStatus
 
 from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.devices.claims import UnusableClaim, allocation_of, uid_of
-from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
-from bayplan.plugins.dynamic_resources.pod_claims import claims_of
+from bayplan.devices.claims import UnusableClaim, allocation_of, claim_names, key_of, uid_of
+from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint, Topics
+from bayplan.framework.hints import OWN_UPDATE
+from bayplan.plugins.dynamic_resources.pod_claims import claims_of, has_claims
 
 _NODE_ACTIONS = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
 
@@ -19,8 +20,10 @@ _NODE_ACTIONS = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOC
 def hints(claims: Mapping[str, ResourceClaim]) -> Iterable[EventHint]:
     """The events with their hints. `claims` by `namespace/name`."""
     yield EventHint(ClusterEvent(NODE, _NODE_ACTIONS))
-    yield EventHint(ClusterEvent(RESOURCE_CLAIM.kind, Action.ADD | Action.UPDATE), partial(after_claim_change, claims))
-    yield EventHint(ClusterEvent(POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM), partial(after_pod_change, claims))
+    claim_change = ClusterEvent(RESOURCE_CLAIM.kind, Action.ADD | Action.UPDATE)
+    yield EventHint(claim_change, partial(after_claim_change, claims), _OWN_CLAIM)
+    pod_change = ClusterEvent(POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
+    yield EventHint(pod_change, partial(after_pod_change, claims), OWN_UPDATE)
     yield EventHint(ClusterEvent(DEVICE_CLASS.kind, Action.ADD | Action.UPDATE))
     yield EventHint(ClusterEvent(RESOURCE_SLICE.kind, Action.ADD | Action.UPDATE))
 
@@ -33,7 +36,7 @@ def after_claim_change(
         own = {uid_of(claim) for claim in claims_of(pod, claims)}
     except UnusableClaim:
         return Hint.SKIP
-    if old is not None and allocation_of(old) is not None and allocation_of(new) is None:
+    if _deallocates(old, new):
         return Hint.QUEUE
     if uid_of(new) not in own:
         return Hint.SKIP
@@ -50,3 +53,23 @@ def after_pod_change(claims: Mapping[str, ResourceClaim], pod: PodInfo, old: Pod
     except UnusableClaim:
         return Hint.SKIP
     return Hint.QUEUE
+
+
+def _deallocates(old: ResourceClaim | None, new: ResourceClaim) -> bool:
+    return old is not None and allocation_of(old) is not None and allocation_of(new) is None
+
+
+def _claims_of(pod: PodInfo) -> list[str]:
+    """The keys of the claims that a pod refers to; none if one of them is not created yet."""
+    try:
+        return [f"{pod.namespace}/{name}" for name, _ in claim_names(pod.object)] if has_claims(pod) else []
+    except UnusableClaim:
+        return []
+
+
+def _changed_claim(old: ResourceClaim | None, new: ResourceClaim) -> list[str] | None:
+    return None if _deallocates(old, new) else [key_of(new)]
+
+
+_OWN_CLAIM = Topics(_claims_of, _changed_claim)
+"""The topics of `after_claim_change`: the devices of a deallocated claim may help any pod."""
