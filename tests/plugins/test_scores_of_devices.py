@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bayplan.framework.interface import CycleState
 from bayplan.plugins.arguments import (
@@ -12,6 +15,7 @@ from bayplan.plugins.arguments import (
     ScoringStrategy,
 )
 from bayplan.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
+from bayplan.plugins.node_resources.devices import DeviceCounts
 from bayplan.plugins.node_resources.fit import NodeResourcesFit
 from bayplan.testing.builders import make_node, make_pod
 from bayplan.testing.documents import known, put
@@ -143,3 +147,57 @@ def test_devices_are_balanced_with_other_resources():
     assert plugin.score_nodes(CycleState(), pod, nodes).tolist() == [87]
     assert plugin.score(CycleState(), pod, nodes.info(0)) == 87
     assert plugin.rests_on(pod, nodes) is None
+
+
+places = st.sampled_from([
+    {"node": "n1"}, {"node": "n2"}, {"node": None, "allNodes": True}, {"node": None, "nodeSelector": in_zone("a")},
+])  # fmt: skip
+names = st.sets(st.sampled_from("abc"), min_size=1)
+slices = st.one_of(
+    st.builds(
+        lambda name, pool, devices, place: resource_slice(name, *sorted(devices), pool=pool, **place),
+        st.sampled_from("st"), st.sampled_from("pq"), names, places,
+    ),
+    st.builds(
+        lambda node: resource_slice(
+            "s", device("a", nodeName=node), device("b", allNodes=True), perDeviceNodeSelection=True
+        ),
+        st.sampled_from(["n1", "n2"]),
+    ),
+)  # fmt: skip
+claims = st.builds(
+    lambda name, pool, devices: claim(name, request(), status=allocated(*sorted(devices), pool=pool)),
+    st.sampled_from("cd"), st.sampled_from("pq"), names,
+)  # fmt: skip
+some_nodes = st.builds(
+    lambda name, zone: make_node(name, labels={"zone": zone}),
+    st.sampled_from(["n1", "n2", "n3"]),
+    st.sampled_from("ab"),
+)
+changes = st.one_of(
+    st.tuples(st.just("put"), st.one_of(slices, claims)),
+    st.tuples(st.just("remove"), st.one_of(slices, claims)),
+    st.tuples(st.just("node"), some_nodes),
+    st.tuples(st.just("no node"), some_nodes),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(changes, min_size=1, max_size=12))
+def test_counts_kept_over_changes_are_those_of_a_new_start(sequence):
+    cluster = Devices([NODE, make_node("n2"), gpu_class(), four()])
+    kept = DeviceCounts(cluster.handle)
+    for action, changed in sequence:
+        if action == "node":
+            cluster.state.set_node(changed)
+        elif action == "no node":
+            cluster.state.remove_node(changed.metadata.name)
+        else:
+            kind, key, each = known(changed)
+            store = cluster.state.objects[kind]
+            store.set(key, each) if action == "put" else store.remove(key)
+        nodes, new = cluster.state.nodes, DeviceCounts(cluster.handle)
+        total, taken = (column[nodes.live] for column in new.of_all(GPU, nodes))
+        assert [column[nodes.live].tolist() for column in kept.of_all(GPU, nodes)] == [total.tolist(), taken.tolist()]
+        live = [nodes.info(int(position)) for position in np.flatnonzero(nodes.live)]
+        assert [new.of_one(GPU, node) for node in live] == list(zip(total.tolist(), taken.tolist(), strict=True))
