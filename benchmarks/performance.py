@@ -10,7 +10,8 @@
 
 Each measurement is a process of its own, one after the other: run it on a machine that does nothing else. Results are
 saved after each one. The workloads are those of Kubernetes' scheduler_perf (BAYPLAN_SCHEDULER_PERF). Of workloads that
-differ only in feature gates, which change nothing in Bayplan, the first one is measured.
+differ only in feature gates, which change nothing in Bayplan, the first one is measured. Workloads run on
+kube-apiserver, too, if KUBEBUILDER_ASSETS names a folder with etcd and kube-apiserver.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ from bayplan.testing.scheduler_perf.workloads import Workload, find_configs, rea
 from performance_page import BASE, GROWTH, ROOT, TARGETS, write_pages
 
 RESULTS = ROOT / "benchmarks/results/performance.json"
-PARTS = ("growth", "cluster", "core", "devcluster", "outputs")
+PARTS = ("growth", "cluster", "core", "devcluster", "apiserver", "outputs")
 LABEL, SHORT = "performance", "integration-test"
 ROUNDS = 3
-CORE_SECONDS, CLUSTER_SECONDS, OTHER_SECONDS = 60, 400, 300
+CORE_SECONDS, CLUSTER_SECONDS, REAL_SECONDS, OTHER_SECONDS = 60, 400, 600, 300
 """How long one measurement may take."""
 QUICK_NODES = 1000
 FIRST = (
@@ -181,6 +182,11 @@ def _steps(*, quick: bool) -> Iterator[Step]:
         yield _workload(workload, "devcluster")
     if quick:
         return
+    if os.environ.get("KUBEBUILDER_ASSETS"):
+        for workload in _one_of_each_case(important):
+            arguments = [str(_topic(workload)), workload.name]
+            command = [sys.executable, _path("kube_apiserver.py"), *arguments]
+            yield Step("apiserver", workload.name, command, seconds=REAL_SECONDS)
     for workload in workloads:
         yield _workload(workload, "core")
     for name in OUTPUTS:
@@ -198,13 +204,17 @@ def _path(name: str) -> str:
 
 
 def _workload(workload: Workload, part: str, *, quick: bool = False) -> Step:
-    topic = str(workload.operations[0].folder.relative_to(_folder()))
+    topic = str(_topic(workload))
     if part == "core":
         paired = not quick and any(re.search(pattern, workload.name) for _, _, pattern in TARGETS)
         base = _perf("core", "misc", BASE) if paired else ()
         return Step(part, workload.name, _perf("core", topic, workload.name), _rates, CORE_SECONDS, base)
     command = [*_perf(part, topic, workload.name), "--compare", "null"]
     return Step(part, workload.name, command, _compared, CLUSTER_SECONDS)
+
+
+def _topic(workload: Workload) -> Path:
+    return workload.operations[0].folder.relative_to(_folder())
 
 
 def _perf(part: str, topic: str, name: str) -> list[str]:
@@ -314,9 +324,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--render", action="store_true", help="only write the page")
     parser.add_argument("--quick", action="store_true", help="small clusters and workloads")
     parser.add_argument("--minutes", type=float, default=600, help="start no measurement after this time")
-    parser.add_argument(
-        "--only", type=lambda text: text.split(","), help="parts: growth,cluster,core,devcluster,outputs"
-    )
+    parser.add_argument("--only", type=_parts, help=f"parts: {','.join(PARTS)}")
     parser.add_argument("--again", help="measure again what matches this regular expression")
     parser.add_argument("--results", type=Path, default=RESULTS)
     return parser.parse_args()

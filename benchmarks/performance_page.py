@@ -96,7 +96,15 @@ scheduler ignores volumes, device claims and priorities, and never rejects a pod
 conditions and evictions as well, its requests per pod are several times as many.
 
 {devcluster}
-{outputs}"""
+{apiserver}{outputs}"""
+
+_APISERVER = """
+### On kube-apiserver
+
+The same on etcd and kube-apiserver 1.36, and with kube-scheduler 1.36: the server, the scheduler and the program that
+creates the pods share this machine, and each scheduler gets a new server (`benchmarks/kube_apiserver.py`).
+
+"""
 
 _START_UP = """\
 ## Start-up, memory and pauses
@@ -152,6 +160,7 @@ def _page(results: Results) -> str:
         devcluster=_table(
             ("workload", "Bayplan, pods/s", "null scheduler", "ratio", "kube-scheduler"), _cluster_rows(results)
         ),
+        apiserver=_apiserver(results),
         outputs="\n".join(["\n## Other benchmarks\n\nTheir output, as it is.\n", *outputs]) if outputs else "",
     )
 
@@ -166,7 +175,8 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _targets(results: Results) -> Iterator[Sequence[str]]:
     yield from (_slowest(results, *target) for target in TARGETS)
-    yield _against_null(results)
+    yield _against_null(results, "devcluster", "the embedded API server")
+    yield _against_null(results, "apiserver", "kube-apiserver")
     growth = results.get("growth", {})
     for kinds, most in ((("plain",), 3), (("affinity", "spreading"), 5)):
         small, large = growth.get("5000", {}), growth.get("100000", {})
@@ -218,9 +228,9 @@ def _of_base(result: Results, core: Results) -> float | None:
     return ratio
 
 
-def _against_null(results: Results) -> Sequence[str]:
-    what, target = "workloads on an API server, by the null scheduler", "≥ 90%"
-    found = {name: each for name, each in results.get("devcluster", {}).items() if each.get("null")}
+def _against_null(results: Results, part: str, server: str) -> Sequence[str]:
+    what, target = f"workloads on {server}, by the null scheduler", "≥ 90%"
+    found = {name: each for name, each in results.get(part, {}).items() if each.get("null")}
     if not found:
         return what, target, "not measured", "-"
     ratios = {name: each.get("bayplan", 0) / each["null"] for name, each in found.items()}
@@ -281,6 +291,18 @@ def _cluster_rows(results: Results) -> Iterator[Sequence[str]]:
         rate = problem if own is None else f"{own:,.0f}"
         ceiling = f"{null:,.0f}" if null else "" if own is None else problem
         yield name, rate, ceiling, ratio, f"{stock[name]:,.0f}" if name in stock else ""
+
+
+def _apiserver(results: Results) -> str:
+    """Return the section about kube-apiserver; "" if nothing was measured on it."""
+    rows = []
+    for name, each in sorted(results.get("apiserver", {}).items()):
+        own, *others = (each.get(key) for key in ("bayplan", "null", "kube-scheduler"))
+        rates = [f"{rate:,.0f}" if rate else "" for rate in (own, *others)]
+        ratios = [f"{100 * own / rate:.0f}%" if own and rate else "" for rate in others]
+        rows.append((name, *rates, *ratios, each.get("problem", "")))
+    header = ("workload", "Bayplan, pods/s", "null", "kube-scheduler", "of null", "of kube-scheduler", "problem")
+    return f"{_APISERVER}{_table(header, rows)}\n" if rows else ""
 
 
 def _stock() -> dict[str, float]:

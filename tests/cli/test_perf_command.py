@@ -119,7 +119,7 @@ def test_broken_template_is_reported(tmp_path, file, old, new, message):
         (["odd", "Basic"], WORKLOADS, "topics there: misc"),
         ([WORKLOADS / "templates/pod.yaml", "Basic"], WORKLOADS, "Expected `array`"),
         (["misc", "Odd"], WORKLOADS, "no workload Odd"),
-        (["misc", "Basic", "--label", "none"], WORKLOADS, "no workload matches; there are Basic/Small"),
+        (["misc", "Basic", "--label", "none"], WORKLOADS, "no workload matches; there are workloads of Basic, Sets"),
         (["misc", "Basic", "--on", "core", "--kubeconfig", "f"], WORKLOADS, "--on and --kubeconfig exclude each other"),
         (["misc", "Basic", "--compare", "null"], WORKLOADS, "--compare needs an API server"),
         (["misc", "Basic", "--on", "devcluster", "--compare", "odd"], WORKLOADS, "expected null or external:NAME"),

@@ -74,7 +74,13 @@ def test_workload_that_failed_misses_its_target_and_stays_in_the_table():
 
 def test_workloads_on_an_api_server_are_compared_with_the_null_scheduler():
     devcluster = {"A/1": {"bayplan": 95.0, "null": 100.0}, "B/1": {"bayplan": 50.0, "null": 100.0}}
-    assert target("by the null scheduler", devcluster=devcluster) == ["1 of 2 workloads; the slowest 50% (B/1)", "no"]
+    measured = ["1 of 2 workloads; the slowest 50% (B/1)", "no"]
+    assert target("on the embedded API server, by", devcluster=devcluster) == measured
+    apiserver = {**devcluster, "A/1": {**devcluster["A/1"], "kube-scheduler": 38.0}, "C/1": {"problem": "timed out"}}
+    assert target("on kube-apiserver, by", apiserver=apiserver) == measured
+    text = rendered(apiserver=apiserver)[page.PAGE]
+    assert "| A/1 | 95 | 100 | 38 | 95% | 250% |  |" in text
+    assert "| C/1 |  |  |  |  |  | timed out |" in text
 
 
 def test_growth_is_a_ratio_and_a_plot():

@@ -19,7 +19,7 @@ from bayplan.config import ConfigurationError
 from bayplan.testing.scheduler_perf.cluster_run import BAYPLAN, EXTERNAL, NULL, Target, run_on_cluster
 from bayplan.testing.scheduler_perf.core import Profiler, run_on_core
 from bayplan.testing.scheduler_perf.measurement import Measurement
-from bayplan.testing.scheduler_perf.selection import labelled, matching, named
+from bayplan.testing.scheduler_perf.selection import labelled, matching, named, names_of
 from bayplan.testing.scheduler_perf.templates import BenchmarkError, Unsupported
 from bayplan.testing.scheduler_perf.workload_run import Report
 from bayplan.testing.scheduler_perf.workloads import Workload, find_configs, read_workloads
@@ -160,7 +160,7 @@ def _selected(
     if pattern:
         found = list(filter(matching(pattern), found))
     if not found:
-        raise BenchmarkError(f"no workload matches; there are {', '.join(each.name for each in workloads)}")
+        raise BenchmarkError(f"no workload matches; {names_of(workloads)}")
     return found
 
 

@@ -35,8 +35,10 @@ def test_workloads_are_selected_by_name(patterns, found):
 
 
 def test_unknown_name_is_reported_with_those_that_exist():
-    with pytest.raises(BenchmarkError, match="no workload Strange; there are Basic/5Nodes, "):
+    with pytest.raises(BenchmarkError, match="no workload Strange; there are workloads of Basic, Odd"):
         named(WORKLOADS, ["Strange"])
+    with pytest.raises(BenchmarkError, match="no workload Basic/6; there are Basic/5Nodes, Basic/5000Nodes_10Pods"):
+        named(WORKLOADS, ["Basic/6"])
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from contextlib import AsyncExitStack
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,12 +20,20 @@ from bayplan.testing.scheduler_perf.workloads import Workload
 BAYPLAN, NULL, EXTERNAL = "bayplan", "null", "external:"
 
 
+StartServer = Callable[[Path], AbstractAsyncContextManager[Path]]
+"""Starts an API server with files in a folder, and yields its kubeconfig."""
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where to run: an existing cluster, or (None) a new embedded one. `profile`: where to write a profile."""
+    """Where to run: an existing cluster, or (None) a new one, an embedded one unless another `server` is given.
+
+    `profile`: where to write a profile.
+    """
 
     kubeconfig: Path | None = None
     profile: Path | None = None
+    server: StartServer = processes.api_server
 
 
 def run_on_cluster(
@@ -48,7 +57,7 @@ async def _run(workload: Workload, target: Target, scheduler: str, report: Repor
         report(f"{workload.name}: starting {scheduler}")
         kubeconfig = target.kubeconfig
         if kubeconfig is None:
-            kubeconfig = await stack.enter_async_context(processes.api_server(folder))
+            kubeconfig = await stack.enter_async_context(target.server(folder))
         client = await stack.enter_async_context(connect(kubeconfig))
         scrape: Scrape = _nothing
         if scheduler == BAYPLAN:

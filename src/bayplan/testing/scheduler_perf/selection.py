@@ -19,9 +19,17 @@ def named(workloads: Sequence[Workload], patterns: Iterable[str]) -> list[Worklo
         whole = pattern if "/" in pattern else f"{pattern}/*"
         matching = {each.name: each for each in workloads if fnmatch.fnmatchcase(each.name, whole)}
         if not matching:
-            raise BenchmarkError(f"no workload {pattern}; there are {', '.join(each.name for each in workloads)}")
+            case = [each for each in workloads if each.name.partition("/")[0] == pattern.partition("/")[0]]
+            raise BenchmarkError(f"no workload {pattern}; {names_of(case or workloads)}")
         found |= matching
     return list(found.values())
+
+
+def names_of(workloads: Iterable[Workload]) -> str:
+    """The names of workloads for a message; of several test cases, only the names of these."""
+    names = [each.name for each in workloads]
+    cases = list(dict.fromkeys(name.partition("/")[0] for name in names))
+    return f"there are {', '.join(names)}" if len(cases) == 1 else f"there are workloads of {', '.join(cases)}"
 
 
 def matching(pattern: str) -> Callable[[Workload], bool]:
