@@ -263,3 +263,51 @@ def test_same_pods_are_placed_as_when_each_is_requeued(steps):
         assert grouped.settle() <= single.settle()
         assert grouped.placed == single.placed
     assert all(queued.place is Place.UNSCHEDULABLE for queued in grouped.queue)
+
+
+def reject_first(queue, now, message):
+    """Let an event requeue the first pod, and reject it again."""
+    add_node(queue, now)
+    queued = queue.pop(now)
+    queued.message = message
+    reject(queue, queued, now)
+
+
+def updated(queue):
+    """The names of the pods that get another message, in order."""
+    return [queued.pod.name for queued in iter(queue.peers.update_message, None)]
+
+
+def test_others_get_the_message_of_the_last_attempt_one_by_one():
+    queue = queue_of("a", "b", "c")
+    assert updated(queue) == []
+    reject_first(queue, 100, "one")
+    assert updated(queue) == ["b", "c"]
+    assert updated(queue) == []
+    reject_first(queue, 200, "one")
+    assert updated(queue) == []
+
+
+def test_pod_with_the_oldest_message_is_updated_first():
+    queue = queue_of("a", "b", "c", "d")
+    reject_first(queue, 100, "one")
+    assert queue.peers.update_message().pod.name == "b"
+    reject_first(queue, 200, "two")  # of pod b
+    assert updated(queue) == ["c", "d", "a"]
+
+
+@given(st.lists(st.one_of(st.sampled_from(["x", "y"]), st.just("update"), st.integers(0, 4)), max_size=30))
+def test_all_pods_have_the_message_of_the_last_attempt_in_the_end(steps):
+    queue = queue_of(*"abcde")
+    for number, step in enumerate(steps):
+        now = 100.0 + 20 * number
+        if step == "update":
+            queue.peers.update_message()
+        elif step in ("x", "y"):
+            reject_first(queue, now, step)
+            last = step
+        elif len(queue) > 1:
+            queue.delete(make_pod("abcde"[step]), now)
+    updated(queue)
+    if any(step in ("x", "y") for step in steps):
+        assert {queued.message for queued in queue} == {last}

@@ -35,32 +35,47 @@ async def pending_messages(client):
     return messages
 
 
-def test_conditions_of_all_pods_follow_the_attempt_of_one():
-    async def story():
-        loop = asyncio.get_running_loop()
-        async with make_client(make_node("small", cpu="1"), tainted("tainted-0")) as client:
-            scheduler = Scheduler(
-                client,
-                lambda handle: {"default-scheduler": default_profile("default-scheduler", handle)},
-                Settings(clock=loop),
-            )
-            stop = asyncio.Event()
-            running = asyncio.create_task(scheduler.run(stop))
-            await scheduler.synced.wait()
-            for name in NAMES:
-                await client.create(POD, pod(name))
-            await asyncio.sleep(30)
-            before, attempts = await pending_messages(client), attempts_of(scheduler)
-            await client.create(NODE, tainted("tainted-1"))
-            await asyncio.sleep(30)
-            after, more = await pending_messages(client), attempts_of(scheduler) - attempts
-            stop.set()
-            await running
-            return before, after, more
+async def after_a_new_node(names, seconds):
+    """The messages of pods before and after a node was added, and the attempts since then."""
+    loop = asyncio.get_running_loop()
+    async with make_client(make_node("small", cpu="1"), tainted("tainted-0")) as client:
+        scheduler = Scheduler(
+            client,
+            lambda handle: {"default-scheduler": default_profile("default-scheduler", handle)},
+            Settings(clock=loop),
+        )
+        stop = asyncio.Event()
+        running = asyncio.create_task(scheduler.run(stop))
+        await scheduler.synced.wait()
+        for name in names:
+            await client.create(POD, pod(name))
+        await asyncio.sleep(30)
+        before, attempts = await pending_messages(client), attempts_of(scheduler)
+        await client.create(NODE, tainted("tainted-1"))
+        await asyncio.sleep(seconds)
+        after, more = await pending_messages(client), attempts_of(scheduler) - attempts
+        stop.set()
+        await running
+        return before, after, more
 
+
+def in_virtual_time(story):
     with asyncio.Runner(loop_factory=VirtualTime) as runner:
-        before, after, more = runner.run(story())
-    text = "0/{} nodes are available: 1 Insufficient cpu, {} node(s) had untolerated taint(s)"
-    assert before == dict.fromkeys(NAMES, text.format(2, 1))
-    assert after == dict.fromkeys(NAMES, text.format(3, 2))
+        return runner.run(story)
+
+
+def message(nodes, with_taints):
+    return f"0/{nodes} nodes are available: 1 Insufficient cpu, {with_taints} node(s) had untolerated taint(s)"
+
+
+def test_conditions_of_all_pods_follow_the_attempt_of_one():
+    before, after, more = in_virtual_time(after_a_new_node(NAMES, 30))
+    assert before == dict.fromkeys(NAMES, message(2, 1))
+    assert after == dict.fromkeys(NAMES, message(3, 2))
     assert more < len(NAMES)
+
+
+def test_conditions_of_pods_that_were_not_attempted_are_written_at_a_bounded_rate():
+    _, after, more = in_virtual_time(after_a_new_node([f"p{number}" for number in range(200)], 2))
+    written = sum(each == message(3, 2) for each in after.values())
+    assert 50 <= written <= 100 + more

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from bayplan.queue.backoff import Backoff
+from bayplan.queue.messages import Messages
 from bayplan.queue.pod_heap import PodHeap
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.unschedulable import UnschedulablePods
@@ -53,13 +54,14 @@ class _Group:
 
     `leader` is None after a requeued leader has left the group. `others`: the unschedulable pods besides the leader.
     `cause`: the event that requeued the leader; None while the leader is unschedulable. `rejected_at`: when the last
-    attempt ended that counts for all of them.
+    attempt ended that counts for all of them. `messages`: of all that are unschedulable.
     """
 
     leader: QueuedPod | None
     others: _Others
     cause: str | None = None
     rejected_at: float = -math.inf
+    messages: Messages = field(default_factory=Messages)
 
 
 class Peers:
@@ -83,6 +85,8 @@ class Peers:
         """By uid of a leader that was requeued: the key of its group."""
         self._leaderless: dict[Hashable, None] = {}
         """Keys of groups whose leader was requeued, and then left the group."""
+        self._outdated: dict[Hashable, None] = {}
+        """Keys of groups that may have pods with another message than that of the last attempt."""
 
     @property
     def waiting(self) -> bool:
@@ -96,14 +100,19 @@ class Peers:
         if group is None:
             self._unschedulable.add(queued)
             if key is not None:
-                self._groups[key] = _Group(queued, _Others(self._backoff, self._sort_key))
+                group = self._groups[key] = _Group(queued, _Others(self._backoff, self._sort_key))
+                group.messages.set_latest(queued.message)
+                group.messages.add(queued)
             return
         self._unschedulable.add(queued, indexed=False)
         group.others.push(queued)
         if group.leader is queued:
             del self._requeued[queued.uid]
             group.rejected_at = queued.queued_at
+            if group.messages.set_latest(queued.message):
+                self._outdated[key] = None
             self._lead(group)
+        group.messages.add(queued)
 
     def remove(self, queued: QueuedPod) -> None:
         """Remove an unschedulable pod."""
@@ -111,6 +120,7 @@ class Peers:
         group = self._groups.get(_key(queued))
         if group is None:
             return
+        group.messages.discard(queued.uid)
         if group.leader is not queued:
             group.others.remove(queued)
         elif group.cause is None:
@@ -121,6 +131,7 @@ class Peers:
         group = self._groups.get(_key(queued))
         if group is None:
             return
+        group.messages.discard(queued.uid)
         if group.leader is queued:
             self._without_leader(queued, group)
         else:
@@ -146,9 +157,15 @@ class Peers:
         key = self._requeued.get(queued.uid)
         return key is not None and key == _key(queued)
 
-    def led_by(self, queued: QueuedPod) -> list[QueuedPod]:
-        """Return the other pods for which the attempt of a requeued leader counts if it is rejected as before."""
-        return list(self._groups[_key(queued)].others) if self.leads(queued) else []
+    def update_message(self) -> QueuedPod | None:
+        """Give an unschedulable pod the message of its leader's last attempt. Returns it; None if all have theirs."""
+        while self._outdated:
+            key = next(iter(self._outdated))
+            queued = self._groups[key].messages.update_next()
+            if queued is not None:
+                return queued
+            del self._outdated[key]
+        return None
 
     def left(self, uid: str) -> None:
         """Record that a pod is not pending any more, or isn't rejected as before. Pods that don't lead are ignored."""
@@ -164,7 +181,7 @@ class Peers:
             key, _ = self._leaderless.popitem()
             group = self._groups[key]
             if not len(group.others):
-                del self._groups[key]
+                self._drop(key)
                 continue
             leader = group.leader = self._pop_first(group, now)
             self._requeued[leader.uid] = key
@@ -179,7 +196,11 @@ class Peers:
         if len(group.others):
             self._lead(group)
         else:
-            del self._groups[_key(queued)]
+            self._drop(_key(queued))
+
+    def _drop(self, key: Hashable) -> None:
+        del self._groups[key]
+        self._outdated.pop(key, None)
 
     def _lead(self, group: _Group) -> None:
         """Let one of the other pods lead, and wait for an event."""

@@ -28,11 +28,11 @@ from bayplan.service.binding import Binding, BindingCycles
 from bayplan.service.evictions import Evictions
 from bayplan.service.metrics import measuring
 from bayplan.service.metrics.plugin_times import PluginTimes
+from bayplan.service.pod_status import UNSCHEDULABLE
 from bayplan.service.runtime import Runtime
 
 log = logging.getLogger(__name__)
 
-UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
 
 
@@ -239,11 +239,7 @@ class PlanCarrier:
         if pod is None:
             self._end(queued)
             return
-        changed = refusal.message != queued.message
         queued.pod, queued.message = pod, refusal.message
-        for other in self._queue.peers.led_by(queued) if changed else ():
-            other.message = refusal.message
-            runtime.status.not_scheduled(other.pod, UNSCHEDULABLE, refusal.message)
         self._queue.add_unschedulable(queued, runtime.now())
         node = "" if refusal.error else refusal.nominated_node
         if node:

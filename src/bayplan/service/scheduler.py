@@ -36,6 +36,7 @@ from bayplan.service.informers import LIVE_PODS, NodeHandler, ObjectHandler, Pod
 from bayplan.service.leader_election import Leadership, LeaseLostError
 from bayplan.service.loop import SchedulingLoop
 from bayplan.service.loop_reader import LoopReader
+from bayplan.service.messages import write_messages
 from bayplan.service.metrics.measuring import Metrics
 from bayplan.service.metrics.snapshot import Snapshot
 from bayplan.service.runtime import Runtime
@@ -240,6 +241,7 @@ class Scheduler:
         services.start("the runner of plugins' work", self._handle.started.run)
         services.start("the event recorder", runtime.recorder.run)
         services.start("the writer of pod statuses", runtime.status.run)
+        services.start("the messages of pods that were not attempted", lambda: write_messages(runtime))
         services.start("the reports of failing watches", self._watch_failures.run)
         try:
             if self._settings.delay_cache_until_active:

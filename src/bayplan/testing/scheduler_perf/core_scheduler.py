@@ -31,6 +31,7 @@ from bayplan.service.evictions import Evictions
 from bayplan.service.handle import SchedulerHandle
 from bayplan.service.informers import NodeHandler, ObjectHandler, PodHandler, SentNode
 from bayplan.service.intake import Intake
+from bayplan.service.messages import write_messages
 from bayplan.service.pod_status import PodStatusWriter
 from bayplan.service.runtime import Runtime
 from bayplan.service.waiting_pods import AwaitedPod
@@ -145,6 +146,10 @@ class CoreScheduler:
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(self.queue.next_wakeup(self._runtime.now())):
                     await self.changed.wait()
+
+    async def write_messages(self) -> None:
+        """Report pods whose message changes without an attempt of their own, until cancelled."""
+        await write_messages(self._runtime)
 
     def problem(self) -> str:
         """Why a pod is pending; "" if none is."""
