@@ -87,7 +87,7 @@ class InterPodAffinity(Plugin):
 
     def normalize_scores(self, cycle: CycleState, pod: PodInfo, scores: Int64, nodes: Nodes) -> Int64:
         """Scale linearly, so that the lowest score becomes 0 and the highest 100. If all are equal, they become 0."""
-        least, most = int(scores.min()), int(scores.max())
+        least, most = scores.item(scores.argmin()), scores.item(scores.argmax())
         if most == least:
             return np.zeros(len(scores), dtype=np.int64)
         return (float(MAX_NODE_SCORE) * ((scores - least).astype(np.float64) / float(most - least))).astype(np.int64)
