@@ -128,7 +128,8 @@ class SoftSpread:
     def scores(self, nodes: Nodes) -> Float64:
         """Return the constraint's part of the score: float64, shape (len(nodes),); 0 if the label is missing."""
         domains, hostname = self.eligible.domains, self.constraint.topology_key == HOSTNAME
-        scores: Float64 = (self.pods[nodes.rows] if hostname else self.pods) * self.weight
+        scores = (self.pods[nodes.rows] if hostname else self.pods).astype(np.float64)
+        scores *= self.weight
         scores += float(self.constraint.max_skew - 1)
         if not hostname:
             scores[0] = 0.0
