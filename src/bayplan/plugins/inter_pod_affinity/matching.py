@@ -106,7 +106,7 @@ def sum_by_topology(tallies: Iterable[tuple[str, Tally, int]], nodes: Nodes) -> 
                 numbers[row] = numbers.get(row, 0) + weight * number
             continue
         counts = domains.sum(tally)
-        some = some or bool(counts.any())
+        some = some or bool(np.count_nonzero(counts))
         if weight != 1:
             counts *= weight
         if key in sums:
@@ -202,7 +202,7 @@ class Requirements:
             counted = Counted(
                 {key: count_pods(self.affinity, key, nodes) for key in self._affinity_keys},
                 sum_by_topology(tallies[ANTI_AFFINITY], nodes)[0],
-                {key: counts for key, counts in existing.items() if counts.counts.any()},
+                {key: counts for key, counts in existing.items() if np.count_nonzero(counts.counts)},
             )
             self._counted = table, table.version, counted
         return self._counted[2]
@@ -211,16 +211,21 @@ class Requirements:
         """Return the rule that each node violates, without what-ifs: int32, shape (len(nodes),); None if none does."""
         violated: dict[str, Int32] = {}
         counted = self.counted(nodes)
-        first = self.matches_itself and not any(counts.counts.any() for counts in counted.affinity.values())
         for counts in counted.existing.values():
             _raise_to(violated, counts, counts.counts > 0, EXISTING_ANTI_AFFINITY)
         for counts in counted.anti_affinity.values():
             _raise_to(violated, counts, counts.counts > 0, ANTI_AFFINITY)
-        for counts in counted.affinity.values():
+        matched = [np.count_nonzero(counts.counts) for counts in counted.affinity.values()]
+        first = self.matches_itself and not any(matched)
+        for counts, number in zip(counted.affinity.values(), matched, strict=True):
+            if counts.domains.everywhere and (first or number == counts.domains.count - 1):
+                continue  # no node violates it
             unmatched = np.zeros_like(counts.counts, dtype=np.bool_) if first else counts.counts == 0
             unmatched[0] = not counts.domains.everywhere
             _raise_to(violated, counts, unmatched, AFFINITY)
-        found = [rules.take(Domains.of(key, nodes).at(nodes)) for key, rules in violated.items() if rules.any()]
+        found = [
+            rules.take(Domains.of(key, nodes).at(nodes)) for key, rules in violated.items() if np.count_nonzero(rules)
+        ]
         if len(found) <= 1:
             return found[0] if found else None
         verdicts: Int32 = np.maximum.reduce(found)
@@ -295,7 +300,7 @@ def preferences(pod: PodInfo, namespaces: Namespaces, nodes: Nodes, hard_weight:
         if column.term.kind is not TermKind.REQUIRED_ANTI and (hard_weight or column.term.kind is not TermKind.REQUIRED)
     )
     sums, some = sum_by_topology(chain(own, existing), nodes)
-    return [counts for counts in sums.values() if counts.counts.any()] if some else None
+    return [counts for counts in sums.values() if np.count_nonzero(counts.counts)] if some else None
 
 
 def _weight(term: AffinityTerm, hard_weight: int) -> int:

@@ -13,7 +13,7 @@ from lightkube.models.core_v1 import Node
 
 from bayplan.api.labels import InvalidSelector
 from bayplan.api.objects import encode
-from bayplan.cluster.affinity_terms import AffinityTerm, TermKind, terms_of
+from bayplan.cluster.affinity_terms import AffinityTerm, TermColumn, TermKind, terms_of
 from bayplan.cluster.columns import Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
@@ -142,13 +142,16 @@ class InterPodAffinity(Plugin):
         The results of others are not shared. Nor are those of pods of a kind that didn't occur lately: for pods of many
         kinds in turn, it is better to share the results of the other plugins.
         """
-        columns = nodes.table.terms.matching(pod, self._namespaces.labels(pod.namespace))
         if not terms_of(pod):
-            return None if columns else ()
+            return None if self._matching(pod, nodes) else ()
         requirements = self._known(pod)
-        if requirements is None or any(each.term.kind is not TermKind.REQUIRED_ANTI for each in columns):
+        if requirements is None or not requirements.by_node(nodes):
             return None
-        return self._namespaces.version if requirements.by_node(nodes) else None
+        only_apart = all(each.term.kind is TermKind.REQUIRED_ANTI for each in self._matching(pod, nodes))
+        return self._namespaces.version if only_apart else None
+
+    def _matching(self, pod: PodInfo, nodes: Nodes) -> tuple[TermColumn, ...]:
+        return nodes.table.terms.matching(pod, self._namespaces.labels(pod.namespace))
 
     def _known(self, pod: PodInfo) -> Requirements | None:
         if self._version != self._namespaces.version:
