@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from bayplan.api.kinds import NAMESPACE
 from bayplan.framework.events import NODE, POD, Action, Hint
+from bayplan.framework.interface import CycleState
 from bayplan.plugins.inter_pod_affinity.plugin import InterPodAffinity, after_node_change, after_pod_change
 from bayplan.simulation.handle import OfflineHandle
-from bayplan.testing.builders import make_cluster, make_node, make_pod, pod_affinity, pod_term
+from bayplan.testing.builders import make_cluster, make_namespace, make_node, make_pod, pod_affinity, pod_term
 
 WEB, DB = {"app": "web"}, {"app": "db"}
 NEAR_WEB, AWAY_FROM_WEB = pod_affinity(pod_term("zone", WEB)), pod_affinity(pod_term("zone", WEB), anti=True)
+HOSTNAME = "kubernetes.io/hostname"
 FRONT = {"app": "web", "tier": "front"}
 
 
@@ -140,6 +143,9 @@ def test_signatures():
     assert plugin.sign(waiting(pod_affinity(preferred=[(1, pod_term("zone", WEB))], anti=True))) is None
     pods = [waiting(None, WEB), waiting(None, DB), make_pod("red", namespace="red"), waiting({"podAffinity": {}}, WEB)]
     assert {plugin.sign(pod) for pod in pods} == {()}
+    apart = [waiting(AWAY_FROM_WEB, labels) for labels in (WEB, WEB, DB, DB)]
+    signatures = [plugin.sign(pod) for pod in apart]
+    assert signatures[0] == signatures[1] != signatures[2] == signatures[3]
 
 
 @pytest.mark.feature("InterPodAffinity: shared results")
@@ -154,3 +160,55 @@ def test_results_are_shared_unless_a_term_of_an_existing_pod_matches():
     assert plugin.rests_on(db, state.nodes) == ()
     state.remove_pod(jealous.uid)
     assert plugin.rests_on(web, state.nodes) == ()
+
+
+ONE_EACH = pod_affinity(pod_term(HOSTNAME, WEB), anti=True)
+
+
+def host(name, hostname=None):
+    return make_node(name, labels={HOSTNAME: hostname or name, "zone": "z"})
+
+
+def second_answer(plugin, pod, state):
+    """Return what the results of the second of two equal pods rest on: the first one's are never shared."""
+    assert plugin.rests_on(pod, state.nodes) is None
+    plugin.pre_filter(CycleState(), pod, state.nodes)
+    return plugin.rests_on(pod, state.nodes)
+
+
+@pytest.mark.feature("InterPodAffinity: shared results")
+@pytest.mark.parametrize(
+    ("affinity", "objects", "shared"),
+    [
+        pytest.param(ONE_EACH, [], True, id="nothing matches"),
+        pytest.param(ONE_EACH, [there(WEB, node="a", affinity=ONE_EACH)], True, id="of its own kind"),
+        pytest.param(ONE_EACH, [host("c", "a")], False, id="two nodes of one name"),
+        pytest.param(ONE_EACH, [there(DB, node="a", affinity=AWAY_FROM_WEB)], False, id="kept away from a zone"),
+        pytest.param(ONE_EACH, [there(DB, node="a", affinity=NEAR_WEB)], False, id="another wants to be near"),
+        pytest.param(AWAY_FROM_WEB, [], False, id="away from a zone"),
+        pytest.param(NEAR_WEB | ONE_EACH, [], False, id="near others"),
+    ],
+)
+def test_results_of_pods_that_are_apart_by_node_are_shared(affinity, objects, shared):
+    state = make_cluster(host("a"), host("b"), *objects).state
+    plugin = InterPodAffinity(OfflineHandle(state))
+    assert (second_answer(plugin, waiting(affinity, WEB), state) is not None) == shared
+
+
+@pytest.mark.feature("InterPodAffinity: shared results")
+def test_results_of_pods_of_many_kinds_in_turn_are_not_shared():
+    state = make_cluster(host("a"), host("b")).state
+    plugin = InterPodAffinity(OfflineHandle(state))
+    for _ in range(2):
+        for number in range(100):
+            pod = waiting(ONE_EACH, {"app": "web", "number": str(number)})
+            assert second_answer(plugin, pod, state) is not None
+
+
+@pytest.mark.feature("InterPodAffinity: shared results")
+def test_results_are_not_shared_after_a_namespace_changes():
+    state = make_cluster(host("a"), host("b")).state
+    plugin, pod = InterPodAffinity(OfflineHandle(state)), waiting(ONE_EACH, WEB)
+    before = second_answer(plugin, pod, state)
+    state.objects[NAMESPACE].set("red", make_namespace("red"))
+    assert second_answer(plugin, pod, state) not in {None, before}

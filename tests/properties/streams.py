@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 
 from lightkube.models.core_v1 import Namespace, Node, Pod, Service
+from plain_loops import HOSTNAME
 from random_clusters import NAMESPACES, NODES, Maker
 
 from bayplan.api import kinds
@@ -42,12 +43,24 @@ SHAPES = [
         },
     },
 ]
+APART = {
+    **PLAIN,
+    "affinity": {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "a"}}}
+            ]
+        }
+    },
+}
 
 
 def stream(rng, *, length, related):
     """Yield (what, how): nodes, then pods and changes. `related`: some pods have affinity or spread constraints."""
     make = Maker(rng)
     shapes = [{"labels": make.pod_labels(), "namespace": "one", "spec": spec} for spec in (*SHAPES, PLAIN, PLAIN)]
+    if related:
+        shapes += [{"labels": {"app": app}, "namespace": "one", "spec": APART} for app in "ab"]
     for _ in range(3 if related else 0):
         pod = make.pod("shape")
         shapes.append({"labels": pod["metadata"]["labels"], "namespace": "one", "spec": pod["spec"]})
@@ -90,6 +103,8 @@ def stream(rng, *, length, related):
 def node(make, name):
     """A node with random resources, images and labels."""
     rng, document = make.rng, make.node(name)
+    if rng.random() < 0.3:
+        document["metadata"]["labels"][HOSTNAME] = rng.choice(NODES)
     document["spec"]["unschedulable"] = rng.random() < 0.1
     image = rng.choice([None, "web:latest", "batch:latest"])
     document["status"] = {

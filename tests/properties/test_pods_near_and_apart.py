@@ -64,6 +64,31 @@ def test_affinity_filter(make):
     assert ask_filter(plugin, info(pod), state, what_ifs_of(changes)) == affinity_verdicts(pod, cluster, changes)
 
 
+class OneByOne:
+    """The per-node form of InterPodAffinity."""
+
+    name = InterPodAffinity.name
+
+    def __init__(self, plugin):
+        self.plugin = plugin
+
+    def pre_filter(self, cycle, pod, nodes):
+        return self.plugin.pre_filter(cycle, pod, nodes)
+
+    def filter(self, cycle, pod, node):
+        return self.plugin.filter(cycle, pod, node)
+
+
+@settings(max_examples=100, deadline=None)
+@given(anything)
+def test_affinity_filter_node_by_node(make):
+    cluster, pod = make.cluster(), make.pod("pending")
+    changes, state = make.what_ifs(cluster), state_of(cluster)
+    plugin = OneByOne(InterPodAffinity(OfflineHandle(state)))
+    assert ask_filter(plugin, info(pod), state) == affinity_verdicts(pod, cluster)
+    assert ask_filter(plugin, info(pod), state, what_ifs_of(changes)) == affinity_verdicts(pod, cluster, changes)
+
+
 @settings(max_examples=100, deadline=None)
 @given(anything)
 def test_spread_filter(make):

@@ -65,6 +65,14 @@ class PodTerms:
     required_anti: tuple[AffinityTerm, ...] = ()
     preferred: tuple[AffinityTerm, ...] = ()
     preferred_anti: tuple[AffinityTerm, ...] = ()
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash(tuple(self)))
+
+    def __hash__(self) -> int:
+        """The terms are part of signatures, and hashing them each time takes long."""
+        return self._hash
 
     def __iter__(self) -> Iterator[AffinityTerm]:
         return iter((*self.required, *self.required_anti, *self.preferred, *self.preferred_anti))

@@ -73,6 +73,11 @@ class CodedColumn(Generic[V]):
         """Whether any row has a value other than `absent`."""
         return self._in_use() > 0
 
+    @property
+    def distinct(self) -> bool:
+        """Whether no two rows have the same value, other than `absent`."""
+        return self.present == self._in_use()
+
     def frozen(self, size: int) -> Rows:
         """Return a copy of the codes of the first `size` rows: intp, shape (size,).
 

@@ -304,6 +304,11 @@ class NodeInfo:
         self.name = nodes.table.names[self._row]
 
     @property
+    def alone(self) -> Nodes:
+        """The selection of this node, with its what-if."""
+        return self._nodes.at(np.array([self._position]))
+
+    @property
     def object(self) -> Node:
         """The node object."""
         node = self._nodes.table.nodes[self._row]

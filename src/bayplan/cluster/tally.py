@@ -62,6 +62,10 @@ class Tally:
             if self._many < self._most_entries() // 4:
                 self._become_sparse()
 
+    def at(self, row: int) -> int:
+        """Return the number of a row."""
+        return self._few.get(row, 0) if self._array is None else self._array.item(row)
+
     def count_rows(self, rows: Rows) -> None:
         """Set the number of each row to its occurrences in `rows`. Only for a tally that is empty."""
         if len(rows) <= self._most_entries():

@@ -18,7 +18,7 @@ def scale_to_best(scores: Int64, *, reverse: bool = False) -> Int64:
 
     `scores`: int64, any shape. Returns int64 of the same shape.
     """
-    highest = int(scores.max(initial=0))
+    highest = max(scores.item(scores.argmax()), 0) if scores.size else 0
     if highest == 0:
         return np.full_like(scores, MAX_NODE_SCORE) if reverse else scores
     scaled = MAX_NODE_SCORE * scores // highest

@@ -5,10 +5,11 @@ Mirrors the counts of plugins/interpodaffinity/{filtering,scoring}.go, by domain
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from bayplan.api.kinds import NAMESPACE
 from bayplan.cluster.affinity_terms import AffinityTerm, TermKind, bound_terms, terms_of
 from bayplan.cluster.columns import Bool, Int32, Int64
 from bayplan.cluster.domains import Domains
+from bayplan.cluster.node_table import NodeTable
 from bayplan.cluster.nodes import Count, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.pod_selectors import GroupKey, PodSelector, matches_all, pod_counter
@@ -104,7 +106,7 @@ def sum_by_topology(tallies: Iterable[tuple[str, Tally, int]], nodes: Nodes) -> 
                 numbers[row] = numbers.get(row, 0) + weight * number
             continue
         counts = domains.sum(tally)
-        some = some or bool(counts.any())
+        some = some or bool(np.count_nonzero(counts))
         if weight != 1:
             counts *= weight
         if key in sums:
@@ -120,46 +122,110 @@ def sum_by_topology(tallies: Iterable[tuple[str, Tally, int]], nodes: Nodes) -> 
     return sums, some
 
 
-@dataclass(slots=True)
-class Requirements:
-    """The required terms that apply to a pod, with the pods that match them, by domain.
+class Counted(NamedTuple):
+    """The pods and terms that match required terms, by topology key and domain.
 
     A pod may have hundreds of terms, but few topology keys of nodes. A node that violates one of several terms with the
     same key violates their sum, so that all numbers are kept by topology key.
 
-    Attributes:
-        affinity: for the affinity terms of the pod, the pods that match all of these.
-        anti_affinity: for the anti-affinity terms of the pod, the sum of the pods that match each of them.
-        existing: the anti-affinity terms of other pods that match the pod.
-        count_affinity: counts the pods that match all affinity terms of the pod.
-        counts_anti_affinity: counts the pods that match each of the pod's anti-affinity terms.
-        matches_itself: whether the pod matches its own affinity terms, so that it fits a node without any matching pod.
+    `affinity`: for the affinity terms of a pod, the pods that match all of these. `anti_affinity`: for its
+    anti-affinity terms, the sum of the pods that match each of them. `existing`: the anti-affinity terms of pods on
+    nodes that match the pod.
     """
 
     affinity: dict[str, DomainCounts]
     anti_affinity: dict[str, DomainCounts]
     existing: dict[str, DomainCounts]
-    count_affinity: Count
-    counts_anti_affinity: dict[str, Count]
-    pod: PodInfo
-    namespace_labels: Mapping[str, str]
-    matches_itself: bool
-    _existing_counts: dict[str, Count] = field(default_factory=dict)
-    """By topology key: counts the anti-affinity terms of pods that match this pod."""
+
+
+class Requirements:
+    """The required terms that apply to a pod: its own, and those of pods on nodes.
+
+    Pods with the same namespace, labels and terms can share it while no namespace changes, because everything that
+    depends on pods on nodes is looked up when it is asked for. Raises InvalidSelector.
+
+    Attributes:
+        affinity: the selectors of the pod's affinity terms; a pod has to match all of them.
+        matches_itself: whether the pod matches these, so that it fits a node without any matching pod.
+    """
+
+    def __init__(self, pod: PodInfo, namespaces: Namespaces) -> None:
+        terms = terms_of(pod)
+        self.affinity: GroupKey = tuple([namespaces.selector(term) for term in terms.required])
+        self.matches_itself = bool(self.affinity) and matches_all(self.affinity, pod)
+        self._pod = pod
+        self._namespace_labels = namespaces.labels(pod.namespace)
+        self._affinity_keys = tuple(dict.fromkeys([term.topology_key for term in terms.required]))
+        anti_affinity = dict.fromkeys([(each.topology_key, namespaces.selector(each)) for each in terms.required_anti])
+        self._anti_affinity: Sequence[tuple[str, GroupKey]] = [(key, (selector,)) for key, selector in anti_affinity]
+        self._counted: tuple[NodeTable, int, Counted] | None = None
+        """For a version of a table."""
+        self._count_affinity = pod_counter(partial(matches_all, self.affinity))
+        self._counts_anti_affinity = {
+            key: pod_counter(partial(_number_of_matches, [each for name, each in anti_affinity if name == key]))
+            for key, _ in anti_affinity
+        }
+        self._existing_counts: dict[str, Count] = {}
+        """By topology key: counts the anti-affinity terms of pods that match this pod."""
+
+    def apply(self, nodes: Nodes) -> bool:
+        """Return whether there are required terms, or anti-affinity terms of pods on nodes that match the pod."""
+        return bool(self.affinity or self._anti_affinity or self.counted(nodes).existing)
+
+    def by_node(self, nodes: Nodes) -> bool:
+        """Return whether each node's verdict depends on no other node: no domain of the terms has two nodes."""
+        table = nodes.table
+        return not self.affinity and all(table.labels(key).distinct for _, key, _ in self._apart(table))
+
+    def verdict_by_node(self, nodes: Nodes) -> int:
+        """Return the rule that the only one of `nodes` violates, without a what-if. `by_node` must be true."""
+        table, row = nodes.table, nodes.row(0)
+        violated = [rule for rule, key, tally in self._apart(table) if tally.at(row) and table.labels(key).codes[row]]
+        return max(violated, default=0)
+
+    def _apart(self, table: NodeTable) -> Iterator[tuple[int, str, Tally]]:
+        """Yield each anti-affinity term that applies: the rule, the topology key, and what must not be there."""
+        for column in table.terms.matching(self._pod, self._namespace_labels):
+            if column.term.kind is TermKind.REQUIRED_ANTI:
+                yield EXISTING_ANTI_AFFINITY, column.term.topology_key, column.counts
+        for key, group in self._anti_affinity:
+            yield ANTI_AFFINITY, key, table.group(group).counts
+
+    def counted(self, nodes: Nodes) -> Counted:
+        """Return what matches at present."""
+        table = nodes.table
+        if self._counted is None or self._counted[0] is not table or self._counted[1] != table.version:
+            tallies: dict[int, list[tuple[str, Tally, int]]] = {EXISTING_ANTI_AFFINITY: [], ANTI_AFFINITY: []}
+            for rule, key, tally in self._apart(table):
+                tallies[rule].append((key, tally, 1))
+            existing, _ = sum_by_topology(tallies[EXISTING_ANTI_AFFINITY], nodes)
+            counted = Counted(
+                {key: count_pods(self.affinity, key, nodes) for key in self._affinity_keys},
+                sum_by_topology(tallies[ANTI_AFFINITY], nodes)[0],
+                {key: counts for key, counts in existing.items() if np.count_nonzero(counts.counts)},
+            )
+            self._counted = table, table.version, counted
+        return self._counted[2]
 
     def verdicts(self, nodes: Nodes) -> Int32 | None:
         """Return the rule that each node violates, without what-ifs: int32, shape (len(nodes),); None if none does."""
         violated: dict[str, Int32] = {}
-        first = self.matches_itself and not any(counts.counts.any() for counts in self.affinity.values())
-        for counts in self.existing.values():
+        counted = self.counted(nodes)
+        for counts in counted.existing.values():
             _raise_to(violated, counts, counts.counts > 0, EXISTING_ANTI_AFFINITY)
-        for counts in self.anti_affinity.values():
+        for counts in counted.anti_affinity.values():
             _raise_to(violated, counts, counts.counts > 0, ANTI_AFFINITY)
-        for counts in self.affinity.values():
+        matched = [np.count_nonzero(counts.counts) for counts in counted.affinity.values()]
+        first = self.matches_itself and not any(matched)
+        for counts, number in zip(counted.affinity.values(), matched, strict=True):
+            if counts.domains.everywhere and (first or number == counts.domains.count - 1):
+                continue  # no node violates it
             unmatched = np.zeros_like(counts.counts, dtype=np.bool_) if first else counts.counts == 0
             unmatched[0] = not counts.domains.everywhere
             _raise_to(violated, counts, unmatched, AFFINITY)
-        found = [rules.take(Domains.of(key, nodes).at(nodes)) for key, rules in violated.items() if rules.any()]
+        found = [
+            rules.take(Domains.of(key, nodes).at(nodes)) for key, rules in violated.items() if np.count_nonzero(rules)
+        ]
         if len(found) <= 1:
             return found[0] if found else None
         verdicts: Int32 = np.maximum.reduce(found)
@@ -168,19 +234,20 @@ class Requirements:
     def verdicts_if(self, nodes: Nodes) -> Int32:
         """Return the rule that each node violates with its what-if: int32, shape (len(nodes),)."""
         verdicts: Int32 = np.zeros(len(nodes), dtype=np.int32)
-        for key in self.existing.keys() | self._added_keys(nodes):
+        counted = self.counted(nodes)
+        for key in counted.existing.keys() | self._added_keys(nodes):
             here = Domains.of(key, nodes).at(nodes)
             terms = nodes.counted(self._count_existing(key))
-            if key in self.existing:
-                terms = terms + self.existing[key].counts[here]
+            if key in counted.existing:
+                terms = terms + counted.existing[key].counts[here]
             verdicts[(terms > 0) & (here > 0)] = EXISTING_ANTI_AFFINITY
-        for key, counts in self.anti_affinity.items():
+        for key, counts in counted.anti_affinity.items():
             here = counts.domains.at(nodes)
-            difference = nodes.counted(self.counts_anti_affinity[key])
+            difference = nodes.counted(self._counts_anti_affinity[key])
             verdicts[(counts.counts[here] + difference > 0) & (here > 0)] = ANTI_AFFINITY
         if self.affinity:
-            difference = nodes.counted(self.count_affinity)
-            domains = [(counts, counts.domains.at(nodes)) for counts in self.affinity.values()]
+            difference = nodes.counted(self._count_affinity)
+            domains = [(counts, counts.domains.at(nodes)) for counts in counted.affinity.values()]
             anywhere = sum(counts.counts.sum() + difference * (here > 0) for counts, here in domains)
             for counts, here in domains:
                 unmatched = counts.counts[here] + difference <= 0
@@ -195,7 +262,7 @@ class Requirements:
 
     def _count_terms(self, topology_key: str, others: Iterable[PodInfo]) -> int:
         return sum(
-            term.topology_key == topology_key and term.matches(self.pod, self.namespace_labels)
+            term.topology_key == topology_key and term.matches(self._pod, self._namespace_labels)
             for other in others
             for term in bound_terms(other).required_anti
         )
@@ -211,39 +278,6 @@ def _raise_to(violated: dict[str, Int32], counts: DomainCounts, where: Bool, rul
     rules = where * np.int32(rule)
     key = counts.domains.key
     violated[key] = np.maximum(violated[key], rules) if key in violated else rules
-
-
-def required(pod: PodInfo, namespaces: Namespaces, nodes: Nodes) -> Requirements | None:
-    """Evaluate the required terms of a pod, and of pods on nodes; None if there are none. Raises InvalidSelector."""
-    terms = terms_of(pod)
-    namespace_labels = namespaces.labels(pod.namespace)
-    columns = nodes.table.terms.matching(pod, namespace_labels)
-    anti = [each for each in columns if each.term.kind is TermKind.REQUIRED_ANTI]
-    existing: dict[str, DomainCounts] = {}
-    if anti:
-        sums, _ = sum_by_topology(((each.term.topology_key, each.counts, 1) for each in anti), nodes)
-        existing = {key: counts for key, counts in sums.items() if counts.counts.any()}
-    if not terms.required and not terms.required_anti and not existing:
-        return None
-    affinity = tuple(namespaces.selector(term) for term in terms.required)
-    anti_affinity: dict[str, dict[PodSelector, None]] = {}
-    for term in terms.required_anti:
-        anti_affinity.setdefault(term.topology_key, {})[namespaces.selector(term)] = None
-    group = nodes.table.group
-    tallies = ((key, group((each,)).counts, 1) for key, selectors in anti_affinity.items() for each in selectors)
-    return Requirements(
-        {
-            key: count_pods(affinity, key, nodes)
-            for key in dict.fromkeys([each.topology_key for each in terms.required])
-        },
-        sum_by_topology(tallies, nodes)[0],
-        existing,
-        pod_counter(partial(matches_all, affinity)),
-        {key: pod_counter(partial(_number_of_matches, tuple(each))) for key, each in anti_affinity.items()},
-        pod,
-        namespace_labels,
-        matches_itself=bool(affinity) and matches_all(affinity, pod),
-    )
 
 
 def _number_of_matches(selectors: Iterable[PodSelector], pod: PodInfo) -> int:
@@ -266,7 +300,7 @@ def preferences(pod: PodInfo, namespaces: Namespaces, nodes: Nodes, hard_weight:
         if column.term.kind is not TermKind.REQUIRED_ANTI and (hard_weight or column.term.kind is not TermKind.REQUIRED)
     )
     sums, some = sum_by_topology(chain(own, existing), nodes)
-    return [counts for counts in sums.values() if counts.counts.any()] if some else None
+    return [counts for counts in sums.values() if np.count_nonzero(counts.counts)] if some else None
 
 
 def _weight(term: AffinityTerm, hard_weight: int) -> int:

@@ -5,6 +5,7 @@ Mirrors plugins/interpodaffinity/{plugin,filtering,scoring}.go.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Collection, Hashable, Iterable
 
 import numpy as np
@@ -12,9 +13,9 @@ from lightkube.models.core_v1 import Node
 
 from bayplan.api.labels import InvalidSelector
 from bayplan.api.objects import encode
-from bayplan.cluster.affinity_terms import AffinityTerm, terms_of
+from bayplan.cluster.affinity_terms import AffinityTerm, TermColumn, TermKind, terms_of
 from bayplan.cluster.columns import Int64
-from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.pod_selectors import labels_key
 from bayplan.cluster.selector_index import anchors_in, narrowest_anchors
@@ -25,7 +26,7 @@ from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, Plugin
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.arguments import InterPodAffinityArgs
-from bayplan.plugins.inter_pod_affinity.matching import DomainCounts, Namespaces, Requirements, preferences, required
+from bayplan.plugins.inter_pod_affinity.matching import DomainCounts, Namespaces, Requirements, preferences
 
 STATUSES = (
     Status.unschedulable("node(s) didn't satisfy existing pods anti-affinity rules"),
@@ -33,6 +34,9 @@ STATUSES = (
     Status.unresolvable("node(s) didn't match pod affinity rules"),
 )
 """In the order of the rules of `matching`."""
+
+_KINDS = 16
+"""Kinds of pods whose requirements are kept, and whose results are shared: fewer than there are templates."""
 
 _DEFAULT_ARGUMENTS = InterPodAffinityArgs()
 
@@ -47,17 +51,32 @@ class InterPodAffinity(Plugin):
         self._namespaces = Namespaces(handle)
         self._hard_weight = args.hardPodAffinityWeight
         self._ignore_existing = args.ignorePreferredTermsOfExistingPods
+        self._requirements: OrderedDict[Hashable, Requirements] = OrderedDict()
+        """By what pods share them by: those of the latest kinds of pods, while no namespace changes."""
+        self._version = -1
+        """Of the namespaces."""
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         """Count the pods and terms that match, by domain."""
         try:
-            requirements = required(pod, self._namespaces, nodes)
+            requirements = self._known(pod) or self._learn(pod)
         except InvalidSelector as error:
             return Status.unresolvable(f"parsing pod: {error}")
-        if requirements is None:
+        if not requirements.apply(nodes):
             return SKIP
         cycle.data[self.name] = requirements
         return None
+
+    def filter(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        """Reject a node as `filter_nodes` does."""
+        requirements: Requirements = cycle.data[self.name]
+        nodes = node.alone
+        if not nodes.changes and requirements.by_node(nodes):
+            rule = requirements.verdict_by_node(nodes)
+        else:
+            rejections = self.filter_nodes(cycle, pod, nodes)
+            rule = 0 if rejections is None else rejections.index.item(0)
+        return STATUSES[rule - 1] if rule else None
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
         """Reject nodes by the pod's affinity first, then by its anti-affinity, then by that of pods on nodes."""
@@ -87,7 +106,7 @@ class InterPodAffinity(Plugin):
 
     def normalize_scores(self, cycle: CycleState, pod: PodInfo, scores: Int64, nodes: Nodes) -> Int64:
         """Scale linearly, so that the lowest score becomes 0 and the highest 100. If all are equal, they become 0."""
-        least, most = int(scores.min()), int(scores.max())
+        least, most = scores.item(scores.argmin()), scores.item(scores.argmax())
         if most == least:
             return np.zeros(len(scores), dtype=np.int64)
         return (float(MAX_NODE_SCORE) * ((scores - least).astype(np.float64) / float(most - least))).astype(np.int64)
@@ -99,14 +118,17 @@ class InterPodAffinity(Plugin):
         yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL), after_node_change)
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Nothing: without terms of its own, a pod depends only on terms that match it, which `rests_on` looks for.
+        """Nothing for a pod without terms; for one with anti-affinity, what its terms and those of others depend on.
 
-        The results of a pod with terms depend on all nodes, so they are not shared.
+        The results of a pod with other terms depend on all nodes, so they are not shared.
         """
         try:
-            return () if not terms_of(pod) else None
+            terms = terms_of(pod)
         except InvalidSelector:  # PreFilter rejects the pod
             return None
+        if terms.required or terms.preferred or terms.preferred_anti:
+            return None
+        return (labels_key(pod), terms) if terms else ()
 
     def sign_rejection(self, pod: PodInfo) -> Hashable:
         """Namespace, labels and terms."""
@@ -115,8 +137,37 @@ class InterPodAffinity(Plugin):
         return labels_key(pod), encode(terms)
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
-        """Nothing, for pods that no term of a pod on a node matches. The results of others are not shared."""
-        return None if nodes.table.terms.matching(pod, self._namespaces.labels(pod.namespace)) else ()
+        """Nothing, for pods that no term applies to, and the namespaces, for those with anti-affinity between nodes.
+
+        The results of others are not shared. Nor are those of pods of a kind that didn't occur lately: for pods of many
+        kinds in turn, it is better to share the results of the other plugins.
+        """
+        if not terms_of(pod):
+            return None if self._matching(pod, nodes) else ()
+        requirements = self._known(pod)
+        if requirements is None or not requirements.by_node(nodes):
+            return None
+        only_apart = all(each.term.kind is TermKind.REQUIRED_ANTI for each in self._matching(pod, nodes))
+        return self._namespaces.version if only_apart else None
+
+    def _matching(self, pod: PodInfo, nodes: Nodes) -> tuple[TermColumn, ...]:
+        return nodes.table.terms.matching(pod, self._namespaces.labels(pod.namespace))
+
+    def _known(self, pod: PodInfo) -> Requirements | None:
+        if self._version != self._namespaces.version:
+            self._version = self._namespaces.version
+            self._requirements.clear()
+        key = labels_key(pod), terms_of(pod)
+        known = self._requirements.get(key)
+        if known is not None:
+            self._requirements.move_to_end(key)
+        return known
+
+    def _learn(self, pod: PodInfo) -> Requirements:
+        requirements = self._requirements[labels_key(pod), terms_of(pod)] = Requirements(pod, self._namespaces)
+        if len(self._requirements) > _KINDS:
+            self._requirements.popitem(last=False)
+        return requirements
 
 
 @requeue_if_invalid

@@ -5,7 +5,7 @@ Mirrors plugins/podtopologyspread/common.go and plugins/helper/spread.go.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,7 +34,7 @@ OWNERS: Mapping[tuple[str, str], Kind] = {
 }
 SOURCES = (SERVICE, *OWNERS.values())
 """The kinds from which the selectors of default constraints are derived."""
-_MAX_SELECTORS = 1024
+_MAX_FOUND = 1024
 _UNKNOWN: Any = object()
 
 
@@ -61,6 +61,10 @@ class Constraint:
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Return whether the selector matches the labels of a pod."""
         return self.selector is not None and self.selector.matches(labels)
+
+
+_ByAction = Mapping[str, tuple[Constraint, ...]]
+"""Constraints by their `whenUnsatisfiable`."""
 
 
 def own_constraints(pod: PodInfo, action: str) -> tuple[Constraint, ...]:
@@ -119,7 +123,8 @@ class DefaultConstraints:
     def __init__(self, constraints: Iterable[core_v1.TopologySpreadConstraint], handle: Handle) -> None:
         self._constraints = {action: parse(constraints, {}, action) for action in (HARD, SOFT)}
         self._stores = {kind: handle.objects(kind) for kind in SOURCES}
-        self._selectors: dict[Any, LabelSelector | None] = {}
+        self._found: dict[Hashable, _ByAction | None] = {}
+        """The constraints of pods, by the labels and controllers; None for those without a selector."""
         self._services: dict[str, list[dict[str, str]]] | None = None
         """By namespace: the selectors of services; None after one changed."""
         for store in self._stores.values():
@@ -127,32 +132,37 @@ class DefaultConstraints:
 
     def apply_to(self, pod: PodInfo) -> bool:
         """Return whether there are default constraints for a pod without constraints."""
-        return bool(self._constraints[HARD] or self._constraints[SOFT]) and self._selector(pod) is not None
+        return bool(self._constraints[HARD] or self._constraints[SOFT]) and self._by_action(pod) is not None
 
     def of(self, pod: PodInfo, action: str) -> tuple[Constraint, ...]:
         """Return the default constraints for a pod with one value of `whenUnsatisfiable`."""
-        constraints = self._constraints[action]
-        if not constraints:
-            return ()
-        selector = self._selector(pod)
-        return tuple(replace(each, selector=selector) for each in constraints) if selector is not None else ()
+        by_action = self._by_action(pod) if self._constraints[action] else None
+        return by_action[action] if by_action is not None else ()
 
-    def _selector(self, pod: PodInfo) -> LabelSelector | None:
+    def _by_action(self, pod: PodInfo) -> _ByAction | None:
         key = (labels_key(pod), _controller(pod))
-        selector: LabelSelector | None = self._selectors.get(key, _UNKNOWN)
-        if selector is _UNKNOWN:
-            if len(self._selectors) >= _MAX_SELECTORS:
-                self._selectors.clear()
-            selector = self._selectors[key] = self._find(pod)
-        return selector
+        by_action: _ByAction | None = self._found.get(key, _UNKNOWN)
+        if by_action is _UNKNOWN:
+            if len(self._found) >= _MAX_FOUND:
+                self._found.clear()
+            by_action = self._found[key] = self._derive(self._selector(pod))
+        return by_action
+
+    def _derive(self, selector: LabelSelector | None) -> _ByAction | None:
+        if selector is None:
+            return None
+        return {
+            action: tuple([replace(each, selector=selector) for each in constraints])
+            for action, constraints in self._constraints.items()
+        }
 
     def _changed(self, before: Any, now: Any) -> None:
         """Most updates of controllers change only their status."""
         if _selector_of(before) != _selector_of(now):
-            self._selectors.clear()
+            self._found.clear()
             self._services = None
 
-    def _find(self, pod: PodInfo) -> LabelSelector | None:
+    def _selector(self, pod: PodInfo) -> LabelSelector | None:
         """Combine the selectors of all services that match the pod, and of its controller. Mirrors DefaultSelector."""
         merged: dict[str, str] = {}
         if self._services is None:

@@ -22,21 +22,31 @@ from bayplan.plugins.pod_topology_spread.constraints import Constraint
 _CACHE_SIZE = 64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class EligibleDomains:
     """The domains of a topology key, restricted to eligible nodes.
 
-    `codes`: intp, shape (table.size,); the domain of each row, or `domains.count` for a row that is not eligible.
-    `present`: the codes of the domains that have an eligible row, ascending.
+    `domain_of`: intp, shape (table.size,); the domain of each row. `codes`: the same, but `domains.count` for a row
+    that is not eligible. `present`: the codes of the domains that have an eligible row, ascending.
     """
 
     domains: Domains
+    domain_of: Rows
     codes: Rows
     present: Rows
+    _number: tuple[slice | Rows, int] | None = None
+    """The last result of `number_among`, and the rows that it is about."""
 
     def sum(self, tally: Countable) -> Int64:
         """Sum a tally over the eligible rows of each domain: int64, shape (domains.count,)."""
         return tally.sum_by(self.codes, self.domains.count + 1)[:-1]
+
+    def number_among(self, nodes: Nodes) -> int:
+        """Return the number of domains of some nodes. Pods of one template often have the same ones."""
+        rows = nodes.rows
+        if self._number is None or self._number[0] is not rows:
+            self._number = rows, int(np.count_nonzero(np.bincount(self.domain_of[rows], minlength=1)))
+        return self._number[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +65,12 @@ class EligibleNodes:
         found = self.by_key.get(topology_key)
         if found is None:
             domains = Domains.of(topology_key, nodes)
-            values = missing_as_empty(domains, domains.codes) if self.missing_as_empty else domains.codes
-            codes = np.where(self.mask, values, domains.count)
+            domain_of = _missing_as_empty(domains) if self.missing_as_empty else domains.codes
+            codes = np.where(self.mask, domain_of, domains.count)
             present = np.zeros(domains.count + 1, dtype=np.bool_)
             present[codes] = True
-            found = self.by_key[topology_key] = EligibleDomains(domains, codes, np.flatnonzero(present[:-1]))
+            found = EligibleDomains(domains, domain_of, codes, np.flatnonzero(present[:-1]))
+            self.by_key[topology_key] = found
         return found
 
 
@@ -124,6 +135,6 @@ def _eligible(
     return EligibleNodes(mask, missing_as_empty=not keys)
 
 
-def missing_as_empty(domains: Domains, codes: Rows) -> Rows:
-    """Replace the code of a missing label by that of an empty value, if there is one."""
-    return np.where(codes == 0, domains.empty, codes) if domains.empty > 0 else codes
+def _missing_as_empty(domains: Domains) -> Rows:
+    """Return the domain of each row, with that of an empty value, if there is one, where the label is missing."""
+    return np.where(domains.codes == 0, domains.empty, domains.codes) if domains.empty > 0 else domains.codes

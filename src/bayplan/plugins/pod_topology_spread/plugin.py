@@ -36,7 +36,7 @@ from bayplan.plugins.pod_topology_spread.constraints import (
     DefaultConstraints,
     own_constraints,
 )
-from bayplan.plugins.pod_topology_spread.eligibility import Eligibility, EligibleDomains, has_all, missing_as_empty
+from bayplan.plugins.pod_topology_spread.eligibility import Eligibility, EligibleDomains, has_all
 
 UNEVEN = Status.unschedulable("node(s) didn't match pod topology spread constraints")
 NO_LABEL = Status.unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
@@ -127,9 +127,14 @@ class SoftSpread:
 
     def scores(self, nodes: Nodes) -> Float64:
         """Return the constraint's part of the score: float64, shape (len(nodes),); 0 if the label is missing."""
-        here = self.eligible.domains.at(nodes)
-        pods = self.pods[nodes.rows] if self.constraint.topology_key == HOSTNAME else self.pods[here]
-        return np.where(here > 0, pods * self.weight + float(self.constraint.max_skew - 1), 0.0)
+        domains, hostname = self.eligible.domains, self.constraint.topology_key == HOSTNAME
+        scores = (self.pods[nodes.rows] if hostname else self.pods).astype(np.float64)
+        scores *= self.weight
+        scores += float(self.constraint.max_skew - 1)
+        if not hostname:
+            scores[0] = 0.0
+            return scores.take(domains.at(nodes))
+        return scores if domains.everywhere else np.where(domains.at(nodes) > 0, scores, 0.0)
 
     def kinds(self, nodes: Nodes) -> Int64:
         """Return numbers, equal for nodes with equal scores: int64, shape (len(nodes),)."""
@@ -146,7 +151,7 @@ class SoftSpread:
 
 @dataclass(frozen=True, slots=True)
 class SoftSpreads:
-    """The data that PreScore computes. Nodes that lack one of the `keys` are not scored."""
+    """The data that PreScore computes. Nodes that lack one of the `keys` are not scored; others may lack no key."""
 
     spreads: Sequence[SoftSpread]
     keys: frozenset[str]
@@ -194,22 +199,23 @@ class PodTopologySpread(Plugin):
         if not constraints:
             return SKIP
         all_keys = bool(pod.spec.topologySpreadConstraints) or not self._system
-        keys = {each.topology_key for each in constraints} if all_keys else set()
         eligible = self._eligibility.of(constraints, pod, nodes, all_keys=all_keys)
+        keys = {each.domains.key for each in eligible if not each.domains.everywhere} if all_keys else set()
         scored = nodes if not keys or (has := has_all(keys, nodes)).all() else nodes.at(np.flatnonzero(has))
-        spreads = [_soft(*each, pod, scored, all_keys=all_keys) for each in zip(constraints, eligible, strict=True)]
+        spreads = [_soft(*each, pod, scored) for each in zip(constraints, eligible, strict=True)]
         cycle.data[self.name, "score"] = SoftSpreads(spreads, frozenset(keys))
         return None
 
     def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
         """Sum the weighted numbers of matching pods in the node's domains. Weights grow with the number of domains."""
         soft: SoftSpreads = cycle.data[self.name, "score"]
-        total = np.zeros(len(nodes))
-        for spread in soft.spreads:
+        total = soft.spreads[0].scores(nodes)
+        for spread in soft.spreads[1:]:
             total += spread.scores(nodes)
         if soft.keys:
             total[~has_all(soft.keys, nodes)] = 0
-        return np.floor(total + 0.5).astype(np.int64)
+        total += 0.5
+        return np.floor(total, out=total).astype(np.int64)
 
     def kinds(self, cycle: CycleState, nodes: Nodes) -> list[Int64]:
         """Return arrays of numbers, one per node. Nodes that are equal in all of them have equal scores."""
@@ -230,11 +236,13 @@ class PodTopologySpread(Plugin):
         scored = scores if has is None else scores[has]
         if not len(scored):
             return np.zeros_like(scores)
-        least, most = int(scored.min()), int(scored.max())
+        least, most = scored.item(scored.argmin()), scored.item(scored.argmax())  # `min` takes several times as long
         if most == 0:
             normalized = np.full_like(scores, MAX_NODE_SCORE)
         else:
-            normalized = MAX_NODE_SCORE * (most + least - scores) // most
+            normalized = most + least - scores
+            normalized *= MAX_NODE_SCORE
+            normalized //= most
         return normalized if has is None else np.where(has, normalized, 0)
 
     def events(self) -> Iterable[EventHint]:
@@ -302,18 +310,14 @@ def _hard(constraint: Constraint, eligible: EligibleDomains, pod: PodInfo, nodes
     return HardSpread(constraint, eligible, eligible.sum(active), int(constraint.matches(pod.labels)), count)
 
 
-def _soft(
-    constraint: Constraint, eligible: EligibleDomains, pod: PodInfo, scored: Nodes, *, all_keys: bool
-) -> SoftSpread:
+def _soft(constraint: Constraint, eligible: EligibleDomains, pod: PodInfo, scored: Nodes) -> SoftSpread:
     """Count the pods for a soft constraint. `scored`: the nodes to be scored."""
     active = scored.table.group(constraint.group(pod.namespace)).active
     if constraint.topology_key == HOSTNAME:
         pods = active.dense(scored.table.size)
         return SoftSpread(constraint, eligible, pods, math.log(len(scored) + 2))
-    domains, pods = eligible.domains, eligible.sum(active)
-    here = domains.at(scored) if all_keys else missing_as_empty(domains, domains.at(scored))
-    number = int(np.count_nonzero(np.bincount(here, minlength=1)))
-    return SoftSpread(constraint, eligible, pods, math.log(number + 2))
+    number = eligible.number_among(scored)
+    return SoftSpread(constraint, eligible, eligible.sum(active), math.log(number + 2))
 
 
 def _topics_of_pod(pod: PodInfo) -> Collection[Hashable]:
