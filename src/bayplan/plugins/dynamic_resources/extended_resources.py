@@ -21,7 +21,7 @@ from lightkube.models.resource_v1 import (
 )
 
 from bayplan.api import quantity
-from bayplan.cluster.columns import Rows
+from bayplan.cluster.columns import Bool, Rows
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.devices.classes import ExtendedResources, may_be_backed_by_devices
@@ -73,18 +73,33 @@ def without_resources(
 
     The set is None for nodes that lack a resource that no device class provides.
     """
-    names = sorted(wanted)
-    missing = np.array([nodes.allocatable(name) == 0 for name in names])
-    kinds, kind_of = np.unique(missing, axis=1, return_inverse=True)
-    for number, kind in enumerate(kinds.T):
-        positions = np.flatnonzero(kind_of.reshape(-1) == number)
-        lacking = {name for name, lacks in zip(names, kind, strict=True) if lacks}
+    groups: list[tuple[Rows, list[str]]] = [(np.arange(len(nodes)), [])]
+    for name in sorted(wanted):
+        lacks = nodes.allocatable(name) == 0
+        groups = [part for positions, lacking in groups for part in _split(positions, lacking, lacks, name)]
+    for rows, lacking in groups:
+        positions = rows
         by_devices = frozenset(name for name in lacking if classes.class_of(name) is not None)
-        for name in lacking - by_devices:
+        for name in sorted({*lacking} - by_devices):
             offered = np.array([name in (nodes.info(each).status.allocatable or ()) for each in positions.tolist()])
-            yield positions[~offered], None
-            positions = positions[offered]
-        yield positions, by_devices
+            if not offered.all():
+                yield positions[~offered], None
+                positions = positions[offered]
+        if len(positions):
+            yield positions, by_devices
+
+
+def _split(positions: Rows, lacking: list[str], lacks: Bool, name: str) -> Iterator[tuple[Rows, list[str]]]:
+    """Divide nodes that lack the same resources into those that also lack another one, and the others."""
+    here = lacks[positions]
+    number = np.count_nonzero(here)
+    if number == len(positions):
+        yield positions, [*lacking, name]
+    elif number == 0:
+        yield positions, lacking
+    else:
+        yield positions[here], [*lacking, name]
+        yield positions[~here], lacking
 
 
 def with_requests(
