@@ -11,6 +11,7 @@ from collections.abc import Set as AbstractSet
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.queue.queued_pod import QueuedPod
+from bayplan.queue.topic_index import TopicIndex
 
 Rejector = tuple[str, str]
 """(scheduler name, plugin name) of a plugin that rejected a pod."""
@@ -39,9 +40,8 @@ class UnschedulablePods:
     ) -> None:
         self._topics_of = topics_of
         self._held_back = held_back
-        self._on_topic: dict[tuple[Rejector, Topic], dict[str, QueuedPod]] = {}
-        self._topics: dict[str, dict[tuple[Rejector, Topic], None]] = {}
-        """By the uid of an indexed, rejected pod."""
+        self._on_topic = TopicIndex()
+        """The indexed, rejected pods by rejector and topic."""
         self._rejected: OrderedDict[str, QueuedPod] = OrderedDict()
         self._gated: dict[str, QueuedPod] = {}
         self._waiting_for: dict[Rejector, dict[str, QueuedPod]] = {}
@@ -55,13 +55,13 @@ class UnschedulablePods:
 
     def update(self, queued: QueuedPod) -> None:
         """Update the topics of a pod that is here, after its `pod` was replaced."""
-        self._remove_topics(queued.uid)
+        self._on_topic.remove(queued.uid)
         self._add_topics(queued)
 
     def remove(self, queued: QueuedPod) -> None:
         """Remove a pod that is here."""
         del (self._gated if queued.gated else self._rejected)[queued.uid]
-        if queued.gated or queued.uid in self._topics:
+        if queued.gated or queued.uid in self._on_topic:
             self.hide(queued)
 
     def show(self, queued: QueuedPod) -> None:
@@ -73,7 +73,7 @@ class UnschedulablePods:
 
     def hide(self, queued: QueuedPod) -> None:
         """Remove a pod from the index."""
-        self._remove_topics(queued.uid)
+        self._on_topic.remove(queued.uid)
         index = self._index(queued)
         for rejector in _rejectors(queued):
             pods = index[rejector]
@@ -99,8 +99,7 @@ class UnschedulablePods:
                 if topics is None:
                     found.update(pods)
                 else:
-                    for topic in topics:
-                        found.update(self._on_topic.get((rejector, topic), ()))
+                    found.update(self._on_topic.having((rejector, topic) for topic in topics))
         for rejector, pods in self._gated_by.items():
             if helps(rejector):
                 held_back = self._held_back(rejector)
@@ -122,22 +121,10 @@ class UnschedulablePods:
         return len(self._gated)
 
     def _add_topics(self, queued: QueuedPod) -> None:
-        if queued.gated:
-            return
-        topics = self._topics[queued.uid] = {
-            (rejector, topic): None
-            for rejector in _rejectors(queued)
-            for topic in self._topics_of(rejector, queued.pod)
-        }
-        for topic in topics:
-            self._on_topic.setdefault(topic, {})[queued.uid] = queued
-
-    def _remove_topics(self, uid: str) -> None:
-        for topic in self._topics.pop(uid, ()):
-            pods = self._on_topic[topic]
-            del pods[uid]
-            if not pods:
-                del self._on_topic[topic]
+        if not queued.gated:
+            rejectors, pod = _rejectors(queued), queued.pod
+            topics = [(rejector, topic) for rejector in rejectors for topic in self._topics_of(rejector, pod)]
+            self._on_topic.add(queued, topics)
 
     def _index(self, queued: QueuedPod) -> dict[Rejector, dict[str, QueuedPod]]:
         return self._gated_by if queued.gated else self._waiting_for
