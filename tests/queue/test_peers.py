@@ -1,12 +1,15 @@
 """Pods that are rejected for the same reasons: one is attempted for all."""
 
+import math
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from queue_builders import NODES, Gate, make_pod, make_queue
 
+from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.changes import ASSIGNED_POD_DELETE, NODE_ADD
-from bayplan.framework.events import EventHint
+from bayplan.framework.events import Action, ClusterEvent, EventHint, Hint, Topics
 from bayplan.queue import Place
 
 pytestmark = pytest.mark.feature("Requeueing: pods that are rejected for the same reasons")
@@ -32,7 +35,7 @@ def add_node(queue, now):
 
 
 def place(queue, queued):
-    queue.placed(queued.uid)
+    queue.placed(queued.pod)
     queue.done(queued.uid)
 
 
@@ -61,7 +64,7 @@ def test_next_pod_is_requeued_when_one_is_placed():
     add_node(queue, 100)
     queued = queue.pop(100)
     assert queue.next_wakeup(100) == 300.001
-    queue.placed(queued.uid)
+    queue.placed(queued.pod)
     assert queue.next_wakeup(100) == 100
     assert queue.pop(100).pod.name == "b"
     queue.done(queued.uid)
@@ -196,10 +199,13 @@ def test_pods_of_other_priorities_and_plugins_are_requeued_for_themselves():
 
 
 class Cluster:
-    """A node of a certain size, and a queue. `grouped`: alike pods are rejected with equal keys."""
+    """A node of a certain size, and a queue. `grouped`: alike pods are rejected with equal keys.
+
+    Pods are requeued by events only: five minutes after its last attempt, each pod would be requeued for itself.
+    """
 
     def __init__(self, *, grouped):
-        self.queue = make_queue({"Fit": [EventHint(ASSIGNED_POD_DELETE)]})
+        self.queue = make_queue({"Fit": [EventHint(ASSIGNED_POD_DELETE)]}, unschedulable_timeout=math.inf)
         self.grouped = grouped
         self.now = 0.0
         self.free = 3
@@ -298,7 +304,7 @@ def test_pod_with_the_oldest_message_is_updated_first():
 
 @given(st.lists(st.one_of(st.sampled_from(["x", "y"]), st.just("update"), st.integers(0, 4)), max_size=30))
 def test_all_pods_have_the_message_of_the_last_attempt_in_the_end(steps):
-    queue = queue_of(*"abcde")
+    queue = queue_of(*"abcde", unschedulable_timeout=1e9)
     for number, step in enumerate(steps):
         now = 100.0 + 20 * number
         if step == "update":
@@ -311,3 +317,47 @@ def test_all_pods_have_the_message_of_the_last_attempt_in_the_end(steps):
     updated(queue)
     if any(step in ("x", "y") for step in steps):
         assert {queued.message for queued in queue} == {last}
+
+
+def owners(*names, **options):
+    """A queue of pods that were rejected alike, each with a claim of its name."""
+    own = Topics(claims, lambda old, new: [*claims(old), *claims(new)])
+    return queue_of(*names, own=own, hints={"Fit": [EventHint(NODE_ADD), EventHint(CLAIM, after_claim)]}, **options)
+
+
+def claims(about):
+    if isinstance(about, PodInfo):
+        return [about.labels.get("claim", about.name)]
+    return [about] if isinstance(about, str) else []
+
+
+CLAIM = ClusterEvent("PersistentVolumeClaim", Action.UPDATE)
+
+
+def after_claim(pod, _old, new):
+    return Hint.QUEUE if new == pod.name else Hint.SKIP
+
+
+@pytest.mark.parametrize("claim", ["a", "b"])
+def test_event_about_the_claim_of_one_pod_concerns_that_pod_only(claim):
+    queue = owners("a", "b", "c")
+    queue.move_on_event(CLAIM, None, claim, 100)
+    assert queue.pop(100).pod.name == claim
+    assert queue.pop(100) is None
+
+
+def test_pod_whose_claim_changed_is_attempted_besides_its_former_peers():
+    queue = owners("a", "b", "c")
+    queue.move_on_event(ClusterEvent("PersistentVolume", Action.UPDATE), None, "b", 100)
+    assert set(places(queue).values()) == {"unschedulable"}
+    queue.move_on_event(NODE_ADD, None, None, 100)
+    assert places(queue) == {"a": "active", "b": "active", "c": "unschedulable"}
+
+
+def test_pod_is_attempted_besides_its_peers_after_another_one_with_its_claim_was_placed():
+    queue = owners("a", "b", "c")
+    user = make_pod("user", labels={"claim": "c"})
+    queue.add(user, 100)
+    place(queue, queue.pop(100))
+    queue.move_on_event(NODE_ADD, None, None, 100)
+    assert places(queue) == {"a": "active", "b": "unschedulable", "c": "active"}

@@ -105,6 +105,10 @@ class Topics:
     of_event: Callable[[Any, Any], Collection[Hashable] | None]
 
 
+NO_TOPICS = Topics(lambda _pod: (), lambda _old, _new: ())
+"""No pod and no event has a topic."""
+
+
 @dataclass(frozen=True, slots=True)
 class EventHint:
     """An event that a plugin registers, and the hint to call when it happens. Without a hint, it always requeues.

@@ -83,8 +83,7 @@ class PostFilterResult:
     """The result of PostFilter for a pod without feasible nodes.
 
     `nominated_node`: the node that the pod fits on once `victims` are deleted; "" clears the pod's nomination, None
-    keeps
-    it.
+    keeps it.
     """
 
     status: Status

@@ -46,24 +46,20 @@ class VolumeRestrictions(Plugin):
     name = "VolumeRestrictions"
 
     def __init__(self, handle: Handle) -> None:
+        self._handle = handle
         self._claims = handle.objects(PERSISTENT_VOLUME_CLAIM)
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         """Reject a pod with a missing claim. Skip a pod without disks and without claims in exclusive use."""
         if not pod.volumes:
             return SKIP
-        exclusive = set()
-        for name in _claim_names(pod.volumes):
-            claim: PersistentVolumeClaim | None = self._claims.get(f"{pod.namespace}/{name}")
-            if claim is None:
-                return Status.unresolvable(f'persistentvolumeclaim "{name}" not found')
-            if READ_WRITE_ONCE_POD in ((claim.spec.accessModes if claim.spec else None) or ()):
-                exclusive.add(name)
-        table = nodes.table
-        used = sum(table.volumes.claimed(f"{pod.namespace}/{name}", table.live) for name in exclusive)
+        exclusive = self._exclusive(pod)
+        if isinstance(exclusive, Status):
+            return exclusive
+        used = self._used(exclusive, pod, nodes)
         if not used and not _disks(pod.volumes):
             return SKIP
-        cycle.data[self.name] = _Exclusive(frozenset(exclusive), used)
+        cycle.data[self.name] = _Exclusive(exclusive, used)
         return None
 
     def add_pod(self, cycle: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:
@@ -101,6 +97,29 @@ class VolumeRestrictions(Plugin):
     def sign(self, pod: PodInfo) -> Hashable:
         """Results for pods with volumes are not shared: each of these pods changes which claims are in use."""
         return None if pod.volumes else ()
+
+    def sign_rejection(self, pod: PodInfo) -> Hashable:
+        """Nothing, for pods without disks and without claims in exclusive use."""
+        exclusive = self._exclusive(pod)
+        if isinstance(exclusive, Status) or _disks(pod.volumes) or self._used(exclusive, pod, self._handle.nodes):
+            return None
+        return ()
+
+    def _exclusive(self, pod: PodInfo) -> frozenset[str] | Status:
+        """Return the pod's ReadWriteOncePod claims, by name."""
+        exclusive = set()
+        for name in _claim_names(pod.volumes):
+            claim: PersistentVolumeClaim | None = self._claims.get(f"{pod.namespace}/{name}")
+            if claim is None:
+                return Status.unresolvable(f'persistentvolumeclaim "{name}" not found')
+            if READ_WRITE_ONCE_POD in ((claim.spec.accessModes if claim.spec else None) or ()):
+                exclusive.add(name)
+        return frozenset(exclusive)
+
+    def _used(self, claims: frozenset[str], pod: PodInfo, nodes: Nodes) -> int:
+        """Return how many of the pod's claims are used by pods on nodes."""
+        table = nodes.table
+        return sum(table.volumes.claimed(f"{pod.namespace}/{name}", table.live) for name in claims)
 
 
 def _claim_names(volumes: Iterable[Volume]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,10 +51,7 @@ class VolumeZone(Plugin):
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         """Collect the requirements of the volumes; skip a pod without any."""
         topologies: list[_Topology] = []
-        for volume in pod.volumes:
-            if volume.persistentVolumeClaim is None:
-                continue
-            found = self._volume_of(pod.namespace, volume.persistentVolumeClaim.claimName)
+        for found in self._volumes_of(pod):
             if isinstance(found, Status):
                 return found
             if found is not None:
@@ -97,9 +94,24 @@ class VolumeZone(Plugin):
         """Results for pods with volumes are not shared: binding these pods changes claims and volumes."""
         return None if pod.volumes else ()
 
+    def sign_rejection(self, pod: PodInfo) -> Hashable:
+        """The requirements of the volumes, if all claims are bound."""
+        topologies: set[_Topology] = set()
+        for found in self._volumes_of(pod):
+            if found is None or isinstance(found, Status):
+                return None
+            topologies.update(_topologies(found))
+        return frozenset(topologies)
+
     def sign_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Hashable:
         """The requirements of the volumes."""
         return frozenset(cycle.data[self.name])
+
+    def _volumes_of(self, pod: PodInfo) -> Iterator[PersistentVolume | Status | None]:
+        """Yield the result of `_volume_of` for each claim of a pod."""
+        for volume in pod.volumes:
+            if volume.persistentVolumeClaim is not None:
+                yield self._volume_of(pod.namespace, volume.persistentVolumeClaim.claimName)
 
     def _volume_of(self, namespace: str, name: str) -> PersistentVolume | Status | None:
         """Return the volume of a claim; None if the claim is bound only after its pod is scheduled."""

@@ -7,10 +7,13 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.events import Topics
 from bayplan.queue.backoff import Backoff
 from bayplan.queue.messages import Messages
 from bayplan.queue.pod_heap import PodHeap
 from bayplan.queue.queued_pod import QueuedPod
+from bayplan.queue.topic_index import TopicIndex
 from bayplan.queue.unschedulable import UnschedulablePods
 
 
@@ -71,15 +74,19 @@ class Peers:
     helps requeues one pod, which leads from then on. If it is rejected as before, the others would be, too, and they
     stay unschedulable. Otherwise (it is placed, deleted, or rejected by other plugins), the next pod is requeued.
 
-    `backoff` and `sort_key` determine which pod of a group can be attempted first.
+    `backoff` and `sort_key` determine which pod of a group can be attempted first. `own`: the topics of objects that
+    only some pods of a group name, such as their claims. An event with a topic of a pod separates it from the others.
     """
 
     def __init__(
-        self, unschedulable: UnschedulablePods, backoff: Backoff, sort_key: Callable[[QueuedPod], Any]
+        self, unschedulable: UnschedulablePods, backoff: Backoff, sort_key: Callable[[QueuedPod], Any], own: Topics
     ) -> None:
         self._unschedulable = unschedulable
         self._backoff = backoff
         self._sort_key = sort_key
+        self._own = own
+        self._owners = TopicIndex()
+        """The unschedulable pods of groups by their own topics."""
         self._groups: dict[Hashable, _Group] = {}
         self._requeued: dict[str, Hashable] = {}
         """By uid of a leader that was requeued: the key of its group."""
@@ -97,6 +104,8 @@ class Peers:
         """Add an unschedulable pod, which may be a requeued leader that was rejected as before."""
         key = _key(queued)
         group = self._groups.get(key)
+        if key is not None:
+            self._owners.add(queued, self._own.of_pod(queued.pod))
         if group is None:
             self._unschedulable.add(queued)
             if key is not None:
@@ -117,6 +126,7 @@ class Peers:
     def remove(self, queued: QueuedPod) -> None:
         """Remove an unschedulable pod."""
         self._unschedulable.remove(queued)
+        self._owners.remove(queued.uid)
         group = self._groups.get(_key(queued))
         if group is None:
             return
@@ -132,12 +142,19 @@ class Peers:
         if group is None:
             return
         group.messages.discard(queued.uid)
+        self._owners.remove(queued.uid)
         if group.leader is queued:
             self._without_leader(queued, group)
         else:
             group.others.remove(queued)
             self._unschedulable.show(queued)
         queued.rejection_key = None
+
+    def separate_owners(self, old: object, new: object) -> None:
+        """Separate the pods that have a topic of an event, given its object before and after."""
+        if self._owners.has_topics:
+            for queued in self._owners.having(self._own.of_event(old, new) or ()).values():
+                self.separate(queued)
 
     def requeued(self, queued: QueuedPod, cause: str, now: float) -> QueuedPod:
         """Return the pod to requeue for an event that helps an unschedulable pod: the first of its group."""
@@ -174,6 +191,11 @@ class Peers:
             return
         self._groups[key].leader = None
         self._leaderless[key] = None
+
+    def placed(self, pod: PodInfo) -> None:
+        """Record that a pod is on a node from now on."""
+        self.left(pod.uid)
+        self.separate_owners(None, pod)
 
     def successors(self, now: float) -> Iterator[tuple[QueuedPod, str]]:
         """Yield the next pod of each group whose requeued leader has left it, to requeue it for the same event."""

@@ -13,7 +13,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.failures import Failures
 from bayplan.framework import changes
 from bayplan.framework.calling import Caller, call
-from bayplan.framework.events import ClusterEvent
+from bayplan.framework.events import NO_TOPICS, ClusterEvent, Topics
 from bayplan.queue.backoff import Backoff, BackoffQueue
 from bayplan.queue.gates import is_still_gated, run_pre_enqueue
 from bayplan.queue.hints import AskHint, Hints, QueueProfile, Requeue, ask_hint
@@ -44,6 +44,7 @@ class SchedulingQueue:
         initial_backoff: in seconds.
         max_backoff: in seconds.
         unschedulable_timeout: seconds after which an unschedulable pod is requeued without an event.
+        own: the topics of objects that a single pod may be rejected for (see `Peers`).
         caller: returns the function that calls the PreEnqueue plugins for a pod.
         ask_hint: calls a hint.
         failures: where failures of QueueSort, PreEnqueue and hints are recorded.
@@ -60,6 +61,7 @@ class SchedulingQueue:
         initial_backoff: float = 1.0,
         max_backoff: float = 10.0,
         unschedulable_timeout: float = 300.0,
+        own: Topics = NO_TOPICS,
         caller: Callable[[PodInfo], Caller] = lambda _: call,
         ask_hint: AskHint = ask_hint,
         failures: Failures | None = None,
@@ -78,7 +80,7 @@ class SchedulingQueue:
         self._active = PodHeap(sort_key)
         self._backoff = BackoffQueue(self._backoff_rule, sort_key)
         self._unschedulable = UnschedulablePods(self._hints.topics_of, self._hints.held_back)
-        self.peers = Peers(self._unschedulable, self._backoff_rule, sort_key)
+        self.peers = Peers(self._unschedulable, self._backoff_rule, sort_key, own)
         self._in_flight = InFlight()
         self._waiting: dict[str, QueuedPod] = {}
 
@@ -144,6 +146,7 @@ class SchedulingQueue:
         None. `only`: if given, pods that do not satisfy it are not requeued. Mirrors MoveAllToActiveOrBackoffQueue.
         """
         moved = 0
+        self.peers.separate_owners(old, new)
         waiting = self._unschedulable.waiting_for(
             lambda rejector: self._hints.helps(rejector, event),
             lambda rejector: self._hints.narrowed(rejector, event, old, new),
@@ -189,9 +192,9 @@ class SchedulingQueue:
         self._start(queued, now)
         return queued
 
-    def placed(self, uid: str) -> None:
+    def placed(self, pod: PodInfo) -> None:
         """Record that a pod in flight was placed: pods that were rejected for the same reasons have their turn."""
-        self.peers.left(uid)
+        self.peers.placed(pod)
 
     def stop_recording(self, uid: str) -> None:
         """Stop recording events for a pod in flight that has passed Permit: no plugin can reject it any more.
@@ -283,11 +286,8 @@ class SchedulingQueue:
         """Return when to call `pop` again: `now` if it would return a pod, None if only an event can change that."""
         if len(self._active) or self._backoff.can_pop_early or self.peers.waiting:
             return now
-        times = []
-        completion = self._backoff.next_completion()
-        if completion is not None:
-            times.append(completion)
-        oldest = self._unschedulable.oldest()
+        completion, oldest = self._backoff.next_completion(), self._unschedulable.oldest()
+        times = [] if completion is None else [completion]
         if oldest is not None:
             times.append(self._timeout_of(oldest))
         return max(now, min(times)) if times else None

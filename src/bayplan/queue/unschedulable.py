@@ -8,18 +8,16 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
-from typing import TypeVar
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.queue.queued_pod import QueuedPod
+from bayplan.queue.topic_index import TopicIndex
 
 Rejector = tuple[str, str]
 """(scheduler name, plugin name) of a plugin that rejected a pod."""
 
 Topic = tuple[object, Hashable]
 """The topics of a hint, as an identity, and one topic."""
-
-K = TypeVar("K", bound=Hashable)
 
 
 class UnschedulablePods:
@@ -116,12 +114,10 @@ class _Index:
     def __init__(self, topics_of: Callable[[Rejector, PodInfo], Iterable[Topic]]) -> None:
         self._topics_of = topics_of
         self._by_rejector: dict[Rejector, dict[str, QueuedPod]] = {}
-        self._by_topic: dict[tuple[Rejector, Topic], dict[str, QueuedPod]] = {}
-        self._topics: dict[str, dict[tuple[Rejector, Topic], None]] = {}
-        """By the UID of an indexed pod."""
+        self._by_topic = TopicIndex()
 
-    def __contains__(self, uid: object) -> bool:
-        return uid in self._topics
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._by_topic
 
     def add(self, queued: QueuedPod) -> None:
         for rejector in _rejectors(queued):
@@ -129,46 +125,30 @@ class _Index:
         self._add_topics(queued)
 
     def remove(self, queued: QueuedPod) -> None:
+        self._by_topic.remove(queued.uid)
         for rejector in _rejectors(queued):
-            _remove(self._by_rejector, rejector, queued.uid)
-        self._remove_topics(queued.uid)
+            pods = self._by_rejector[rejector]
+            del pods[queued.uid]
+            if not pods:
+                del self._by_rejector[rejector]
 
     def update(self, queued: QueuedPod) -> None:
-        self._remove_topics(queued.uid)
+        self._by_topic.remove(queued.uid)
         self._add_topics(queued)
 
     def find(
         self, helps: Callable[[Rejector], bool], narrowed: Callable[[Rejector], Iterable[Topic] | None]
     ) -> Iterator[tuple[Rejector, dict[str, QueuedPod]]]:
-        """Yield pods by rejector; a pod may be in several. See `UnschedulablePods.waiting_for`."""
+        """Yield pods by rejector; a pod may have several. See `UnschedulablePods.waiting_for`."""
         for rejector, pods in self._by_rejector.items():
             if helps(rejector):
                 topics = narrowed(rejector)
-                if topics is None:
-                    yield rejector, pods
-                else:
-                    for topic in topics:
-                        yield rejector, self._by_topic.get((rejector, topic), {})
+                yield rejector, pods if topics is None else self._by_topic.having((rejector, each) for each in topics)
 
     def _add_topics(self, queued: QueuedPod) -> None:
-        topics = self._topics[queued.uid] = {
-            (rejector, topic): None
-            for rejector in _rejectors(queued)
-            for topic in self._topics_of(rejector, queued.pod)
-        }
-        for topic in topics:
-            self._by_topic.setdefault(topic, {})[queued.uid] = queued
-
-    def _remove_topics(self, uid: str) -> None:
-        for topic in self._topics.pop(uid, ()):
-            _remove(self._by_topic, topic, uid)
-
-
-def _remove(index: dict[K, dict[str, QueuedPod]], key: K, uid: str) -> None:
-    pods = index[key]
-    del pods[uid]
-    if not pods:
-        del index[key]
+        rejectors, pod = _rejectors(queued), queued.pod
+        topics = [(rejector, topic) for rejector in rejectors for topic in self._topics_of(rejector, pod)]
+        self._by_topic.add(queued, topics)
 
 
 def _rejectors(queued: QueuedPod) -> Iterable[Rejector]:

@@ -124,7 +124,7 @@ class PlanCarrier:
         assert node is not None
         assumed = self._state.assume(queued.pod, node)
         self._state.nominations.remove(assumed.uid)
-        self._queue.placed(assumed.uid)
+        self._queue.placed(assumed)
         profile = self._profiles[assumed.scheduler_name]
         binding = Binding(queued, assumed, node, profile, decision.cycle, times)
         status, waits = self._reserve_and_permit(binding)

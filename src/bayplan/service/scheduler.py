@@ -21,6 +21,7 @@ from bayplan.collector import Collector
 from bayplan.framework import events
 from bayplan.framework.extenders import EXTENDER
 from bayplan.framework.handle import Handle
+from bayplan.framework.own_volumes import own_volumes
 from bayplan.framework.profile import Profile
 from bayplan.queue import QueueProfile, SchedulingQueue
 from bayplan.service.background import start_background
@@ -159,6 +160,7 @@ class Scheduler:
             initial_backoff=settings.initial_backoff,
             max_backoff=settings.max_backoff,
             unschedulable_timeout=settings.unschedulable_timeout,
+            own=own_volumes(runtime.state.objects),
             caller=runtime.metrics.pre_enqueue_caller,
             ask_hint=runtime.metrics.ask_hint,
             failures=runtime.failures,

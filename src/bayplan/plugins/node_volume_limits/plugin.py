@@ -41,6 +41,7 @@ class NodeVolumeLimits(Plugin):
     name = "NodeVolumeLimits"
 
     def __init__(self, handle: Handle) -> None:
+        self._handle = handle
         claims, volumes = handle.objects(PERSISTENT_VOLUME_CLAIM), handle.objects(PERSISTENT_VOLUME)
         classes, attachments = handle.objects(STORAGE_CLASS), handle.objects(VOLUME_ATTACHMENT)
         self._csi_nodes = handle.objects(CSI_NODE).view(CsiNodes)
@@ -109,6 +110,21 @@ class NodeVolumeLimits(Plugin):
     def sign(self, pod: PodInfo) -> Hashable:
         """Results for pods with volumes are not shared: each of these pods changes the attached volumes."""
         return None if pod.volumes else ()
+
+    def sign_rejection(self, pod: PodInfo) -> Hashable:
+        """The number of volumes by driver, if all claims are bound and no pod on a node uses one of the volumes.
+
+        Nominated pods might use them, too.
+        """
+        if self._handle.nominations.nodes or any(kind is STORAGE_CLASS for kind, _ in self._pod_volumes.sources(pod)):
+            return None
+        plain, wanted = (self._pod_volumes.of_pending(pod, migrated=migrated) for migrated in (False, True))
+        if isinstance(plain, Status) or isinstance(wanted, Status):
+            return None
+        self._attached.refresh(self._handle.nodes.table)
+        if any(self._attached.rows_using(volume) for volume in wanted):
+            return None
+        return frozenset(Counter(driver for driver, _ in wanted).items())
 
     def sign_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Hashable:
         """Nothing while no node has limits, unless the volumes can't be determined."""

@@ -153,6 +153,13 @@ class VolumeBinding(Plugin):
         """No signature for pods with volumes: each placement changes the claims and volumes."""
         return None if pod.volumes else ()
 
+    def sign_rejection(self, pod: PodInfo) -> Hashable:
+        """The node affinities of the volumes, if all claims are bound."""
+        claims = sort_claims(pod, self._claims, self._volumes, self._classes)
+        if isinstance(claims, Status):
+            return None
+        return () if claims is None else self._search.requirements(claims, self._handle.nodes)
+
     def sign_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Hashable:
         """The node affinities of the volumes. None for a pod that still needs volumes: other pods may take them."""
         return self._search.requirements(cycle.data[self.name].claims, nodes)

@@ -7,6 +7,8 @@ from typing import Any
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import interface
+from bayplan.framework.events import Topics
+from bayplan.framework.own_volumes import own_volumes
 from bayplan.testing.contract.examples import Example, World
 from bayplan.testing.contract.promise import Breach, promise
 from bayplan.testing.contract.queueing import events_of
@@ -26,12 +28,14 @@ def rejection(subject: Subject, example: Example) -> None:
     method, key = _rejection_key(plugin, world.pod, world)
     if key is None:
         return
-    first = _rejections_and_hints(plugin, world.pod, subject, example)
+    own = own_volumes(world.state.objects)
+    first = _rejections_and_hints(plugin, world.pod, subject, example, own)
     for variant in example.variants:
         if _rejection_key(plugin, variant.pod, world) != (method, key):
             continue
-        second = _rejections_and_hints(plugin, variant.pod, subject, example)
-        if found := difference(first, second, "for the first pod", "for the second"):
+        second = _rejections_and_hints(plugin, variant.pod, subject, example, own)
+        one, other = ({about: texts[about] for about in first if about in second} for texts in (first, second))
+        if found := difference(one, other, "for the first pod", "for the second"):
             raise Breach(
                 f"two pods that differ only in {variant.path} ({at(variant.before, variant.path)} and "
                 f"{at(variant.after, variant.path)}) have the same {method}(), {key!r}, but {found}",
@@ -48,8 +52,11 @@ def _rejection_key(plugin: Any, pod: PodInfo, world: World) -> tuple[str, Hashab
     return "", None
 
 
-def _rejections_and_hints(plugin: Any, pod: PodInfo, subject: Subject, example: Example) -> dict[str, str]:
-    """Return as text, by what they are about: the rejections of a pod, and the hints about it for each change."""
+def _rejections_and_hints(plugin: Any, pod: PodInfo, subject: Subject, example: Example, own: Topics) -> dict[str, str]:
+    """Return as text, by what they are about: the rejections of a pod, and the hints about it for each change.
+
+    Changes that concern the pod's own volumes are left out: they separate it from its group.
+    """
     texts = {}
     if subject.decides:
         answers = ask(plugin, subject.start(example)[1], pod)
@@ -59,8 +66,11 @@ def _rejections_and_hints(plugin: Any, pod: PodInfo, subject: Subject, example: 
             return texts  # hints are asked only of plugins that reject the pod
     if subject.has(interface.EnqueueExtensions):
         registered = [each for each in plugin.events() if each.hint is not None]
+        topics = frozenset(own.of_pod(pod))
         for change in example.changes:
             for event, old, new in events_of(change):
+                if not topics.isdisjoint(own.of_event(old, new) or ()):
+                    continue
                 for each in registered:
                     if each.event.matches(event):
                         about = f"the hint for {each.event.resource} {each.event.action.name} ({change.text})"

@@ -20,6 +20,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.binding_runner import run_pre_bind, run_pre_bind_pre_flight
 from bayplan.framework.events import ClusterEvent
 from bayplan.framework.handle import Handle
+from bayplan.framework.own_volumes import own_volumes
 from bayplan.framework.profile import Profile
 from bayplan.framework.status import Code, PluginError, Status
 from bayplan.queue import QueuedPod, QueueProfile, SchedulingQueue
@@ -76,7 +77,9 @@ class CoreScheduler:
         handle = SchedulerHandle(runtime, runtime.activate)
         self.profiles = build_profiles(handle)
         self.queue = runtime.queue = SchedulingQueue(
-            {name: QueueProfile.of(profile) for name, profile in self.profiles.items()}, runtime.state.nominations
+            {name: QueueProfile.of(profile) for name, profile in self.profiles.items()},
+            runtime.state.nominations,
+            own=own_volumes(runtime.state.objects),
         )
         self._attempts = AttemptDriver(runtime, self.profiles, random.Random(0))
         bindings = _Bindings(runtime, self._bind)

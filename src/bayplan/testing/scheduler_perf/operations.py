@@ -18,7 +18,7 @@ from bayplan.testing.scheduler_perf import objects
 from bayplan.testing.scheduler_perf.measurement import Attempts, Bucketed, Listed, Measurement
 from bayplan.testing.scheduler_perf.place import Document, Place
 from bayplan.testing.scheduler_perf.pods import PodCount
-from bayplan.testing.scheduler_perf.templates import BenchmarkError, Template
+from bayplan.testing.scheduler_perf.templates import BenchmarkError
 from bayplan.testing.scheduler_perf.workloads import Operation, Workload
 
 ATTEMPTED = "Attempted"
@@ -143,22 +143,20 @@ async def create_namespaces(run: Run, operation: Operation) -> None:
 
 async def create_any(run: Run, operation: Operation) -> None:
     """Create objects of any kind."""
-    template, namespace, count = await _any(run, operation)
-    for index in range(count):
-        document = run.for_scheduler(template.document(index, count))
+    documents, namespace = await _any(run, operation)
+    for document in documents:
         if not objects.is_ignored(document):
             await run.place.create(objects.kind_of(document, namespace), [document], namespace)
 
 
 async def update_any(run: Run, operation: Operation) -> None:
     """Replace objects of any kind, possibly at a rate per second."""
-    template, namespace, count = await _any(run, operation)
+    documents, namespace = await _any(run, operation)
     subresources = operation.fields.get("subresources") or [None]
     rate = operation.number("updatePerSecond")
-    for index in range(count):
+    for document in documents:
         if rate:
             await asyncio.sleep(1 / rate)
-        document = run.for_scheduler(template.document(index, count))
         kind = objects.kind_of(document, namespace)
         for subresource in subresources:
             await run.place.replace(kind, document, namespace, subresource)
@@ -193,14 +191,16 @@ async def stop_collecting_metrics(run: Run, _: Operation) -> None:
     await run.stop_collecting()
 
 
-async def _any(run: Run, operation: Operation) -> tuple[Template, str | None, int]:
+async def _any(run: Run, operation: Operation) -> tuple[list[Document], str | None]:
+    """The objects of an operation, made before the first is sent: parsing YAML slows down what runs right after it."""
     template = operation.template("templatePath")
     if template is None:
         raise BenchmarkError(f"{operation.code} without templatePath")
     namespace = operation.fields.get("namespace") or None
     if namespace is not None:
         await run.ensure_namespace(namespace)
-    return template, namespace, operation.count() if "count" in operation.fields else 1
+    count = operation.count() if "count" in operation.fields else 1
+    return [run.for_scheduler(template.document(index, count)) for index in range(count)], namespace
 
 
 def _since(before: Attempts | None, now: Attempts | None) -> Attempts:
