@@ -386,7 +386,7 @@ def pure_counter(pod, node):
 
 @filter_plugin(name="pure-name", pure=True)
 def pure_name(pod, node):
-    return "another tier" if node.labels.get(TIER) == "web" and pod.name == "another" else None
+    return "another tier" if TIER in node.labels and pod.name == "another" else None
 
 
 @filter_plugin(name="pure-annotations", pure=True)
