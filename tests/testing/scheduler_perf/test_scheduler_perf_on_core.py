@@ -96,6 +96,11 @@ def test_pods_wait_until_others_are_deleted(folder, name):
     assert measured.seconds < 1  # it lasted 2 s of virtual time, in which the scheduler worked little
 
 
+def test_deleted_pod_wakes_one_of_the_pods_that_wait_for_room_for_volumes(folder):
+    measured = measure(folder, "VolumesInUse/Any")
+    assert attempts(measured) == {"scheduled": 6, "unschedulable": 5}  # after each pod but the last, the next one fails
+
+
 @pytest.mark.parametrize(("name", "churned"), [("Churn/Create", 2), ("Churn/Recreate", 0)])
 def test_churn_creates_objects_in_the_background(folder, name, churned, monkeypatch):
     cores = []

@@ -7,9 +7,10 @@ that changed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from lightkube.models.core_v1 import Volume
 from lightkube.models.storage_v1 import VolumeAttachment
@@ -25,7 +26,9 @@ from bayplan.cluster.row_changes import KeyedColumns, RowChanges
 from bayplan.framework.status import Status
 from bayplan.plugins.node_volume_limits.volumes import NONE, CsiVolumeKey, CsiVolumes, PodVolumes
 
-_Source = tuple[Kind, str]
+K = TypeVar("K", bound=Hashable)
+_Source = tuple[str, str]
+"""The name of a kind, and a key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,10 @@ class _Row:
     """By UID."""
     by_attachments: CsiVolumes
     attached: Attached
-    sources: Collection[_Source]
+    sources: AbstractSet[_Source]
+
+
+_NOTHING = _Row("", {}, NONE, Attached(NONE, Counter()), frozenset())
 
 
 class AttachedVolumes:
@@ -113,11 +119,7 @@ class AttachedVolumes:
             old = self._rows.get(row)
             if row in stale or old is None or old.node_name != name or not _same_pods(old.pods, pods):
                 known = {} if old is None or row in stale else old.pods
-                new = self._read(name, pods, known)
-                if old is not None:
-                    self._forget(row, old, table.capacity)
-                if new.pods or new.sources:
-                    self._add(row, new, table.capacity)
+                self._replace(row, old or _NOTHING, self._read(name, pods, known), table.capacity)
 
     def count(self, driver: str, nodes: Nodes) -> Int64:
         """The number of attached volumes of a driver: int64, one per node. Without the what-ifs of nodes."""
@@ -148,31 +150,25 @@ class AttachedVolumes:
             for uid, pod in pods.items()
         }
         sources = {source for each in of_pods.values() for source in each.sources}
-        sources.update((PERSISTENT_VOLUME, _volume_of(attachment)) for attachment in attachments)
+        sources.update((PERSISTENT_VOLUME.kind, _volume_of(attachment)) for attachment in attachments)
         by_attachments = dict.fromkeys(self._of_attachments(attachments))
         attached = Attached.of((each.found for each in of_pods.values()), by_attachments)
         return _Row(node_name, of_pods, by_attachments, attached, sources)
 
-    def _add(self, row: int, new: _Row, capacity: int) -> None:
-        self._rows[row] = new
-        for driver, number in new.attached.count.items():
-            self._counts.set(driver, row, number, capacity)
-        for volume in new.attached.in_use:
-            self._using.setdefault(volume, set()).add(row)
-        for source in new.sources:
-            self._depending.setdefault(source, set()).add(row)
+    def _replace(self, row: int, old: _Row, new: _Row, capacity: int) -> None:
+        """Store a row, and update the indexes by what differs: one pod among many that stay."""
+        if new.pods or new.sources:
+            self._rows[row] = new
+        else:
+            self._rows.pop(row, None)
+        for driver in {**old.attached.count, **new.attached.count}:
+            self._counts.set(driver, row, new.attached.count[driver], capacity)
+        _move(self._using, row, old.attached.in_use.keys(), new.attached.in_use.keys())
+        _move(self._depending, row, old.sources, new.sources)
         if new.attached.error is not None:
             self._with_error.add(row)
-
-    def _forget(self, row: int, old: _Row, capacity: int) -> None:
-        del self._rows[row]
-        for driver in old.attached.count:
-            self._counts.set(driver, row, 0, capacity)
-        for volume in old.attached.in_use:
-            _discard(self._using, volume, row)
-        for source in old.sources:
-            _discard(self._depending, source, row)
-        self._with_error.discard(row)
+        else:
+            self._with_error.discard(row)
 
     def _of_pod(self, pod: PodInfo) -> _OfPod:
         return _OfPod(pod.volumes, self._pod_volumes.of_placed(pod), tuple(self._pod_volumes.sources(pod)))
@@ -185,7 +181,7 @@ class AttachedVolumes:
 
     def _listener(self, kind: Kind) -> Callable[[Any, Any], None]:
         def changed(before: Any, now: Any) -> None:
-            self._stale |= self._depending.get((kind, full_name(now if before is None else before)), set())
+            self._stale |= self._depending.get((kind.kind, full_name(now if before is None else before)), set())
 
         return changed
 
@@ -210,8 +206,12 @@ def _volume_of(attachment: VolumeAttachment) -> str:
     return attachment.spec.source.persistentVolumeName or ""
 
 
-def _discard(rows_of: dict[Any, set[int]], key: Any, row: int) -> None:
-    rows = rows_of[key]
-    rows.discard(row)
-    if not rows:
-        del rows_of[key]
+def _move(rows_of: dict[K, set[int]], row: int, before: AbstractSet[K], after: AbstractSet[K]) -> None:
+    """Move a row from the sets of some keys to those of others. Empty sets are dropped."""
+    for key in before - after:
+        rows = rows_of[key]
+        rows.discard(row)
+        if not rows:
+            del rows_of[key]
+    for key in after - before:
+        rows_of.setdefault(key, set()).add(row)

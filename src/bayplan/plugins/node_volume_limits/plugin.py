@@ -116,7 +116,8 @@ class NodeVolumeLimits(Plugin):
 
         Nominated pods might use them, too.
         """
-        if self._handle.nominations.nodes or any(kind is STORAGE_CLASS for kind, _ in self._pod_volumes.sources(pod)):
+        unbound = any(kind == STORAGE_CLASS.kind for kind, _ in self._pod_volumes.sources(pod))
+        if unbound or self._handle.nominations.nodes:
             return None
         plain, wanted = (self._pod_volumes.of_pending(pod, migrated=migrated) for migrated in (False, True))
         if isinstance(plain, Status) or isinstance(wanted, Status):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from lightkube.models.core_v1 import PersistentVolumeClaim, Volume
 
 from bayplan.api.csi_translation import BY_NAME, Untranslatable, in_tree_plugin, translate_inline
-from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS, Kind
+from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
 from bayplan.api.volumes import claim_name, class_of_claim, is_controlled_by, volume_name
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
@@ -57,21 +57,21 @@ class PodVolumes:
                 volumes[found] = None
         return volumes
 
-    def sources(self, pod: PodInfo) -> Iterator[tuple[Kind, str]]:
-        """The objects that the pod's volumes depend on, by kind and key, whether they exist or not."""
+    def sources(self, pod: PodInfo) -> Iterator[tuple[str, str]]:
+        """The objects that the pod's volumes depend on, by kind's name and key, whether they exist or not."""
         for volume in pod.volumes:
             name = claim_name(pod.name, volume)
             if not name:
                 continue
             key = f"{pod.namespace}/{name}"
-            yield PERSISTENT_VOLUME_CLAIM, key
+            yield PERSISTENT_VOLUME_CLAIM.kind, key
             claim = self._claims.get(key)
             if claim is None:
                 continue
             if bound := volume_name(claim):
-                yield PERSISTENT_VOLUME, bound
+                yield PERSISTENT_VOLUME.kind, bound
             if bound not in self._volumes:
-                yield STORAGE_CLASS, class_of_claim(claim)
+                yield STORAGE_CLASS.kind, class_of_claim(claim)
 
     def _attachable(self, pod: PodInfo, volume: Volume, *, migrated: bool) -> CsiVolumeKey | Status | None:
         """A volume of a pod; None if it does not count."""
