@@ -56,12 +56,11 @@ class Domains:
         sums[0] = 0
         return sums
 
-    def sum_rows(self, numbers: Mapping[int, int]) -> tuple[Int64, bool]:
-        """Sum numbers by row by domain, as `sum` does. Also returns whether one of the rows is in a domain."""
+    def sum_rows(self, numbers: Mapping[int, int]) -> Int64:
+        """Sum numbers by row by domain, as `sum` does."""
         rows = np.fromiter(numbers, dtype=np.intp, count=len(numbers))
         weights = np.fromiter(numbers.values(), dtype=np.int64, count=len(numbers))
         inside = rows < len(self.codes)
-        codes = self.codes[rows[inside]]
-        sums = np.bincount(codes, weights=weights[inside], minlength=self.count).astype(np.int64)
+        sums = np.bincount(self.codes[rows[inside]], weights=weights[inside], minlength=self.count).astype(np.int64)
         sums[0] = 0
-        return sums, bool(codes.any())
+        return sums

@@ -100,7 +100,7 @@ def run_filter(
             verdicts.reject(rejections if positions is None else rejections.among(len(nodes), positions), plugin.name)
         else:
             _filter_one_by_one(plugin, cycle, pod, nodes, verdicts)
-        if not verdicts.feasible_mask.any():
+        if not np.count_nonzero(verdicts.feasible_mask):
             break
     return verdicts
 

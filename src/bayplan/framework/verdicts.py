@@ -79,7 +79,7 @@ class Verdicts:
     def reject(self, rejections: Rejections, plugin: str) -> None:
         """Reject nodes on behalf of a plugin. Statuses of nodes that are not feasible are ignored, errors included."""
         rejected = self.feasible_mask & (rejections.index > 0)
-        if not rejected.any():
+        if not np.count_nonzero(rejected):  # `any` takes several times as long
             return
         index = rejections.index.astype(np.int32, casting="same_kind")  # a copy: the plugin may use its array again
         self._rejected.append((index, rejected, len(self.table) - 1))

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -90,14 +89,14 @@ def count_pods(key: GroupKey, topology_key: str, nodes: Nodes) -> DomainCounts:
     return DomainCounts(domains, domains.sum(nodes.table.group(key).counts))
 
 
-def sum_by_topology(tallies: Iterable[tuple[str, Tally, int]], nodes: Nodes) -> tuple[dict[str, DomainCounts], bool]:
-    """Sum tallies by topology key and domain. `tallies`: each with a topology key and a weight.
+Weighted = tuple[str, Tally, int]
+"""A topology key, a tally and its weight."""
 
-    Also returns whether a domain has a pod of any tally; weighted sums may be 0 nevertheless.
-    """
+
+def sum_by_topology(tallies: Iterable[Weighted], nodes: Nodes) -> dict[str, DomainCounts]:
+    """Sum tallies by topology key and domain."""
     by_row: dict[str, dict[int, int]] = {}
     sums: dict[str, DomainCounts] = {}
-    some = False
     for key, tally, weight in tallies:
         few, domains = tally.few, sums[key].domains if key in sums else Domains.of(key, nodes)
         if few is not None and len(few) < domains.count:
@@ -106,7 +105,6 @@ def sum_by_topology(tallies: Iterable[tuple[str, Tally, int]], nodes: Nodes) -> 
                 numbers[row] = numbers.get(row, 0) + weight * number
             continue
         counts = domains.sum(tally)
-        some = some or bool(np.count_nonzero(counts))
         if weight != 1:
             counts *= weight
         if key in sums:
@@ -114,12 +112,11 @@ def sum_by_topology(tallies: Iterable[tuple[str, Tally, int]], nodes: Nodes) -> 
         sums[key] = DomainCounts(domains, counts)
     for key, numbers in by_row.items():
         domains = sums[key].domains if key in sums else Domains.of(key, nodes)
-        counts, there = domains.sum_rows(numbers)
-        some = some or there
+        counts = domains.sum_rows(numbers)
         if key in sums:
             counts += sums[key].counts
         sums[key] = DomainCounts(domains, counts)
-    return sums, some
+    return sums
 
 
 class Counted(NamedTuple):
@@ -170,7 +167,9 @@ class Requirements:
 
     def apply(self, nodes: Nodes) -> bool:
         """Return whether there are required terms, or anti-affinity terms of pods on nodes that match the pod."""
-        return bool(self.affinity or self._anti_affinity or self.counted(nodes).existing)
+        if self.affinity or self._anti_affinity:
+            return True
+        return any(self._apart(nodes.table)) and bool(self.counted(nodes).existing)
 
     def by_node(self, nodes: Nodes) -> bool:
         """Return whether each node's verdict depends on no other node: no domain of the terms has two nodes."""
@@ -198,10 +197,10 @@ class Requirements:
             tallies: dict[int, list[tuple[str, Tally, int]]] = {EXISTING_ANTI_AFFINITY: [], ANTI_AFFINITY: []}
             for rule, key, tally in self._apart(table):
                 tallies[rule].append((key, tally, 1))
-            existing, _ = sum_by_topology(tallies[EXISTING_ANTI_AFFINITY], nodes)
+            existing = sum_by_topology(tallies[EXISTING_ANTI_AFFINITY], nodes)
             counted = Counted(
                 {key: count_pods(self.affinity, key, nodes) for key in self._affinity_keys},
-                sum_by_topology(tallies[ANTI_AFFINITY], nodes)[0],
+                sum_by_topology(tallies[ANTI_AFFINITY], nodes),
                 {key: counts for key, counts in existing.items() if np.count_nonzero(counts.counts)},
             )
             self._counted = table, table.version, counted
@@ -299,8 +298,14 @@ def preferences(pod: PodInfo, namespaces: Namespaces, nodes: Nodes, hard_weight:
         for column in nodes.table.terms.matching(pod, namespaces.labels(pod.namespace))
         if column.term.kind is not TermKind.REQUIRED_ANTI and (hard_weight or column.term.kind is not TermKind.REQUIRED)
     )
-    sums, some = sum_by_topology(chain(own, existing), nodes)
-    return [counts for counts in sums.values() if np.count_nonzero(counts.counts)] if some else None
+    tallies = [*own, *existing]
+    found = [counts for counts in sum_by_topology(tallies, nodes).values() if np.count_nonzero(counts.counts)]
+    return found if found or any(_occurs(key, tally, nodes) for key, tally, _ in tallies) else None
+
+
+def _occurs(topology_key: str, tally: Tally, nodes: Nodes) -> bool:
+    """Return whether a domain has a pod of the tally; weighted sums may be 0 nevertheless."""
+    return bool(np.count_nonzero(Domains.of(topology_key, nodes).sum(tally)))
 
 
 def _weight(term: AffinityTerm, hard_weight: int) -> int:

@@ -109,7 +109,10 @@ class InterPodAffinity(Plugin):
         least, most = scores.item(scores.argmin()), scores.item(scores.argmax())
         if most == least:
             return np.zeros(len(scores), dtype=np.int64)
-        return (float(MAX_NODE_SCORE) * ((scores - least).astype(np.float64) / float(most - least))).astype(np.int64)
+        scaled = (scores - least).astype(np.float64)
+        scaled /= float(most - least)
+        scaled *= float(MAX_NODE_SCORE)
+        return scaled.astype(np.int64)
 
     def events(self) -> Iterable[EventHint]:
         """Register changes of pods, and of the labels of nodes."""

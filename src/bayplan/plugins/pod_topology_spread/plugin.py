@@ -75,7 +75,7 @@ class HardSpread:
         domains = self.eligible.domains
         uneven = self.matching > self.constraint.max_skew - self.self_match + self._minimum()
         uneven[0] = not domains.everywhere
-        if not uneven.any():
+        if not np.count_nonzero(uneven):
             return None
         verdicts = uneven.astype(np.int32)
         verdicts[0] = 2
@@ -98,7 +98,10 @@ class HardSpread:
 
     def _minimum(self) -> int:
         """Return the lowest number of matching pods of a domain (the global minimum)."""
-        return 0 if self._too_few_domains() else int(self.matching.take(self.eligible.present).min())
+        if self._too_few_domains():
+            return 0
+        matching = self.matching.take(self.eligible.present)
+        return matching.item(matching.argmin())
 
     def _two_minima(self) -> tuple[int, int, int]:
         """Return the global minimum, the minimum over the other domains, and the code of the minimal domain."""
