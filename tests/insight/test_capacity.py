@@ -230,6 +230,23 @@ def test_only_the_first_replica_is_attempted(monkeypatch):
     assert len(attempts) == 2  # the first one, and the last, which does not fit
 
 
+def test_replicas_are_kept_apart_without_attempts(monkeypatch):
+    attempts = []
+    attempt = World.attempt
+    monkeypatch.setattr(World, "attempt", lambda *args, **options: attempts.append(args) or attempt(*args, **options))
+    pending = [pod(affinity=apart()) for _ in range(3)]
+    for number, each in enumerate(pending):  # of the same kind, so that there are results to reuse
+        each["metadata"] = {**each["metadata"], "name": f"web-{number}"}
+    nodes = [node(f"n{number}") for number in range(20)]
+
+    answer = ask([*nodes, pod(nodeName="n7"), *pending], [pod(affinity=apart())])
+
+    assert answer.sets == 20 - 1 - 3
+    assert max(placed["pod web"] for placed in answer.by("node").values()) == 1
+    assert "n7" not in answer.by("node")
+    assert len(attempts) < 8
+
+
 def test_stops_at_the_limit():
     answer = ask([node("a"), node("b")], [pod()], most=3)
 

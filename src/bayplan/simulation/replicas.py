@@ -53,8 +53,8 @@ class Replicas:
     def of(cls, world: World, pod: PodInfo, other: PodInfo) -> Replicas | None:
         """Return None where replicas must be attempted one by one. `pod` and `other`: two of them, not in the world.
 
-        That is so for pods with claims, affinity terms or gangs, where plugins that aren't Bayplan's take part in
-        binding, and until there is an attempt whose results can be reused.
+        That is so for pods with claims, gangs or affinity terms (but for anti-affinity between nodes), where plugins
+        that aren't Bayplan's take part in binding, and until there is an attempt whose results can be reused.
         """
         key = world.equivalence_key(pod) if pod.scheduler_name in world.profiles and not pod.node_name else None
         if key is None or world.equivalence_key(other) != key:
