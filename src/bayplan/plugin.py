@@ -9,10 +9,23 @@ from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import ALL_EVENTS, Action, ClusterEvent, EventHint, Hint, HintFunction
 from bayplan.framework.functions import InvalidPlugin, filter_plugin, score_plugin
+from bayplan.framework.gangs import (
+    PLACED_WITH,
+    Gang,
+    GangDecided,
+    GangOf,
+    GangOutcome,
+    GangPostFilter,
+    GangTrial,
+    GangVictims,
+    NormalizePlacementScores,
+    Placement,
+    PlacementGenerate,
+    PlacementScore,
+)
 from bayplan.framework.handle import ApiClient, Handle, WaitingPod, WaitingPods
 from bayplan.framework.interface import (
     MAX_NODE_SCORE,
-    PLACED_WITH,
     Answer,
     Background,
     Bind,
@@ -21,20 +34,9 @@ from bayplan.framework.interface import (
     EnqueueExtensions,
     Filter,
     FilterNodes,
-    Gang,
-    GangDecided,
-    GangOf,
-    GangOutcome,
-    GangPostFilter,
-    GangTrial,
-    GangVictims,
     NodeNames,
-    NormalizePlacementScores,
     NormalizeScores,
     Permit,
-    Placement,
-    PlacementGenerate,
-    PlacementScore,
     Plugin,
     PostBind,
     PostFilter,

@@ -8,7 +8,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from bayplan.framework.interface import Gang, Placement, Plugin
+from bayplan.framework.gangs import Gang, Placement
+from bayplan.framework.interface import Plugin
 from bayplan.framework.placements import best_placement, generate_placements
 from bayplan.framework.profile import Point, Profile
 from bayplan.framework.status import PluginError, Status

@@ -6,7 +6,8 @@ from bayplan.api.custom_objects import CustomObject
 from bayplan.api.kinds import POD, custom_kind
 from bayplan.api.pod_groups import POD_GROUPS
 from bayplan.framework.events import Hint
-from bayplan.framework.interface import PLACED_WITH, CycleState, Wait
+from bayplan.framework.gangs import PLACED_WITH
+from bayplan.framework.interface import CycleState, Wait
 from bayplan.framework.status import Code
 from bayplan.plugins.gang_scheduling.plugin import GangScheduling, after_pod_added, after_pod_group_added
 from bayplan.simulation.handle import OfflineHandle

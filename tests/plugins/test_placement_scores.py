@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayplan.framework.interface import Gang, Placement
+from bayplan.framework.gangs import Gang, Placement
 from bayplan.plugins.arguments import NodeResourcesFitArgs, ResourceSpec, ScoringStrategy
 from bayplan.plugins.node_resources.fit import NodeResourcesFit
 from bayplan.plugins.pod_group_pods_count import PodGroupPodsCount

@@ -11,7 +11,7 @@ from bayplan.api.kinds import custom_kind
 from bayplan.api.pod_groups import POD_GROUPS
 from bayplan.client import ApiError
 from bayplan.cluster.state import ClusterState
-from bayplan.framework.interface import GangOutcome
+from bayplan.framework.gangs import GangOutcome
 from bayplan.plugins.gang_scheduling.conditions import PodGroupConditions, Report, changed_condition
 from bayplan.simulation.handle import OfflineHandle
 

@@ -8,7 +8,7 @@ from bayplan.api.custom_objects import CustomObject
 from bayplan.api.kinds import NODE, POD, custom_kind
 from bayplan.api.pod_groups import POD_GROUPS
 from bayplan.framework.events import Hint
-from bayplan.framework.interface import Gang
+from bayplan.framework.gangs import Gang
 from bayplan.framework.status import Code
 from bayplan.plugins.topology_placement import TopologyPlacementGenerator, after_pod_deletion
 from bayplan.simulation.handle import OfflineHandle

@@ -8,7 +8,7 @@ from preempting import HIGH, LOW, MIDDLE, budget, running
 from bayplan.api.custom_objects import CustomObject
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET, custom_kind
 from bayplan.api.pod_groups import POD_GROUPS
-from bayplan.framework.interface import Gang, GangVictims
+from bayplan.framework.gangs import Gang, GangVictims
 from bayplan.framework.status import Code
 from bayplan.plugins.default_preemption.whole_groups import WorkloadAwarePreemption
 from bayplan.simulation.handle import OfflineHandle

@@ -5,7 +5,8 @@ import random
 import numpy as np
 import pytest
 
-from bayplan.framework.interface import Gang, GangOutcome, Placement, Plugin
+from bayplan.framework.gangs import Gang, GangOutcome, Placement
+from bayplan.framework.interface import Plugin
 from bayplan.scheduling import Options, Outcome, Templates, Unit, attempt, run
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 

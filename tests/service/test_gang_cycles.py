@@ -10,7 +10,8 @@ import pytest
 from bayplan.api.kinds import NODE, POD
 from bayplan.config import default_profile
 from bayplan.devcluster.apiserver import Fault
-from bayplan.framework.interface import Gang, Plugin
+from bayplan.framework.gangs import Gang
+from bayplan.framework.interface import Plugin
 from bayplan.framework.status import Status
 from bayplan.plugins.coscheduling.groups import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL
 from bayplan.plugins.coscheduling.plugin import Coscheduling

@@ -10,7 +10,8 @@ import pytest
 from bayplan.api.kinds import NODE, POD, POD_GROUP
 from bayplan.config import default_profile
 from bayplan.devcluster.apiserver import Fault
-from bayplan.framework.interface import GangVictims, Plugin
+from bayplan.framework.gangs import GangVictims
+from bayplan.framework.interface import Plugin
 from bayplan.service.scheduler import Scheduler, Settings
 from bayplan.testing.in_memory import load, make_client
 from bayplan.testing.virtual_time import VirtualTime

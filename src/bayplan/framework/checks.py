@@ -10,17 +10,18 @@ import msgspec
 
 from bayplan.api.kinds import kind_of
 from bayplan.failures import described, is_ctrl_c
-from bayplan.framework import interface
+from bayplan.framework import gangs, interface
 from bayplan.framework.events import ANY, ClusterEvent, EventHint
 from bayplan.framework.functions import InvalidPlugin
 from bayplan.framework.interface import Plugin
 
 _FORMS = {
     form: tuple(name for name, method in vars(form).items() if inspect.isfunction(method) and not name.startswith("_"))
-    for form in vars(interface).values()
-    if isinstance(form, type) and getattr(form, "_is_runtime_protocol", False) and form.__module__ == interface.__name__
+    for module in (interface, gangs)
+    for form in vars(module).values()
+    if isinstance(form, type) and getattr(form, "_is_runtime_protocol", False) and form.__module__ == module.__name__
 }
-"""The protocols of `interface` that a plugin may implement, with their methods."""
+"""The protocols of both modules that a plugin may implement, with their methods."""
 _METHODS = {
     name: tuple(inspect.signature(getattr(form, name)).parameters)[1:]
     for form, names in _FORMS.items()

@@ -5,15 +5,14 @@ have two forms: one node at a time (`filter`, `score`), and all nodes at once (`
 arrays out). A plugin implements one of them, or both; if both, their results must agree. Where a method returns a
 `Status`, it may also return None for success, or a string for "unschedulable, for this reason".
 
-Mirrors k8s.io/kube-scheduler/framework/interface.go.
+The extension points about gangs are in `gangs`. Mirrors k8s.io/kube-scheduler/framework/interface.go.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Collection, Generator, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any, Protocol, runtime_checkable
 
 from bayplan.cluster.columns import Int64
@@ -89,71 +88,6 @@ class PostFilterResult:
     status: Status
     nominated_node: str | None = None
     victims: tuple[PodInfo, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Gang:
-    """A group of pods of which enough are placed together, or none.
-
-    Attributes:
-        name: identifies the gang among all gangs of its plugin.
-        members: the pending pods of the gang, in the order in which they are attempted.
-        needed: how many of `members` have to be placed. If 0, each member may be placed on its own.
-        placed: how many further pods of the gang are on nodes already, or about to be bound.
-        nodes: the names of the nodes of these pods, if the plugin knows them.
-        together: if there are fewer than `needed` members, True leaves them pending; False attempts each one on its
-            own, and they wait for each other in Permit.
-        pod_group: `namespace/name` of the Kubernetes PodGroup that the gang belongs to; "" if there is none.
-        no_preemption: if not empty, the reason why members must not preempt on their own. Members are not attempted on
-            their own then.
-    """
-
-    name: str
-    members: tuple[PodInfo, ...]
-    needed: int
-    placed: int = 0
-    nodes: tuple[str, ...] = ()
-    together: bool = False
-    pod_group: str = ""
-    no_preemption: str = ""
-
-
-PLACED_WITH = "placed with"
-"""Key in `CycleState.data`: the Gang that the pod is placed with. Not set for a pod that is placed on its own."""
-
-
-class GangOutcome(Enum):
-    """The outcome of a gang's attempt."""
-
-    PLACED = "placed"
-    REFUSED = "refused"
-    ERROR = "error"
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """A node set that a whole gang must fit in. `name` identifies it in messages."""
-
-    name: str
-    nodes: Nodes
-
-
-@dataclass(frozen=True, slots=True)
-class GangVictims:
-    """The pods to evict for a gang, most important first. `preemptor` is the member that they are evicted for.
-
-    `pod_group_uid`: the UID of the PodGroup that the victims' conditions name as the preemptor; "" names the pod.
-    """
-
-    preemptor: PodInfo
-    victims: tuple[PodInfo, ...]
-    pod_group_uid: str = ""
-
-
-GangTrial = Generator[Collection[PodInfo], bool, GangVictims | Status]
-"""A generator that looks for victims of a gang. It yields pods, and receives whether the gang would fit if exactly
-these pods were gone. It returns the victims to evict, or a Status that says why there are none.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,60 +250,6 @@ class Permit(Protocol):
     """Called before binding. Approves the pod, rejects it, or makes it wait (`Wait`)."""
 
     def permit(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Answer | Wait: ...
-
-
-@runtime_checkable
-class GangOf(Protocol):
-    """Returns the gang that a pod is placed with; None for a pod that is placed on its own.
-
-    The plugin also implements Permit, so that no member is bound before enough of them are reserved.
-    """
-
-    def gang_of(self, pod: PodInfo) -> Gang | None: ...
-
-
-@runtime_checkable
-class GangDecided(Protocol):
-    """Notifies the plugin that named a gang of the outcome of the gang's attempt. `message` explains it."""
-
-    def gang_decided(self, gang: Gang, outcome: GangOutcome, message: str) -> None: ...
-
-
-@runtime_checkable
-class GangPostFilter(Protocol):
-    """Makes room for a gang as a whole. Returning None lets the members preempt on their own.
-
-    The trial is started only if the gang does not fit.
-    """
-
-    def gang_post_filter(self, gang: Gang, nodes: Nodes) -> GangTrial | None: ...
-
-
-@runtime_checkable
-class PlacementGenerate(Protocol):
-    """Names the node sets that a gang may be placed in; each of them is tried. None means that all nodes may be used.
-
-    A Status rejects the gang, or reports an error.
-    """
-
-    def generate_placements(self, gang: Gang, nodes: Nodes) -> Sequence[Placement] | Status | None: ...
-
-
-@runtime_checkable
-class PlacementScore(Protocol):
-    """Ranks a placement that the gang fits in. `placed`: the members that have found a node in it."""
-
-    def score_placement(self, gang: Gang, placement: Placement, placed: Sequence[PodInfo]) -> int: ...
-
-
-@runtime_checkable
-class NormalizePlacementScores(Protocol):
-    """Converts the raw scores of all placements that the gang fits in to scores from 0 to MAX_NODE_SCORE.
-
-    `scores`: int64, shape (placements,). Returns a new array of the same shape and dtype.
-    """
-
-    def normalize_placement_scores(self, gang: Gang, scores: Int64) -> Int64: ...
 
 
 @runtime_checkable

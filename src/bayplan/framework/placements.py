@@ -16,7 +16,7 @@ from bayplan.cluster.columns import Int64
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.calling import call
-from bayplan.framework.interface import Gang, NormalizePlacementScores, Placement
+from bayplan.framework.gangs import Gang, NormalizePlacementScores, Placement
 from bayplan.framework.profile import Point, Profile, implements
 from bayplan.framework.runner import checked, integer
 from bayplan.framework.status import Code, PluginError, Status

@@ -13,7 +13,7 @@ from typing import Any
 
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework import interface
+from bayplan.framework import gangs, interface
 from bayplan.framework.calling import call
 from bayplan.framework.events import ALL_EVENTS, EventHint
 
@@ -50,8 +50,8 @@ FORMS: Mapping[Point, tuple[type[Any], ...]] = {
     Point.PRE_BIND: (interface.PreBind,),
     Point.BIND: (interface.Bind,),
     Point.POST_BIND: (interface.PostBind,),
-    Point.PLACEMENT_GENERATE: (interface.PlacementGenerate,),
-    Point.PLACEMENT_SCORE: (interface.PlacementScore,),
+    Point.PLACEMENT_GENERATE: (gangs.PlacementGenerate,),
+    Point.PLACEMENT_SCORE: (gangs.PlacementScore,),
 }
 """The protocols of each extension point. A plugin of the point implements at least one of them."""
 

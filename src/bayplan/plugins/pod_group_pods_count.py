@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from bayplan.cluster.columns import Int64
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.interface import MAX_NODE_SCORE, Gang, Placement, Plugin
+from bayplan.framework.gangs import Gang, Placement
+from bayplan.framework.interface import MAX_NODE_SCORE, Plugin
 
 
 class PodGroupPodsCount(Plugin):

@@ -17,9 +17,10 @@ from bayplan.cluster.pod_groups import pod_group_of
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import events
 from bayplan.framework.events import Action, ClusterEvent, EventHint, Hint
+from bayplan.framework.gangs import Gang, Placement
 from bayplan.framework.handle import Handle
 from bayplan.framework.hints import labels_of
-from bayplan.framework.interface import Gang, Placement, Plugin
+from bayplan.framework.interface import Plugin
 from bayplan.framework.status import Status
 
 

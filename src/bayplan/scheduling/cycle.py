@@ -29,7 +29,8 @@ from bayplan.framework.extenders import (
     Filtered,
     Question,
 )
-from bayplan.framework.interface import PLACED_WITH, CycleState, Gang, Placement
+from bayplan.framework.gangs import PLACED_WITH, Gang, Placement
+from bayplan.framework.interface import CycleState
 from bayplan.framework.profile import Profile
 from bayplan.framework.runner import run_filter, run_post_filter, run_pre_filter, run_pre_score, run_score
 from bayplan.framework.status import Code, PluginError, Status

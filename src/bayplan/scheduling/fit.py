@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from bayplan.cluster.state import StateWhatIf
-from bayplan.framework.interface import Gang, GangVictims, Placement
+from bayplan.framework.gangs import Gang, GangVictims, Placement
 from bayplan.framework.status import Status
 from bayplan.scheduling.decision import Decision, Outcome
 

@@ -16,7 +16,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.calling import call
 from bayplan.framework.extenders import Question
-from bayplan.framework.interface import Gang, GangOutcome, GangPostFilter, GangTrial, GangVictims, Placement
+from bayplan.framework.gangs import Gang, GangOutcome, GangPostFilter, GangTrial, GangVictims, Placement
 from bayplan.framework.placements import best_placement, generate_placements
 from bayplan.framework.profile import Profile, implements
 from bayplan.framework.status import PluginError, Status

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.interface import GangOutcome
+from bayplan.framework.gangs import GangOutcome
 from bayplan.scheduling.decision import Decision, Outcome
 from bayplan.scheduling.unit import Unit
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.calling import call
-from bayplan.framework.interface import Gang, GangOf
+from bayplan.framework.gangs import Gang, GangOf
 from bayplan.framework.profile import Point, Profile, implements
 from bayplan.framework.status import PluginError
 

@@ -18,7 +18,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.binding_runner import run_permit, run_post_bind, run_reserve, run_unreserve
 from bayplan.framework.calling import call
 from bayplan.framework.changes import ASSIGNED_POD_DELETE
-from bayplan.framework.interface import GangDecided, GangOutcome
+from bayplan.framework.gangs import GangDecided, GangOutcome
 from bayplan.framework.profile import Profile, implements
 from bayplan.framework.status import Code, PluginError, Status
 from bayplan.log_fields import about_node, about_pod

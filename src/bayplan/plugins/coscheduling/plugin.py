@@ -15,17 +15,9 @@ from bayplan.cluster.pod_groups import PodsByGroup
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import events
 from bayplan.framework.events import Action, ClusterEvent, EventHint, Hint
+from bayplan.framework.gangs import PLACED_WITH, Gang
 from bayplan.framework.handle import Handle
-from bayplan.framework.interface import (
-    PLACED_WITH,
-    Answer,
-    CycleState,
-    Gang,
-    Plugin,
-    PostFilterResult,
-    Wait,
-    WhatIf,
-)
+from bayplan.framework.interface import Answer, CycleState, Plugin, PostFilterResult, Wait, WhatIf
 from bayplan.framework.status import Status
 from bayplan.framework.verdicts import Diagnosis
 from bayplan.plugins.coscheduling.arguments import CoschedulingArgs

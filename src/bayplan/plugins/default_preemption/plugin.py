@@ -18,16 +18,9 @@ from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import events
 from bayplan.framework.events import Action, ClusterEvent, EventHint, Hint
+from bayplan.framework.gangs import PLACED_WITH
 from bayplan.framework.handle import Handle
-from bayplan.framework.interface import (
-    PLACED_WITH,
-    Candidate,
-    CycleState,
-    Plugin,
-    PostFilterResult,
-    Shortlist,
-    WhatIf,
-)
+from bayplan.framework.interface import Candidate, CycleState, Plugin, PostFilterResult, Shortlist, WhatIf
 from bayplan.framework.status import Code, Status, aggregate
 from bayplan.framework.verdicts import Diagnosis
 from bayplan.plugins.arguments import DefaultPreemptionArgs

@@ -18,8 +18,9 @@ from bayplan.cluster.pod_groups import pod_group_of
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import events
 from bayplan.framework.events import Action, ClusterEvent, EventHint
+from bayplan.framework.gangs import Gang, GangTrial, GangVictims
 from bayplan.framework.handle import Handle
-from bayplan.framework.interface import Gang, GangTrial, GangVictims, Plugin
+from bayplan.framework.interface import Plugin
 from bayplan.framework.status import Status
 from bayplan.plugins.default_preemption.budgets import Budgets
 from bayplan.plugins.default_preemption.candidates import started

@@ -17,8 +17,8 @@ from bayplan.api.kinds import custom_kind
 from bayplan.api.pod_groups import POD_GROUPS
 from bayplan.api.times import rfc3339
 from bayplan.cluster.objects import ObjectStore
+from bayplan.framework.gangs import GangOutcome
 from bayplan.framework.handle import Handle
-from bayplan.framework.interface import GangOutcome
 
 log = logging.getLogger(__name__)
 

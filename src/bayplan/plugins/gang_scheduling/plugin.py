@@ -17,8 +17,9 @@ from bayplan.cluster.pod_groups import pod_group_of as key_of
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import events
 from bayplan.framework.events import Action, ClusterEvent, EventHint, Hint
+from bayplan.framework.gangs import PLACED_WITH, Gang, GangOutcome
 from bayplan.framework.handle import Handle
-from bayplan.framework.interface import PLACED_WITH, Answer, CycleState, Gang, GangOutcome, Plugin, Wait
+from bayplan.framework.interface import Answer, CycleState, Plugin, Wait
 from bayplan.framework.status import Status
 from bayplan.plugins.gang_scheduling.conditions import PodGroupConditions
 

@@ -16,8 +16,9 @@ from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import DEFAULT_REQUESTS, PodInfo
 from bayplan.devices.classes import CLASS_PREFIX
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint, Topics
+from bayplan.framework.gangs import Gang, Placement
 from bayplan.framework.handle import Handle
-from bayplan.framework.interface import CycleState, Gang, Placement, Plugin
+from bayplan.framework.interface import CycleState, Plugin
 from bayplan.framework.status import Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.arguments import NodeResourcesFitArgs
