@@ -79,7 +79,7 @@ class Verdicts:
     def reject(self, rejections: Rejections, plugin: str) -> None:
         """Reject nodes on behalf of a plugin. Statuses of nodes that are not feasible are ignored, errors included."""
         rejected = self.feasible_mask & (rejections.index > 0)
-        if not rejected.any():
+        if not np.count_nonzero(rejected):
             return
         index = rejections.index.astype(np.int32, casting="same_kind")  # a copy: the plugin may use its array again
         self._rejected.append((index, rejected, len(self.table) - 1))
@@ -123,7 +123,7 @@ class Verdicts:
 
     def feasible(self) -> Rows:
         """Return the positions of the feasible nodes."""
-        return np.flatnonzero(self.feasible_mask)
+        return self.feasible_mask.nonzero()[0]
 
     def of(self, position: int) -> Status:
         """Return the status of one node."""
@@ -154,9 +154,11 @@ class Verdicts:
 
     def _code_of(self, status: Status) -> int:
         """Return the code of a status, which is added to the table if it is new."""
-        if status not in self.table:
+        try:
+            return self.table.index(status)
+        except ValueError:
             self.table.append(status)
-        return self.table.index(status)
+            return len(self.table) - 1
 
 
 @dataclass(slots=True)
