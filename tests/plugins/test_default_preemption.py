@@ -214,20 +214,53 @@ def test_preemptor_is_gated_while_its_victims_are_evicted():
     assert plugin.held_back() == {pod.uid}
     state.preemptions.only_left(pod.uid, victim.uid)
     assert plugin.pre_enqueue(pod) == gated
-    assert not plugin.held_back(), "the next event may release it"
+    assert plugin.held_back() == {pod.uid}
     state.remove_pod(victim.uid)
     assert plugin.pre_enqueue(pod) is None, "the last victim was deleted, although `end` was not called"
+    assert not plugin.held_back(), "the event may release it"
+    state.preemptions.end(pod.uid)
+    assert len(state.preemptions) == 0
 
 
 @pytest.mark.feature("DefaultPreemption: gated preemptors")
-def test_preemptor_is_released_when_its_last_victim_terminates():
-    cluster = cluster_of(victim := terminating(), nodes="a")
-    cluster.state.preemptions.begin("vip")
-    cluster.state.preemptions.only_left("vip", victim.uid)
-    assert not cluster.state.preemptions.in_progress("vip")
-    cluster.state.preemptions.end("vip")
-    assert len(cluster.state.preemptions) == 0
-    assert not cluster.state.preemptions.evicting
+@pytest.mark.parametrize("before", [True, False])
+def test_preemptor_is_released_when_its_last_victim_terminates(before):
+    victim = terminating()
+    state = cluster_of(victim if before else running(victim.name, "a"), nodes="a").state
+    preemptions = state.preemptions
+    preemptions.begin("vip")
+    preemptions.only_left("vip", victim.uid)
+    assert preemptions.in_progress("vip") is not before
+    assert preemptions.evicting == (set() if before else {"vip"})
+    state.set_pod(victim)
+    assert not preemptions.in_progress("vip")
+    assert not preemptions.evicting
+
+
+@pytest.mark.feature("DefaultPreemption: gated preemptors")
+def test_preemptor_that_gave_up_is_not_held_back_by_a_victim_it_shares():
+    victim = running("victim", "a")
+    preemptions = cluster_of(victim, nodes="a").state.preemptions
+    for uid in ("vip", "other"):
+        preemptions.begin(uid)
+        preemptions.only_left(uid, victim.uid)
+    preemptions.end("vip")
+    assert preemptions.evicting == {"other"}
+    assert not preemptions.in_progress("vip")
+    preemptions.end("other")
+    assert not preemptions.evicting
+
+
+@pytest.mark.feature("DefaultPreemption: gated preemptors")
+def test_preemptor_waits_for_a_victim_that_was_only_hypothetically_gone():
+    cluster = cluster_of(victim := running("victim", "a"), nodes="a")
+    state = cluster.state
+    state.preemptions.begin("vip")
+    state.preemptions.only_left("vip", victim.uid)
+    with state.what_if() as what_if:
+        what_if.remove(victim.uid)
+        assert not state.preemptions.in_progress("vip")
+    assert state.preemptions.in_progress("vip")
 
 
 def test_pod_deletion_does_not_requeue():

@@ -45,8 +45,10 @@ class PodChanges:
         self.removed: dict[PodInfo, None] = dict.fromkeys(removed)
         self.requested: dict[str, int] = {}
         self._counts: dict[Count, int] = {}
-        for pod, sign in self.signed():
-            self._account(pod, sign)
+        for pod in self.added:
+            self._account(pod, 1)
+        for pod in self.removed:
+            self._account(pod, -1)
 
     def counted(self, count: Count) -> int:
         """Return the difference that the what-if makes to a count of the row's pods. Cached by the function."""
@@ -54,6 +56,15 @@ class PodChanges:
         if difference is None:
             difference = self._counts[count] = count(self.added) - count(self.removed)
         return difference
+
+    def adding(self, pods: Collection[PodInfo]) -> PodChanges:
+        """Return the what-if that adds more pods."""
+        more = PodChanges()
+        more.added, more.removed = (*self.added, *pods), self.removed.copy()
+        more.requested, more._counts = self.requested.copy(), self._counts.copy()
+        for pod in pods:
+            more._account(pod, 1)
+        return more
 
     def restore(self, pod: PodInfo) -> None:
         """Undo the removal of a pod."""

@@ -17,8 +17,10 @@ class Preemptions:
     def __init__(self, pod_on_node: Callable[[str], PodInfo | None]) -> None:
         self._pod_on_node = pod_on_node
         self._last_victims: dict[str, str | None] = {}
+        self._preemptors: dict[str, set[str]] = {}
+        """By last victim: the preemptors that wait for it, by uid."""
         self.evicting: set[str] = set()
-        """The preemptors that have to wait for more than their last victim, by uid. Read-only."""
+        """Preemptors that have to wait, by uid. Read-only."""
 
     def begin(self, uid: str) -> None:
         """Start the preemption of a pod."""
@@ -28,12 +30,23 @@ class Preemptions:
     def only_left(self, uid: str, victim_uid: str) -> None:
         """Record that only one victim is left to evict."""
         self._last_victims[uid] = victim_uid
-        self.evicting.discard(uid)
+        if self.in_progress(uid):
+            self._preemptors.setdefault(victim_uid, set()).add(uid)
+        else:
+            self.evicting.discard(uid)
+
+    def left(self, victim_uid: str) -> None:
+        """Release the preemptors whose last victim this pod is. Call it when a pod on a node terminates or is gone."""
+        self.evicting.difference_update(self._preemptors.pop(victim_uid, ()))
 
     def end(self, uid: str) -> None:
         """End the preemption of a pod, successful or not."""
-        self._last_victims.pop(uid, None)
         self.evicting.discard(uid)
+        victim_uid = self._last_victims.pop(uid, None)
+        if victim_uid in self._preemptors:
+            self._preemptors[victim_uid].discard(uid)
+            if not self._preemptors[victim_uid]:
+                del self._preemptors[victim_uid]
 
     def in_progress(self, uid: str) -> bool:
         """Whether a pod must wait because its victims are being evicted."""

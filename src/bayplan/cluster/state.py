@@ -74,6 +74,8 @@ class ClusterState:
                 self.table.remove_pod(pod.uid)
             self.table.add_pod(pod)
         self._assumed.discard(pod.uid)
+        if pod.terminating:
+            self.preemptions.left(pod.uid)
 
     def remove_pod(self, uid: str) -> None:
         """Remove a pod. Unknown pods are ignored."""
@@ -81,6 +83,7 @@ class ClusterState:
         if uid in self.table.row_of_pod:
             self.table.remove_pod(uid)
             self._assumed.discard(uid)
+            self.preemptions.left(uid)
 
     # Assumptions
 

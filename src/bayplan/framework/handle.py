@@ -49,7 +49,7 @@ class Handle(Protocol):
 
     @property
     def evicting(self) -> AbstractSet[str]:
-        """The UIDs of pods with several victims that are still to be evicted, all of which are `preempting`."""
+        """The UIDs of pods that are `preempting`. It may lack some that wait for their last victim."""
 
     @property
     def client(self) -> ApiClient | None:
@@ -120,7 +120,7 @@ class StateHandle:
 
     @property
     def evicting(self) -> AbstractSet[str]:
-        """Pods that wait for more than their last victim."""
+        """Pods whose victims are being evicted; see Preemptions."""
         return self._state.preemptions.evicting
 
 

@@ -95,6 +95,7 @@ class Profile:
             share that shrinks with the size of the cluster. See `scheduling.sampling`.
         placement_weights: the weights of PlacementScore plugins, by name.
         looks_at_each_node: whether a Filter or Score plugin without `sign` has only the per-node form.
+        extended: the PreFilter plugins with PreFilterExtensions.
     """
 
     scheduler_name: str
@@ -103,6 +104,9 @@ class Profile:
     percentage_of_nodes_to_score: int = 0
     placement_weights: Mapping[str, int] = field(default_factory=dict)
     looks_at_each_node: bool = field(init=False)
+    extended: Sequence[Any] = field(init=False)
+    _every: Sequence[Any] = field(init=False)
+    """Each plugin once."""
     _signing: Sequence[Any] | None = field(init=False)
     """The plugins that verdicts and scores depend on, if all of them implement Sign; else None."""
     _resting: Sequence[Any] = field(init=False)
@@ -114,8 +118,12 @@ class Profile:
 
     def __post_init__(self) -> None:
         points = (Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE)
-        deciding = list({id(plugin): plugin for point in points for plugin in self.at(point)}.values())
+        self._every = _once(self.plugins.values())
+        deciding = _once(map(self.at, points))
         self._signing = deciding if all(implements(plugin, interface.Sign) for plugin in deciding) else None
+        self.extended = [
+            plugin for plugin in self.at(Point.PRE_FILTER) if implements(plugin, interface.PreFilterExtensions)
+        ]
         self._resting = [plugin for plugin in deciding if implements(plugin, interface.RestsOn)]
         self.looks_at_each_node = any(
             not implements(plugin, whole_form) and not implements(plugin, interface.Sign)
@@ -129,7 +137,7 @@ class Profile:
 
     def every(self) -> Iterable[Any]:
         """Return each plugin once."""
-        return {id(plugin): plugin for plugins in self.plugins.values() for plugin in plugins}.values()
+        return self._every
 
     def events(self) -> dict[str, tuple[EventHint, ...]]:
         """Return the registered events by plugin name, for the plugins that can reject pods."""
@@ -225,6 +233,11 @@ class Profile:
             shared[point] = [plugin for plugin in self.at(point) if plugin.name not in apart]
             each[point] = [plugin for plugin in self.at(point) if plugin.name in apart]
         return Profile(self.scheduler_name, shared, self.weights), Profile(self.scheduler_name, each, self.weights)
+
+
+def _once(lists: Iterable[Sequence[Any]]) -> Sequence[Any]:
+    """Return each plugin of these lists once."""
+    return list({id(plugin): plugin for plugins in lists for plugin in plugins}.values())
 
 
 def _hashable(sign: Callable[[PodInfo], Hashable], pod: PodInfo) -> Hashable:

@@ -8,7 +8,6 @@ PluginError with its name.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +35,7 @@ _INTEGERS = (int, np.integer)
 _TOO_LARGE = 2**63
 _ROUND_IT = ": floats are not rounded, round them in the plugin"
 
-FEW_NODES = 2
+FEW_NODES = 8
 """A plugin with both forms is called in its per-node form for up to this many nodes."""
 
 
@@ -157,7 +156,7 @@ def run_post_filter(
             result = yield from _choose(plugin, cycle, pod, result, ask_extenders=ask_extenders)
         if not isinstance(result, PostFilterResult):
             raise PluginError(plugin.name, "PostFilter", f"returned {result!r}, expected a PostFilterResult")
-        result = replace(result, status=result.status.by(plugin.name))
+        result = PostFilterResult(result.status.by(plugin.name), result.nominated_node, result.victims)
         if result.status.code is not Code.UNSCHEDULABLE:
             return result
         refusals.append(result)

@@ -123,7 +123,7 @@ class Verdicts:
 
     def feasible(self) -> Rows:
         """Return the positions of the feasible nodes."""
-        return np.flatnonzero(self.feasible_mask)
+        return self.feasible_mask.nonzero()[0]
 
     def of(self, position: int) -> Status:
         """Return the status of one node."""
@@ -154,9 +154,11 @@ class Verdicts:
 
     def _code_of(self, status: Status) -> int:
         """Return the code of a status, which is added to the table if it is new."""
-        if status not in self.table:
+        try:
+            return self.table.index(status)
+        except ValueError:
             self.table.append(status)
-        return self.table.index(status)
+            return len(self.table) - 1
 
 
 @dataclass(slots=True)

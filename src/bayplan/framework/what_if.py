@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Hashable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -15,13 +16,15 @@ import numpy as np
 from bayplan.cluster.nodes import Nodes, PodChanges
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework import interface
 from bayplan.framework.calling import call
 from bayplan.framework.interface import CycleState
-from bayplan.framework.profile import Point, Profile, Signature, implements
+from bayplan.framework.profile import Profile, Signature, implements
 from bayplan.framework.runner import run_filter, status_of
 from bayplan.framework.status import Code, PluginError, Status
 from bayplan.framework.verdicts import Verdicts
+
+_SIGNED_FILTERS = "signed filters"
+"""Part of a key in `CycleState.data`."""
 
 
 @runtime_checkable
@@ -37,15 +40,20 @@ class SignFilter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ProfileWhatIf:
-    """The filters of one profile. Implements framework.interface.WhatIf."""
+    """The filters of one profile. Implements framework.interface.WhatIf.
+
+    `actual`: the verdicts of the pod's attempt. Filters that nodes passed there, and that pods on the nodes can't
+    change, don't run again.
+    """
 
     profile: Profile
     nominations: Nominations
     rng: random.Random
+    actual: Verdicts | None = None
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes, *, again: bool = False) -> Verdicts:
         """Run the filters on nodes with their what-ifs, with and without the pods nominated to them."""
-        profile = self.profile.settled()[1] if again else self.profile
+        profile = self.profile.settled()[1] if again or self._passed_settled(cycle, nodes) else self.profile
         verdicts = filter_changed(profile, cycle, pod, nodes)
         filter_nominated(self.profile, self.nominations, cycle, pod, verdicts)
         return verdicts
@@ -67,17 +75,39 @@ class ProfileWhatIf:
             )
         return signature, rests_on, filtered, apart
 
+    def _passed_settled(self, cycle: CycleState, nodes: Nodes) -> bool:
+        """Return whether all of these nodes are known to pass the filters whose verdicts don't depend on pods."""
+        actual, settled = self.actual, self.profile.settled()[0]
+        if actual is None or not isinstance(actual.nodes.rows, slice) or _extended(self.profile, cycle):
+            return False
+        failed = np.array([status.plugin in settled for status in actual.table])
+        return not failed[actual.codes[nodes.rows]].any()
+
 
 def sign_filters(
     profile: Profile, apart: frozenset[str], cycle: CycleState, pod: PodInfo, nodes: Nodes
 ) -> Signature | None:
     """Return what the filters of some plugins read of a pod after PreFilter; None if one doesn't tell.
 
-    `apart`: the names of plugins that don't sign the pod. Those that PreFilter skipped read nothing.
+    `apart`: the names of plugins that don't sign the pod. Those that PreFilter skipped read nothing. Kept in the cycle.
     """
     names = apart - cycle.skip_filter
+    if not names:
+        return ()
+    key = (_SIGNED_FILTERS, names)
+    if key not in cycle.data:
+        cycle.data[key] = _sign_filters(profile, names, cycle, pod, nodes)
+    signature: Signature | None = cycle.data[key]
+    return signature
+
+
+def _sign_filters(
+    profile: Profile, names: AbstractSet[str], cycle: CycleState, pod: PodInfo, nodes: Nodes
+) -> Signature | None:
     values: list[tuple[str, Hashable]] = []
-    for plugin in (each for each in profile.every() if each.name in names) if names else ():
+    for plugin in profile.every():
+        if plugin.name not in names:
+            continue
         if not implements(plugin, SignFilter):
             return None
         try:
@@ -110,13 +140,13 @@ def filter_nominated(
             other for other in nominees[name].values() if other.priority >= pod.priority and other.uid != pod.uid
         )
         if added:
-            before = nodes.changes.get(position, PodChanges())
-            changes[position] = PodChanges((*before.added, *added), before.removed)
+            before = nodes.changes.get(position)
+            changes[position] = PodChanges(added) if before is None else before.adding(added)
     if not changes:
         return
     changed = np.fromiter(changes, dtype=np.intp, count=len(changes))
     with_them = filter_changed(profile, cycle, pod, nodes.at(changed).changed(dict(enumerate(changes.values()))))
-    for index in np.flatnonzero(~with_them.feasible_mask).tolist():
+    for index in (~with_them.feasible_mask).nonzero()[0].tolist():
         verdicts.settle(int(changed[index]), with_them.of(index))
 
 
@@ -146,11 +176,7 @@ def filter_changed(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nod
 
 def _extended(profile: Profile, cycle: CycleState) -> list[Any]:
     """Return the plugins with PreFilterExtensions that PreFilter didn't skip."""
-    return [
-        plugin
-        for plugin in profile.at(Point.PRE_FILTER)
-        if implements(plugin, interface.PreFilterExtensions) and plugin.name not in cycle.skip_filter
-    ]
+    return [plugin for plugin in profile.extended if plugin.name not in cycle.skip_filter]
 
 
 def _update_cycle(plugins: Sequence[Any], cycle: CycleState, pod: PodInfo, row: Nodes) -> Status | None:

@@ -258,7 +258,7 @@ class SchedulingCycle:
 
     def _post_filter(self, decision: Decision, *, asks: bool) -> Generator[Question, Answer, None]:
         """Let PostFilter plugins make room."""
-        what_if = ProfileWhatIf(self.profile, self.state.nominations, self.rng)
+        what_if = ProfileWhatIf(self.profile, self.state.nominations, self.rng, decision.diagnosis.verdicts)
         result = yield from run_post_filter(
             self.profile, decision.cycle, self.pod, decision.diagnosis, what_if, ask_extenders=asks
         )

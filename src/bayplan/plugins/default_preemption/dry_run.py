@@ -7,12 +7,11 @@ SelectVictimsOnNode.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from bayplan.cluster.columns import Bool, Int64, Rows
+from bayplan.cluster.columns import Rows
 from bayplan.cluster.nodes import Nodes, PodChanges
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_info import PodInfo
@@ -20,7 +19,8 @@ from bayplan.framework.interface import Candidate, CycleState, WhatIf
 from bayplan.framework.status import Code, Status
 from bayplan.framework.verdicts import Rejections, Verdicts
 from bayplan.plugins.default_preemption.budgets import Budgets
-from bayplan.plugins.default_preemption.candidates import most_important_first, preference
+from bayplan.plugins.default_preemption.candidates import most_important_first
+from bayplan.plugins.default_preemption.results import Ranked, Results
 
 NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming pod")
 
@@ -44,85 +44,6 @@ class Reprieve:
     violating: int
     victims: list[PodInfo] = field(default_factory=list)
     violations: int = 0
-
-
-class Results:
-    """The results of dry runs by row, for pods of one priority with equal verdicts, while the budgets don't change.
-
-    The result for a row is valid as long as the row, its pods and its nominated pods are the same. Memory: 20 bytes a
-    row, and the candidates.
-    """
-
-    def __init__(self, nodes: Nodes) -> None:
-        self.verdicts = Verdicts(nodes)
-        self.candidates: dict[int, Candidate] = {}
-        self._preferences: dict[str, tuple[Candidate, tuple[float, ...]]] = {}
-        """By node, for the candidate that it was computed for."""
-        self._versions: Int64 = np.full(len(nodes), -1, dtype=np.int64)
-        self._violations: Int64 = np.full(len(nodes), -1, dtype=np.int64)
-        """The violations of each candidate; -1 on rows without one."""
-        self._nominations = 0
-        """The version of the nominations that the results are valid for."""
-
-    def refresh(self, nominations: Nominations) -> None:
-        """Forget the results on nodes whose nominated pods have changed."""
-        changed = nominations.changed_since(self._nominations)
-        if changed is None:
-            self._versions[:] = -1
-        elif changed:
-            row_of = self.verdicts.nodes.table.row_of
-            self.forget([row for name in changed if (row := row_of.get(name)) is not None])
-        self._nominations = nominations.version
-
-    def missing(self, rows: Rows) -> Bool:
-        """Return whether the result for each row is unknown or no longer valid."""
-        missing: Bool = self._versions[rows] != self._current(rows)
-        return missing
-
-    def harmless(self, rows: Rows) -> Bool:
-        """Return which rows have a candidate without violations. `rows`: with results, which may be invalid."""
-        harmless: Bool = self._violations[rows] == 0
-        return harmless
-
-    def first(self, rows: Rows, wanted: int) -> tuple[list[Candidate], bool]:
-        """Return the candidates on the first of these rows that are enough, and whether there are enough.
-
-        That is `wanted` candidates, one of them without violations. Those without violations come first.
-        """
-        violations = self._violations[rows]
-        harmless, harmful = violations == 0, violations > 0
-        count = np.cumsum(harmless)
-        enough = np.flatnonzero((count > 0) & (count + np.minimum(np.cumsum(harmful), wanted) >= wanted))
-        end = int(enough[0]) + 1 if len(enough) else len(rows)
-        chosen = (*rows[:end][harmless[:end]].tolist(), *rows[:end][harmful[:end]][:wanted].tolist())
-        return [self.candidates[row] for row in chosen], len(enough) > 0
-
-    def store(self, rows: Rows, verdicts: Verdicts, candidates: Mapping[int, Candidate]) -> None:
-        """Store the verdicts on rows, and their candidates by row."""
-        self.verdicts.replace(rows, verdicts)
-        for row in rows.tolist():
-            self.candidates.pop(row, None)
-        self._violations[rows] = -1
-        self.candidates.update(candidates)
-        for row, candidate in candidates.items():
-            self._violations[row] = candidate.violations
-        self._versions[rows] = self._current(rows)
-
-    def forget(self, rows: Sequence[int]) -> None:
-        """Make results unknown."""
-        self._versions[rows] = -1
-
-    def preference(self, candidate: Candidate) -> tuple[float, ...]:
-        """Return the sort key `candidates.preference` of a candidate. Computed once."""
-        known, key = self._preferences.get(candidate.node_name, (None, ()))
-        if known is not candidate:
-            key = preference(candidate)
-            self._preferences[candidate.node_name] = candidate, key
-        return key
-
-    def _current(self, rows: Rows) -> Int64:
-        table = self.verdicts.nodes.table
-        return table.row_version[rows] + table.replacements[rows]
 
 
 class DryRun:
@@ -154,26 +75,20 @@ class DryRun:
         self._unshared: list[int] = [] if own is None else [own]
         """Rows whose results other pods must not use: after errors, and where the pod itself is nominated."""
 
-    def candidates(self, wanted: int) -> list[Candidate]:
+    def candidates(self, wanted: int) -> list[Ranked]:
         """Return at least `wanted` candidates, one of them without budget violations, if the nodes have as many.
 
         Candidates without violations come first.
         """
         rows, results = self._rows_with_lower(), self._results
         results.forget(self._unshared)
-        missing = results.missing(rows)
-        certain = np.cumsum(~missing & results.harmless(rows))
-        found: list[Candidate] = []
-        start, enough = 0, False
-        while start < len(rows) and not enough:
-            # The nodes up to the one from which on certain candidates are enough, but not too many dry runs at once.
-            sufficient = (certain[start:] >= wanted) | (np.cumsum(missing[start:]) >= wanted)
-            end = start + int(sufficient.argmax()) + 1 if sufficient.any() else len(rows)
-            part = rows[start:end][missing[start:end]]
-            if len(part):
-                self._try(part)
-            found, enough = results.first(rows[:end], wanted)
-            start = end
+        while True:
+            first = results.enough(rows, wanted)
+            unknown = results.unknown(first)
+            if not len(unknown):
+                break
+            self._try(unknown[: max(wanted, 1)])  # not too many dry runs at once: some may be candidates
+        found = results.candidates(first, wanted)
         results.forget(self._unshared)
         return found
 

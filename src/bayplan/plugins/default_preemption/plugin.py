@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 from collections.abc import Set as AbstractSet
 from functools import partial
+from operator import itemgetter
 
 import numpy as np
 
@@ -25,7 +26,9 @@ from bayplan.framework.status import Code, Status, aggregate
 from bayplan.framework.verdicts import Diagnosis
 from bayplan.plugins.arguments import DefaultPreemptionArgs
 from bayplan.plugins.default_preemption.budgets import Budgets
-from bayplan.plugins.default_preemption.dry_run import DryRun, Results
+from bayplan.plugins.default_preemption.candidates import preference
+from bayplan.plugins.default_preemption.dry_run import DryRun
+from bayplan.plugins.default_preemption.results import Results
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 VICTIMS_TERMINATING = "not eligible due to a terminating pod on the nominated node."
@@ -56,7 +59,7 @@ class DefaultPreemption(Plugin):
         return IN_PROGRESS if self._handle.preempting(pod.uid) else None
 
     def held_back(self) -> AbstractSet[str]:
-        """Return the pods whose victims are still being evicted, without those that wait for their last victim."""
+        """Return pods whose victims are still being evicted."""
         return self._handle.evicting
 
     def post_filter(
@@ -71,13 +74,14 @@ class DefaultPreemption(Plugin):
         results = Results(self._handle.nodes) if gang is not None else self._results_for(cycle, pod, what_if)
         budgets = Budgets(self._budgets.values())
         dry_run = DryRun(what_if, cycle, pod, nodes, budgets, self._handle.nominations, results)
-        candidates = dry_run.candidates(self._wanted(len(nodes)))
-        if not candidates and dry_run.errors:
+        ranked = dry_run.candidates(self._wanted(len(nodes)))
+        if not ranked and dry_run.errors:
             return PostFilterResult(Status.error(f"preemption: {aggregate(dry_run.errors)}"))
-        if not candidates:
+        if not ranked:
             why = Diagnosis(diagnosis.total, dry_run.verdicts(), absent=NOT_HELPFUL).explain()
             return PostFilterResult(_rejection(why), nominated_node="")
-        return Shortlist(tuple(candidates), self._handle.nodes, partial(_best, results))
+        candidates, best = tuple([each.candidate for each in ranked]), min(ranked, key=itemgetter(1)).candidate
+        return Shortlist(candidates, self._handle.nodes, partial(_best, candidates, best))
 
     def sign_rejection(self, pod: PodInfo) -> Hashable:
         """The priority and whether it preempts. The signatures of the filters cover the dry runs."""
@@ -115,7 +119,7 @@ class DefaultPreemption(Plugin):
             verdicts = diagnosis.verdicts
             resolvable = np.array([status.code is Code.UNSCHEDULABLE for status in verdicts.table])
             potential[verdicts.nodes.rows] = resolvable[verdicts.codes]
-        rows = np.flatnonzero(potential)
+        rows = potential.nonzero()[0]
         first = what_if.rng.randrange(len(rows)) if len(rows) else 0
         return nodes.at(np.concatenate((rows[first:], rows[:first])))
 
@@ -144,10 +148,12 @@ def after_pod_deletion(pod: PodInfo, old: PodInfo, new: None) -> Hint:
     return Hint.SKIP
 
 
-def _best(results: Results, candidates: tuple[Candidate, ...]) -> PostFilterResult:
-    if not candidates:
+def _best(candidates: tuple[Candidate, ...], best: Candidate, left: tuple[Candidate, ...]) -> PostFilterResult:
+    """Choose among those that are left. `best`: the best one of all candidates."""
+    if not left:
         return PostFilterResult(_rejection("no candidate node for preemption"))
-    best = min(candidates, key=results.preference)
+    if left is not candidates:  # extenders have changed them
+        best = min(left, key=preference)
     return PostFilterResult(Status(Code.SUCCESS), best.node_name, best.victims)
 
 

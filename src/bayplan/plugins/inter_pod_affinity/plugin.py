@@ -23,7 +23,6 @@ from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint,
 from bayplan.framework.handle import Handle
 from bayplan.framework.hints import labels_of, requeue_if_invalid
 from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, Plugin
-from bayplan.framework.runner import FEW_NODES
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.arguments import InterPodAffinityArgs
@@ -36,7 +35,7 @@ STATUSES = (
 )
 """In the order of the rules of `matching`."""
 
-_KINDS = FEW_NODES
+_KINDS = 2
 """Kinds of pods whose requirements are kept, and whose results are shared. With more kinds in turn, more rows change
 between two pods of a kind than a template updates at little cost."""
 

@@ -137,6 +137,8 @@ class NodeVolumeLimits(Plugin):
     def _count(self, wanted: CsiVolumes, nodes: Nodes, index: Int32, statuses: list[Status]) -> None:
         """Reject nodes without room for the volumes that they don't have yet, and nodes with an invalid volume."""
         attached, limits = self._attached, self._csi_nodes
+        if not limits.any_limits:
+            return
         attached.refresh(nodes.table)
         limited = limits.limited(nodes)
         by_driver: dict[str, list[CsiVolumeKey]] = {}
