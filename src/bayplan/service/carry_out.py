@@ -2,8 +2,7 @@
 
 It assumes pods, runs Reserve and Permit, starts evictions, sets nominations, requeues pods, and records events and
 status. Coroutines are in `binding` and `evictions`. Mirrors schedulingCycle, handleSchedulingFailure and
-handleBindingCycleError in
-pkg/scheduler/schedule_one.go.
+handleBindingCycleError in pkg/scheduler/schedule_one.go.
 """
 
 from __future__ import annotations
