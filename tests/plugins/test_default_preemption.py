@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from preempting import HIGH, LOW, MIDDLE, Rolls, budget, cluster_of, labelled, preempted, running, vip
 
@@ -9,6 +11,7 @@ from bayplan import Plugin, Status
 from bayplan.config import build_profile
 from bayplan.config.types import KubeSchedulerProfile, PluginConfig
 from bayplan.framework.events import Hint
+from bayplan.framework.profile import Point, Profile
 from bayplan.plugins.default_preemption.plugin import DefaultPreemption, after_pod_deletion
 from bayplan.plugins.dynamic_resources.deallocation import NO_CLAIMS
 from bayplan.scheduling import decide
@@ -265,3 +268,46 @@ def test_preemptor_waits_for_a_victim_that_was_only_hypothetically_gone():
 
 def test_pod_deletion_does_not_requeue():
     assert after_pod_deletion(vip(), running("p", "a"), None) is Hint.SKIP
+
+
+class NotOnA(Plugin):
+    """Rejects node a, in a way that preemption might help for."""
+
+    name = "NotOnA"
+    reads_pods = False
+
+    def __init__(self):
+        self.seen = []
+
+    def filter(self, cycle, pod, node):
+        self.seen.append(node.name)
+        return "not here" if node.name == "a" else None
+
+
+class Refusing(Plugin):
+    """Rejects the pod before any filter runs."""
+
+    name = "Refusing"
+
+    def pre_filter(self, cycle, pod, nodes):
+        return Status.unschedulable("not now")
+
+
+@pytest.mark.feature("DefaultPreemption: eligibility")
+@pytest.mark.parametrize(
+    ("more", "seen"),
+    [
+        pytest.param([], ["a", "b"], id="not in the dry run of a node that passed it"),
+        pytest.param([Refusing()], ["b"], id="in the dry run, if no filter has run"),
+    ],
+)
+def test_filter_that_reads_no_pods_runs(more, seen):
+    first = NotOnA()
+    cluster = cluster_of(running("q", "b", cpu="2"))
+    plugins = dict(cluster.profile.plugins)
+    plugins[Point.FILTER] = [first, *plugins[Point.FILTER]]
+    plugins[Point.PRE_FILTER] = [*plugins[Point.PRE_FILTER], *more]
+    profile = Profile(cluster.profile.scheduler_name, plugins, cluster.profile.weights)
+    decision = decide(profile, cluster.state, vip(), random.Random(0))
+    assert (decision.nominated_node, [victim.name for victim in decision.victims]) == ("b", ["q"])
+    assert sorted(first.seen) == seen
