@@ -325,8 +325,12 @@ def _readme(results: Results) -> str:
         )
     if "plain_us" in large:
         text += f"- On 100,000 nodes with 1,000,000 pods: {large['plain_us'] / 1000:.2f} ms per decision.\n"
+    real = results.get("apiserver", {}).get(BASE, {})
     null = results.get("devcluster", {}).get(BASE, {})
-    if null.get("null"):
+    if real.get("bayplan") and real.get("kube-scheduler"):
+        rate, times = real["bayplan"], real["bayplan"] / real["kube-scheduler"]
+        text += f"- With kube-apiserver: {rate:,.0f} pods per second, {times:.1f} times those of kube-scheduler.\n"
+    elif null.get("null"):
         rate, share = null["bayplan"], 100 * null["bayplan"] / null["null"]
         text += f"- With the embedded API server: {rate:,.0f} pods per second, {share:.0f}% of a null scheduler.\n"
     before, _, rest = README.read_text(encoding="utf-8").partition(_MARK)

@@ -103,7 +103,16 @@ def test_readme_quotes_three_figures():
     growth = {"100000": {f"{kind}_us": 500.0 for kind in page.KINDS}}
     growth["100000"] |= {"memory_mib": 1.0, "longest_pause_ms": 1.0, "build_seconds": 1.0}
     core = {page.BASE: {"pods_per_second": 5000.0, "p50_ms": 0.1}}
-    readme = rendered(growth=growth, core=core, devcluster={page.BASE: {"bayplan": 900.0, "null": 1000.0}})[page.README]
-    quoted = readme.split("<!-- from benchmarks/performance.py -->")[1]
-    assert quoted.count("\n- ") == 3
-    assert "90% of a null scheduler" in quoted
+    devcluster = {page.BASE: {"bayplan": 900.0, "null": 1000.0}}
+    assert "90% of a null scheduler" in quoted(growth=growth, core=core, devcluster=devcluster)
+    real = {page.BASE: {"bayplan": 330.0, "null": 340.0, "kube-scheduler": 220.0}}
+    assert "1.5 times those of kube-scheduler" in quoted(
+        growth=growth, core=core, devcluster=devcluster, apiserver=real
+    )
+
+
+def quoted(**results):
+    """What the README quotes: three figures."""
+    text = rendered(**results)[page.README].split("<!-- from benchmarks/performance.py -->")[1]
+    assert text.count("\n- ") == 3
+    return text
