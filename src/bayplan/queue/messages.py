@@ -16,7 +16,7 @@ class Messages:
         self._latest = ""
         self._changes = 0
         self._pods: dict[str, tuple[QueuedPod, int]] = {}
-        """By UID, the pods that are to be updated first at the front, with the value of `_changes` when they were."""
+        """By UID, in the order of their last updates; with the value of `_changes` at that time."""
 
     def add(self, queued: QueuedPod) -> None:
         """Add a pod whose own attempt has just ended, or move it to the end."""
