@@ -7,7 +7,8 @@ from bayplan.api.quantity import InvalidQuantity
 from bayplan.cluster import node_table
 from bayplan.cluster.columns import CodedColumn
 from bayplan.cluster.node_table import NO_PRIORITY, NodeTable
-from bayplan.cluster.nodes import Nodes, PodChanges
+from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.pod_changes import PodChanges
 from bayplan.cluster.pod_info import HostPort
 from bayplan.testing.builders import make_node, make_pod
 

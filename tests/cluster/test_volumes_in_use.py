@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayplan.cluster.nodes import PodChanges
+from bayplan.cluster.pod_changes import PodChanges
 from bayplan.cluster.state import ClusterState
 from bayplan.testing.builders import make_node, make_pod
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bayplan.api.kinds import NAMESPACE
-from bayplan.cluster.nodes import PodChanges
+from bayplan.cluster.pod_changes import PodChanges
 from bayplan.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.asking import ask_filter

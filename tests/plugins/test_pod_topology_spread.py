@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bayplan.api.labels import InvalidSelector
-from bayplan.cluster.nodes import PodChanges
+from bayplan.cluster.pod_changes import PodChanges
 from bayplan.framework.status import PluginError
 from bayplan.plugins.pod_topology_spread.constraints import HARD, SOFT, own_constraints
 from bayplan.plugins.pod_topology_spread.plugin import PodTopologySpread

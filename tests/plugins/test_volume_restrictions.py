@@ -7,6 +7,7 @@ from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM
 from bayplan.api.objects import convert
 from bayplan.framework.events import Hint
 from bayplan.framework.hints import after_claim_change
+from bayplan.framework.own_volumes import own_volumes
 from bayplan.framework.status import Code
 from bayplan.scheduling import Outcome
 from bayplan.testing.builders import make_cluster, make_node, make_pod
@@ -155,3 +156,48 @@ def test_hint_after_pod_deletion(waits, gone, hint):
 )
 def test_hint_after_claim_creation(new, hint):
     assert after_claim_change(using("c"), None, convert(PERSISTENT_VOLUME_CLAIM.type, new)) is hint
+
+
+def signed(*objects, plugin="VolumeRestrictions"):
+    """What a pod with the claim `c` is signed by to share rejections."""
+    cluster = make_cluster(make_node("a"), *objects)
+    return plugin_of(cluster, plugin).sign_rejection(using("c"))
+
+
+@pytest.mark.parametrize(
+    ("objects", "shared"),
+    [
+        pytest.param([claim("c", volume="v")], True, id="of a claim for many pods"),
+        pytest.param([claim("c", volume="v", accessModes=EXCLUSIVE)], True, id="of an unused exclusive claim"),
+        pytest.param(
+            [
+                claim("c", volume="v", accessModes=EXCLUSIVE),
+                using("c", name="user", node="a"),
+            ],
+            False,
+            id="of an exclusive claim in use",
+        ),
+        pytest.param([], False, id="of a missing claim"),
+    ],
+)
+def test_rejections_are_shared_by_pods_whose_claims_reject_no_node(objects, shared):
+    assert (signed(*objects) is not None) is shared
+
+
+@pytest.mark.parametrize("plugin", ["VolumeZone", "NodeVolumeLimits"])
+@pytest.mark.parametrize("bound", [True, False])
+def test_rejections_for_other_volume_plugins_are_shared_by_pods_with_bound_claims(plugin, bound):
+    late = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "late"},
+            "provisioner": "disk.example.com", "volumeBindingMode": "WaitForFirstConsumer"}  # fmt: skip
+    objects = [late, claim("c", volume="v" if bound else ""), volume("v")]
+    assert (signed(*objects, plugin=plugin) is not None) is bound
+
+
+def test_pods_with_volumes_of_one_handle_concern_each_other():
+    same = {"csi": {"driver": "disk.example.com", "volumeHandle": "h"}}
+    claims = [claim(name, volume=f"v-{name}") for name in ("a", "b", "c")]
+    volumes = [volume("v-a", **same), volume("v-b", **same), volume("v-c")]
+    own = own_volumes(make_cluster(make_node("n"), *claims, *volumes).state.objects)
+    pod, *others = (using(name, name=name) for name in ("a", "b", "c"))
+    concerned = [bool({*own.of_pod(pod)} & {*own.of_event(None, other)}) for other in others]
+    assert concerned == [True, False]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bayplan.api.kinds import CSI_NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, VOLUME_ATTACHMENT
 from bayplan.api.objects import convert
-from bayplan.cluster.nodes import PodChanges
+from bayplan.cluster.pod_changes import PodChanges
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.interface import CycleState
 from bayplan.framework.profile import Point, Profile

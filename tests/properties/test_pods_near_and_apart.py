@@ -18,7 +18,7 @@ from random_clusters import RACK, ZONE, Maker
 
 from bayplan.api import kinds
 from bayplan.api.objects import convert
-from bayplan.cluster.nodes import PodChanges
+from bayplan.cluster.pod_changes import PodChanges
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.plugins.arguments import InterPodAffinityArgs, PodTopologySpreadArgs

@@ -15,7 +15,8 @@ import numpy as np
 
 from bayplan.client.answers import Identity
 from bayplan.cluster.columns import Int64, Rows
-from bayplan.cluster.nodes import Nodes, PodChanges
+from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.pod_changes import PodChanges
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.extender.plugins import ExtenderProfiles, best_score

@@ -13,8 +13,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from bayplan.cluster.nodes import Nodes, PodChanges
+from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.nominations import Nominations
+from bayplan.cluster.pod_changes import PodChanges
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.calling import call
 from bayplan.framework.interface import CycleState

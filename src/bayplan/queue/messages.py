@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 from bayplan.queue.queued_pod import QueuedPod
 
 
@@ -15,13 +17,13 @@ class Messages:
     def __init__(self) -> None:
         self._latest = ""
         self._changes = 0
-        self._pods: dict[str, tuple[QueuedPod, int]] = {}
+        self._pods: OrderedDict[str, tuple[QueuedPod, int]] = OrderedDict()
         """By UID, in the order of their last updates; with the value of `_changes` at that time."""
 
     def add(self, queued: QueuedPod) -> None:
         """Add a pod whose own attempt has just ended, or move it to the end."""
-        self._pods.pop(queued.uid, None)
         self._pods[queued.uid] = queued, self._changes
+        self._pods.move_to_end(queued.uid)
 
     def discard(self, uid: str) -> None:
         """Remove a pod. Unknown pods are ignored."""

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from bayplan.cluster.nodes import Nodes, PodChanges
+from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.pod_changes import PodChanges
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.interface import CycleState

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bayplan.cluster.columns import Rows
-from bayplan.cluster.nodes import Nodes, PodChanges
+from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.nominations import Nominations
+from bayplan.cluster.pod_changes import PodChanges
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.interface import Candidate, CycleState, WhatIf
 from bayplan.framework.status import Code, Status

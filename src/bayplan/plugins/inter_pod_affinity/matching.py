@@ -17,7 +17,8 @@ from bayplan.cluster.affinity_terms import AffinityTerm, TermKind, bound_terms, 
 from bayplan.cluster.columns import Bool, Int32, Int64
 from bayplan.cluster.domains import Domains
 from bayplan.cluster.node_table import NodeTable
-from bayplan.cluster.nodes import Count, Nodes
+from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.pod_changes import Count
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.pod_selectors import GroupKey, PodSelector, matches_all, pod_counter
 from bayplan.cluster.tally import Tally

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from bayplan.api.labels import InvalidSelector
 from bayplan.api.objects import encode
 from bayplan.cluster.columns import Int32, Int64
-from bayplan.cluster.nodes import Count, Nodes
+from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.pod_changes import Count
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.pod_selectors import labels_key, pod_counter
 from bayplan.cluster.selector_index import anchors_in, narrowest_anchors

@@ -10,7 +10,8 @@ import numpy as np
 
 from bayplan.api.kinds import Kind
 from bayplan.api.objects import encode
-from bayplan.cluster.nodes import Nodes, PodChanges
+from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.pod_changes import PodChanges
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import interface
 from bayplan.framework.interface import CycleState
