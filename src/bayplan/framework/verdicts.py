@@ -6,7 +6,7 @@ Each node has an integer code, an index into a table of statuses: there are many
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -186,11 +186,10 @@ class Diagnosis:
 
     def explain(self) -> str:
         """Return the message of the PodScheduled condition and the FailedScheduling event. Mirrors FitError.Error."""
-        text = f"0/{self.total} nodes are available:"
         if self.pre_filter_message:
-            text += f" {self.pre_filter_message}."
-        elif reasons := self._reasons():
-            text += " " + ", ".join(sorted(f"{number} {reason}" for reason, number in reasons.items())) + "."
+            text = f"0/{self.total} nodes are available: {self.pre_filter_message}."
+        else:
+            text = fit_error(self.total, self._reasons())
         if self.post_filter_message:
             text += f" {self.post_filter_message}"
         return text
@@ -206,3 +205,11 @@ class Diagnosis:
             for reason in self.absent.reasons:
                 reasons[reason] += self.total - rejected
         return reasons
+
+
+def fit_error(total: int, reasons: Mapping[str, int]) -> str:
+    """Return the message that a pod fits on none of `total` nodes. `reasons`: the number of nodes by reason."""
+    text = f"0/{total} nodes are available:"
+    if reasons:
+        text += " " + ", ".join(sorted(f"{number} {reason}" for reason, number in reasons.items())) + "."
+    return text

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 from collections.abc import Set as AbstractSet
-from functools import partial
+from functools import lru_cache, partial
 from operator import itemgetter
 
 import numpy as np
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
-from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.columns import Rows
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import events
 from bayplan.framework.events import Action, ClusterEvent, EventHint, Hint
@@ -23,11 +23,11 @@ from bayplan.framework.gangs import PLACED_WITH
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import Candidate, CycleState, Plugin, PostFilterResult, Shortlist, WhatIf
 from bayplan.framework.status import Code, Status, aggregate
-from bayplan.framework.verdicts import Diagnosis
+from bayplan.framework.verdicts import Diagnosis, fit_error
 from bayplan.plugins.arguments import DefaultPreemptionArgs
 from bayplan.plugins.default_preemption.budgets import Budgets
 from bayplan.plugins.default_preemption.candidates import preference
-from bayplan.plugins.default_preemption.dry_run import DryRun
+from bayplan.plugins.default_preemption.dry_run import NO_VICTIMS, DryRun
 from bayplan.plugins.default_preemption.results import Results
 
 NEVER = "not eligible due to preemptionPolicy=Never."
@@ -70,7 +70,10 @@ class DefaultPreemption(Plugin):
         ineligible = (gang.no_preemption if gang is not None else "") or self._ineligible(pod, diagnosis)
         if ineligible:
             return PostFilterResult(_rejection(ineligible))
-        nodes = self._nodes_to_try(diagnosis, what_if)
+        rows, table = self._rows_to_try(diagnosis, what_if), self._handle.nodes.table
+        if not np.count_nonzero(table.lowest_priority[rows] < pod.priority):
+            return _no_victims(diagnosis.total, len(rows))
+        nodes = self._handle.nodes.at(rows)
         results = Results(self._handle.nodes) if gang is not None else self._results_for(cycle, pod, what_if)
         budgets = Budgets(self._budgets.values())
         dry_run = DryRun(what_if, cycle, pod, nodes, budgets, self._handle.nominations, results)
@@ -109,8 +112,8 @@ class DefaultPreemption(Plugin):
         waits = any(other.priority < pod.priority and _being_preempted(other) for other in others)
         return VICTIMS_TERMINATING if waits else ""
 
-    def _nodes_to_try(self, diagnosis: Diagnosis, what_if: WhatIf) -> Nodes:
-        """Return the nodes where removing pods may help, in row order, beginning with a random one."""
+    def _rows_to_try(self, diagnosis: Diagnosis, what_if: WhatIf) -> Rows:
+        """Return the rows where removing pods may help, in order, beginning with a random one."""
         nodes = self._handle.nodes
         potential = np.zeros(len(nodes), dtype=np.bool_)
         if diagnosis.absent is not None and diagnosis.absent.code is Code.UNSCHEDULABLE:
@@ -121,7 +124,7 @@ class DefaultPreemption(Plugin):
             potential[verdicts.nodes.rows] = resolvable[verdicts.codes]
         rows = potential.nonzero()[0]
         first = what_if.rng.randrange(len(rows)) if len(rows) else 0
-        return nodes.at(np.concatenate((rows[first:], rows[:first])))
+        return np.concatenate((rows[first:], rows[:first]))
 
     def _results_for(self, cycle: CycleState, pod: PodInfo, what_if: WhatIf) -> Results:
         """Return the results of earlier dry runs that are also those of this pod; they may be empty."""
@@ -162,6 +165,14 @@ def _being_preempted(pod: PodInfo) -> bool:
         return False
     condition = next((each for each in pod.status.conditions or () if each.type == "DisruptionTarget"), None)
     return condition is not None and (condition.status, condition.reason) == ("True", "PreemptionByScheduler")
+
+
+@lru_cache(maxsize=64)
+def _no_victims(total: int, tried: int) -> PostFilterResult:
+    """Return the result where none of the tried nodes has a pod of lower priority."""
+    numbers = {NO_VICTIMS.message: tried, NOT_HELPFUL.message: total - tried}
+    why = fit_error(total, {reason: number for reason, number in numbers.items() if number})
+    return PostFilterResult(_rejection(why), nominated_node="")
 
 
 def _rejection(why: str) -> Status:
