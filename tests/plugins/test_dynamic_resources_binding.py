@@ -127,6 +127,38 @@ async def test_failed_write_releases_the_devices(times, error, metadata, message
     assert cluster.gets(pod_with("d", name="q")) == "r=a,r=b"
 
 
+@pytest.mark.parametrize("then", [[], [{"drop": "before"}], [{"answer": 503}, {"answer": 429}]], ids=str)
+@pytest.mark.feature("DynamicResources: binding")
+async def test_claim_is_written_although_the_reply_is_lost(then):
+    """`then`: faults of the requests that read the claim after the lost reply."""
+    cluster, client = world(claim("c", request(), **PROTECTED))
+    fail(client, {"drop": "after"})
+    for fault in then:
+        client.server.faults.add(Fault(verb="get", resource="resourceclaims", times=1, **fault))
+    assert await bind(cluster, pod_with("c")) is None
+    assert client.transport.requests[-1].info.verb == "get"
+    assert cluster.ask(pod_with("c", name="q")) is None  # the written claim is assumed
+
+
+@pytest.mark.feature("DynamicResources: binding")
+async def test_devices_stay_taken_until_the_server_says_whether_the_claim_was_written():
+    cluster, client = world(claim("c", request()), claim("d", request(count=2)))
+    fail(client, {"drop": "before"})
+    asked = asyncio.Event()
+    silent = Fault(verb="get", resource="resourceclaims", drop="before", when=lambda _: asked.set() or True)
+    client.server.faults.add(silent)
+    pod, other = pod_with("c"), pod_with("d", name="q")
+    cluster.reserve(pod)
+    cycle = cluster.cycle
+    binding = asyncio.create_task(cluster.plugin.pre_bind(cycle, pod, "n1"))
+    await asked.wait()
+    assert cluster.gets(other) == "cannot allocate all claims"
+    silent.times = silent.hits
+    assert (await binding).message.startswith("add finalizer to claim default/c: ")
+    cluster.plugin.unreserve(cycle, pod, "n1")
+    assert cluster.gets(other) == "r=a,r=b"
+
+
 @pytest.mark.feature("DynamicResources: binding")
 async def test_first_claim_is_unreserved_if_the_second_fails():
     cluster, client = world(claim("c", request()), claim("d", request()))

@@ -6,9 +6,10 @@ Mirrors PreBind and bindClaim of dynamicresources.go.
 from __future__ import annotations
 
 import copy
+from collections.abc import Awaitable, Callable
 
 from lightkube.models.core_v1 import Pod
-from lightkube.models.resource_v1 import ResourceClaim, ResourceClaimConsumerReference
+from lightkube.models.resource_v1 import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
 
 from bayplan.api.kinds import POD, RESOURCE_CLAIM
 from bayplan.cluster.objects import ObjectStore, version_of
@@ -25,6 +26,7 @@ from bayplan.plugins.dynamic_resources.claim_writes import (
     add_finalizer,
     change,
     describing,
+    read_eventually,
     status_of,
     update_status,
 )
@@ -119,8 +121,7 @@ class ClaimBinding:
         try:
             if extended and is_in_memory(claim):
                 claim = state.claims[index] = await self._created(client, state, node_name)
-            written = await change(client, claim, write, self._sleep)
-            state.claims[index] = written
+            written = state.claims[index] = await self._written(client, claim, write, allocation, pod)
             await self._assume(written, patient=extended)
         finally:
             if allocation is not None:
@@ -128,6 +129,26 @@ class ClaimBinding:
         if extended:
             await _update_pod(client, state, pod, node_name, written)
         return written
+
+    async def _written(
+        self,
+        client: ApiClient,
+        claim: ResourceClaim,
+        write: Callable[[ResourceClaim], Awaitable[ResourceClaim]],
+        allocation: AllocationResult | None,
+        pod: PodInfo,
+    ) -> ResourceClaim:
+        """Write a claim. If the reply is lost, ask the server whether the claim was written.
+
+        The devices stay taken until the server answers: otherwise they could be allocated to a second claim.
+        """
+        try:
+            return await change(client, claim, write, self._sleep)
+        except ClaimNotWritten as problem:
+            current = await read_eventually(client, claim, self._sleep) if problem.sent else None
+            if current is None or not _is_written(current, allocation, pod):
+                raise
+            return current
 
     async def _assume(self, claim: ResourceClaim, *, patient: bool) -> None:
         """Assume the written claim until its watch event arrives. `patient` waits for the event of a new claim."""
@@ -196,6 +217,17 @@ class ClaimBinding:
             raise
         self._handle.measurements.count(_CREATED, status="success")
         return created
+
+
+def _is_written(claim: ResourceClaim, allocation: AllocationResult | None, pod: PodInfo) -> bool:
+    """Whether the claim is reserved for the pod, with the devices of the allocation unless that is None."""
+    if not is_reserved_for(claim, pod.uid):
+        return False
+    return allocation is None or _devices(allocation_of(claim)) == _devices(allocation)
+
+
+def _devices(allocation: AllocationResult | None) -> list[tuple[str, str, str, str]]:
+    return [(each.request, each.driver, each.pool, each.device) for each in results_of(allocation)]
 
 
 async def _create(client: ApiClient, state: PodDevices, node_name: str) -> ResourceClaim:

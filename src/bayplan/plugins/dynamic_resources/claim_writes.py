@@ -18,6 +18,9 @@ from bayplan.framework.handle import ApiClient
 _PAUSES = (0.01, 0.01, 0.01, 0.01)
 """Seconds between retries after conflicts. Mirrors retry.DefaultRetry of client-go."""
 
+_READ_SECONDS = 1.0
+_TOO_MANY_REQUESTS, _SERVER_ERROR = 429, 500
+
 Sleep = Callable[[float], Awaitable[None]]
 
 
@@ -28,12 +31,14 @@ class ClaimChanged(Exception):
 class ClaimNotWritten(Exception):
     """A request failed. The message says which one and why.
 
-    `status` is the HTTP status of the reply; None without a reply.
+    `status` is the HTTP status of the reply; None without a reply. `sent`: whether the server may have processed the
+    request nevertheless.
     """
 
     def __init__(self, what: str, why: Exception) -> None:
         super().__init__(f"{what}: {getattr(why, 'message', '') or why}")
-        self.status = getattr(why, "status", None)
+        self.status: int | None = getattr(why, "status", None)
+        self.sent: bool = getattr(why, "sent", self.status is not None and self.status >= _SERVER_ERROR)
 
 
 @contextmanager
@@ -94,6 +99,20 @@ async def change(
         with describing(f"get updated claim {key_of(claim)} after conflict"):
             current = await client.get(RESOURCE_CLAIM, metadata.name, metadata.namespace)
     raise AssertionError("unreachable")
+
+
+async def read_eventually(client: ApiClient, claim: ResourceClaim, sleep: Sleep) -> ResourceClaim | None:
+    """Read the claim from the server, as often as it takes to get an answer; None if the claim can't be read."""
+    metadata = _metadata(claim)
+    while True:
+        try:
+            with describing(f"get claim {key_of(claim)}"):
+                current: ResourceClaim = await client.get(RESOURCE_CLAIM, metadata.name, metadata.namespace)
+                return current
+        except ClaimNotWritten as problem:
+            if problem.status is not None and not problem.sent and problem.status != _TOO_MANY_REQUESTS:
+                return None
+        await sleep(_READ_SECONDS)
 
 
 async def add_finalizer(client: ApiClient, claim: ResourceClaim) -> ResourceClaim:
