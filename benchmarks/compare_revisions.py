@@ -32,6 +32,7 @@ from zipfile import ZipFile
 
 from bayplan.api.kinds import NODE, POD, Kind
 from bayplan.testing.scheduler_perf import core_objects
+from bayplan.testing.scheduler_perf.measurement import Counters
 from bayplan.testing.scheduler_perf.place import Changes, Document
 from bayplan.testing.scheduler_perf.pods import SeenPod, SeenPods
 from bayplan.testing.scheduler_perf.selection import named
@@ -100,8 +101,9 @@ class Recorder:
         finally:
             self._collecting = False
 
-    async def attempts(self) -> None:
+    async def counters(self) -> Counters:
         """See Place. There are none."""
+        return Counters()
 
 
 class Result(NamedTuple):

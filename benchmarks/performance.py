@@ -236,11 +236,14 @@ def _rates(output: str) -> Results:
 
 
 def _compared(output: str) -> Results:
-    """Return pods/s of each scheduler."""
+    """Return pods/s of each scheduler, and Bayplan's writes per pod."""
     rates: Results = {}
     for item in json.loads(output)["dataItems"]:
-        if item["labels"]["Metric"] == "SchedulingThroughput":
-            rates.setdefault(item["labels"].get("Scheduler", "bayplan"), item["data"]["Average"])
+        metric, average = item["labels"]["Metric"], item["data"].get("Average")
+        if metric == "SchedulingThroughput":
+            rates.setdefault(item["labels"].get("Scheduler", "bayplan"), average)
+        elif metric == "SchedulerWrites":
+            rates.setdefault("writes", average)
     return rates or {"problem": "schedules no pods"}
 
 

@@ -79,8 +79,15 @@ def test_workloads_on_an_api_server_are_compared_with_the_null_scheduler():
     apiserver = {**devcluster, "A/1": {**devcluster["A/1"], "kube-scheduler": 38.0}, "C/1": {"problem": "timed out"}}
     assert target("on kube-apiserver, by", apiserver=apiserver) == measured
     text = rendered(apiserver=apiserver)[page.PAGE]
-    assert "| A/1 | 95 | 100 | 38 | 95% | 250% |  |" in text
-    assert "| C/1 |  |  |  |  |  | timed out |" in text
+    assert "| A/1 | 95 | 100 | 95% |  |  | 38 | 250% |  |" in text
+    assert "| C/1 |  |  |  |  |  |  |  | timed out |" in text
+
+
+def test_writes_per_second_are_compared_with_those_of_the_null_scheduler():
+    devcluster = {"A/1": {"bayplan": 30.0, "null": 100.0, "writes": 5.0}, "B/1": {"bayplan": 7.0, "problem": "422"}}
+    text = rendered(devcluster=devcluster)[page.PAGE]
+    assert "| A/1 | 30 | 100 | 30% | 5.0 | 75% |  |  |" in text
+    assert "| B/1 | 7 |  |  |  |  |  | 422 |" in text
 
 
 def test_growth_is_a_ratio_and_a_plot():

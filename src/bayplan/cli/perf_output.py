@@ -49,10 +49,13 @@ def _print_table(outcome: Outcome) -> None:
     table.add_column("workload", no_wrap=True)
     if compared:
         table.add_column("scheduler")
-    for name in ("seconds", "pods", "pods/s", *(f"p{percent}" for percent in PERCENTILES), "attempt p50", "p99"):
+    names = ["seconds", "pods", "pods/s", *(f"p{percent}" for percent in PERCENTILES), "attempt p50", "p99"]
+    if outcome.place == "cluster":
+        names.append("writes/pod")
+    for name in names:
         table.add_column(name, justify="right")
     for scheduler, measured in outcome.measured:
-        table.add_row(measured.name, *([scheduler] if compared else []), *_cells(measured))
+        table.add_row(measured.name, *([scheduler] if compared else []), *_cells(measured)[: len(names)])
     console.print(table)
     console.print(_NOTES[outcome.place])
     for line in _ratios(outcome):
@@ -65,7 +68,8 @@ def _cells(measured: Measurement) -> list[str]:
     attempts = measured.attempts.get(RESULTS[0])
     durations = [_microseconds(attempts.quantile(each)) for each in (0.5, 0.99)] if attempts and attempts.count else []
     first = [f"{measured.seconds:.1f}", str(measured.scheduled), f"{measured.average:,.0f}"]
-    return [*first, *rates, *(durations or ["-", "-"])]
+    writes = measured.writes_per_pod
+    return [*first, *rates, *(durations or ["-", "-"]), "-" if writes is None else f"{writes:.1f}"]
 
 
 def _percentile(values: list[float], percent: int) -> float:
@@ -93,9 +97,8 @@ def _ratios(outcome: Outcome) -> list[str]:
 def _print_csv(outcome: Outcome) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     percentiles = [f"pods/s p{percent}" for percent in PERCENTILES]
-    writer.writerow(
-        ["workload", "scheduler", "pods", "seconds", "pods/s", *percentiles, "attempt p50 (s)", "attempt p99 (s)"]
-    )
+    rest = ["attempt p50 (s)", "attempt p99 (s)", "writes/pod"]
+    writer.writerow(["workload", "scheduler", "pods", "seconds", "pods/s", *percentiles, *rest])
     for scheduler, measured in outcome.measured:
         throughputs = sorted(measured.throughputs())
         rates = [f"{_percentile(throughputs, percent):.1f}" if throughputs else "" for percent in PERCENTILES]
@@ -103,7 +106,8 @@ def _print_csv(outcome: Outcome) -> None:
         known = attempts is not None and attempts.count
         durations = [f"{attempts.quantile(each):.6f}" if attempts and known else "" for each in (0.5, 0.99)]
         seconds, average = f"{measured.seconds:.3f}", f"{measured.average:.1f}"
-        writer.writerow([measured.name, scheduler, measured.scheduled, seconds, average, *rates, *durations])
+        writes = "" if measured.writes_per_pod is None else f"{measured.writes_per_pod:.2f}"
+        writer.writerow([measured.name, scheduler, measured.scheduled, seconds, average, *rates, *durations, writes])
 
 
 def _print_json(outcome: Outcome) -> None:

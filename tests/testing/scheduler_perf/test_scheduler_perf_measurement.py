@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from bayplan.testing.scheduler_perf.measurement import Bucketed, Listed, Measurement, data_items
+from bayplan.testing.scheduler_perf.measurement import Bucketed, Counters, Listed, Measurement, data_items
 from bayplan.testing.scheduler_perf.pods import SeenPod, SeenPods
-from bayplan.testing.scheduler_perf.processes import read_attempts
+from bayplan.testing.scheduler_perf.processes import read_counters
 
 SCRAPE = """
 # TYPE scheduler_scheduling_attempt_duration_seconds histogram
@@ -24,6 +24,12 @@ scheduler_scheduling_attempt_duration_seconds_count{profile="b",result="schedule
 scheduler_scheduling_attempt_duration_seconds_sum{profile="b",result="scheduled"} 0.5
 # TYPE scheduler_pending_pods gauge
 scheduler_pending_pods{queue="active"} 7
+# TYPE rest_client_requests_total counter
+rest_client_requests_total{code="200",method="GET",host="a"} 9
+rest_client_requests_total{code="201",method="POST",host="a"} 2
+rest_client_requests_total{code="409",method="PUT",host="a"} 1
+rest_client_requests_total{code="200",method="PATCH",host="b"} 3
+rest_client_requests_total{code="200",method="DELETE",host="b"} 4
 """
 
 
@@ -60,20 +66,36 @@ def test_quantiles_of_a_list_are_its_values():
     assert [durations.quantile(share) for share in (0.01, 0.5, 0.99)] == [1.0, 2.0, 3.0]
 
 
-def test_attempts_are_read_from_a_scrape():
-    assert read_attempts(SCRAPE) == {"scheduled": Bucketed([0.001, 0.002, math.inf], [1, 3, 1], 2.0)}
+def test_counters_are_read_from_a_scrape():
+    attempts = {"scheduled": Bucketed([0.001, 0.002, math.inf], [1, 3, 1], 2.0)}
+    assert read_counters(SCRAPE) == Counters(attempts, writes=10)
+
+
+def test_counters_of_a_measurement_are_those_since_its_beginning():
+    before = Counters({"scheduled": Bucketed([math.inf], [2], 1.0), "error": Listed([5.0])}, writes=4)
+    now = Counters({"scheduled": Bucketed([math.inf], [5], 3.0), "error": Listed([5.0, 6.0])}, writes=14)
+    added = now.since(before)
+    assert added == Counters({"scheduled": Bucketed([math.inf], [3], 2.0), "error": Listed([6.0])}, writes=10)
+    assert Measurement("name", 1.0, [0.1, 0.2], added).writes_per_pod == 5.0
+    assert Measurement("name", 1.0, [], added).writes_per_pod is None
+    assert Measurement("name", 1.0, [0.1], now.since(Counters())).writes_per_pod == 14.0
+    assert Counters().since(before) == Counters()
 
 
 def test_data_items_have_the_same_labels():
-    measured = Measurement("Case/Any/ns", 2.0, [1.0, 2.0], {"scheduled": Listed([0.001]), "error": Listed([])})
+    measured = Measurement(
+        "Case/Any/ns", 2.0, [1.0, 2.0], Counters({"scheduled": Listed([0.001]), "error": Listed([])}, writes=4)
+    )
     items = data_items(measured.items())["dataItems"]
     assert [item["labels"] for item in items] == [
         {"Metric": "SchedulingThroughput", "Name": "Case/Any/ns", "result": "not applicable"},
         {"Metric": "scheduler_scheduling_attempt_duration_seconds", "Name": "Case/Any/ns", "result": "scheduled"},
+        {"Metric": "SchedulerWrites", "Name": "Case/Any/ns", "result": "not applicable"},
         {"Metric": "SchedulingDuration", "Name": "Case/Any/ns", "result": "not applicable"},
     ]
     assert items[1]["data"]["Perc99"] == 1.0
-    assert items[2]["data"] == {"Duration": 2.0}
+    assert items[2]["data"]["Average"] == 2.0
+    assert items[3]["data"] == {"Duration": 2.0}
 
 
 def test_pods_are_counted_by_namespace_and_labels():

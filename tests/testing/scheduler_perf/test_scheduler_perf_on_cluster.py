@@ -42,6 +42,8 @@ def test_pods_are_scheduled_on_a_new_api_server(folder, name, scheduler, attempt
     assert measured.scheduled == {"Preemption/Any": 2, "Gated/Any": 3}[name]
     assert measured.average > 0
     assert {result for result, durations in measured.attempts.items() if durations.count} == attempts
+    writes = measured.writes_per_pod
+    assert writes is None if scheduler == "null" else writes >= 1  # at least the bindings
 
 
 def test_existing_cluster_is_cleaned_up(folder, tmp_path):

@@ -18,7 +18,7 @@ from bayplan.clock import RunningClock
 from bayplan.devcluster.controllers.manager import ControllerManager
 from bayplan.devcluster.controllers.resource_claims import ResourceClaimController
 from bayplan.testing.scheduler_perf.allocation import allocated_claims
-from bayplan.testing.scheduler_perf.measurement import Attempts
+from bayplan.testing.scheduler_perf.measurement import Counters
 from bayplan.testing.scheduler_perf.place import Changes, Document
 from bayplan.testing.scheduler_perf.pods import SeenPod, SeenPods
 from bayplan.testing.scheduler_perf.templates import BenchmarkError
@@ -26,8 +26,8 @@ from bayplan.testing.scheduler_perf.templates import BenchmarkError
 _AT_ONCE = 30
 """Requests that create objects at the same time, as upstream."""
 
-Scrape = Callable[[], Awaitable[Attempts | None]]
-"""Reads the durations of attempts from the scheduler's metrics."""
+Scrape = Callable[[], Awaitable[Counters]]
+"""Reads the scheduler's metrics."""
 
 
 class _Metadata(msgspec.Struct):
@@ -71,7 +71,8 @@ class Cluster:
         self.pods = SeenPods(self.clock, self.changed.notify)
         self._created: dict[Kind, list[tuple[str, str | None]]] = {}
         self._names = 0
-        self._priorities: set[int] = set()
+        self._priorities: dict[int, asyncio.Task[str]] = {}
+        """The creation of the class of each priority."""
 
     @asynccontextmanager
     async def watching(self, *, clean_up: bool) -> AsyncIterator[None]:
@@ -152,7 +153,7 @@ class Cluster:
         """See Place."""
         yield
 
-    async def attempts(self) -> Attempts | None:
+    async def counters(self) -> Counters:
         """See Place."""
         return await self._scrape()
 
@@ -201,11 +202,10 @@ class Cluster:
 
     async def _priority_class(self, priority: int) -> str:
         """The name of a class with this priority: a pod can't set its priority without one."""
-        name = f"scheduler-perf-{priority}"
         if priority not in self._priorities:
-            self._priorities.add(priority)
-            await self._create(PRIORITY_CLASS, {"metadata": {"name": name}, "value": priority}, None)
-        return name
+            document = {"metadata": {"name": f"scheduler-perf-{priority}"}, "value": priority}
+            self._priorities[priority] = asyncio.create_task(self._create(PRIORITY_CLASS, document, None))
+        return await self._priorities[priority]
 
     async def _drop_new_taints(self, document: Document, created: _Object) -> None:
         """Remove the taint that an API server gives to new nodes, which a controller would remove."""

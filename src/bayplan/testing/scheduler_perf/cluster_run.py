@@ -12,7 +12,7 @@ from pathlib import Path
 from bayplan.client import ApiError, ConfigError, TransportError, connect
 from bayplan.testing.scheduler_perf import processes
 from bayplan.testing.scheduler_perf.cluster import Cluster, Scrape
-from bayplan.testing.scheduler_perf.measurement import Measurement
+from bayplan.testing.scheduler_perf.measurement import Counters, Measurement
 from bayplan.testing.scheduler_perf.templates import BenchmarkError
 from bayplan.testing.scheduler_perf.workload_run import Report, check, run_operations
 from bayplan.testing.scheduler_perf.workloads import Workload
@@ -63,7 +63,7 @@ async def _run(workload: Workload, target: Target, scheduler: str, report: Repor
         if scheduler == BAYPLAN:
             run = processes.BayplanRun(kubeconfig, name, folder, workload.scheduler_config, target.profile)
             await stack.enter_async_context(run.running())
-            scrape = run.attempts
+            scrape = run.counters
         elif scheduler == NULL:
             await stack.enter_async_context(processes.null_scheduler(kubeconfig, name, folder))
         cluster = Cluster(client, scrape)
@@ -71,5 +71,5 @@ async def _run(workload: Workload, target: Target, scheduler: str, report: Repor
             return await run_operations(workload, cluster, scheduler_name=name, report=report)
 
 
-async def _nothing() -> None:
-    return None
+async def _nothing() -> Counters:
+    return Counters()

@@ -28,7 +28,7 @@ from bayplan.framework.status import Code
 from bayplan.scheduling import decide
 from bayplan.testing.scheduler_perf import core_objects
 from bayplan.testing.scheduler_perf.core_scheduler import CoreScheduler, finished
-from bayplan.testing.scheduler_perf.measurement import RESULTS, Attempts, Listed, Measurement
+from bayplan.testing.scheduler_perf.measurement import RESULTS, Counters, Listed, Measurement
 from bayplan.testing.scheduler_perf.place import Changes, Document
 from bayplan.testing.scheduler_perf.pods import SeenPod, SeenPods
 from bayplan.testing.scheduler_perf.templates import BenchmarkError
@@ -171,9 +171,9 @@ class Core:
         finally:
             gc.unfreeze()
 
-    async def attempts(self) -> Attempts:
-        """See Place."""
-        return {result: Listed(tuple(self.scheduler.attempts[result])) for result in RESULTS}
+    async def counters(self) -> Counters:
+        """See Place. Nothing is written."""
+        return Counters({result: Listed(tuple(self.scheduler.attempts[result])) for result in RESULTS})
 
     # As an API server
 

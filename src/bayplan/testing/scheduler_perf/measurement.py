@@ -16,6 +16,8 @@ import numpy as np
 SAMPLE_SECONDS = 1.0
 THROUGHPUT, DURATION = "SchedulingThroughput", "SchedulingDuration"
 ATTEMPT_DURATION = "scheduler_scheduling_attempt_duration_seconds"
+WRITES = "SchedulerWrites"
+"""Bayplan's own metric: requests of the scheduler that change objects."""
 PERCENTILES = (50, 90, 95, 99)
 RESULTS = ("scheduled", "unschedulable", "error")
 """The results of an attempt."""
@@ -95,16 +97,53 @@ class Bucketed:
 
 
 @dataclass(frozen=True, slots=True)
+class Counters:
+    """What a scheduler has counted so far.
+
+    `attempts`: the durations of its attempts by result. `writes`: the number of its requests that change objects; None
+    if it doesn't count them.
+    """
+
+    attempts: Attempts = field(default_factory=dict)
+    writes: int | None = None
+
+    def since(self, before: Counters) -> Counters:
+        """What was added after `before`."""
+        added: dict[str, Durations] = {}
+        for result, durations in self.attempts.items():
+            then = before.attempts.get(result)
+            if isinstance(durations, Bucketed) and isinstance(then, Bucketed):
+                added[result] = durations.since(then)
+            elif isinstance(durations, Listed):
+                added[result] = Listed(durations.seconds[then.count if then else 0 :])
+            else:
+                added[result] = durations
+        return Counters(added, None if self.writes is None else self.writes - (before.writes or 0))
+
+
+@dataclass(frozen=True, slots=True)
 class Measurement:
     """What was measured between two operations, in seconds of the place's clock.
 
-    `seconds`: how long it took. `bound_at`: when pods were bound, ascending, since the beginning.
+    `seconds`: how long it took. `bound_at`: when pods were bound, ascending, since the beginning. `counters`: what the
+    scheduler counted meanwhile.
     """
 
     name: str
     seconds: float
     bound_at: Sequence[float]
-    attempts: Attempts = field(default_factory=dict)
+    counters: Counters = field(default_factory=Counters)
+
+    @property
+    def attempts(self) -> Attempts:
+        """The durations of attempts by result."""
+        return self.counters.attempts
+
+    @property
+    def writes_per_pod(self) -> float | None:
+        """The scheduler's requests that changed objects, by the pods that were bound; None if it is unknown."""
+        writes = self.counters.writes
+        return None if writes is None or not self.scheduled else writes / self.scheduled
 
     @property
     def scheduled(self) -> int:
@@ -146,6 +185,8 @@ class Measurement:
                 values = {f"Perc{percent}": 1000 * durations.quantile(percent / 100) for percent in PERCENTILES}
                 values["Average"] = 1000 * durations.average()
                 items.append(self._item(ATTEMPT_DURATION, "ms", values, result=result, **labels))
+        if (writes := self.writes_per_pod) is not None:
+            items.append(self._item(WRITES, "1/pod", {"Average": writes}, **labels))
         return [*items, self._item(DURATION, "s", {"Duration": self.seconds}, **labels)]
 
     def _item(self, metric: str, unit: str, data: Mapping[str, float], **labels: str) -> dict[str, Any]:

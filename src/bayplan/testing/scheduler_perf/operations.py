@@ -15,7 +15,7 @@ from typing import Any
 from bayplan.api import kinds
 from bayplan.api.kinds import POD
 from bayplan.testing.scheduler_perf import objects
-from bayplan.testing.scheduler_perf.measurement import Attempts, Bucketed, Listed, Measurement
+from bayplan.testing.scheduler_perf.measurement import Counters, Measurement
 from bayplan.testing.scheduler_perf.place import Document, Place
 from bayplan.testing.scheduler_perf.pods import PodCount
 from bayplan.testing.scheduler_perf.templates import BenchmarkError
@@ -31,7 +31,7 @@ class Collecting:
     name: str
     count: PodCount
     began: float
-    attempts: Attempts | None
+    counters: Counters
     stack: ExitStack
 
 
@@ -70,7 +70,7 @@ class Run:
         stack.enter_context(place.collecting())
         count = stack.enter_context(place.pods.counting(namespaces, labels))
         full_name = f"{self.workload.name}/{name}" if name else self.workload.name
-        self.collection = Collecting(full_name, count, place.clock(), await place.attempts(), stack)
+        self.collection = Collecting(full_name, count, place.clock(), await place.counters(), stack)
 
     async def stop_collecting(self) -> None:
         """End the measurement. Raises BenchmarkError if none is going on."""
@@ -79,9 +79,9 @@ class Run:
         collection, self.collection = self.collection, None
         collection.stack.close()
         place, began = self.place, collection.began
-        attempts = _since(collection.attempts, await place.attempts())
+        counters = (await place.counters()).since(collection.counters)
         bound_at = [moment - began for moment in collection.count.bound_at]
-        self.measurements.append(Measurement(collection.name, place.clock() - began, bound_at, attempts))
+        self.measurements.append(Measurement(collection.name, place.clock() - began, bound_at, counters))
 
     async def wait_for_pods(
         self, namespace: str, number: int, labels: Mapping[str, str] | None = None, *, attempted: bool = False
@@ -201,17 +201,3 @@ async def _any(run: Run, operation: Operation) -> tuple[list[Document], str | No
         await run.ensure_namespace(namespace)
     count = operation.count() if "count" in operation.fields else 1
     return [run.for_scheduler(template.document(index, count)) for index in range(count)], namespace
-
-
-def _since(before: Attempts | None, now: Attempts | None) -> Attempts:
-    """The attempts that were added since."""
-    added: dict[str, Any] = {}
-    for result, durations in (now or {}).items():
-        then = (before or {}).get(result)
-        if isinstance(durations, Bucketed) and isinstance(then, Bucketed):
-            added[result] = durations.since(then)
-        elif isinstance(durations, Listed):
-            added[result] = Listed(durations.seconds[then.count if then else 0 :])
-        else:
-            added[result] = durations
-    return added

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from bayplan.api.kinds import Kind
-from bayplan.testing.scheduler_perf.measurement import Attempts
+from bayplan.testing.scheduler_perf.measurement import Counters
 from bayplan.testing.scheduler_perf.pods import SeenPods
 from bayplan.testing.scheduler_perf.templates import BenchmarkError
 
@@ -45,8 +45,8 @@ class Place(Protocol):
     def collecting(self) -> AbstractContextManager[None]:
         """Prepare for the measurement; called around everything that is measured."""
 
-    async def attempts(self) -> Attempts | None:
-        """The durations of the scheduler's attempts so far, by result; None where the scheduler doesn't report them."""
+    async def counters(self) -> Counters:
+        """What the scheduler has counted so far."""
 
 
 class Changes:

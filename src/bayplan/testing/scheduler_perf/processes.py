@@ -6,15 +6,16 @@ import asyncio
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
 
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
-from bayplan.testing.scheduler_perf.measurement import ATTEMPT_DURATION, Attempts, Bucketed
+from bayplan.testing.scheduler_perf.measurement import ATTEMPT_DURATION, Bucketed, Counters
 from bayplan.testing.scheduler_perf.profiling import profiled_module
 from bayplan.testing.scheduler_perf.templates import BenchmarkError
 
@@ -22,6 +23,8 @@ _START_SECONDS = 60.0
 _STOP_SECONDS = 30.0
 _POLL_SECONDS = 0.05
 _LOCALHOST = "127.0.0.1"
+_REQUESTS = "rest_client_requests"
+_WRITING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _OPEN_PATHS = "/healthz,/readyz,/livez,/metrics"
 
 
@@ -72,9 +75,12 @@ class BayplanRun:
                     await asyncio.sleep(_POLL_SECONDS)
             yield self
 
-    async def attempts(self) -> Attempts:
-        """The durations of its attempts so far."""
-        return read_attempts(await self._get("/metrics") or "")
+    async def counters(self) -> Counters:
+        """What it has counted so far. Raises BenchmarkError if its metrics can't be read."""
+        text = await self._get("/metrics")
+        if text is None:
+            raise BenchmarkError("the metrics of bayplan run can't be read")
+        return read_counters(text)
 
     async def _get(self, path: str) -> str | None:
         """The response; None where it isn't 200."""
@@ -85,20 +91,28 @@ class BayplanRun:
             return None
 
 
-def read_attempts(text: str) -> dict[str, Bucketed]:
-    """The histogram of attempts in a scrape, by result. Those of several profiles are added up."""
+def read_counters(text: str) -> Counters:
+    """The histogram of attempts by result, of all profiles together, and the number of writes in a scrape."""
+    attempts: list[Sample] = []
+    writes = 0.0
+    for family in text_string_to_metric_families(text):
+        if family.name == ATTEMPT_DURATION:
+            attempts += family.samples
+        elif family.name == _REQUESTS:
+            writes += sum(sample.value for sample in family.samples if sample.labels["method"] in _WRITING)
+    return Counters(_histograms(attempts), round(writes))
+
+
+def _histograms(samples: Iterable[Sample]) -> dict[str, Bucketed]:
     cumulative: dict[str, dict[float, float]] = {}
     sums: dict[str, float] = {}
-    for family in text_string_to_metric_families(text):
-        if family.name != ATTEMPT_DURATION:
-            continue
-        for sample in family.samples:
-            result = sample.labels["result"]
-            if sample.name.endswith("_bucket"):
-                bound, counts = float(sample.labels["le"]), cumulative.setdefault(result, {})
-                counts[bound] = counts.get(bound, 0) + sample.value
-            elif sample.name.endswith("_sum"):
-                sums[result] = sums.get(result, 0) + sample.value
+    for sample in samples:
+        result = sample.labels["result"]
+        if sample.name.endswith("_bucket"):
+            bound, counts = float(sample.labels["le"]), cumulative.setdefault(result, {})
+            counts[bound] = counts.get(bound, 0) + sample.value
+        elif sample.name.endswith("_sum"):
+            sums[result] = sums.get(result, 0) + sample.value
     found = {}
     for result, counts in cumulative.items():
         bounds = sorted(counts)
