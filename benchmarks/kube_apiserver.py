@@ -60,12 +60,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("topic", help="a folder of scheduler_perf, such as misc")
     parser.add_argument("workload", help="TestCase/Workload")
+    parser.add_argument("--no-stock", action="store_true", help="do not run kube-scheduler")
     options = parser.parse_args()
     schedulers = {BAYPLAN: (BAYPLAN, control_plane), NULL: (NULL, control_plane)}
     rates: dict[str, Any] = {}
     try:
         Assets.find()
-        if (Path(os.environ[ASSETS]) / STOCK).is_file():
+        if not options.no_stock and (Path(os.environ[ASSETS]) / STOCK).is_file():
             schedulers[STOCK] = (f"{EXTERNAL}default-scheduler", with_stock_scheduler)
         perf = os.environ.get("BAYPLAN_SCHEDULER_PERF")
         (config,) = find_configs(options.topic, Path(perf) if perf else None)

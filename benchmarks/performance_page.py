@@ -106,8 +106,8 @@ of both per second.
 _APISERVER = """
 ### On kube-apiserver
 
-The same on etcd and kube-apiserver 1.36, and with kube-scheduler 1.36: the server, the scheduler and the program that
-creates the pods share this machine, and each scheduler gets a new server (`benchmarks/kube_apiserver.py`).
+The same on etcd and kube-apiserver 1.36, some of it with kube-scheduler 1.36, too: the server, the scheduler and the
+program that creates the pods share this machine, and each scheduler gets a new server (`benchmarks/kube_apiserver.py`).
 
 """
 
