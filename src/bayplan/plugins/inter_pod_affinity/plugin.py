@@ -72,8 +72,8 @@ class InterPodAffinity(Plugin):
         """Reject a node as `filter_nodes` does."""
         requirements: Requirements = cycle.data[self.name]
         nodes = node.alone
-        if not nodes.changes and requirements.by_node(nodes):
-            rule = requirements.verdict_by_node(nodes)
+        if not nodes.changes:
+            rule = requirements.verdict(nodes)
         else:
             rejections = self.filter_nodes(cycle, pod, nodes)
             rule = 0 if rejections is None else rejections.index.item(0)
