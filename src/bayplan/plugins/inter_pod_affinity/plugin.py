@@ -136,9 +136,10 @@ class InterPodAffinity(Plugin):
 
     def sign_rejection(self, pod: PodInfo) -> Hashable:
         """Namespace, labels and terms."""
-        affinity = pod.spec.affinity
-        terms = (affinity.podAffinity, affinity.podAntiAffinity) if affinity else ()
-        return labels_key(pod), encode(terms)
+        try:
+            return labels_key(pod), terms_of(pod)
+        except InvalidSelector:
+            return labels_key(pod), encode(pod.spec.affinity)
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
         """Nothing, for pods that no term applies to, and the namespaces, for those with anti-affinity between nodes.
