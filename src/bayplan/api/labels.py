@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bayplan.api.sharing import shared
 
@@ -115,6 +115,14 @@ class LabelSelector:
     """Requirements that must all be met. A selector without requirements matches everything."""
 
     requirements: tuple[Requirement, ...] = ()
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash(self.requirements))
+
+    def __hash__(self) -> int:
+        """Selectors are part of many keys, and hashing their requirements each time takes long."""
+        return self._hash
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether an object with these labels is selected."""

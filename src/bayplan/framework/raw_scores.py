@@ -1,4 +1,4 @@
-"""Scores of all rows before normalization, kept up to date row by row."""
+"""Scores of all rows before normalization, which pods of one signature share."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from bayplan.cluster.columns import Int64, Rows
+from bayplan.cluster.columns import Bool, Int64, Rows
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.interface import CycleState, NormalizeScores
+from bayplan.framework.interface import CycleState, NormalizeScores, Score
 from bayplan.framework.profile import Point, Profile, implements
-from bayplan.framework.runner import checked, raw_scores
+from bayplan.framework.runner import checked, raw_scores, run_pre_score, score_node
 from bayplan.framework.verdicts import Verdicts
+
+FEW_CHANGES = 8
+"""Up to this many rows on which only pods changed are filtered and scored one by one: it takes less time."""
 
 
 @dataclass(slots=True)
@@ -57,3 +60,69 @@ class RawScores:
             changed = changed or bool((raw[rows] != new).any())
             raw[rows] = new
         return changed
+
+
+class LatestScores:
+    """The raw scores of all rows for pods of one signature. A row is scored when a decision needs its score.
+
+    Most attempts of pending pods end without any feasible node, or with one, and need no scores.
+
+    `scale` increases whenever a score changes that needs normalization.
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        self._scores: RawScores | None = None
+        """None until PreScore has run."""
+        self._moving: list[tuple[Any, int]] | None = None
+        """The plugins that read pods, with their weights; None where one has no per-node form or normalizes."""
+        self._stale: Bool = np.zeros(0, dtype=np.bool_)
+        """By row: whether it has no valid score."""
+        self._unknown: Bool = self._stale
+        """By row: whether not even the part of the plugins that read no pods is valid."""
+        self.scale = 0
+
+    @property
+    def began(self) -> bool:
+        """Whether PreScore has run."""
+        return self._scores is not None
+
+    def changed(self, rows: Rows, *, only_pods: bool) -> None:
+        """Record that rows changed. `only_pods`: whether only pods were added or removed there."""
+        if self._scores is not None:
+            self._stale[rows] = True
+            if not only_pods:
+                self._unknown[rows] = True
+
+    def of(self, cycle: CycleState, pod: PodInfo, verdicts: Verdicts) -> RawScores:
+        """Return the scores, which are valid for the nodes that `verdicts` on all rows leave feasible.
+
+        The first call runs PreScore, which stores its data in `cycle`. Raises PluginError.
+        """
+        feasible, nodes = verdicts.feasible_mask, verdicts.nodes
+        if self._scores is None:
+            run_pre_score(self._profile, cycle, pod, nodes.at(verdicts.feasible()))
+            self._scores = RawScores.of(self._profile, cycle, pod, verdicts)
+            self._moving = self._find_moving(cycle)
+            self._stale, self._unknown = ~feasible, ~feasible
+            return self._scores
+        rows = (self._stale & feasible).nonzero()[0]
+        if not len(rows):
+            return self._scores
+        if self._moving is not None and len(rows) <= FEW_CHANGES and not self._unknown[rows].any():
+            for row in rows.tolist():
+                score = score_node(self._moving, cycle, pod, nodes.info(row))
+                self._scores.fixed[row] = self._scores.unmoved[row] + score
+        elif self._scores.replace(rows, RawScores.of(self._profile, cycle, pod, Verdicts(nodes.at(rows)))):
+            self.scale += 1
+        self._stale[rows] = self._unknown[rows] = False
+        return self._scores
+
+    def _find_moving(self, cycle: CycleState) -> list[tuple[Any, int]] | None:
+        scorers = [
+            (plugin, self._profile.weights.get(plugin.name, 1))
+            for plugin in self._profile.at(Point.SCORE)
+            if plugin.name not in cycle.skip_score and plugin.reads_pods
+        ]
+        by_node = all(implements(plugin, Score) and not implements(plugin, NormalizeScores) for plugin, _ in scorers)
+        return scorers if by_node else None

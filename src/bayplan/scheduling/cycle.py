@@ -132,9 +132,8 @@ class SchedulingCycle:
         else:
             chosen = nodes if len(feasible) == len(nodes) else nodes.at(feasible)
             if reuse is not None and feasible_set is not None:
-                total = reuse.total(chosen, decision.feasible, feasible_set)
-                decision.scores = Scores(decision.feasible, {}, total)
-            else:
+                decision.scores = self._score_by_template(decision, chosen, reuse, feasible_set)
+            if decision.scores is None:
                 decision.scores = yield from self._score(decision, chosen, asks=asks)
             decision.node = self.state.table.names[self.rng.choice(decision.scores.best)]
         decision.outcome = Outcome.SCHEDULED
@@ -240,6 +239,15 @@ class SchedulingCycle:
         for plugin_scores in scores.values():
             total += plugin_scores
         return Scores(decision.feasible, scores, total)
+
+    def _score_by_template(
+        self, decision: Decision, nodes: Nodes, reuse: Reuse, feasible_set: FeasibleSet
+    ) -> Scores | None:
+        """The total scores of the feasible nodes; None where a plugin fails: templates score other nodes, too."""
+        try:
+            return Scores(decision.feasible, {}, reuse.total(nodes, decision.feasible, feasible_set))
+        except PluginError:
+            return None
 
     def _rejection_key(self, decision: Decision, reuse: Reuse | None) -> Hashable:
         """See `Decision`. A pod of a gang, with victims or with a nominated node has none."""

@@ -20,10 +20,11 @@ from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.calling import Caller
-from bayplan.framework.interface import CycleState, Filter, NormalizeScores, Score
+from bayplan.framework.cycle_data import CycleData
+from bayplan.framework.interface import CycleState, Filter
 from bayplan.framework.nominated import NominatedVerdicts
 from bayplan.framework.profile import Point, Profile, Signature, implements
-from bayplan.framework.raw_scores import RawScores
+from bayplan.framework.raw_scores import FEW_CHANGES, LatestScores
 from bayplan.framework.runner import (
     FEW_NODES,
     filter_node,
@@ -32,7 +33,6 @@ from bayplan.framework.runner import (
     run_pre_filter,
     run_pre_score,
     run_score,
-    score_node,
 )
 from bayplan.framework.status import Code, PluginError
 from bayplan.framework.verdicts import Verdicts
@@ -50,31 +50,22 @@ _SEEN_CAPACITY = 1024
 
 @dataclass(frozen=True, slots=True)
 class AfterPlacement:
-    """The plugins to run again for a node on which only pods changed, in their per-node form.
+    """The filters to run again for a node on which only pods changed, in their per-node form.
 
     `settled`: the filters before the first that reads pods; their verdicts remain valid.
     """
 
     settled: frozenset[str]
     filters: list[Any]
-    scorers: list[tuple[Any, int]]
 
     @classmethod
     def of(cls, profile: Profile, cycle: CycleState) -> AfterPlacement | None:
-        """Return None where a plugin has no per-node form, or needs normalization."""
+        """Return None where a filter has no per-node form."""
         filters = [plugin for plugin in profile.at(Point.FILTER) if plugin.name not in cycle.skip_filter]
         settled = set()
         while filters and not filters[0].reads_pods:
             settled.add(filters.pop(0).name)
-        scorers = [
-            (plugin, profile.weights.get(plugin.name, 1))
-            for plugin in profile.at(Point.SCORE)
-            if plugin.name not in cycle.skip_score and plugin.reads_pods
-        ]
-        per_node = all(implements(plugin, Filter) for plugin in filters) and all(
-            implements(plugin, Score) and not implements(plugin, NormalizeScores) for plugin, _ in scorers
-        )
-        return cls(frozenset(settled), filters, scorers) if per_node else None
+        return cls(frozenset(settled), filters) if all(implements(plugin, Filter) for plugin in filters) else None
 
 
 @dataclass(slots=True, eq=False)
@@ -82,11 +73,12 @@ class FeasibleSet:
     """A set of feasible nodes. Pods of the same template often have the same set.
 
     `positions`: ascending. `normalized`: the weighted sum of the shared plugins' normalized scores of these nodes; None
-    until it is needed.
+    until it is needed. `scale`: of the scores that it was computed from.
     """
 
     positions: Rows
     normalized: Int64 | None = None
+    scale: int = 0
 
 
 class Filtered(NamedTuple):
@@ -131,8 +123,8 @@ class Reuse(NamedTuple):
     def total(self, nodes: Nodes, rows: Rows, feasible_set: FeasibleSet) -> Int64:
         """Return the weighted sum of all scores, int64, one per node. `rows`: of `nodes`. Raises PluginError."""
         each = self.template.each
-        run_pre_score(each, self.cycle, self.pod, nodes)
         total = self.template.total(self.cycle, self.pod, nodes, rows, feasible_set)
+        run_pre_score(each, self.cycle, self.pod, nodes)
         for scores in run_score(each, self.cycle, self.pod, nodes).values():
             total += scores
         return total
@@ -143,19 +135,19 @@ class Template:
     """Verdicts and scores of all rows for pods of one signature.
 
     `shared`: the plugins that the template covers. `each`: the plugins that run for each pod. `cycle`: the data that
-    the shared plugins stored for the first such pod. `scores` is None until a node is feasible. Everything was computed
-    from `version` of the node table, and with the cache keys `rests_on`. `nominated`: verdicts with nominated pods.
-    `refusal`: the last one, the key of the pods that share it (see Profile.sign_rejection), and the state's version.
+    the shared plugins stored for the first such pods. The verdicts were computed from `version` of the node table, and
+    with the cache keys `rests_on`. `nominated`: verdicts with nominated pods. `refusal`: the last one, the key of the
+    pods that share it (see Profile.sign_rejection), and the state's version.
     """
 
     shared: Profile
     each: Profile
     cycle: CycleState
     verdicts: Verdicts
-    scores: RawScores | None
     version: int
     rests_on: Hashable
     after_placement: AfterPlacement | None = None
+    scores: LatestScores = field(init=False)
     nominated: NominatedVerdicts = field(init=False)
     refusal: tuple[Decision, Hashable, Hashable] | None = None
     _common: FeasibleSet | None = None
@@ -165,28 +157,23 @@ class Template:
     anti-affinity by hostname, no set occurs again."""
 
     def __post_init__(self) -> None:
+        self.scores = LatestScores(self.shared)
         self.nominated = NominatedVerdicts(self.verdicts)
 
     @classmethod
     def build(
         cls, shared: Profile, each: Profile, pod: PodInfo, nodes: Nodes, rests_on: Hashable, call: Caller
     ) -> Template | None:
-        """Filter and score all rows. None for a pod that PreFilter rejects or narrows to some nodes."""
+        """Filter all rows. None for a pod that PreFilter rejects or narrows to some nodes."""
         cycle = CycleState(call=call)
         outcome = run_pre_filter(shared, cycle, pod, nodes)
         if outcome.refusal is not None or outcome.names is not None:
             return None
         verdicts = run_filter(shared, cycle, pod, nodes)
-        scores = None
-        feasible = verdicts.feasible()
-        if len(feasible):
-            run_pre_score(shared, cycle, pod, nodes.at(feasible))
-            scores = RawScores.of(shared, cycle, pod, verdicts)
-        after_placement = AfterPlacement.of(shared, cycle)
-        return cls(shared, each, cycle, verdicts, scores, nodes.table.version, rests_on, after_placement)
+        return cls(shared, each, cycle, verdicts, nodes.table.version, rests_on, AfterPlacement.of(shared, cycle))
 
     def refresh(self, pod: PodInfo, nodes: Nodes, rests_on: Hashable) -> bool:
-        """Compute the rows that changed since. Returns False where the template must be built again."""
+        """Filter the rows that changed since. Returns False where the template must be built again."""
         table = nodes.table
         if table.size != len(self.verdicts.feasible_mask) or rests_on != self.rests_on:
             return False
@@ -195,40 +182,30 @@ class Template:
         changed = table.changed_since(self.version)
         if changed is None or len(changed) > max(FEW_NODES, table.size // 4):
             return False
-        if self.after_placement is not None and len(changed) <= FEW_NODES and table.nodes_version <= self.version:
+        only_pods = table.nodes_version <= self.version
+        self.scores.changed(changed, only_pods=only_pods)
+        if only_pods and self.after_placement is not None and len(changed) <= FEW_CHANGES:
             good = all(self._place(self.after_placement, pod, nodes, row) for row in changed.tolist())
             self.version = table.version
             return good
         verdicts = run_filter(self.shared, self.cycle, pod, nodes.at(changed))
         if verdicts.error() is not None:
             return False
-        rescaled = False
-        if self.scores is not None:
-            rescaled = self.scores.replace(changed, RawScores.of(self.shared, self.cycle, pod, verdicts))
-        elif verdicts.feasible_mask.any():
-            return False
-        if rescaled or (self.verdicts.feasible_mask[changed] != verdicts.feasible_mask).any():
+        if (self.verdicts.feasible_mask[changed] != verdicts.feasible_mask).any():
             self._common = None
-        if rescaled:
-            self._sets.clear()
         self.verdicts.replace(changed, verdicts)
         self.version = table.version
         return True
 
     def _place(self, plugins: AfterPlacement, pod: PodInfo, nodes: Nodes, row: int) -> bool:
-        """Compute a row on which only pods changed. Returns False where the template must be built again."""
+        """Filter a row on which only pods changed. Returns False where the template must be built again."""
         if not nodes.table.live[row] or self.verdicts.of(row).plugin in plugins.settled:
             return True
-        node = nodes.info(row)
-        status = filter_node(plugins.filters, self.cycle, pod, node)
+        status = filter_node(plugins.filters, self.cycle, pod, nodes.info(row))
         if status is not None and status.code is Code.ERROR:
             return False
         if self.verdicts.settle(row, status):
             self._common = None
-        if status is None:
-            if self.scores is None:
-                return False
-            self.scores.fixed[row] = self.scores.unmoved[row] + score_node(plugins.scorers, self.cycle, pod, node)
         return True
 
     def begin(self, pod: PodInfo, nodes: Nodes) -> CycleState | None:
@@ -275,14 +252,18 @@ class Template:
 
     def total(self, cycle: CycleState, pod: PodInfo, nodes: Nodes, rows: Rows, feasible_set: FeasibleSet) -> Int64:
         """Return the weighted sum of the shared plugins' scores of the feasible `nodes`, which have these rows."""
-        assert self.scores is not None
-        every = len(rows) == len(self.scores.fixed)
-        if feasible_set.normalized is None:
+        began = self.scores.began
+        scores = self.scores.of(self.cycle, pod, self.verdicts)
+        if not began:  # the pod's cycle was copied before PreScore
+            cycle.skip_score |= self.cycle.skip_score
+            cycle.data = CycleData({**self.cycle.clone().data, **cycle.data})
+        every = len(rows) == len(scores.fixed)
+        if feasible_set.normalized is None or feasible_set.scale != self.scores.scale:
             total = np.zeros(len(rows), dtype=np.int64)
-            for plugin, weight, raw in self.scores.to_normalize:
-                total += normalized(plugin, cycle, pod, raw.copy() if every else raw.take(rows), nodes) * weight
-            feasible_set.normalized = total  # not before: a plugin may fail
-        return feasible_set.normalized + (self.scores.fixed if every else self.scores.fixed.take(rows))
+            for plugin, weight, raw in scores.to_normalize:
+                total += normalized(plugin, self.cycle, pod, raw.copy() if every else raw.take(rows), nodes) * weight
+            feasible_set.normalized, feasible_set.scale = total, self.scores.scale  # not before: a plugin may fail
+        return feasible_set.normalized + (scores.fixed if every else scores.fixed.take(rows))
 
 
 class Templates:

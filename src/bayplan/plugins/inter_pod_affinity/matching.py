@@ -136,6 +136,10 @@ class Counted(NamedTuple):
     existing: dict[str, DomainCounts]
 
 
+Rules = list[tuple[Domains, Int32]]
+"""By topology key: its domains, and the rule that the nodes of each violate: int32, shape (domains.count,)."""
+
+
 class Requirements:
     """The required terms that apply to a pod: its own, and those of pods on nodes.
 
@@ -158,6 +162,8 @@ class Requirements:
         self._anti_affinity: Sequence[tuple[str, GroupKey]] = [(key, (selector,)) for key, selector in anti_affinity]
         self._counted: tuple[NodeTable, int, Counted] | None = None
         """For a version of a table."""
+        self._violated: tuple[Counted, Rules] | None = None
+        """For what is counted."""
         self._count_affinity = pod_counter(partial(matches_all, self.affinity))
         self._counts_anti_affinity = {
             key: pod_counter(partial(_number_of_matches, [each for name, each in anti_affinity if name == key]))
@@ -177,11 +183,14 @@ class Requirements:
         table = nodes.table
         return not self.affinity and all(table.labels(key).distinct for _, key, _ in self._apart(table))
 
-    def verdict_by_node(self, nodes: Nodes) -> int:
-        """Return the rule that the only one of `nodes` violates, without a what-if. `by_node` must be true."""
+    def verdict(self, nodes: Nodes) -> int:
+        """Return the rule that the only one of `nodes` violates, without a what-if."""
         table, row = nodes.table, nodes.row(0)
-        violated = [rule for rule, key, tally in self._apart(table) if tally.at(row) and table.labels(key).codes[row]]
-        return max(violated, default=0)
+        if self.by_node(nodes):
+            found = [rule for rule, key, tally in self._apart(table) if tally.at(row) and table.labels(key).codes[row]]
+        else:
+            found = [rules.item(domains.codes.item(row)) for domains, rules in self._violations(nodes)]
+        return max(found, default=0)
 
     def _apart(self, table: NodeTable) -> Iterator[tuple[int, str, Tally]]:
         """Yield each anti-affinity term that applies: the rule, the topology key, and what must not be there."""
@@ -209,8 +218,21 @@ class Requirements:
 
     def verdicts(self, nodes: Nodes) -> Int32 | None:
         """Return the rule that each node violates, without what-ifs: int32, shape (len(nodes),); None if none does."""
-        violated: dict[str, Int32] = {}
+        found = [rules.take(domains.at(nodes)) for domains, rules in self._violations(nodes)]
+        if len(found) <= 1:
+            return found[0] if found else None
+        verdicts: Int32 = np.maximum.reduce(found)
+        return verdicts
+
+    def _violations(self, nodes: Nodes) -> Rules:
+        """Return the rules that are violated somewhere at present."""
         counted = self.counted(nodes)
+        if self._violated is None or self._violated[0] is not counted:
+            self._violated = counted, self._find_violations(counted)
+        return self._violated[1]
+
+    def _find_violations(self, counted: Counted) -> Rules:
+        violated: dict[str, tuple[Domains, Int32]] = {}
         for counts in counted.existing.values():
             _raise_to(violated, counts, counts.counts > 0, EXISTING_ANTI_AFFINITY)
         for counts in counted.anti_affinity.values():
@@ -223,13 +245,7 @@ class Requirements:
             unmatched = np.zeros_like(counts.counts, dtype=np.bool_) if first else counts.counts == 0
             unmatched[0] = not counts.domains.everywhere
             _raise_to(violated, counts, unmatched, AFFINITY)
-        found = [
-            rules.take(Domains.of(key, nodes).at(nodes)) for key, rules in violated.items() if np.count_nonzero(rules)
-        ]
-        if len(found) <= 1:
-            return found[0] if found else None
-        verdicts: Int32 = np.maximum.reduce(found)
-        return verdicts
+        return [each for each in violated.values() if np.count_nonzero(each[1])]
 
     def verdicts_if(self, nodes: Nodes) -> Int32:
         """Return the rule that each node violates with its what-if: int32, shape (len(nodes),)."""
@@ -273,11 +289,11 @@ class Requirements:
         return {term.topology_key for pod in added for term in bound_terms(pod).required_anti}
 
 
-def _raise_to(violated: dict[str, Int32], counts: DomainCounts, where: Bool, rule: int) -> None:
+def _raise_to(violated: dict[str, tuple[Domains, Int32]], counts: DomainCounts, where: Bool, rule: int) -> None:
     """Raise the violated rules of some domains of a topology key to at least `rule`."""
     rules = where * np.int32(rule)
     key = counts.domains.key
-    violated[key] = np.maximum(violated[key], rules) if key in violated else rules
+    violated[key] = counts.domains, np.maximum(violated[key][1], rules) if key in violated else rules
 
 
 def _number_of_matches(selectors: Iterable[PodSelector], pod: PodInfo) -> int:

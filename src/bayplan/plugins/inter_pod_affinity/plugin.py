@@ -72,8 +72,8 @@ class InterPodAffinity(Plugin):
         """Reject a node as `filter_nodes` does."""
         requirements: Requirements = cycle.data[self.name]
         nodes = node.alone
-        if not nodes.changes and requirements.by_node(nodes):
-            rule = requirements.verdict_by_node(nodes)
+        if not nodes.changes:
+            rule = requirements.verdict(nodes)
         else:
             rejections = self.filter_nodes(cycle, pod, nodes)
             rule = 0 if rejections is None else rejections.index.item(0)
@@ -136,9 +136,10 @@ class InterPodAffinity(Plugin):
 
     def sign_rejection(self, pod: PodInfo) -> Hashable:
         """Namespace, labels and terms."""
-        affinity = pod.spec.affinity
-        terms = (affinity.podAffinity, affinity.podAntiAffinity) if affinity else ()
-        return labels_key(pod), encode(terms)
+        try:
+            return labels_key(pod), terms_of(pod)
+        except InvalidSelector:
+            return labels_key(pod), encode(pod.spec.affinity)
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
         """Nothing, for pods that no term applies to, and the namespaces, for those with anti-affinity between nodes.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from lightkube.models.core_v1 import Volume
@@ -64,15 +64,21 @@ class _OfPod:
 
 @dataclass(slots=True)
 class _Row:
-    node_name: str
-    pods: dict[str, _OfPod]
+    """The pods and attachments of one row, and how many of them use what."""
+
+    node_name: str = ""
+    pods: dict[str, _OfPod] = field(default_factory=dict)
     """By UID."""
-    by_attachments: CsiVolumes
-    attached: Attached
-    sources: AbstractSet[_Source]
-
-
-_NOTHING = _Row("", {}, NONE, Attached(NONE, Counter()), frozenset())
+    by_attachments: CsiVolumes = field(default_factory=dict)
+    attachment_sources: AbstractSet[_Source] = frozenset()
+    users: Counter[CsiVolumeKey] = field(default_factory=Counter)
+    """By volume: the number of pods."""
+    sources: Counter[_Source] = field(default_factory=Counter)
+    """By object: the number of pods, and one for attachments."""
+    count: Counter[str] = field(default_factory=Counter)
+    """By driver: the number of volumes with users or attachments."""
+    errors: int = 0
+    """The number of pods with an error."""
 
 
 class AttachedVolumes:
@@ -115,11 +121,7 @@ class AttachedVolumes:
         self._stale = set()
         for row in stale.union(self._changes.take(table)):
             pods = table.volumes.pods.get(row, {}) if row < table.size else {}
-            name = table.name_of(row)
-            old = self._rows.get(row)
-            if row in stale or old is None or old.node_name != name or not _same_pods(old.pods, pods):
-                known = {} if old is None or row in stale else old.pods
-                self._replace(row, old or _NOTHING, self._read(name, pods, known), table.capacity)
+            self._update(row, table.name_of(row), pods, table.capacity, again=row in stale)
 
     def count(self, driver: str, nodes: Nodes) -> Int64:
         """The number of attached volumes of a driver: int64, one per node. Without the what-ifs of nodes."""
@@ -132,9 +134,7 @@ class AttachedVolumes:
     def errors(self) -> Iterator[tuple[int, Status]]:
         """The rows with a volume that has an error, with the first one."""
         for row in self._with_error:
-            error = self._rows[row].attached.error
-            assert error is not None
-            yield row, error
+            yield row, next(each.found for each in self._rows[row].pods.values() if isinstance(each.found, Status))
 
     def hypothetical(self, row: int, pods: Iterable[PodInfo]) -> Attached:
         """What is attached to the node of a row if its pods with volumes are these."""
@@ -143,32 +143,62 @@ class AttachedVolumes:
         of_pods = (known[pod.uid].found if pod.uid in known else self._pod_volumes.of_placed(pod) for pod in pods)
         return Attached.of(of_pods, NONE if found is None else found.by_attachments)
 
-    def _read(self, node_name: str, pods: dict[str, PodInfo], known: dict[str, _OfPod]) -> _Row:
-        attachments = self._attachments.get(node_name, {}).values()
-        of_pods = {
-            uid: each if (each := known.get(uid)) is not None and each.volumes == pod.volumes else self._of_pod(pod)
-            for uid, pod in pods.items()
-        }
-        sources = {source for each in of_pods.values() for source in each.sources}
-        sources.update((PERSISTENT_VOLUME.kind, _volume_of(attachment)) for attachment in attachments)
-        by_attachments = dict.fromkeys(self._of_attachments(attachments))
-        attached = Attached.of((each.found for each in of_pods.values()), by_attachments)
-        return _Row(node_name, of_pods, by_attachments, attached, sources)
+    def _update(self, row: int, node_name: str, pods: dict[str, PodInfo], capacity: int, *, again: bool) -> None:
+        """Apply what differs from the known state of a row: often one pod among many that stay.
 
-    def _replace(self, row: int, old: _Row, new: _Row, capacity: int) -> None:
-        """Store a row, and update the indexes by what differs: one pod among many that stay."""
-        if new.pods or new.sources:
-            self._rows[row] = new
-        else:
-            self._rows.pop(row, None)
-        for driver in {**old.attached.count, **new.attached.count}:
-            self._counts.set(driver, row, new.attached.count[driver], capacity)
-        _move(self._using, row, old.attached.in_use.keys(), new.attached.in_use.keys())
-        _move(self._depending, row, old.sources, new.sources)
-        if new.attached.error is not None:
+        `again`: whether objects have changed that the row depends on.
+        """
+        found = self._rows.get(row)
+        if found is None:
+            if not pods and node_name not in self._attachments:
+                return
+            found = self._rows[row] = _Row()
+        if again or found.node_name != node_name:
+            found.node_name = node_name
+            self._attach(row, found, self._attachments.get(node_name, {}).values())
+        for uid in found.pods.keys() - pods.keys():
+            self._account(row, found, found.pods.pop(uid), -1)
+        for uid, pod in pods.items():
+            known = found.pods.get(uid)
+            if known is not None:
+                if known.volumes == pod.volumes and not again:
+                    continue
+                self._account(row, found, known, -1)
+            new = found.pods[uid] = self._of_pod(pod)
+            self._account(row, found, new, 1)
+        if found.errors:
+            found.pods = {uid: found.pods[uid] for uid in pods}  # the first error counts
             self._with_error.add(row)
         else:
             self._with_error.discard(row)
+        for driver, number in tuple(found.count.items()):
+            self._counts.set(driver, row, number, capacity)
+            if not number:
+                del found.count[driver]
+        if not found.pods and not found.sources:
+            del self._rows[row]
+
+    def _attach(self, row: int, found: _Row, attachments: Collection[VolumeAttachment]) -> None:
+        """Replace the attachments of a row."""
+        volumes = dict.fromkeys(self._of_attachments(attachments))
+        for volume in found.by_attachments.keys() ^ volumes.keys():
+            if volume not in found.users:
+                found.count[volume[0]] += 1 if volume in volumes else -1
+        sources = {(PERSISTENT_VOLUME.kind, _volume_of(attachment)) for attachment in attachments}
+        for source in found.attachment_sources ^ sources:
+            _tally(found.sources, source, 1 if source in sources else -1, self._depending, row)
+        found.by_attachments, found.attachment_sources = volumes, sources
+
+    def _account(self, row: int, found: _Row, each: _OfPod, sign: int) -> None:
+        """Count a pod that was added to a row (sign 1), or removed from it (-1)."""
+        for source in each.sources:
+            _tally(found.sources, source, sign, self._depending, row)
+        if isinstance(each.found, Status):
+            found.errors += sign
+            return
+        for volume in each.found:
+            if _tally(found.users, volume, sign, self._using, row) and volume not in found.by_attachments:
+                found.count[volume[0]] += sign
 
     def _of_pod(self, pod: PodInfo) -> _OfPod:
         return _OfPod(pod.volumes, self._pod_volumes.of_placed(pod), tuple(self._pod_volumes.sources(pod)))
@@ -198,20 +228,23 @@ class AttachedVolumes:
             self._attachments.setdefault(now.spec.nodeName, {})[full_name(now)] = now
 
 
-def _same_pods(known: dict[str, _OfPod], pods: dict[str, PodInfo]) -> bool:
-    return known.keys() == pods.keys() and all(known[uid].volumes == pod.volumes for uid, pod in pods.items())
-
-
 def _volume_of(attachment: VolumeAttachment) -> str:
     return attachment.spec.source.persistentVolumeName or ""
 
 
-def _move(rows_of: dict[K, set[int]], row: int, before: AbstractSet[K], after: AbstractSet[K]) -> None:
-    """Move a row from the sets of some keys to those of others. Empty sets are dropped."""
-    for key in before - after:
-        rows = rows_of[key]
-        rows.discard(row)
-        if not rows:
-            del rows_of[key]
-    for key in after - before:
-        rows_of.setdefault(key, set()).add(row)
+def _tally(numbers: Counter[K], key: K, sign: int, rows_of: dict[K, set[int]], row: int) -> bool:
+    """Add to a row's number of a key. Returns whether the row joins or leaves the rows with this key."""
+    number = numbers[key] + sign
+    numbers[key] = number
+    if sign > 0:
+        if number == 1:
+            rows_of.setdefault(key, set()).add(row)
+        return number == 1
+    if number:
+        return False
+    del numbers[key]
+    rows = rows_of[key]
+    rows.discard(row)
+    if not rows:
+        del rows_of[key]
+    return True

@@ -44,6 +44,8 @@ NO_LABEL = Status.unresolvable("node(s) didn't match pod topology spread constra
 HOSTNAME = "kubernetes.io/hostname"
 Float64 = NDArray[np.float64]
 
+_INPUTS = object()
+"""The key of `sign_rejection` in the caches of pods."""
 _NO_OTHER = 2**62
 """The minimum over no domain: more pods than any domain has."""
 
@@ -262,10 +264,13 @@ class PodTopologySpread(Plugin):
 
     def sign_rejection(self, pod: PodInfo) -> Hashable:
         """The inputs of all constraints, and of the eligibility of nodes."""
-        spec = pod.spec
-        node_affinity = spec.affinity.nodeAffinity if spec.affinity else None
-        inputs = encode((spec.topologySpreadConstraints, spec.nodeSelector, node_affinity))
-        return labels_key(pod), _owners(pod), inputs, pod.tolerations
+        key: Hashable = pod.cache.get(_INPUTS)
+        if key is None:
+            spec = pod.spec
+            node_affinity = spec.affinity.nodeAffinity if spec.affinity else None
+            inputs = encode((spec.topologySpreadConstraints, spec.nodeSelector, node_affinity))
+            key = pod.cache[_INPUTS] = labels_key(pod), _owners(pod), inputs, pod.tolerations
+        return key
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
         """Nothing, for pods without constraints. The results of a pod with default constraints depend on all nodes."""
