@@ -25,7 +25,6 @@ from bayplan.framework.nominated import NominatedVerdicts
 from bayplan.framework.profile import Point, Profile, Signature, implements
 from bayplan.framework.raw_scores import RawScores
 from bayplan.framework.runner import (
-    FEW_NODES,
     filter_node,
     normalized,
     run_filter,
@@ -44,6 +43,7 @@ Record = Callable[[PluginError, PodInfo], None]
 
 CAPACITY = 32
 """Templates kept per profile; with 5,000 nodes, one takes about 250 kB, and up to 350 kB more for `_sets`."""
+_FEW_CHANGES = 8  # up to so many changed rows are computed faster by the per-node forms
 _SETS_CAPACITY = 4
 _SEEN_CAPACITY = 1024
 
@@ -193,9 +193,9 @@ class Template:
         if table.version == self.version:
             return True
         changed = table.changed_since(self.version)
-        if changed is None or len(changed) > max(FEW_NODES, table.size // 4):
+        if changed is None or len(changed) > max(_FEW_CHANGES, table.size // 4):
             return False
-        if self.after_placement is not None and len(changed) <= FEW_NODES and table.nodes_version <= self.version:
+        if self.after_placement is not None and len(changed) <= _FEW_CHANGES and table.nodes_version <= self.version:
             good = all(self._place(self.after_placement, pod, nodes, row) for row in changed.tolist())
             self.version = table.version
             return good
