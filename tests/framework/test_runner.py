@@ -11,7 +11,7 @@ from bayplan.framework.interface import Candidate, CycleState, NodeNames, PostFi
 from bayplan.framework.profile import Point, Profile, takes_part
 from bayplan.framework.runner import run_filter, run_post_filter, run_pre_filter, run_pre_score, run_score
 from bayplan.framework.status import SKIP, Code, PluginError
-from bayplan.framework.verdicts import Diagnosis
+from bayplan.framework.verdicts import Diagnosis, Verdicts
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 POD = make_pod("p")
@@ -284,3 +284,15 @@ def test_plugin_without_events_registers_all_events():
 def test_profile_has_no_signature_if_a_plugin_lacks_sign():
     assert make_cluster().profile.sign(POD) is not None
     assert profile(Point.FILTER, answering(Point.FILTER, None)).sign(POD) is None
+
+
+def test_adopted_verdicts_are_those_of_the_others():
+    state = make_cluster(make_node("a"), make_node("b"), make_node("c")).state
+    state.remove_node("b")
+    plain, others = Verdicts(state.nodes), Verdicts(state.nodes)
+    others.set(2, Status.unschedulable("full").by("P"))
+    plain.set(0, Status.unschedulable("broken").by("P"))
+    for position in range(3):
+        plain.adopt(position, others)
+    assert plain.feasible_mask.tolist() == [True, False, False]
+    assert [plain.of(position).message for position in range(3)] == ["", "", "full"]

@@ -311,3 +311,32 @@ def test_filter_that_reads_no_pods_runs(more, seen):
     decision = decide(profile, cluster.state, vip(), random.Random(0))
     assert (decision.nominated_node, [victim.name for victim in decision.victims]) == ("b", ["q"])
     assert sorted(first.seen) == seen
+
+
+class Recording(Plugin):
+    """Records which pods are on the nodes that it filters."""
+
+    name = "Recording"
+
+    def __init__(self):
+        self.seen = []
+
+    def filter(self, cycle, pod, node):
+        self.seen.append((node.name, *(other.name for other in node.pods)))
+
+
+@pytest.mark.feature("DefaultPreemption: nominated pods")
+def test_dry_run_asks_once_where_nominated_pods_leave_no_room():
+    recording = Recording()
+    cluster = cluster_of(
+        running("q", "a", cpu="2"), running("r", "b", cpu="2"), running("s", "c", cpu="2"), nodes="abc"
+    )
+    cluster.state.nominations.add(make_pod("first", cpu="2", priority=HIGH), "a")
+    cluster.state.nominations.add(make_pod("small", cpu="0", priority=HIGH), "b")
+    plugins = dict(cluster.profile.plugins)
+    plugins[Point.FILTER] = [recording, *plugins[Point.FILTER]]
+    profile = Profile(cluster.profile.scheduler_name, plugins, cluster.profile.weights)
+    decision = decide(profile, cluster.state, vip(), random.Random(0))
+    assert decision.nominated_node in {"b", "c"}
+    hypothetical = [seen for seen in recording.seen if not {"q", "r", "s"} & set(seen)]
+    assert sorted(hypothetical) == [("a", "first"), ("b",), ("b", "small"), ("c",)]

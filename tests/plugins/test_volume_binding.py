@@ -13,12 +13,14 @@ from volumes import (
     filtered_by,
     on_nodes,
     owned_by,
+    plugin_of,
     storage_class,
     using,
     volume,
 )
 
-from bayplan.framework.status import Code
+from bayplan.framework.interface import CycleState
+from bayplan.framework.status import SKIP, Code
 from bayplan.testing.builders import make_cluster, make_node
 
 NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
@@ -452,3 +454,19 @@ def test_ephemeral_volume_is_placed_like_its_claim():
 )
 def test_malformed_quantity_counts_as_zero(objects, names):
     assert feasible(statuses_of(using("c"), *objects)) == set(names.split())
+
+
+@pytest.mark.feature("VolumeBinding: node affinity of bound volumes")
+@pytest.mark.parametrize(
+    ("objects", "skips"),
+    [
+        pytest.param([claim("c", volume="v"), volume("v")], True, id="no node affinity"),
+        pytest.param([claim("c", volume="v"), volume("v", nodes=["a", "b", "c"])], False, id="node affinity"),
+        pytest.param([claim("c", volume="v")], False, id="missing volume"),
+        pytest.param([claim("c"), storage_class(), volume("v")], False, id="a claim that isn't bound"),
+    ],
+)
+def test_pods_whose_volumes_can_be_used_on_every_node_are_skipped(objects, skips):
+    cluster = make_cluster(*NODES, *objects)
+    status = plugin_of(cluster, "VolumeBinding").pre_filter(CycleState(), using("c"), cluster.state.nodes)
+    assert (status is SKIP) is skips

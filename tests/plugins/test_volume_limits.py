@@ -8,7 +8,7 @@ from volumes import attachment, claim, csi_node, filtered_by, owned_by, plugin_o
 from bayplan.api.kinds import CSI_NODE, PERSISTENT_VOLUME_CLAIM, VOLUME_ATTACHMENT
 from bayplan.api.objects import convert
 from bayplan.framework.events import Hint
-from bayplan.framework.status import Code
+from bayplan.framework.status import SKIP, Code
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 TOO_MANY = "node(s) exceed max volume count"
@@ -283,3 +283,30 @@ def plugin():
 
 def test_pods_without_volumes_are_skipped():
     assert plugin().pre_filter(None, make_pod("p"), None).code is Code.SKIP
+
+
+@pytest.mark.parametrize(
+    ("objects", "skips"),
+    [
+        pytest.param([], True, id="no CSINode"),
+        pytest.param([csi_node("a", disk_example_com=None)], True, id="no limit"),
+        pytest.param([csi_node("a", other_example_com=1)], False, id="a limit of another driver"),
+        pytest.param([csi_node("gone", disk_example_com=1)], True, id="a limit on a node that is gone"),
+    ],
+)
+def test_pods_with_volumes_are_skipped_while_no_node_has_limits(objects, skips):
+    cluster = make_cluster(make_node("a"), *bound("c"), *objects)
+    status = plugin_of(cluster, "NodeVolumeLimits").pre_filter(None, using("c"), cluster.state.nodes)
+    assert (status is SKIP) is skips
+
+
+def test_pods_are_filtered_again_once_limits_appear_and_skipped_once_they_are_gone():
+    cluster = make_cluster(make_node("a"), *bound("c"))
+    limits = plugin_of(cluster, "NodeVolumeLimits")
+    for number, objects in enumerate(([], [csi_node("a", disk_example_com=1)], [])):
+        csi_nodes = cluster.state.objects[CSI_NODE]
+        for each in objects:
+            csi_nodes.set("a", convert(CSI_NODE.type, each))
+        if not objects:
+            csi_nodes.remove("a")
+        assert (limits.pre_filter(None, using("c"), cluster.state.nodes) is SKIP) is (number != 1)

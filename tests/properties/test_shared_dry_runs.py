@@ -13,6 +13,8 @@ from bayplan.api.kinds import CSI_NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLA
 from bayplan.api.objects import convert
 from bayplan.config import default_profile
 from bayplan.framework.interface import CycleState
+from bayplan.framework.runner import run_pre_filter
+from bayplan.framework.what_if import ProfileWhatIf
 from bayplan.scheduling import Templates, decide
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_cluster, make_node, make_pod
@@ -166,9 +168,14 @@ def test_preemptors_with_volumes_of_the_same_zone_share_dry_runs():
 
 def test_preemptors_with_volumes_share_nothing_where_drivers_have_limits():
     world = World(1)
-    plugin = next(each for each in world.sharing.every() if each.name == "NodeVolumeLimits")
     pod, nodes = world.pod("high", "3", 5, ["c0"]), world.state.nodes
-    assert plugin.sign_filter(CycleState(), pod, nodes) == ()
+
+    def sharing_key():
+        cycle = CycleState()
+        run_pre_filter(world.sharing, cycle, pod, nodes)
+        return ProfileWhatIf(world.sharing, world.state.nominations, world.rng).sharing_key(cycle, pod, nodes)
+
+    assert sharing_key() is not None
     drivers = [{"name": "d", "nodeID": "n0", "topologyKeys": [], "allocatable": {"count": 1}}]
     world.put(CSI_NODE, "n0", {"metadata": {"name": "n0"}, "spec": {"drivers": drivers}})
-    assert plugin.sign_filter(CycleState(), pod, nodes) is None
+    assert sharing_key() is None

@@ -32,13 +32,17 @@ class CsiNodes:
         self._migrated: KeyedColumns[str] = KeyedColumns()
         self._known: Bool = np.zeros(0, dtype=np.bool_)
         self._limited: Bool = np.zeros(0, dtype=np.bool_)
+        self._limited_rows = 0
         store.listen(self._changed)
 
     def refresh(self, table: NodeTable) -> None:
         """Apply the changes of nodes and CSINodes since the last call."""
         if len(self._known) < table.capacity:
             self._known, self._limited = (grown(each, table.capacity) for each in (self._known, self._limited))
-        rows = set(self._changes.take(table))
+        changed = self._changes.take(table)
+        if not changed and not self._stale:
+            return
+        rows = set(changed)
         rows.update(row for name in self._stale if (row := table.row_of.get(name)) is not None)
         self._stale.clear()
         for row in rows:
@@ -55,7 +59,7 @@ class CsiNodes:
     @property
     def any_limits(self) -> bool:
         """Whether any driver has a limit on any node."""
-        return bool(self._limited.any())
+        return self._limited_rows > 0
 
     def has_limits(self, driver: str) -> bool:
         """Whether a driver has a limit on any node."""
@@ -95,6 +99,7 @@ class CsiNodes:
                 self._limits.set(driver, row, limit, capacity)
             for plugin in migrated_plugins(csi_node):
                 self._migrated.set(plugin, row, 1, capacity)
+        self._limited_rows += bool(limits) - self._limited.item(row)
         self._known[row], self._limited[row] = csi_node is not None, bool(limits)
 
 

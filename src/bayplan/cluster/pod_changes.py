@@ -27,10 +27,11 @@ class PodChanges:
         self.removed: dict[PodInfo, None] = dict.fromkeys(removed)
         self.requested: dict[str, int] = {}
         self._counts: dict[Count, int] = {}
-        for pod in self.added:
-            self._account(pod, 1)
-        for pod in self.removed:
-            self._account(pod, -1)
+        requested = self.requested
+        for pods, sign in ((self.added, 1), (self.removed, -1)):
+            for pod in pods:
+                for resource, amount in pod.requested.items():
+                    requested[resource] = requested.get(resource, 0) + sign * amount
 
     def counted(self, count: Count) -> int:
         """Return the difference that the what-if makes to a count of the row's pods. Cached by the function."""

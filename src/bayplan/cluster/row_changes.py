@@ -5,7 +5,7 @@ A reader of the cluster keeps such data up to date with `RowChanges`, and stores
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Sequence
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -24,7 +24,7 @@ class RowChanges:
         self._version = 0
         self._size = 0
 
-    def take(self, table: NodeTable) -> Iterable[int]:
+    def take(self, table: NodeTable) -> Sequence[int]:
         """Return the rows that changed since the last call, including rows that the table no longer has.
 
         After the first call with a table, these are all rows.

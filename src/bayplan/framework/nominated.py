@@ -6,7 +6,6 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.interface import CycleState
@@ -47,14 +46,15 @@ class NominatedVerdicts:
             stale.add(own)
         if not stale:
             return self._verdicts
-        rows = np.array(sorted(stale), dtype=np.intp)
-        verdicts = self._plain.among(Nodes(table, rows)).copy()
-        filter_nominated(profile, nominations, cycle, pod, verdicts)
-        self._verdicts.replace(rows, verdicts)
-        self._stale = {int(rows[position]) for position, status in verdicts.rejected() if status.code is Code.ERROR}
+        verdicts, rows = self._verdicts, sorted(stale)
+        for row in rows:
+            verdicts.adopt(row, self._plain)
+        names = [name for row in rows if (name := table.names[row]) in nominations.nodes]
+        filter_nominated(profile, nominations, cycle, pod, verdicts, names)
+        self._stale = {row for row in stale if verdicts.of(row).code is Code.ERROR}
         if own is not None:
             self._stale.add(own)
-        return self._verdicts
+        return verdicts
 
     def _find_stale(self, nominations: Nominations, kind: Hashable) -> None:
         """Find the rows that changed, or whose nominated pods did."""

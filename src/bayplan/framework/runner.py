@@ -35,7 +35,7 @@ _INTEGERS = (int, np.integer)
 _TOO_LARGE = 2**63
 _ROUND_IT = ": floats are not rounded, round them in the plugin"
 
-FEW_NODES = 2
+FEW_NODES = 4
 """A plugin with both forms is called in its per-node form for up to this many nodes."""
 
 

@@ -99,6 +99,11 @@ class Verdicts:
         self.feasible_mask[position] = status is None
         return was_feasible is not (status is None)
 
+    def adopt(self, position: int, others: Verdicts) -> None:
+        """Replace the verdict on one node by that of `others`, which are about the same nodes."""
+        self.codes[position] = self._code_of(others.of(position))
+        self.feasible_mask[position] = others.feasible_mask[position]
+
     def replace(self, positions: Rows, others: Verdicts) -> None:
         """Replace the verdicts on the nodes at `positions` by `others`, in the same order."""
         codes = np.array([0, *map(self._code_of, others.table[1:])], dtype=np.int32)

@@ -6,7 +6,7 @@ Mirrors RunFilterPluginsWithNominatedPods (pkg/scheduler/framework/runtime/frame
 from __future__ import annotations
 
 import random
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -53,10 +53,17 @@ class ProfileWhatIf:
     actual: Verdicts | None = None
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes, *, again: bool = False) -> Verdicts:
-        """Run the filters on nodes with their what-ifs, with and without the pods nominated to them."""
+        """Run the filters on nodes with their what-ifs, first with the pods nominated to them.
+
+        Only nodes that are feasible then are also filtered without them. The result is that of `filter_nominated`.
+        """
         profile = self.profile.settled()[1] if again or self._passed_settled(cycle, nodes) else self.profile
-        verdicts = filter_changed(profile, cycle, pod, nodes)
-        filter_nominated(self.profile, self.nominations, cycle, pod, verdicts)
+        nominated = _with_nominated(self.nominations, pod, nodes)
+        verdicts = filter_changed(profile, cycle, pod, nodes.changed({**nodes.changes, **nominated}))
+        if unsure := [position for position in nominated if verdicts.feasible_mask[position]]:
+            positions = np.array(unsure, dtype=np.intp)
+            verdicts.replace(positions, filter_changed(profile, cycle, pod, nodes.at(positions)))
+        verdicts.nodes = nodes
         return verdicts
 
     def sharing_key(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Hashable:
@@ -81,8 +88,8 @@ class ProfileWhatIf:
         actual, settled = self.actual, self.profile.settled()[0]
         if actual is None or not isinstance(actual.nodes.rows, slice) or _extended(self.profile, cycle):
             return False
-        failed = np.array([status.plugin in settled for status in actual.table])
-        return not failed[actual.codes[nodes.rows]].any()
+        failed = [code for code, status in enumerate(actual.table) if status.plugin in settled]
+        return not failed or not np.isin(actual.codes[nodes.rows], failed).any()
 
 
 def sign_filters(
@@ -122,33 +129,52 @@ def _sign_filters(
 
 
 def filter_nominated(
-    profile: Profile, nominations: Nominations, cycle: CycleState, pod: PodInfo, verdicts: Verdicts
+    profile: Profile,
+    nominations: Nominations,
+    cycle: CycleState,
+    pod: PodInfo,
+    verdicts: Verdicts,
+    names: Collection[str] | None = None,
 ) -> None:
     """Run the filters again on nodes that other pods are nominated to, as if those pods were running there.
 
     Such a node has to be feasible with and without the nominated pods: a pod must not take the room that preemption
     made for a pod of equal or higher priority. A rejection with the nominated pods replaces the verdict without them.
+    `names`: which of these nodes to filter; None for all of them.
     """
-    nodes, nominees = verdicts.nodes, nominations.nodes
-    settled: frozenset[str] = frozenset()
+    nodes, changes = verdicts.nodes, _with_nominated(nominations, pod, verdicts.nodes, names)
     if not _extended(profile, cycle):
         settled, profile = profile.settled()
+        changes = {
+            position: change
+            for position, change in changes.items()
+            if verdicts.feasible_mask[position] or verdicts.of(position).plugin not in settled
+        }
+    if not changes:
+        return
+    changed = np.array(list(changes), dtype=np.intp)
+    with_them = filter_changed(profile, cycle, pod, nodes.at(changed).changed(dict(enumerate(changes.values()))))
+    for index, position in enumerate(changes):
+        if not with_them.feasible_mask[index]:
+            verdicts.settle(position, with_them.of(index))
+
+
+def _with_nominated(
+    nominations: Nominations, pod: PodInfo, nodes: Nodes, names: Collection[str] | None = None
+) -> dict[int, PodChanges]:
+    """Return what-ifs that also add the pods nominated to a node, for each node where such a pod counts.
+
+    Pods of lower priority and the pod itself don't count. `names`: which nodes with nominated pods to look at; None for
+    all of them.
+    """
+    nominees = nominations.nodes
     changes: dict[int, PodChanges] = {}
-    for name, position in nodes.positions(nominees).items():
-        if not verdicts.feasible_mask[position] and verdicts.of(position).plugin in settled:
-            continue
-        added = tuple(
-            other for other in nominees[name].values() if other.priority >= pod.priority and other.uid != pod.uid
-        )
+    for name, position in nodes.positions(nominees if names is None else names).items():
+        added = [other for other in nominees[name].values() if other.priority >= pod.priority and other.uid != pod.uid]
         if added:
             before = nodes.changes.get(position)
             changes[position] = PodChanges(added) if before is None else before.adding(added)
-    if not changes:
-        return
-    changed = np.fromiter(changes, dtype=np.intp, count=len(changes))
-    with_them = filter_changed(profile, cycle, pod, nodes.at(changed).changed(dict(enumerate(changes.values()))))
-    for index in (~with_them.feasible_mask).nonzero()[0].tolist():
-        verdicts.settle(int(changed[index]), with_them.of(index))
+    return changes
 
 
 def filter_changed(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Verdicts:

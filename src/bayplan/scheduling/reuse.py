@@ -26,7 +26,6 @@ from bayplan.framework.nominated import NominatedVerdicts
 from bayplan.framework.profile import Point, Profile, Signature, implements
 from bayplan.framework.raw_scores import FEW_CHANGES, LatestScores
 from bayplan.framework.runner import (
-    FEW_NODES,
     filter_node,
     normalized,
     run_filter,
@@ -180,7 +179,7 @@ class Template:
         if table.version == self.version:
             return True
         changed = table.changed_since(self.version)
-        if changed is None or len(changed) > max(FEW_NODES, table.size // 4):
+        if changed is None or len(changed) > max(FEW_CHANGES, table.size // 4):
             return False
         only_pods = table.nodes_version <= self.version
         self.scores.changed(changed, only_pods=only_pods)

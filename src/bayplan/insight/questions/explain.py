@@ -308,7 +308,7 @@ def preemption_trials(world: World, pod: PodInfo, decision: Decision) -> tuple[P
     what_if = ProfileWhatIf(profile, world.state.nominations, world.rng)
     budgets = Budgets(world.state.objects[POD_DISRUPTION_BUDGET].values())
     dry_run = DryRun(what_if, decision.cycle, pod, nodes, budgets, world.state.nominations)
-    candidates = {candidate.node_name for candidate, _ in dry_run.candidates(len(nodes))}
+    candidates = {candidate.node_name for candidate in dry_run.candidates(len(nodes)).candidates}
     verdicts = dry_run.verdicts()
     found: dict[tuple[int, tuple[str, ...]], list[str]] = {}
     for position in range(len(nodes)):

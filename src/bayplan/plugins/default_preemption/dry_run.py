@@ -21,7 +21,7 @@ from bayplan.framework.status import Code, Status
 from bayplan.framework.verdicts import Rejections, Verdicts
 from bayplan.plugins.default_preemption.budgets import Budgets
 from bayplan.plugins.default_preemption.candidates import most_important_first
-from bayplan.plugins.default_preemption.results import Ranked, Results
+from bayplan.plugins.default_preemption.results import Ranking, Results
 
 NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming pod")
 
@@ -76,7 +76,7 @@ class DryRun:
         self._unshared: list[int] = [] if own is None else [own]
         """Rows whose results other pods must not use: after errors, and where the pod itself is nominated."""
 
-    def candidates(self, wanted: int) -> list[Ranked]:
+    def candidates(self, wanted: int) -> Ranking:
         """Return at least `wanted` candidates, one of them without budget violations, if the nodes have as many.
 
         Candidates without violations come first.
@@ -88,10 +88,12 @@ class DryRun:
             unknown = results.unknown(first)
             if not len(unknown):
                 break
-            self._try(unknown[: max(wanted, 1)])  # not too many dry runs at once: some may be candidates
-        found = results.candidates(first, wanted)
+            tried = unknown[: max(wanted, 1)]  # not too many dry runs at once: some may be candidates
+            if not self._try(tried) and len(tried) == len(unknown):
+                break
+        ranking = results.candidates(first, wanted)
         results.forget(self._unshared)
-        return found
+        return ranking
 
     def verdicts(self) -> Verdicts:
         """Return the verdicts on all nodes. The dry run must have tried all of them."""
@@ -108,12 +110,14 @@ class DryRun:
         rows = np.arange(len(nodes)) if isinstance(nodes.rows, slice) else nodes.rows
         return rows[nodes.table.lowest_priority[rows] < self._pod.priority]
 
-    def _try(self, rows: Rows) -> None:
-        """Dry-run the nodes of some rows, and store the results."""
+    def _try(self, rows: Rows) -> bool:
+        """Dry-run the nodes of some rows, and store the results. Returns whether there are candidates among them."""
         nodes = Nodes(self._nodes.table, rows)
-        what_ifs = self._without_lower(nodes)
+        what_ifs = self._without_lower(rows)
         verdicts = self._filter(nodes.changed(what_ifs))
-        failed = [position for position, status in verdicts.rejected() if status.code is Code.ERROR]
+        failed: list[int] = []
+        if verdicts.error() is not None:
+            failed = [position for position, status in verdicts.rejected() if status.code is Code.ERROR]
         self.errors += [verdicts.of(position).message for position in failed]
         reprieves = [self._reprieve(position, what_ifs[position]) for position in verdicts.feasible().tolist()]
         turn = 0
@@ -125,13 +129,14 @@ class DryRun:
         candidates = {nodes.row(position): each for position, each in found.items() if each is not None}
         self._results.store(rows, verdicts, candidates)
         self._unshared += rows[failed].tolist()
+        return bool(candidates)
 
-    def _without_lower(self, nodes: Nodes) -> dict[int, PodChanges]:
-        """Return, for each node, a what-if that removes all pods of lower priority."""
-        priority = self._pod.priority
+    def _without_lower(self, rows: Rows) -> dict[int, PodChanges]:
+        """Return, for each row, a what-if that removes all pods of lower priority."""
+        priority, pods = self._pod.priority, self._nodes.table.pods
         return {
-            position: PodChanges(removed=[pod for pod in nodes.pods(position) if pod.priority < priority])
-            for position in range(len(nodes))
+            position: PodChanges(removed=[pod for pod in pods[row].values() if pod.priority < priority])
+            for position, row in enumerate(rows.tolist())
         }
 
     def _reprieve(self, position: int, changes: PodChanges) -> Reprieve:

@@ -10,7 +10,6 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 from collections.abc import Set as AbstractSet
 from functools import lru_cache, partial
-from operator import itemgetter
 
 import numpy as np
 
@@ -77,13 +76,12 @@ class DefaultPreemption(Plugin):
         results = Results(self._handle.nodes) if gang is not None else self._results_for(cycle, pod, what_if)
         budgets = Budgets(self._budgets.values())
         dry_run = DryRun(what_if, cycle, pod, nodes, budgets, self._handle.nominations, results)
-        ranked = dry_run.candidates(self._wanted(len(nodes)))
-        if not ranked and dry_run.errors:
+        candidates, best = dry_run.candidates(self._wanted(len(nodes)))
+        if best is None and dry_run.errors:
             return PostFilterResult(Status.error(f"preemption: {aggregate(dry_run.errors)}"))
-        if not ranked:
+        if best is None:
             why = Diagnosis(diagnosis.total, dry_run.verdicts(), absent=NOT_HELPFUL).explain()
             return PostFilterResult(_rejection(why), nominated_node="")
-        candidates, best = tuple([each.candidate for each in ranked]), min(ranked, key=itemgetter(1)).candidate
         return Shortlist(candidates, self._handle.nodes, partial(_best, candidates, best))
 
     def sign_rejection(self, pod: PodInfo) -> Hashable:

@@ -18,11 +18,11 @@ UNKNOWN, NO_CANDIDATE, HARMFUL, HARMLESS = range(4)
 """What is known about a row. A candidate is harmless if its victims violate no budget."""
 
 
-class Ranked(NamedTuple):
-    """A candidate with its sort key: the candidate with the smallest one is the best."""
+class Ranking(NamedTuple):
+    """Candidates, in the order in which they are offered, and the best one of them; None if there are none."""
 
-    candidate: Candidate
-    preference: tuple[float, ...]
+    candidates: tuple[Candidate, ...]
+    best: Candidate | None
 
 
 class Results:
@@ -36,8 +36,10 @@ class Results:
         table = nodes.table
         self.verdicts = Verdicts(nodes)
         self._known = np.full(len(nodes), UNKNOWN, dtype=np.int8)
-        self._candidates: dict[int, Ranked] = {}
+        self._candidates: dict[int, Candidate] = {}
         """By row. Those of rows that are no longer candidates remain."""
+        self._preferences: dict[int, tuple[float, ...]] = {}
+        """By row: the sort key of the candidate."""
         self._version = table.version
         self._replaced, self._replacements = table.replaced, table.replacements[: len(nodes)].copy()
         self._nominations = 0
@@ -68,7 +70,7 @@ class Results:
         self._known[rows] = NO_CANDIDATE
         for row, candidate in candidates.items():
             self._known[row] = HARMFUL if candidate.violations else HARMLESS
-            self._candidates[row] = Ranked(candidate, preference(candidate))
+            self._candidates[row], self._preferences[row] = candidate, preference(candidate)
 
     def enough(self, rows: Rows, wanted: int) -> Rows:
         """Return the first of these rows that have enough candidates, or all if they don't.
@@ -76,20 +78,24 @@ class Results:
         That is `wanted` candidates, one of them harmless. Unknown rows count as rows without a candidate.
         """
         known = self._known[rows]
-        count, harmless = (known >= HARMFUL).cumsum(), known == HARMLESS
-        if not np.count_nonzero(harmless) or count[-1] < wanted:
+        found = (known >= HARMFUL).nonzero()[0]
+        harmless = known[found] == HARMLESS
+        if len(found) < wanted or not np.count_nonzero(harmless):
             return rows
-        return rows[: max(int(count.searchsorted(wanted)), int(harmless.argmax())) + 1]
+        return rows[: max(found.item(max(wanted, 1) - 1), found.item(harmless.argmax())) + 1]
 
     def unknown(self, rows: Rows) -> Rows:
         """Return those of these rows whose results are unknown."""
         unknown: Rows = rows[self._known[rows] == UNKNOWN]
         return unknown
 
-    def candidates(self, rows: Rows, harmful: int) -> list[Ranked]:
+    def candidates(self, rows: Rows, harmful: int) -> Ranking:
         """Return the candidates on these rows: the harmless ones, then up to a number of others."""
         known = self._known[rows]
         chosen = rows[known == HARMLESS].tolist()
         if len(chosen) < len(rows):
             chosen += rows[known == HARMFUL][:harmful].tolist()
-        return [self._candidates[row] for row in chosen]
+        if not chosen:
+            return Ranking((), None)
+        best = min(chosen, key=self._preferences.__getitem__)
+        return Ranking(tuple(map(self._candidates.__getitem__, chosen)), self._candidates[best])

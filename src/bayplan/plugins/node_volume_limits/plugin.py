@@ -49,8 +49,16 @@ class NodeVolumeLimits(Plugin):
         self._attached = AttachedVolumes(self._pod_volumes, claims, volumes, classes, attachments)
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        """Skip a pod without volumes that may count."""
-        return None if any(map(may_count, pod.volumes)) else SKIP
+        """Skip a pod without volumes that may count, and any pod while no node has limits.
+
+        A pod with volumes that can't be determined is rejected by Filter.
+        """
+        if not any(map(may_count, pod.volumes)):
+            return SKIP
+        self._csi_nodes.refresh(nodes.table)
+        if self._csi_nodes.any_limits or isinstance(self._pod_volumes.of_pending(pod, migrated=True), Status):
+            return None
+        return SKIP
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
         """Reject nodes on which the attached and the new volumes of a driver would exceed its limit."""
@@ -126,13 +134,6 @@ class NodeVolumeLimits(Plugin):
         if any(self._attached.rows_using(volume) for volume in wanted):
             return None
         return frozenset(Counter(driver for driver, _ in wanted).items())
-
-    def sign_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Hashable:
-        """Nothing while no node has limits, unless the volumes can't be determined."""
-        self._csi_nodes.refresh(nodes.table)
-        found = [self._pod_volumes.of_pending(pod, migrated=migrated) for migrated in (False, True)]
-        failed = any(isinstance(each, Status) for each in found)
-        return None if failed or self._csi_nodes.any_limits else ()
 
     def _count(self, wanted: CsiVolumes, nodes: Nodes, index: Int32, statuses: list[Status]) -> None:
         """Reject nodes without room for the volumes that they don't have yet, and nodes with an invalid volume."""

@@ -66,7 +66,10 @@ class VolumeBinding(Plugin):
         self._curve = utilization_curve(points) if points else None
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        """Reject a pod with claims that must be created or bound first. Skip pods without claims."""
+        """Reject a pod with claims that must be created or bound first.
+
+        Skip pods without claims, and pods whose volumes can be used on every node.
+        """
         if not pod.volumes:
             return SKIP
         claims = sort_claims(pod, self._claims, self._volumes, self._classes)
@@ -75,7 +78,8 @@ class VolumeBinding(Plugin):
         if isinstance(claims, Status):
             return claims
         cycle.data[self.name] = _PodState(claims)
-        return None
+        required = self._search.requirements(claims, nodes)
+        return SKIP if required is not None and not required else None
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
         """Reject the nodes that can't satisfy a claim."""
