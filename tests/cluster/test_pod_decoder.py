@@ -11,7 +11,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.testing import strategies
 
 BASE = {"metadata": {"name": "web", "namespace": "default", "uid": "u"}, "spec": {"containers": [{"name": "c"}]}}
-READ = set(PodInfo.__slots__) - {"_object", "_raw", "_tolerations", "_unassigned", "cache"}
+READ = set(PodInfo.__slots__) - {"_object", "_raw", "_tolerations", "_unassigned", "cache", "spec_cache"}
 
 
 def assert_same(pod, raw):

@@ -81,4 +81,6 @@ def _without_node(spec: bytes) -> tuple[bytes, str]:
 
 def _has_resources(status: PodStatus | None) -> bool:
     """Whether the pod's requests depend on its status (see `requests.pod_requests`)."""
-    return status is not None and bool(status.resources or status.containerStatuses or status.initContainerStatuses)
+    return status is not None and bool(
+        status.containerStatuses or status.initContainerStatuses or status.resources is not None
+    )

@@ -66,6 +66,7 @@ class PodInfo:
         "resource_version",
         "scheduler_name",
         "scheduling_gates",
+        "spec_cache",
         "start_time",
         "uid",
         "volumes",
@@ -90,6 +91,8 @@ class PodInfo:
         amounts = requests.pod_requests(pod, use_status=True)
         self.requested: dict[str, int] = requests.counted(amounts)
         self.nonzero_cpu, self.nonzero_memory = _nonzero(pod, amounts, self.requested)
+        self.spec_cache: dict[Hashable, Any] = {}
+        """Like `cache`, for values that depend only on the spec, except its node, and on what is computed from it."""
         self._read(metadata, status)
 
     def _read(self, metadata: ObjectMeta, status: PodStatus | None) -> None:
@@ -225,6 +228,7 @@ class PodInfo:
         other.requested = self.requested
         other.nonzero_cpu = self.nonzero_cpu
         other.nonzero_memory = self.nonzero_memory
+        other.spec_cache = self.spec_cache
         other.cache = self.cache
         return other
 

@@ -31,6 +31,8 @@ class ExtendedResources:
 
     def provided(self, request: Mapping[str, int]) -> list[str]:
         """The requested resources that a class provides. `request`: amounts by resource."""
+        if not self._classes:
+            return []
         return [resource for resource in self._classes.keys() & request.keys() if request[resource]]
 
     def _changed(self, before: DeviceClass | None, now: DeviceClass | None) -> None:
