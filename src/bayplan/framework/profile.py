@@ -21,6 +21,8 @@ from bayplan.framework.events import ALL_EVENTS, EventHint
 class Point(StrEnum):
     """The extension points. Their values are their names in configuration files."""
 
+    __hash__ = str.__hash__  # that of Enum is written in Python, and a pod needs a dozen look-ups by point
+
     PRE_ENQUEUE = "preEnqueue"
     QUEUE_SORT = "queueSort"
     PRE_FILTER = "preFilter"
