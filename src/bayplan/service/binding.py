@@ -116,10 +116,8 @@ class BindingCycles:
                 return status
         # From here on no plugin rejects the pod for the state of the cluster, so no event can help it.
         runtime.queue.stop_recording(pod.uid)
-        if works:
-            status = await self._pre_bind(binding)
-            if status.code is not Code.SUCCESS:
-                return status if status.code is Code.ERROR else Status(Code.ERROR, status.reasons, status.plugin)
+        if works and (status := await self._pre_bind(binding)).code is not Code.SUCCESS:
+            return status if status.code is Code.ERROR else Status(Code.ERROR, status.reasons, status.plugin)
         await runtime.status.withdraw(pod.uid)
         try:
             if self._extenders is not None:
