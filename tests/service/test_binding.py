@@ -11,7 +11,7 @@ from bayplan.client import ApiError, TransportError
 from bayplan.framework.extenders import ExtenderError
 from bayplan.framework.interface import CycleState, Plugin, Wait
 from bayplan.framework.profile import Point, Profile
-from bayplan.framework.status import Status
+from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Diagnosis
 from bayplan.queue import Place
 from bayplan.scheduling import Decision, Outcome, Plan, Unit
@@ -298,6 +298,18 @@ async def test_a_pod_without_work_in_pre_bind_is_not_nominated(client, clock) ->
     await asyncio.sleep(0)
     assert not setting.runtime.status._statuses
     await setting.runtime.tasks.drain(4)
+
+
+class Idle(PreBinder):
+    """Has nothing to do in PreBind, and says so."""
+
+    def pre_bind_pre_flight(self, cycle, pod, node_name):
+        return SKIP
+
+
+async def test_pre_bind_does_not_run_where_all_plugins_skip_it(client, clock) -> None:
+    setting = await Setting(client, clock, Idle(Status.error("not asked"))).bind()
+    setting.assert_bound()
 
 
 class Watcher(Plugin):

@@ -100,6 +100,17 @@ class ReadsPods(Plugin):
         return ()
 
 
+class SignsLabels(Plugin):
+    name = "signs-labels"
+    signs_spec = True
+
+    def filter(self, cycle, pod, node):
+        return None if pod.labels.get("app") == node.labels.get("app") else "another app"
+
+    def sign(self, pod):
+        return pod.labels.get("app")
+
+
 class RemembersNodes(Plugin):
     """Stores the state of the nodes at the first such pod in PreScore."""
 
@@ -409,6 +420,7 @@ BROKEN_PROMISES = [
     (SignsNoAnnotation, "signature", "what the plugin reads of metadata.annotations"),
     (RestsOnMore, "rests-on", "let rests_on return what else the answers depend on"),
     (ReadsPods, "reads-pods", "leave reads_pods at True"),
+    (SignsLabels, "signs-spec", "signs_spec is True, but sign() reads metadata.labels"),
     (RemembersNodes, "rests-on", "let rests_on return what else"),
     (RemembersPods, "reuse", "what pre_filter and pre_score remember must depend on the pod alone"),
     (DeafToLabels, "events", "(NodeUpdateNodeLabel)"),

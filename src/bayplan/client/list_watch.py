@@ -278,7 +278,7 @@ class ListWatch(Generic[T]):
             return
         try:
             new = self._decode(raw)
-            if not _is_key(self.kind, key):
+            if old is None and not _is_key(self.kind, key):
                 raise UndecodableObject("it has no valid name and namespace", kind=self.kind.kind)
         except Exception as error:  # noqa: BLE001 - `decode` is the caller's, and one object must not stop the others
             if self._undecodable.get(key) != version:

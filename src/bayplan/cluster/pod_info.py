@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from datetime import datetime
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -67,6 +66,7 @@ class PodInfo:
         "resource_version",
         "scheduler_name",
         "scheduling_gates",
+        "spec_cache",
         "start_time",
         "uid",
         "volumes",
@@ -81,6 +81,22 @@ class PodInfo:
         self._unassigned: bytes | None = None
         """For an assumed pod: its JSON without the node."""
         self._tolerations: Tolerations | None = None
+        self.node_name: str = spec.nodeName or ""
+        self.scheduler_name: str = spec.schedulerName or "default-scheduler"
+        self.priority: int = spec.priority or 0
+        self.scheduling_gates: tuple[str, ...] = tuple([gate.name for gate in spec.schedulingGates or ()])
+        self.host_ports: tuple[HostPort, ...] = _host_ports(spec)
+        self.volumes: tuple[Volume, ...] = volumes.decisive(spec) if spec.volumes else ()
+        """The volumes that scheduling may depend on: claims and disks, but no secrets or scratch space."""
+        amounts = requests.pod_requests(pod, use_status=True)
+        self.requested: dict[str, int] = requests.counted(amounts)
+        self.nonzero_cpu, self.nonzero_memory = _nonzero(pod, amounts, self.requested)
+        self.spec_cache: dict[Hashable, Any] = {}
+        """Like `cache`, for values that depend only on the spec, except its node, and on what is computed from it."""
+        self._read(metadata, status)
+
+    def _read(self, metadata: ObjectMeta, status: PodStatus | None) -> None:
+        """Read the metadata and the status."""
         self.namespace: str = metadata.namespace or "default"
         self.name: str = metadata.name or ""
         self.uid: str = metadata.uid or f"{self.namespace}/{self.name}"
@@ -88,19 +104,9 @@ class PodInfo:
         self.labels: Mapping[str, str] = metadata.labels or _NO_LABELS
         self.creation_timestamp: Any = metadata.creationTimestamp
         self.deletion_timestamp: Any = metadata.deletionTimestamp
-        self.node_name: str = spec.nodeName or ""
-        self.scheduler_name: str = spec.schedulerName or "default-scheduler"
-        self.priority: int = spec.priority or 0
-        self.scheduling_gates: tuple[str, ...] = tuple([gate.name for gate in spec.schedulingGates or ()])
         self.phase: str = (status.phase if status else None) or "Pending"
         self.nominated_node_name: str = (status.nominatedNodeName if status else None) or ""
         self.start_time: datetime | None = status.startTime if status else None
-        self.host_ports: tuple[HostPort, ...] = _host_ports(spec)
-        self.volumes: tuple[Volume, ...] = volumes.decisive(spec) if spec.volumes else ()
-        """The volumes that scheduling may depend on: claims and disks, but no secrets or scratch space."""
-        amounts = requests.pod_requests(pod, use_status=True)
-        self.requested: dict[str, int] = requests.counted(amounts)
-        self.nonzero_cpu, self.nonzero_memory = _nonzero(pod, amounts, self.requested)
         self.cache: dict[Hashable, Any] = {}
         """Values that plugins derive from this pod alone, by the plugins' keys."""
 
@@ -174,7 +180,9 @@ class PodInfo:
         """
         if node_name == self.node_name:
             return self
-        return self._with(_object=None, _raw=None, _unassigned=self._unassigned or self.raw, node_name=node_name)
+        other = self._copy(None, self._unassigned or self.raw)
+        other.node_name = node_name
+        return other
 
     def replica(self, name: str, uid: str, node_name: str) -> PodInfo:
         """Return a pod that differs only in its name, its uid and its node.
@@ -184,14 +192,44 @@ class PodInfo:
         metadata = structs.replace(self.metadata, name=name, uid=uid)
         spec = structs.replace(self.spec, nodeName=node_name)
         obj = structs.replace(self.object, metadata=metadata, spec=spec)
-        return self._with(_object=obj, _raw=None, _unassigned=None, name=name, uid=uid, node_name=node_name)
+        other = self._copy(obj, None)
+        other.name, other.uid, other.node_name = name, uid, node_name
+        return other
 
-    def _with(self, **values: Any) -> PodInfo:
+    def with_equal_spec(self, metadata: ObjectMeta, status: PodStatus | None, node_name: str, raw: bytes) -> PodInfo:
+        """Return a pod with this pod's spec, but another node, and a status that changes none of its requests."""
+        spec = structs.replace(self.spec, nodeName=node_name) if node_name else self.spec
+        other = self._copy(Pod(metadata=metadata, spec=spec, status=status), None)
+        other._raw, other.node_name = raw, node_name  # noqa: SLF001
+        other._read(metadata, status)  # noqa: SLF001
+        return other
+
+    def _copy(self, obj: Pod | None, unassigned: bytes | None) -> PodInfo:
+        """Return a copy without the JSON. A loop over the slots would take several times as long, for every pod."""
         other = PodInfo.__new__(PodInfo)
-        for slot, value in zip(PodInfo.__slots__, _all_slots(self), strict=True):
-            setattr(other, slot, value)
-        for slot, value in values.items():
-            setattr(other, slot, value)
+        other._object, other._raw, other._unassigned = obj, None, unassigned  # noqa: SLF001 - of this class
+        other._tolerations = self._tolerations  # noqa: SLF001
+        other.namespace = self.namespace
+        other.name = self.name
+        other.uid = self.uid
+        other.resource_version = self.resource_version
+        other.labels = self.labels
+        other.creation_timestamp = self.creation_timestamp
+        other.deletion_timestamp = self.deletion_timestamp
+        other.node_name = self.node_name
+        other.scheduler_name = self.scheduler_name
+        other.priority = self.priority
+        other.scheduling_gates = self.scheduling_gates
+        other.phase = self.phase
+        other.nominated_node_name = self.nominated_node_name
+        other.start_time = self.start_time
+        other.host_ports = self.host_ports
+        other.volumes = self.volumes
+        other.requested = self.requested
+        other.nonzero_cpu = self.nonzero_cpu
+        other.nonzero_memory = self.nonzero_memory
+        other.spec_cache = self.spec_cache
+        other.cache = self.cache
         return other
 
     def release(self) -> None:
@@ -201,9 +239,6 @@ class PodInfo:
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key}{f' on {self.node_name}' if self.node_name else ''})"
-
-
-_all_slots = attrgetter(*PodInfo.__slots__)
 
 
 def _with_node(raw: bytes, node_name: str) -> bytes:

@@ -46,10 +46,10 @@ def run_permit(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str
         answer = cycle.call(plugin, "Permit", plugin.permit, cycle, pod, node_name)
         if isinstance(answer, Wait):
             waits[plugin.name] = answer.seconds
-            continue
-        status = status_of(answer, plugin, "Permit")
-        if status.code is not Code.SUCCESS:
-            return status, {}
+        elif answer is not None:
+            status = status_of(answer, plugin, "Permit")
+            if status.code is not Code.SUCCESS:
+                return status, {}
     return (Status(Code.WAIT) if waits else success()), waits
 
 
@@ -72,7 +72,10 @@ async def run_pre_bind(
 
 
 def run_pre_bind_pre_flight(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> bool:
-    """Return whether any PreBind plugin has work to do. Without `pre_bind_pre_flight`, a plugin is assumed to."""
+    """Return whether any PreBind plugin has work to do; if not, don't run PreBind.
+
+    Without `pre_bind_pre_flight`, a plugin is assumed to have work.
+    """
     works = False
     for plugin in profile.at(Point.PRE_BIND):
         if not implements(plugin, interface.PreBindPreFlight):

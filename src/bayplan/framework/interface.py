@@ -50,9 +50,10 @@ class CycleState:
 
         Raises PluginError.
         """
-        data = CycleData(
-            (key, _cloned(key, value) if hasattr(value, "clone") else value) for key, value in self.data.items()
-        )
+        data = CycleData(self.data)
+        for key, value in self.data.items():
+            if hasattr(value, "clone"):
+                data[key] = _cloned(key, value)
         return CycleState(data, set(self.skip_filter), set(self.skip_score), self.call)
 
 

@@ -52,5 +52,8 @@ class Plugin:
     only_standing: ClassVar[bool] = False
     """Whether `filter_nodes` is called only with nodes that passed all earlier filters. Set it to True if the plugin's
     filter is expensive."""
+    signs_spec: ClassVar[bool] = False
+    """Whether `sign` reads only the spec of a pod, except its node, and what PodInfo computes from it, as the requests.
+    Pods with equal specs then share its result."""
     arguments: ClassVar[type[Any] | None] = None
     """The type of the plugin's arguments (a msgspec Struct or a dataclass); None if the plugin takes no arguments."""

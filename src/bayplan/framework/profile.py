@@ -21,6 +21,8 @@ from bayplan.framework.events import ALL_EVENTS, EventHint
 class Point(StrEnum):
     """The extension points. Their values are their names in configuration files."""
 
+    __hash__ = str.__hash__  # that of Enum is written in Python, and a pod needs a dozen look-ups by point
+
     PRE_ENQUEUE = "preEnqueue"
     QUEUE_SORT = "queueSort"
     PRE_FILTER = "preFilter"
@@ -109,10 +111,14 @@ class Profile:
     """Each plugin once."""
     _signing: Sequence[Any] | None = field(init=False)
     """The plugins that verdicts and scores depend on, if all of them implement Sign; else None."""
+    _signing_specs: Sequence[Any] = field(init=False)
+    """Those of them whose `sign` reads only the spec."""
+    _signing_pods: Sequence[Any] = field(init=False)
+    """The others."""
     _resting: Sequence[Any] = field(init=False)
     """Those of them that implement RestsOn."""
     _signature_key: object = field(init=False, default_factory=object)
-    """Of signatures in the caches of pods."""
+    """Of signatures in the caches of pods and of their specs."""
     _parts: tuple[frozenset[str], Profile] | None = field(init=False, default=None)
     """The result of `settled`."""
 
@@ -121,6 +127,9 @@ class Profile:
         self._every = _once(self.plugins.values())
         deciding = _once(map(self.at, points))
         self._signing = deciding if all(implements(plugin, interface.Sign) for plugin in deciding) else None
+        signing = self._signing or ()
+        self._signing_specs = [plugin for plugin in signing if getattr(plugin, "signs_spec", False)]
+        self._signing_pods = [plugin for plugin in signing if not getattr(plugin, "signs_spec", False)]
         self.extended = [
             plugin for plugin in self.at(Point.PRE_FILTER) if implements(plugin, interface.PreFilterExtensions)
         ]
@@ -158,7 +167,10 @@ class Profile:
             return None
         signature: Signature | None = pod.cache.get(self._signature_key)
         if signature is None:
-            signature = pod.cache[self._signature_key] = self._sign(self._signing, pod)
+            by_spec: Signature | None = pod.spec_cache.get(self._signature_key)
+            if by_spec is None:
+                by_spec = pod.spec_cache[self._signature_key] = self._sign(self._signing_specs, pod)
+            signature = pod.cache[self._signature_key] = by_spec + self._sign(self._signing_pods, pod)
         return signature
 
     @staticmethod

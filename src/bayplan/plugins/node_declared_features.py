@@ -23,6 +23,7 @@ class NodeDeclaredFeatures(Plugin):
 
     name = "NodeDeclaredFeatures"
     reads_pods = False
+    signs_spec = True
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         """Skip a pod that requires no features."""
@@ -58,11 +59,11 @@ class NodeDeclaredFeatures(Plugin):
 
 def required_features(pod: PodInfo) -> frozenset[str]:
     """Return the features that a node has to declare for the pod to be scheduled there."""
-    found: frozenset[str] | None = pod.cache.get(NodeDeclaredFeatures)
+    found: frozenset[str] | None = pod.spec_cache.get(NodeDeclaredFeatures)
     if found is None:
         spec = pod.spec
         found = frozenset([name for name, requires in _FEATURES.items() if requires(spec)])
-        pod.cache[NodeDeclaredFeatures] = found
+        pod.spec_cache[NodeDeclaredFeatures] = found
     return found
 
 

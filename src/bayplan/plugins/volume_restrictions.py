@@ -44,6 +44,7 @@ class VolumeRestrictions(Plugin):
     """Mirrors plugins/volumerestrictions/volume_restrictions.go."""
 
     name = "VolumeRestrictions"
+    signs_spec = True
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle

@@ -42,6 +42,7 @@ class VolumeZone(Plugin):
 
     name = "VolumeZone"
     reads_pods = False
+    signs_spec = True
 
     def __init__(self, handle: Handle) -> None:
         self._claims = handle.objects(PERSISTENT_VOLUME_CLAIM)

@@ -34,7 +34,7 @@ def run_pre_enqueue(queued: QueuedPod, plugins: Sequence[Any], call: Caller, fai
         plugins = sorted(plugins, key=lambda plugin: plugin.name != queued.gating_plugin)
     for plugin in plugins:
         status = _status(plugin, queued, call, failures)
-        if status.code is not Code.SUCCESS:
+        if status is not None and status.code is not Code.SUCCESS:
             queued.unschedulable_plugins |= {plugin.name}
             queued.gating_plugin, queued.message = plugin.name, status.message
             return True
@@ -53,9 +53,11 @@ def is_still_gated(queued: QueuedPod, plugins: Sequence[Any], call: Caller, fail
     return True
 
 
-def _status(plugin: Any, queued: QueuedPod, call: Caller, failures: Failures) -> Status:
+def _status(plugin: Any, queued: QueuedPod, call: Caller, failures: Failures) -> Status | None:
+    """Return what a plugin says about a pod; None if it succeeds."""
     try:
-        return status_of(call(plugin, "PreEnqueue", plugin.pre_enqueue, queued.pod), plugin, "PreEnqueue")
+        answer = call(plugin, "PreEnqueue", plugin.pre_enqueue, queued.pod)
+        return None if answer is None else status_of(answer, plugin, "PreEnqueue")
     except PluginError as error:
         error.record(failures, f"pod {about_pod(queued.pod)} stays gated")
         return Status.error(str(error))

@@ -38,6 +38,8 @@ class Place(Enum):
               +---------------------------------------------------+
     """
 
+    __hash__ = object.__hash__  # that of Enum is written in Python, and each pod enters several places
+
     ACTIVE = "active"
     BACKOFF = "backoff"
     UNSCHEDULABLE = "unschedulable"

@@ -78,6 +78,8 @@ class UnschedulablePods:
 
         `narrowed`: returns topics of which a pod of the plugin must have one; None if it needn't.
         """
+        if not self._rejected and not self._gated:
+            return []
         found: dict[str, QueuedPod] = {}
         for _, pods in self._rejected_by.find(helps, narrowed):
             found.update(pods)

@@ -116,8 +116,7 @@ class BindingCycles:
                 return status
         # From here on no plugin rejects the pod for the state of the cluster, so no event can help it.
         runtime.queue.stop_recording(pod.uid)
-        status = await (self._pre_bind(binding) if works else run_pre_bind(profile, cycle, pod, node_name, _EXPECTED))
-        if status.code is not Code.SUCCESS:
+        if works and (status := await self._pre_bind(binding)).code is not Code.SUCCESS:
             return status if status.code is Code.ERROR else Status(Code.ERROR, status.reasons, status.plugin)
         await runtime.status.withdraw(pod.uid)
         try:

@@ -16,6 +16,7 @@ from bayplan.client import ApiError, Client, ListWatch
 from bayplan.client.list_watch import IDLE_SECONDS
 from bayplan.client.permissions import missing_permissions
 from bayplan.clock import Clock, SystemClock
+from bayplan.cluster.pod_decoder import PodDecoder
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.collector import Collector
 from bayplan.framework import events
@@ -294,7 +295,7 @@ class Scheduler:
             handler, again = ObjectHandler(kind, runtime), self._settings.look_for_kind
             list_watches.append(follow(kind, handler, look_for_kind=again))
         pods = PodHandler(runtime, self.profiles.keys())
-        list_watches.append(follow(POD, pods, field_selector=LIVE_PODS, decode=PodInfo.from_raw))
+        list_watches.append(follow(POD, pods, field_selector=LIVE_PODS, decode=PodDecoder().decode))
         return list_watches
 
     def _plugins_by_kind(self) -> dict[Kind, set[str]]:

@@ -62,6 +62,7 @@ class DynamicResources(Plugin):
 
     name = "DynamicResources"
     reads_pods = False
+    signs_spec = True
     only_standing = True
     arguments = DynamicResourcesArgs
 

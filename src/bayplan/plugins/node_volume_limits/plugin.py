@@ -39,6 +39,7 @@ class NodeVolumeLimits(Plugin):
     """Mirrors plugins/nodevolumelimits/csi.go."""
 
     name = "NodeVolumeLimits"
+    signs_spec = True
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle

@@ -167,6 +167,7 @@ class PodTopologySpread(Plugin):
     """Spreads pods by their own constraints, or else by the default constraints."""
 
     name = "PodTopologySpread"
+    signs_spec = True
     arguments = PodTopologySpreadArgs
 
     def __init__(self, handle: Handle, args: PodTopologySpreadArgs = _DEFAULT_ARGUMENTS) -> None:

@@ -50,6 +50,7 @@ class VolumeBinding(Plugin):
 
     name = "VolumeBinding"
     reads_pods = False
+    signs_spec = True
     arguments = VolumeBindingArgs
 
     def __init__(self, handle: Handle, args: VolumeBindingArgs = _NO_ARGUMENTS) -> None:

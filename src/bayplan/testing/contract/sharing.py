@@ -42,6 +42,23 @@ def signature(subject: Subject, example: Example) -> None:
 
 
 @promise(
+    "signs-spec",
+    "with signs_spec = True, sign reads nothing but the spec",
+    lambda subject: subject.shares and subject.cls.signs_spec,
+)
+def signs_spec(subject: Subject, example: Example) -> None:
+    """Pods that differ in a field outside of the spec get equal signatures from a plugin with `signs_spec = True`."""
+    plugin, world = subject.start(example)
+    expected = plugin.sign(world.pod)
+    for variant in example.variants:
+        if not variant.path.startswith("spec.") and plugin.sign(variant.pod) != expected:
+            raise Breach(
+                f"signs_spec is True, but sign() reads {variant.path}",
+                "leave signs_spec at False, or read only the spec",
+            )
+
+
+@promise(
     "rests-on",
     "shared answers depend on the pod, on the node and on what rests_on returns",
     lambda subject: subject.shares,
