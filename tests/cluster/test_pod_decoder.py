@@ -4,9 +4,10 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.api.objects import UndecodableObject, encode
-from bayplan.cluster.pod_decoder import PodDecoder
+from bayplan.cluster.pod_decoder import LARGEST, PodDecoder
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.testing import strategies
 
@@ -63,6 +64,16 @@ def test_pods_with_equal_specs_share_what_is_read_of_them():
     assert other.spec is first.spec
     assert (bound.node_name, bound.spec.nodeName, first.spec.nodeName) == ("n1", "n1", None)
     assert (other.name, other.labels, first.labels) == ("other", {"a": "b"}, {})
+
+
+def test_large_specs_and_metadata_are_not_kept():
+    decoder = PodDecoder()
+    large = {**BASE, "spec": {"containers": [{"name": "c", "image": "x" * LARGEST}]}}
+    first, second = (decoder.decode(encode(large)) for _ in range(2))
+    assert first.spec is not second.spec
+    annotated = {**BASE, "metadata": {**BASE["metadata"], "annotations": {"a": "x" * LARGEST}}}
+    assert decoder.decode(encode(annotated)).spec is decoder.decode(encode(annotated)).spec
+    assert all(known.metadata == ObjectMeta() and not known.raw for known in decoder._known.values())
 
 
 def test_requests_in_the_status_are_read():

@@ -93,7 +93,7 @@ class World:
         return run_pre_bind_pre_flight(self.cluster.profile, decision.cycle, decision.pod, decision.node)
 
     async def pre_bind(self, decision):
-        return await run_pre_bind(self.cluster.profile, decision.cycle, decision.pod, decision.node)
+        return await run_pre_bind(self.works(decision), decision.cycle, decision.pod, decision.node)
 
 
 def convert_configuration(document):
@@ -120,7 +120,7 @@ def writes(world):
 def test_volume_is_reserved():
     world = World(*STATIC)
     decision = world.place(using("c"))
-    assert (decision.node, world.works(decision)) == ("a", True)
+    assert (decision.node, [plugin.name for plugin in world.works(decision)]) == ("a", ["VolumeBinding"])
     reserved = world.volumes["v"]
     assert (reserved.spec.claimRef.namespace, reserved.spec.claimRef.name) == ("default", "c")
     assert reserved.spec.claimRef.uid == "claim-c"

@@ -83,7 +83,7 @@ class Setting:
         for plugin in plugins:
             for point in (Point.PRE_BIND, Point.POST_BIND):
                 if hasattr(plugin, {"preBind": "pre_bind", "postBind": "post_bind"}[point.value]):
-                    points[point] = [plugin]
+                    points.setdefault(point, []).append(plugin)
         self.profile = Profile("test", points)
         self.runtime = make_runtime(client, clock, self.profile)
         self.state, self.queue, self.waiting = self.runtime.state, self.runtime.queue, self.runtime.waiting
@@ -307,8 +307,9 @@ class Idle(PreBinder):
         return SKIP
 
 
-async def test_pre_bind_does_not_run_where_all_plugins_skip_it(client, clock) -> None:
-    setting = await Setting(client, clock, Idle(Status.error("not asked"))).bind()
+@pytest.mark.parametrize("others", [[], [PreBinder(None)]], ids=["alone", "with others"])
+async def test_a_plugin_that_skips_pre_bind_is_not_called(client, clock, others) -> None:
+    setting = await Setting(client, clock, Idle(Status.error("called")), *others).bind()
     setting.assert_bound()
 
 

@@ -14,8 +14,10 @@ from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.cluster.pod_info import PodInfo
 
-CAPACITY = 1000
-"""The number of specs that are known, most of them of a few kilobytes."""
+CAPACITY = 500
+"""The number of specs that are known."""
+LARGEST = 8_192
+"""Bytes. Larger specs are not kept, so that tenants can't fill the memory with them."""
 
 
 class PodDecoder:
@@ -24,7 +26,7 @@ class PodDecoder:
     def __init__(self, capacity: int = CAPACITY) -> None:
         self._capacity = capacity
         self._known: OrderedDict[bytes, PodInfo] = OrderedDict()
-        """By the JSON of the spec: a pod without a node. The least recently used one first."""
+        """By the JSON of the spec: a pod without a node, metadata and status. The least recently used one first."""
 
     def decode(self, raw: bytes) -> PodInfo:
         """Make a PodInfo from a pod's JSON. Raises UndecodableObject or InvalidQuantity."""
@@ -33,7 +35,7 @@ class PodDecoder:
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return PodInfo.from_raw(raw)
         metadata, status = parts.metadata, parts.status
-        if _has_resources(status):
+        if _has_resources(status) or len(parts.spec) > LARGEST:
             return PodInfo.from_raw(raw)
         spec, node_name = _without_node(bytes(parts.spec))
         known = self._known.get(spec)
@@ -43,7 +45,7 @@ class PodDecoder:
             return known.with_equal_spec(metadata, status, node_name, raw)
         pod = PodInfo.from_raw(raw)
         if not pod.node_name:
-            self._known[spec] = pod
+            self._known[spec] = pod.with_equal_spec(ObjectMeta(), None, "", b"")
             if len(self._known) > self._capacity:
                 self._known.popitem(last=False)
         return pod

@@ -5,7 +5,7 @@ Mirrors pkg/scheduler/framework/runtime/framework.go, as `runner` does for the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from inspect import isawaitable
 from typing import Any
 
@@ -54,32 +54,30 @@ def run_permit(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str
 
 
 async def run_pre_bind(
-    profile: Profile,
+    plugins: Sequence[Any],
     cycle: CycleState,
     pod: PodInfo,
     node_name: str,
     expected: tuple[type[Exception], ...] = (Exception,),
 ) -> Status:
-    """Run the PreBind plugins one after the other, up to the first that does not succeed.
+    """Run PreBind plugins one after the other, up to the first that does not succeed.
 
+    `plugins`: those that `run_pre_bind_pre_flight` returned.
     `expected`: exceptions of asynchronous methods that the caller handles; others become a PluginError.
     """
-    for plugin in profile.at(Point.PRE_BIND):
+    for plugin in plugins:
         status = await _finished(cycle, plugin, "PreBind", plugin.pre_bind, expected, pod, node_name)
         if status.code is not Code.SUCCESS:
             return status
     return success()
 
 
-def run_pre_bind_pre_flight(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> bool:
-    """Return whether any PreBind plugin has work to do; if not, don't run PreBind.
-
-    Without `pre_bind_pre_flight`, a plugin is assumed to have work.
-    """
-    works = False
+def run_pre_bind_pre_flight(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> list[Any]:
+    """Return the PreBind plugins that have work: those that don't skip in PreBindPreFlight, or don't implement it."""
+    plugins = []
     for plugin in profile.at(Point.PRE_BIND):
         if not implements(plugin, interface.PreBindPreFlight):
-            works = True
+            plugins.append(plugin)
             continue
         answer = cycle.call(plugin, "PreBindPreFlight", plugin.pre_bind_pre_flight, cycle, pod, node_name)
         if answer is SKIP:
@@ -87,8 +85,9 @@ def run_pre_bind_pre_flight(profile: Profile, cycle: CycleState, pod: PodInfo, n
         status = status_of(answer, plugin, "PreBindPreFlight")
         if status.code not in {Code.SUCCESS, Code.SKIP}:
             raise failure(status, "PreBindPreFlight")
-        works = works or status.code is Code.SUCCESS
-    return works
+        if status.code is Code.SUCCESS:
+            plugins.append(plugin)
+    return plugins
 
 
 async def run_bind(

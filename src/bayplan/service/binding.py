@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bayplan.api.kinds import POD
 from bayplan.api.objects import UndecodableObject
@@ -102,8 +102,8 @@ class BindingCycles:
     async def _bind(self, binding: Binding, waiting: AwaitedPod | None) -> Status:
         runtime = self._runtime
         pod, node_name, profile, cycle = binding.pod, binding.node_name, binding.profile, binding.cycle
-        works = run_pre_bind_pre_flight(profile, cycle, pod, node_name)
-        if works or waiting is not None:
+        pre_binders = run_pre_bind_pre_flight(profile, cycle, pod, node_name)
+        if pre_binders or waiting is not None:
             runtime.status.nominate(binding.queued.pod, node_name)
         if waiting is not None:
             began = runtime.metrics.now()
@@ -116,7 +116,7 @@ class BindingCycles:
                 return status
         # From here on no plugin rejects the pod for the state of the cluster, so no event can help it.
         runtime.queue.stop_recording(pod.uid)
-        if works and (status := await self._pre_bind(binding)).code is not Code.SUCCESS:
+        if pre_binders and (status := await self._pre_bind(binding, pre_binders)).code is not Code.SUCCESS:
             return status if status.code is Code.ERROR else Status(Code.ERROR, status.reasons, status.plugin)
         await runtime.status.withdraw(pod.uid)
         try:
@@ -129,11 +129,11 @@ class BindingCycles:
         except (ApiError, TransportError, ExtenderError) as error:
             return await self._look_up(binding, error)
 
-    async def _pre_bind(self, binding: Binding) -> Status:
+    async def _pre_bind(self, binding: Binding, plugins: Sequence[Any]) -> Status:
         """Run PreBind in a separate task, which a preemption can cancel."""
         pod = binding.pod
         task = asyncio.create_task(
-            run_pre_bind(binding.profile, binding.cycle, pod, binding.node_name, _EXPECTED), name=f"pre-bind {pod.key}"
+            run_pre_bind(plugins, binding.cycle, pod, binding.node_name, _EXPECTED), name=f"pre-bind {pod.key}"
         )
         pre_binding = self._pre_binding[pod.uid] = _PreBinding(task)
         try:

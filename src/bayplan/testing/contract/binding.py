@@ -142,8 +142,8 @@ async def _bind(profile: Profile, cycle: CycleState, pod: PodInfo, node: str) ->
     """Bind a pod to a node as the scheduler does, or undo it. Returns what is raised afterwards."""
     reserved = run_reserve(profile, cycle, pod, node).code is Code.SUCCESS
     if reserved and not run_permit(profile, cycle, pod, node)[0].rejected:
-        run_pre_bind_pre_flight(profile, cycle, pod, node)
-        prepared = not (await run_pre_bind(profile, cycle, pod, node)).rejected
+        plugins = run_pre_bind_pre_flight(profile, cycle, pod, node)
+        prepared = not (await run_pre_bind(plugins, cycle, pod, node)).rejected
         if prepared and not (await run_bind(profile, cycle, pod, node)).rejected:
             return run_post_bind(profile, cycle, pod, node)
     return run_unreserve(profile, cycle, pod, node)

@@ -21,7 +21,7 @@ from bayplan.api.objects import convert, encode
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import build_profiles, default_profile, load_configuration
 from bayplan.devices.claims import allocation_of
-from bayplan.framework.binding_runner import run_pre_bind, run_reserve
+from bayplan.framework.binding_runner import run_pre_bind, run_pre_bind_pre_flight, run_reserve
 from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Profile
 from bayplan.framework.status import Code
@@ -152,7 +152,8 @@ class Core:
             assumed = state.assume(pod, decision.node)
             status = run_reserve(profile, decision.cycle, assumed, decision.node)
             if not status.rejected:
-                status = finished(run_pre_bind(profile, decision.cycle, assumed, decision.node))
+                plugins = run_pre_bind_pre_flight(profile, decision.cycle, assumed, decision.node)
+                status = finished(run_pre_bind(plugins, decision.cycle, assumed, decision.node))
             state.remove_pod(pod.uid)
             if status.code is not Code.SUCCESS:
                 raise BenchmarkError(f"claim {key} on node {decision.node}: {status.message}")

@@ -237,8 +237,8 @@ class _Bindings(BindingCycles):
         if waiting is not None:
             raise Unsupported("a Permit plugin that lets pods wait")
         self._runtime.queue.stop_recording(pod.uid)
-        if run_pre_bind_pre_flight(profile, cycle, pod, node_name):
-            status = finished(run_pre_bind(profile, cycle, pod, node_name))
+        if plugins := run_pre_bind_pre_flight(profile, cycle, pod, node_name):
+            status = finished(run_pre_bind(plugins, cycle, pod, node_name))
             if status.code is not Code.SUCCESS:
                 raise BenchmarkError(f"pod {pod.key} on node {node_name}: {status.message}")
         self._bind_now(binding, ended)
