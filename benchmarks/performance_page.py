@@ -98,7 +98,8 @@ machine, and then a null scheduler, which only binds round robin: the ceiling th
 scheduler ignores volumes, device claims and priorities, and never rejects a pod. Where Bayplan has to write claims,
 conditions and evictions as well, its writes per pod are several times as many. Writes are requests that change
 objects: the null scheduler sends {null_writes} per pod, a binding and an event. "writes/s, of null" compares the writes
-of both per second.
+of both per second. Events that are written after the last pod was bound are missing in Bayplan's number: in workloads
+with few pods, that is most of them.
 
 {devcluster}
 {apiserver}{outputs}"""

@@ -26,6 +26,10 @@ from bayplan.testing.scheduler_perf.templates import BenchmarkError
 _AT_ONCE = 30
 """Requests that create objects at the same time, as upstream."""
 
+_CLASS_SECONDS = 10.0
+"""How long an API server may take until it knows a new priority class."""
+_RETRY_SECONDS = 0.05
+
 Scrape = Callable[[], Awaitable[Counters]]
 """Reads the scheduler's metrics."""
 
@@ -170,7 +174,7 @@ class Cluster:
         document = await self._prepared(kind, document)
         body = encode(document)
         try:
-            created = _decode(await self._client.request("POST", kind.path(namespace), body=body))
+            created = _decode(await self._post(kind, namespace, body))
         except ApiError as error:
             if error.status == 409 and kind in {NAMESPACE, PRIORITY_CLASS}:  # an earlier run has left it
                 metadata = document["metadata"]
@@ -185,6 +189,18 @@ class Cluster:
             patch = {"status": document["status"]}
             await self._client.patch(kind, name, patch, namespace, subresource="status")
         return name
+
+    async def _post(self, kind: Kind, namespace: str | None, body: bytes) -> bytes:
+        """Create an object. kube-apiserver knows a new priority class only after a moment."""
+        deadline = self.clock() + _CLASS_SECONDS
+        while True:
+            try:
+                return await self._client.request("POST", kind.path(namespace), body=body)
+            except ApiError as error:
+                unknown_class = kind is POD and error.status == 403 and "no PriorityClass" in error.message
+                if not unknown_class or self.clock() >= deadline:
+                    raise
+            await asyncio.sleep(_RETRY_SECONDS)
 
     async def _prepared(self, kind: Kind, document: Document) -> Document:
         """The document with what controllers or kubelets would add in a whole cluster."""
