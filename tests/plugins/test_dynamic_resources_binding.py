@@ -127,10 +127,12 @@ async def test_failed_write_releases_the_devices(times, error, metadata, message
     assert cluster.gets(pod_with("d", name="q")) == "r=a,r=b"
 
 
-@pytest.mark.parametrize("then", [[], [{"drop": "before"}], [{"answer": 503}, {"answer": 429}]], ids=str)
+@pytest.mark.parametrize(
+    ("then", "warnings"), [([], 0), ([{"drop": "before"}], 0), ([{"answer": 503}, {"answer": 429}], 1)], ids=str
+)
 @pytest.mark.feature("DynamicResources: binding")
-async def test_claim_is_written_although_the_reply_is_lost(then):
-    """`then`: faults of the requests that read the claim after the lost reply."""
+async def test_claim_is_written_although_the_reply_is_lost(caplog, then, warnings):
+    """`then`: faults of the requests that read the claim after the lost reply. The client repeats some by itself."""
     cluster, client = world(claim("c", request(), **PROTECTED))
     fail(client, {"drop": "after"})
     for fault in then:
@@ -138,6 +140,7 @@ async def test_claim_is_written_although_the_reply_is_lost(then):
     assert await bind(cluster, pod_with("c")) is None
     assert client.transport.requests[-1].info.verb == "get"
     assert cluster.ask(pod_with("c", name="q")) is None  # the written claim is assumed
+    assert caplog.text.count("cannot find out whether claim default/c was written") == warnings
 
 
 @pytest.mark.feature("DynamicResources: binding")

@@ -28,6 +28,7 @@ class PodChanges:
         self.requested: dict[str, int] = {}
         self._counts: dict[Count, int] = {}
         requested = self.requested
+        # Not by `_account`: dry runs of preemption make one for each node, and nothing is counted yet.
         for pods, sign in ((self.added, 1), (self.removed, -1)):
             for pod in pods:
                 for resource, amount in pod.requested.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
@@ -14,6 +15,8 @@ from bayplan.api.kinds import RESOURCE_CLAIM
 from bayplan.cluster.objects import ObjectStore
 from bayplan.devices.claims import FINALIZER, key_of
 from bayplan.framework.handle import ApiClient
+
+log = logging.getLogger(__name__)
 
 _PAUSES = (0.01, 0.01, 0.01, 0.01)
 """Seconds between retries after conflicts. Mirrors retry.DefaultRetry of client-go."""
@@ -104,6 +107,7 @@ async def change(
 async def read_eventually(client: ApiClient, claim: ResourceClaim, sleep: Sleep) -> ResourceClaim | None:
     """Read the claim from the server, as often as it takes to get an answer; None if the claim can't be read."""
     metadata = _metadata(claim)
+    logged = False
     while True:
         try:
             with describing(f"get claim {key_of(claim)}"):
@@ -112,6 +116,9 @@ async def read_eventually(client: ApiClient, claim: ResourceClaim, sleep: Sleep)
         except ClaimNotWritten as problem:
             if problem.status is not None and not problem.sent and problem.status != _TOO_MANY_REQUESTS:
                 return None
+            if not logged:
+                log.warning("cannot find out whether claim %s was written, asking again: %s", key_of(claim), problem)
+                logged = True
         await sleep(_READ_SECONDS)
 
 
