@@ -77,34 +77,33 @@ class Cluster:
         self._names = 0
         self._priorities: dict[int, asyncio.Task[str]] = {}
         """The creation of the class of each priority."""
+        self._running: list[asyncio.Task[None]] = []
+        self._handles_claims = False
 
     @asynccontextmanager
     async def watching(self, *, clean_up: bool) -> AsyncIterator[None]:
-        """Watch the pods while the context is open, and then possibly clean up.
-
-        The claims that pods need are created here, unless the cluster has a kube-controller-manager.
-        """
+        """Watch the pods while the context is open, and then possibly clean up."""
         pods = ListWatch(self._client, POD, _PodSink(self.pods), decode=_decode)
-        running = [asyncio.create_task(pods.run())]
-        if not await self._has_controllers():
-            controllers = ControllerManager(self._client, RunningClock(), [ResourceClaimController])
-            running += [asyncio.create_task(each) for each in (controllers.run(), controllers.informers.run())]
+        self._running = [asyncio.create_task(pods.run())]
         try:
             await pods.synced.wait()
             yield
         finally:
             if clean_up:
                 await self._clean_up()
-            for task in running:
+            for task in self._running:
                 task.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
+            await asyncio.gather(*self._running, return_exceptions=True)
 
     def clock(self) -> float:
         """See Place: real seconds."""
         return self._loop.time()
 
     async def create(self, kind: Kind, documents: Iterable[Document], namespace: str | None = None) -> list[str]:
-        """See Place."""
+        """See Place. The claims that pods need are created here, unless the cluster has a kube-controller-manager."""
+        if kind.group == kinds.RESOURCE_CLAIM.group and not self._handles_claims:
+            self._handles_claims = True
+            await self._start_claim_controller()
         waiting = iter(enumerate(documents))
         names: dict[int, str] = {}
 
@@ -124,8 +123,6 @@ class Cluster:
         """See Place."""
         metadata = {**(document.get("metadata") or {}), **({"namespace": namespace} if namespace else {})}
         document = {**document, "apiVersion": kind.api_version, "metadata": metadata}
-        if kind in _WITH_AMOUNTS:
-            document = _with_quantities(document)
         try:
             await self._client.update(kind, document, subresource=subresource)
             if kind.status and subresource is None and "status" in document:
@@ -160,6 +157,14 @@ class Cluster:
     async def counters(self) -> Counters:
         """See Place."""
         return await self._scrape()
+
+    async def _start_claim_controller(self) -> None:
+        """Start the controller that creates the claims of pods. Others don't need it, and it watches all pods."""
+        if await self._has_controllers():
+            return
+        controllers = ControllerManager(self._client, RunningClock(), [ResourceClaimController])
+        for work in (controllers.run(), controllers.informers.run()):
+            self._running.append(asyncio.create_task(work))
 
     async def _has_controllers(self) -> bool:
         try:
@@ -213,8 +218,7 @@ class Cluster:
             spec = {**document["spec"], "priorityClassName": await self._priority_class(priority)}
             document = {**document, "spec": spec}
         api = {"apiVersion": kind.api_version, "kind": kind.kind}
-        document = {**document, **api, "metadata": metadata}
-        return _with_quantities(document) if kind in _WITH_AMOUNTS else document
+        return {**document, **api, "metadata": metadata}
 
     async def _priority_class(self, priority: int) -> str:
         """The name of a class with this priority: a pod can't set its priority without one."""
@@ -257,20 +261,3 @@ class _PodSink:
 
     def undecodable(self, raw: bytes, error: Exception) -> None:
         raise AssertionError(f"a pod can't be decoded: {error}: {json.dumps(raw.decode(errors='replace'))[:200]}")
-
-
-def _with_quantities(value: Any) -> Any:
-    """A node or a pod with all quantities as strings: in YAML, they may be numbers."""
-    if isinstance(value, list):
-        return [_with_quantities(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    return {
-        name: {key: str(amount) for key, amount in each.items()} if name in _AMOUNTS else _with_quantities(each)
-        for name, each in value.items()
-    }
-
-
-_WITH_AMOUNTS = frozenset({NODE, POD})
-_AMOUNTS = frozenset({"requests", "limits", "capacity", "allocatable"})
-"""Fields of nodes and pods with quantities by resource."""

@@ -80,7 +80,27 @@ class Template:
 @lru_cache(maxsize=1024)
 def _parsed(text: str, source: str) -> bytes:
     """Return an object in YAML as JSON. Templates have few distinct texts, and parsing YAML takes a millisecond."""
-    return msgspec.json.encode(parse_yaml(text, source))
+    document = parse_yaml(text, source)
+    if isinstance(document, dict) and document.get("kind") in _WITH_AMOUNTS:
+        document = _with_quantities(document)
+    return msgspec.json.encode(document)
+
+
+def _with_quantities(value: Any, *, amounts: bool = False) -> Any:
+    """Turn numbers that are quantities into strings. `amounts`: whether the value has quantities by resource."""
+    if isinstance(value, list):
+        return [_with_quantities(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if amounts:
+        return {name: str(amount) for name, amount in value.items()}
+    return {name: _with_quantities(each, amounts=name in _AMOUNTS) for name, each in value.items()}
+
+
+_WITH_AMOUNTS = frozenset({"Node", "Pod", None})
+"""Kinds with quantities by resource. Templates of nodes and pods need no kind."""
+_AMOUNTS = frozenset({"requests", "limits", "capacity", "allocatable"})
+"""Fields with quantities by resource."""
 
 
 def _text(number: float) -> str:
