@@ -19,6 +19,7 @@ from bayplan.api import kinds
 from bayplan.api.kinds import NODE, POD, Kind
 from bayplan.api.objects import convert, encode
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.collector import Collector
 from bayplan.config import build_profiles, default_profile, load_configuration
 from bayplan.devices.claims import allocation_of
 from bayplan.framework.binding_runner import run_pre_bind, run_pre_bind_pre_flight, run_reserve
@@ -163,13 +164,14 @@ class Core:
 
     @contextmanager
     def collecting(self) -> Iterator[None]:
-        """See Place. The heap is frozen, as the scheduler's is after its first synchronization."""
-        gc.collect()
-        gc.freeze()
+        """See Place. The garbage collector works as in `bayplan run`."""
+        collector = Collector()
+        collector.begin()
         try:
             with self._profiler():
                 yield
         finally:
+            collector.end()
             gc.unfreeze()
 
     async def counters(self) -> Counters:
