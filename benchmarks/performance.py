@@ -222,13 +222,15 @@ def _perf(part: str, topic: str, name: str) -> list[str]:
 
 
 def _rates(output: str) -> Results:
-    """Return pods/s, and the durations of attempts, of a workload on the core."""
+    """Return pods/s, the durations of attempts, and attempts per pod, of a workload on the core."""
     items = json.loads(output)["dataItems"]
     figures: Results = {}
     for item in items:
         labels, data = item["labels"], item["data"]
         if labels["Metric"] == "SchedulingThroughput":
             figures.setdefault("pods_per_second", data["Average"])
+        elif labels["Metric"] == "SchedulerAttempts":
+            figures.setdefault("attempts", data["Average"])
         elif labels.get("result") == "scheduled":
             figures.setdefault("p50_ms", data["Perc50"])
             figures.setdefault("p99_ms", data["Perc99"])

@@ -27,7 +27,7 @@ def test_table_has_a_line_for_each_measurement():
     result = run("misc", "Basic/Small", "Preemption")
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
-    assert " ".join(lines[0].split()) == "workload seconds pods pods/s p50 p90 p95 p99 attempt p50 p99"
+    assert " ".join(lines[0].split()) == "workload seconds pods pods/s p50 p90 p95 p99 attempt p50 p99 attempts/pod"
     assert [(line.split()[0], line.split()[2]) for line in lines[1:3]] == [
         ("Basic/Small/namespace-4", "20"),
         ("Preemption/Any/namespace-2", "2"),
@@ -45,6 +45,7 @@ def test_json_has_the_data_items_of_scheduler_perf():
         ("SchedulingThroughput", "not applicable"): "pods/s",
         ("scheduler_scheduling_attempt_duration_seconds", "scheduled"): "ms",
         ("scheduler_scheduling_attempt_duration_seconds", "unschedulable"): "ms",
+        ("SchedulerAttempts", "not applicable"): "1/pod",
         ("SchedulingDuration", "not applicable"): "s",
     }
     assert {item["labels"]["Name"] for item in found.values()} == {"Preemption/Any/namespace-2"}

@@ -49,7 +49,8 @@ def _print_table(outcome: Outcome) -> None:
     table.add_column("workload", no_wrap=True)
     if compared:
         table.add_column("scheduler")
-    names = ["seconds", "pods", "pods/s", *(f"p{percent}" for percent in PERCENTILES), "attempt p50", "p99"]
+    names = ["seconds", "pods", "pods/s", *(f"p{percent}" for percent in PERCENTILES)]
+    names += ["attempt p50", "p99", "attempts/pod"]
     if outcome.place == "cluster":
         names.append("writes/pod")
     for name in names:
@@ -68,8 +69,8 @@ def _cells(measured: Measurement) -> list[str]:
     attempts = measured.attempts.get(RESULTS[0])
     durations = [_microseconds(attempts.quantile(each)) for each in (0.5, 0.99)] if attempts and attempts.count else []
     first = [f"{measured.seconds:.1f}", str(measured.scheduled), f"{measured.average:,.0f}"]
-    writes = measured.writes_per_pod
-    return [*first, *rates, *(durations or ["-", "-"]), "-" if writes is None else f"{writes:.1f}"]
+    per_pod = (measured.attempts_per_pod, measured.writes_per_pod)
+    return [*first, *rates, *(durations or ["-", "-"]), *("-" if each is None else f"{each:.1f}" for each in per_pod)]
 
 
 def _percentile(values: list[float], percent: int) -> float:
@@ -97,7 +98,7 @@ def _ratios(outcome: Outcome) -> list[str]:
 def _print_csv(outcome: Outcome) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     percentiles = [f"pods/s p{percent}" for percent in PERCENTILES]
-    rest = ["attempt p50 (s)", "attempt p99 (s)", "writes/pod"]
+    rest = ["attempt p50 (s)", "attempt p99 (s)", "attempts/pod", "writes/pod"]
     writer.writerow(["workload", "scheduler", "pods", "seconds", "pods/s", *percentiles, *rest])
     for scheduler, measured in outcome.measured:
         throughputs = sorted(measured.throughputs())
@@ -106,8 +107,9 @@ def _print_csv(outcome: Outcome) -> None:
         known = attempts is not None and attempts.count
         durations = [f"{attempts.quantile(each):.6f}" if attempts and known else "" for each in (0.5, 0.99)]
         seconds, average = f"{measured.seconds:.3f}", f"{measured.average:.1f}"
-        writes = "" if measured.writes_per_pod is None else f"{measured.writes_per_pod:.2f}"
-        writer.writerow([measured.name, scheduler, measured.scheduled, seconds, average, *rates, *durations, writes])
+        per_pod = (measured.attempts_per_pod, measured.writes_per_pod)
+        last = [*durations, *("" if each is None else f"{each:.2f}" for each in per_pod)]
+        writer.writerow([measured.name, scheduler, measured.scheduled, seconds, average, *rates, *last])
 
 
 def _print_json(outcome: Outcome) -> None:

@@ -95,10 +95,9 @@ class Evictions:
 
     async def _deleted(self, victim: PodInfo, scheduler_name: str, preemptor: str) -> bool:
         """Write the reason into the victim's status, and delete the victim. Returns False if it was already gone."""
-        client, condition = self._runtime.client, self._disruption(victim, scheduler_name, preemptor)
+        client, status = self._runtime.client, self._disruption(victim, scheduler_name, preemptor)
         try:
-            if condition is not None:
-                status = _last_among(victim, condition)
+            if status is not None:
                 await _retried(lambda: patch_status(client, victim, status))
             await _retried(lambda: client.delete(POD, victim.name, victim.namespace, uid=victim.uid))
         except ApiError as error:
@@ -108,14 +107,18 @@ class Evictions:
         return True
 
     def _disruption(self, victim: PodInfo, scheduler_name: str, preemptor: str) -> dict[str, Any] | None:
-        """The condition with the reason for the eviction; None where the victim's status has it already."""
+        """A patch of the victim's status with the reason for the eviction; None where the status has it already."""
         message = f"{scheduler_name}: preempting to accommodate a higher priority {preemptor}"
-        old = next((each for each in victim.status.conditions or () if each.type == DISRUPTION_TARGET), None)
+        pod = victim.object  # read once: it may have to be decoded
+        conditions = (pod.status.conditions if pod.status else None) or ()
+        generation = pod.metadata.generation if pod.metadata else None
+        old = next((each for each in conditions if each.type == DISRUPTION_TARGET), None)
         changed = self._runtime.clock.now() if old is None or old.status != "True" else None
-        generation = victim.metadata.generation
         condition = pod_condition(DISRUPTION_TARGET, "True", PREEMPTED, message, generation, changed)
-        same = old is not None and all(getattr(old, name) == value for name, value in condition.items())
-        return None if same else condition
+        if old is not None and all(getattr(old, name) == value for name, value in condition.items()):
+            return None
+        order = dict.fromkeys([*(each.type for each in conditions), DISRUPTION_TARGET])
+        return {"$setElementOrder/conditions": [{"type": name} for name in order], "conditions": [condition]}
 
     def _missed_the_events(self, preemption: Preemption) -> bool:
         """Whether the pod was gated while its victims were deleted, so that no event will requeue it."""
@@ -126,12 +129,6 @@ class Evictions:
     def _retry(self, pod: PodInfo) -> None:
         self._runtime.move(FORCE_ACTIVATE, None, pod, only=lambda other: other.uid == pod.uid)
         self._runtime.work.set()
-
-
-def _last_among(pod: PodInfo, condition: dict[str, Any]) -> dict[str, Any]:
-    """A patch of a pod's status that appends a condition, or changes it in its place."""
-    types = dict.fromkeys([*(each.type for each in pod.status.conditions or ()), condition["type"]])
-    return {"$setElementOrder/conditions": [{"type": name} for name in types], "conditions": [condition]}
 
 
 async def _retried(request: Callable[[], Awaitable[object]]) -> None:

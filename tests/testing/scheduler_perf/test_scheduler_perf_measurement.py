@@ -82,6 +82,13 @@ def test_counters_of_a_measurement_are_those_since_its_beginning():
     assert Counters().since(before) == Counters()
 
 
+def test_attempts_per_pod_are_those_with_any_result():
+    counters = Counters({"scheduled": Listed([1.0, 1.0]), "unschedulable": Bucketed([math.inf], [4], 1.0)})
+    assert Measurement("name", 1.0, [0.1, 0.2], counters).attempts_per_pod == 3.0
+    assert Measurement("name", 1.0, [], counters).attempts_per_pod is None
+    assert Measurement("name", 1.0, [0.1]).attempts_per_pod is None
+
+
 def test_data_items_have_the_same_labels():
     measured = Measurement(
         "Case/Any/ns", 2.0, [1.0, 2.0], Counters({"scheduled": Listed([0.001]), "error": Listed([])}, writes=4)
@@ -90,12 +97,14 @@ def test_data_items_have_the_same_labels():
     assert [item["labels"] for item in items] == [
         {"Metric": "SchedulingThroughput", "Name": "Case/Any/ns", "result": "not applicable"},
         {"Metric": "scheduler_scheduling_attempt_duration_seconds", "Name": "Case/Any/ns", "result": "scheduled"},
+        {"Metric": "SchedulerAttempts", "Name": "Case/Any/ns", "result": "not applicable"},
         {"Metric": "SchedulerWrites", "Name": "Case/Any/ns", "result": "not applicable"},
         {"Metric": "SchedulingDuration", "Name": "Case/Any/ns", "result": "not applicable"},
     ]
     assert items[1]["data"]["Perc99"] == 1.0
-    assert items[2]["data"]["Average"] == 2.0
-    assert items[3]["data"] == {"Duration": 2.0}
+    assert items[2]["data"]["Average"] == 0.5
+    assert items[3]["data"]["Average"] == 2.0
+    assert items[4]["data"] == {"Duration": 2.0}
 
 
 def test_pods_are_counted_by_namespace_and_labels():

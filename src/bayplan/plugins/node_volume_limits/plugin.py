@@ -57,9 +57,7 @@ class NodeVolumeLimits(Plugin):
         if not any(map(may_count, pod.volumes)):
             return SKIP
         self._csi_nodes.refresh(nodes.table)
-        if self._csi_nodes.any_limits or isinstance(self._pod_volumes.of_pending(pod, migrated=True), Status):
-            return None
-        return SKIP
+        return None if self._csi_nodes.any_limits or self._pod_volumes.problem(pod) is not None else SKIP
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
         """Reject nodes on which the attached and the new volumes of a driver would exceed its limit."""

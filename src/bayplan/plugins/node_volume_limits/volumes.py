@@ -44,6 +44,15 @@ class PodVolumes:
                 volumes[found] = None
         return volumes
 
+    def problem(self, pod: PodInfo) -> Status | None:
+        """Why `of_pending` can't determine the volumes of a pending pod; None if it can. It takes less time."""
+        for volume in pod.volumes:
+            name = claim_name(pod.name, volume)
+            found = _inline(volume) if name is None else self._claim(pod, volume, name)
+            if isinstance(found, Status):
+                return found
+        return None
+
     def of_placed(self, pod: PodInfo) -> CsiVolumes | Status:
         """The volumes of a pod on a node with a CSINode, or the error of one. Deleted claims are not counted."""
         volumes: dict[CsiVolumeKey, None] = {}
@@ -78,6 +87,13 @@ class PodVolumes:
         name = claim_name(pod.name, volume)
         if name is None:
             return _inline(volume) if migrated else None
+        claim = self._claim(pod, volume, name)
+        if isinstance(claim, Status):
+            return claim
+        return self._of_claim(claim, f"{pod.namespace}/{name}", migrated=migrated)
+
+    def _claim(self, pod: PodInfo, volume: Volume, name: str) -> PersistentVolumeClaim | Status:
+        """The claim of a volume of a pod."""
         if not name:
             return Status.error("PersistentVolumeClaim had no name")
         claim: PersistentVolumeClaim | None = self._claims.get(f"{pod.namespace}/{name}")
@@ -87,7 +103,7 @@ class PodVolumes:
         if volume.persistentVolumeClaim is None and not is_controlled_by(claim, pod.uid):
             problem = f"was not created for pod {pod.key} (pod is not owner)"
             return Status.error(f"PVC {pod.namespace}/{name} {problem}")
-        return self._of_claim(claim, f"{pod.namespace}/{name}", migrated=migrated)
+        return claim
 
     def _of_claim(self, claim: PersistentVolumeClaim, key: str, *, migrated: bool) -> CsiVolumeKey | None:
         volume = self._volumes.get(volume_name(claim))

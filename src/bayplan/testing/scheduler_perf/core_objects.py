@@ -44,9 +44,9 @@ def stored(kind: Kind, document: Document, namespace: str | None, number: int) -
         return document | {"spec": _pod_spec(document.get("spec") or {}), "status": {"phase": "Pending"}}
     if kind is NODE:
         status = document.get("status") or {}
-        capacity = _amounts(status.get("capacity"))
+        capacity = status.get("capacity") or {}
         return document | {
-            "status": status | {"capacity": capacity, "allocatable": _amounts(status.get("allocatable")) or capacity}
+            "status": status | {"capacity": capacity, "allocatable": status.get("allocatable") or capacity}
         }
     return document
 
@@ -98,7 +98,7 @@ def user_of(claim: Any, number: int) -> bytes:
 
 
 def _pod_spec(spec: Mapping[str, Any]) -> Document:
-    """A spec with its defaults: limits are also requested, and amounts are strings."""
+    """A spec with its defaults: limits are also requested."""
     completed = {"schedulerName": "default-scheduler", "priority": 0, **spec}
     for field in ("containers", "initContainers"):
         if spec.get(field):
@@ -109,13 +109,8 @@ def _pod_spec(spec: Mapping[str, Any]) -> Document:
 
 
 def _resources(resources: Mapping[str, Any]) -> Document:
-    limits = _amounts(resources.get("limits"))
-    return {**resources, "limits": limits, "requests": limits | _amounts(resources.get("requests"))}
-
-
-def _amounts(resources: Mapping[str, Any] | None) -> dict[str, str]:
-    """Quantities as strings: in YAML, they may be numbers."""
-    return {name: str(amount) for name, amount in (resources or {}).items()}
+    limits = resources.get("limits") or {}
+    return {**resources, "limits": limits, "requests": limits | (resources.get("requests") or {})}
 
 
 class StoreClient:

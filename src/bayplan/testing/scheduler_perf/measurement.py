@@ -16,8 +16,8 @@ import numpy as np
 SAMPLE_SECONDS = 1.0
 THROUGHPUT, DURATION = "SchedulingThroughput", "SchedulingDuration"
 ATTEMPT_DURATION = "scheduler_scheduling_attempt_duration_seconds"
-WRITES = "SchedulerWrites"
-"""Bayplan's own metric: requests of the scheduler that change objects."""
+ATTEMPTS, WRITES = "SchedulerAttempts", "SchedulerWrites"
+"""Bayplan's own metrics: attempts, and requests of the scheduler that change objects, per pod that was bound."""
 PERCENTILES = (50, 90, 95, 99)
 RESULTS = ("scheduled", "unschedulable", "error")
 """The results of an attempt."""
@@ -140,6 +140,12 @@ class Measurement:
         return self.counters.attempts
 
     @property
+    def attempts_per_pod(self) -> float | None:
+        """The scheduler's attempts, by the pods that were bound; None if it is unknown."""
+        attempts = sum(durations.count for durations in self.attempts.values())
+        return attempts / self.scheduled if attempts and self.scheduled else None
+
+    @property
     def writes_per_pod(self) -> float | None:
         """The scheduler's requests that changed objects, by the pods that were bound; None if it is unknown."""
         writes = self.counters.writes
@@ -185,8 +191,9 @@ class Measurement:
                 values = {f"Perc{percent}": 1000 * durations.quantile(percent / 100) for percent in PERCENTILES}
                 values["Average"] = 1000 * durations.average()
                 items.append(self._item(ATTEMPT_DURATION, "ms", values, result=result, **labels))
-        if (writes := self.writes_per_pod) is not None:
-            items.append(self._item(WRITES, "1/pod", {"Average": writes}, **labels))
+        for metric, number in ((ATTEMPTS, self.attempts_per_pod), (WRITES, self.writes_per_pod)):
+            if number is not None:
+                items.append(self._item(metric, "1/pod", {"Average": number}, **labels))
         return [*items, self._item(DURATION, "s", {"Duration": self.seconds}, **labels)]
 
     def _item(self, metric: str, unit: str, data: Mapping[str, float], **labels: str) -> dict[str, Any]:
