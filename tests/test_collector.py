@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 
 from bayplan import collector
-from bayplan.collector import CHECK_SECONDS, PATIENCE, Collector
+from bayplan.collector import CHECK_SECONDS, PATIENCE, THRESHOLDS, Collector, keep_pauses_short
 from bayplan.testing.virtual_time import VirtualTime
 
 
@@ -98,3 +98,18 @@ def test_automatic_full_collections_visit_few_objects(begun):
     gc.callbacks.remove(note)
     assert len(kept) == 400_000
     assert max(visited, default=0) < 150_000
+
+
+def test_pauses_are_kept_short_until_the_task_is_cancelled():
+    async def run():
+        before = gc.get_threshold()
+        task = asyncio.create_task(keep_pauses_short())
+        await asyncio.sleep(0)
+        meanwhile = gc.get_threshold()
+        task.cancel()
+        await asyncio.wait({task})
+        return before, meanwhile, gc.get_threshold()
+
+    before, meanwhile, after = asyncio.run(run())
+    gc.unfreeze()
+    assert (meanwhile, after) == (THRESHOLDS, before)

@@ -71,6 +71,16 @@ class Collector:
         self._frozen = gc.get_freeze_count()
 
 
+async def keep_pauses_short(idle: Callable[[], bool] = lambda: True) -> None:
+    """Let a Collector control the garbage collector until the current task is cancelled."""
+    collector = Collector()
+    collector.begin()
+    try:
+        await collector.run(idle)
+    finally:
+        collector.end()
+
+
 def _freeze_survivors(phase: str, info: Mapping[str, Any]) -> None:
     if phase == "stop" and info["generation"] == 2:
         gc.freeze()

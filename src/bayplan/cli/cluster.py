@@ -20,6 +20,7 @@ from bayplan.api.requests import is_extended
 from bayplan.cli.run_options import accept_hosts_option
 from bayplan.cli.serving import unless
 from bayplan.clock import RunningClock
+from bayplan.collector import keep_pauses_short
 from bayplan.devcluster import manifests
 from bayplan.devcluster.cluster import CONTEXT, DevCluster
 from bayplan.devcluster.kubelet import KubeletDelays, NodeShape, make_nodes
@@ -188,6 +189,7 @@ async def _serve(served: DevCluster, loaded: Sequence[Manifest], kubeconfig: Pat
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="bayplan-"))
             kubeconfig = Path(folder) / "kubeconfig"
         _write_kubeconfig(served, kubeconfig)
+        stack.callback(asyncio.create_task(keep_pauses_short(), name="garbage collector").cancel)
         if scheduler:
             await stack.enter_async_context(_scheduling(kubeconfig))
         click.echo(_announcement(served, loaded, kubeconfig.absolute(), scheduler=scheduler))

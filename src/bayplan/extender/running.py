@@ -14,7 +14,7 @@ from bayplan.client import Client
 from bayplan.clock import SystemClock
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
-from bayplan.collector import Collector
+from bayplan.collector import keep_pauses_short
 from bayplan.extender.binding import Binding
 from bayplan.extender.handle import UnconnectedHandle
 from bayplan.extender.paths import DEFAULT_PATHS
@@ -136,9 +136,4 @@ def _activate(pods: Iterable[PodInfo]) -> None:
 async def _collect(watched: WatchedCluster) -> None:
     """Let the garbage collector visit only objects that are new since the first synchronization."""
     await watched.synced.wait()
-    collector = Collector()
-    collector.begin()
-    try:
-        await collector.run(lambda: True)
-    finally:
-        collector.end()
+    await keep_pauses_short()
