@@ -71,12 +71,12 @@ class Collector:
         self._frozen = gc.get_freeze_count()
 
 
-async def keep_pauses_short(idle: Callable[[], bool] = lambda: True) -> None:
-    """Let a Collector control the garbage collector until the current task is cancelled."""
+async def keep_pauses_short() -> None:
+    """Let a Collector control the garbage collector until cancelled. Frozen cycles are collected at any moment."""
     collector = Collector()
     collector.begin()
     try:
-        await collector.run(idle)
+        await collector.run(lambda: True)
     finally:
         collector.end()
 

@@ -81,7 +81,7 @@ class Template:
 def _parsed(text: str, source: str) -> bytes:
     """Return an object in YAML as JSON. Templates have few distinct texts, and parsing YAML takes a millisecond."""
     document = parse_yaml(text, source)
-    if isinstance(document, dict) and document.get("kind") in _WITH_AMOUNTS:
+    if isinstance(document, dict) and str(document.get("kind", "Pod")) in _WITH_AMOUNTS:
         document = _with_quantities(document)
     return msgspec.json.encode(document)
 
@@ -97,8 +97,8 @@ def _with_quantities(value: Any, *, amounts: bool = False) -> Any:
     return {name: _with_quantities(each, amounts=name in _AMOUNTS) for name, each in value.items()}
 
 
-_WITH_AMOUNTS = frozenset({"Node", "Pod", None})
-"""Kinds with quantities by resource. Templates of nodes and pods need no kind."""
+_WITH_AMOUNTS = frozenset({"Node", "Pod"})
+"""Kinds with quantities by resource. Templates of these need no kind."""
 _AMOUNTS = frozenset({"requests", "limits", "capacity", "allocatable"})
 """Fields with quantities by resource."""
 
