@@ -19,6 +19,8 @@ def rolling(**fields: Any) -> dict[str, Any]:
     return {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": fields}}
 
 
+CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+UNNAMED_VOLUME = "spec.template.spec.volumes[0].name: Required value"
 PERCENT = "a valid percent string must be a numeric string followed by an ending '%'"
 
 
@@ -53,6 +55,15 @@ PERCENT = "a valid percent string must be a numeric string followed by an ending
             id="claim template",
         ),
         pytest.param(
+            SETS, {"volumeClaimTemplates": [{"spec": CLAIM}]}, UNNAMED_VOLUME, id="claim template without metadata"
+        ),
+        pytest.param(
+            SETS,
+            {"volumeClaimTemplates": [{"metadata": {"labels": {"a": "b"}}, "spec": CLAIM}]},
+            UNNAMED_VOLUME,
+            id="claim template without a name",
+        ),
+        pytest.param(
             DAEMONS, {"updateStrategy": {"type": "x"}}, 'supported values: "OnDelete", "RollingUpdate"', id="strategy"
         ),
         pytest.param(DAEMONS, rolling(maxUnavailable="a/b"), PERCENT, id="share"),
@@ -66,8 +77,7 @@ async def test_invalid_spec_is_rejected(api, path, spec, problem):
 
 
 async def test_containers_may_mount_the_claims_of_a_stateful_set(api):
-    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    stateful_set = document(volumeClaimTemplates=[{"metadata": {"name": "data"}, "spec": claim}])
+    stateful_set = document(volumeClaimTemplates=[{"metadata": {"name": "data"}, "spec": CLAIM}])
     pod = stateful_set["spec"]["template"]["spec"]
     pod["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
     created = await api.create(SETS, stateful_set)
@@ -75,6 +85,11 @@ async def test_containers_may_mount_the_claims_of_a_stateful_set(api):
     pod["containers"][0]["volumeMounts"][0]["name"] = "other"
     answer = await api.create(SETS, {**stateful_set, "metadata": {"name": "x"}}, status=422)
     assert 'spec.template.spec.containers[0].volumeMounts[0].name: Not found: "other"' in answer["message"]
+
+
+async def test_claim_templates_with_equal_names_are_one_volume(api):
+    template = {"metadata": {"name": "data"}, "spec": CLAIM}
+    await api.create(SETS, document(volumeClaimTemplates=[template, template]))
 
 
 async def test_name_of_a_stateful_set_is_a_label(api):

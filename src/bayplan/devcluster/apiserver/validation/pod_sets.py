@@ -46,7 +46,7 @@ def validate_stateful_set(stateful_set: Object) -> Iterator[FieldError]:
 def _template_as_used(spec: Object) -> Object:
     """The template as the controller uses it: with a volume for each claim, and host names of its own."""
     template = spec["template"]
-    claims = [each["metadata"]["name"] for each in spec.get("volumeClaimTemplates", ())]
+    claims = dict.fromkeys([each["metadata"].get("name", "") for each in spec.get("volumeClaimTemplates", ())])
     volumes = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims]
     volumes += [each for each in template["spec"].get("volumes", ()) if each.get("name") not in claims]
     pod = {name: value for name, value in template["spec"].items() if name not in {"hostname", "subdomain"}}
