@@ -227,7 +227,8 @@ def _slowest(results: Results, what: str, share: float, pattern: str) -> Sequenc
         return what, target, "not measured", "-"
     name = min(ratios, key=lambda name: ratios[name])
     fast = sum(ratio >= share for ratio in ratios.values())
-    measured = f"{fast} of {len(ratios)} workloads; the slowest {ratios[name]:.2f} ({name})"
+    lowest = math.floor(100 * ratios[name]) / 100  # rounded down: 0.197 is not 1/5
+    measured = f"{fast} of {len(ratios)} workloads; the slowest {lowest:.2f} ({name})"
     return what, target, measured, "yes" if fast == len(ratios) else "no"
 
 
