@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from bayplan.api.kinds import POD, PRIORITY_CLASS
+from bayplan.api.kinds import POD, PRIORITY_CLASS, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from bayplan.devcluster.apiserver import Fault
 from bayplan.testing.in_memory import make_client, stored
 from bayplan.testing.scheduler_perf.cluster import Cluster
@@ -46,3 +48,17 @@ async def test_another_refusal_of_a_pod_is_an_error(cluster):
     cluster._client.server.faults.add(Fault(verb="create", resource="pods", answer=403, message="no", times=1))
     with pytest.raises(BenchmarkError, match="cannot create pods: 403"):
         await cluster.create(POD, pods(1), "default")
+
+
+async def test_claims_of_pods_are_created_from_the_first_object_for_devices_on(cluster):
+    request = {"name": "gpu", "exactly": {"deviceClassName": "any"}}
+    template = {"metadata": {"name": "t"}, "spec": {"spec": {"devices": {"requests": [request]}}}}
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    claiming = {**spec, "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}]}
+    async with cluster.watching(clean_up=False), asyncio.timeout(10):
+        await cluster.create(POD, [{"metadata": {"generateName": "p-"}, "spec": spec}], "default")
+        assert len(cluster._running) == 1  # only the benchmark's own watch
+        await cluster.create(RESOURCE_CLAIM_TEMPLATE, [template], "default")
+        await cluster.create(POD, [{"metadata": {"generateName": "p-"}, "spec": claiming}], "default")
+        await anext(cluster._client.watch(RESOURCE_CLAIM))
+    assert len(stored(cluster._client.server, RESOURCE_CLAIM)) == 1

@@ -106,6 +106,19 @@ def test_templates_compute(text, document):
 
 
 @pytest.mark.parametrize(
+    ("text", "document"),
+    [
+        ("spec: {containers: [{requests: {gpu: 1}}]}", {"spec": {"containers": [{"requests": {"gpu": "1"}}]}}),
+        ("{kind: Node, status: {capacity: {cpu: 4}}}", {"kind": "Node", "status": {"capacity": {"cpu": "4"}}}),
+        ("{kind: CSINode, allocatable: {count: 4}}", {"kind": "CSINode", "allocatable": {"count": 4}}),
+        ("{kind: [], n: 1}", {"kind": [], "n": 1}),
+    ],
+)
+def test_quantities_of_nodes_and_pods_are_strings(text, document):
+    assert Template(Path("t.yaml"), text).document(0, 1) == document
+
+
+@pytest.mark.parametrize(
     ("text", "error", "message"),
     [
         ("n: {{Power .Index 2}}", Unsupported, r"the template t.yaml with \{\{Power .Index 2\}\}"),
