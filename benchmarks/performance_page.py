@@ -299,7 +299,7 @@ def _core_rows(results: Results) -> Iterator[Sequence[str]]:
 def _cluster_rows(results: Results) -> Iterator[Sequence[str]]:
     stock = _stock()
     for name, each in sorted(results.get("devcluster", {}).items()):
-        yield name, *_against(each), f"{stock[name]:,.0f}" if name in stock else "", each.get("problem", "")
+        yield name, *_against(each), f"{stock[name]:,.0f}" if name in stock else "", _problem(each)
 
 
 def _against(result: Results) -> Sequence[str]:
@@ -311,13 +311,21 @@ def _against(result: Results) -> Sequence[str]:
     return *rates, ratio, f"{writes:.1f}" if writes else "", of_null
 
 
+def _problem(result: Results) -> str:
+    """Return the first line of why a measurement failed, or "schedules no pods" if it has no figures; else ""."""
+    if "problem" in result:
+        line: str = result["problem"].splitlines()[0]
+        return line[:200]
+    return "" if any(result.get(name) for name in ("bayplan", "null")) else "schedules no pods"
+
+
 def _apiserver(results: Results) -> str:
     """Return the section about kube-apiserver; "" if nothing was measured on it."""
     rows = []
     for name, each in sorted(results.get("apiserver", {}).items()):
         own, stock = each.get("bayplan"), each.get("kube-scheduler")
         rate, ratio = f"{stock:,.0f}" if stock else "", f"{100 * own / stock:.0f}%" if own and stock else ""
-        rows.append((name, *_against(each), rate, ratio, each.get("problem", "")))
+        rows.append((name, *_against(each), rate, ratio, _problem(each)))
     header = (*_AGAINST_NULL, "kube-scheduler", "of kube-scheduler", "problem")
     return f"{_APISERVER}{_table(header, rows)}\n" if rows else ""
 
