@@ -1,4 +1,4 @@
-"""The place behind an API server creates the objects that an API server needs in a certain order."""
+"""The place behind an API server creates what pods need, and retries what the server can't do yet."""
 
 from __future__ import annotations
 
