@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from bayplan.cluster import node_table
 from bayplan.cluster.columns import CodedColumn
 from bayplan.cluster.node_table import NO_PRIORITY, NodeTable
 from bayplan.cluster.nodes import Nodes
-from bayplan.cluster.pod_changes import PodChanges
+from bayplan.cluster.pod_changes import PodChanges, Removals
 from bayplan.cluster.pod_info import HostPort
 from bayplan.testing.builders import make_node, make_pod
 
@@ -160,24 +162,43 @@ def test_value_without_rows_keeps_its_code_until_there_are_many():
         assert column.values[column.frozen(2)[0]] == f"v{number}"
 
 
-def test_removed_pods_are_restored_one_by_one(table):
-    pods = [make_pod(f"p{number}", cpu=str(number + 1), node="a") for number in range(3)]
-    for pod in pods:
+def test_removed_pods_are_restored_turn_by_turn(table):
+    pods = {
+        name: [make_pod(f"{name}{n}", cpu=str(n + 1), node=name) for n in range(size)]
+        for name, size in (("a", 2), ("b", 2), ("c", 1))
+    }
+    for pod in chain.from_iterable(pods.values()):
         table.add_pod(pod)
-    added = make_pod("new", cpu="5", memory="1Gi")
-    changes = PodChanges((added,), pods)
-    what_if = Nodes(table).changed({0: changes})
+    removals = Removals(list(pods.values()))
+    what_if = Nodes(table).changed(removals)
 
     def seen():
-        return what_if.pods(0), what_if.requested("cpu")[0], what_if.info(0).requested_of("cpu"), what_if.pod_count[0]
+        columns = what_if.requested("cpu"), what_if.pod_count, what_if.counted(lambda pod: pod.name.endswith("1"))
+        alone = [what_if.info(position) for position in range(3)]
+        assert [each.requested_of("cpu") for each in alone] == columns[0].tolist()
+        assert [each.pod_count for each in alone] == columns[1].tolist()
+        return [[pod.name for pod in what_if.pods(n)] for n in range(3)], *(column.tolist() for column in columns)
 
-    assert seen() == ([added], 5000, 5000, 1)
-    changes.restore(pods[1])
-    assert seen() == ([pods[1], added], 7000, 7000, 2)
-    changes.restore(pods[2])
-    changes.remove(pods[1])
-    assert seen() == ([pods[2], added], 8000, 8000, 2)
-    assert what_if.requested("memory").tolist() == [2**30, 0, 0]
+    assert seen() == ([[], [], []], [0, 0, 0], [0, 0, 0], [-1, -1, 0])
+    removals.removed[:2, 1] = False
+    assert seen() == ([["a1"], ["b1"], []], [2000, 2000, 0], [1, 1, 0], [0, 0, 0])
+    removals.removed[:, 0] = False
+    removals.removed[0, 1] = True
+    assert seen() == ([["a0"], ["b0", "b1"], ["c0"]], [1000, 3000, 1000], [1, 2, 1], [-1, 0, 0])
+    last = what_if.at(np.array([2, 0]))
+    removals.removed[:, 0] = True  # the selection has a copy
+    assert (last.requested("cpu").tolist(), last.pods(0), last.pods(1)) == ([1000, 1000], pods["c"], pods["a"][:1])
+
+
+def test_what_ifs_beyond_64_bits_wrap_as_the_table_does(table):
+    table.set_node(make_node("a", cpu="10E", memory="100Ei"))
+    huge = [make_pod(name, cpu="10E", memory="100Ei", node="a") for name in ("one", "two", "three")]
+    for pod in huge:
+        table.add_pod(pod)
+    for what_if in ({0: PodChanges(removed=huge)}, Removals([huge, [], []])):
+        assert Nodes(table).changed(what_if).requested("memory").tolist() == [0, 0, 0]
+    adding = Nodes(table).changed({1: PodChanges(added=huge)})
+    assert adding.requested("memory")[1] == Nodes(table).requested("memory")[0]
 
 
 def test_lowest_priority_follows_the_pods(table):

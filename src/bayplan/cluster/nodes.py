@@ -6,7 +6,8 @@ Plugins read actual and hypothetical nodes in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import TypeVar
 
 import numpy as np
@@ -19,12 +20,14 @@ from bayplan.api.objects import bare, encode
 from bayplan.api.tolerations import Taint
 from bayplan.cluster.columns import Bool, Int64, Rows
 from bayplan.cluster.node_table import NodeTable
-from bayplan.cluster.pod_changes import Count, PodChanges
+from bayplan.cluster.pod_changes import Amount, PodChanges, Removals
 from bayplan.cluster.pod_info import ANY_IP, HostPort, PodInfo
 
 T = TypeVar("T", bound=np.generic)
 _NONZERO = {requests.CPU: 0, requests.MEMORY: 1}
 """The indexes of `NodeTable.nonzero_requested`."""
+_NONZERO_AMOUNTS: Sequence[Amount] = (attrgetter("nonzero_cpu"), attrgetter("nonzero_memory"))
+"""By these indexes."""
 
 
 class Nodes:
@@ -50,8 +53,10 @@ class Nodes:
 
     def at(self, positions: Rows) -> Nodes:
         """Return the selection of the rows at the given positions, with their what-ifs."""
-        changes = {}
-        if self.changes:
+        changes: Mapping[int, PodChanges] = {}
+        if isinstance(self.changes, Removals):
+            changes = self.changes.at(positions)
+        elif self.changes:
             changes = {new: self.changes[old] for new, old in enumerate(positions.tolist()) if old in self.changes}
         return Nodes(self.table, positions if isinstance(self.rows, slice) else self.rows[positions], changes)
 
@@ -69,9 +74,7 @@ class Nodes:
     @property
     def pod_count(self) -> Int64:
         """The number of pods on the node: int64."""
-        return self._adjusted(
-            self.table.pod_count[self.rows], lambda changes: len(changes.added) - len(changes.removed)
-        )
+        return self._adjusted(self.table.pod_count[self.rows], "pods", lambda _: 1)
 
     @property
     def allowed_pods(self) -> Int64:
@@ -96,23 +99,22 @@ class Nodes:
         """Return the sum of the requests of the node's pods, in the units of `allocatable`."""
         index = self.table.resources.get(resource)
         column = self._zeros() if index is None else self.table.requested[index][self.rows]
-        return self._adjusted(column, lambda changes: changes.requested.get(resource, 0))
+        return self._adjusted(column, ("requested", resource), lambda pod: pod.requested.get(resource, 0))
 
     def nonzero_requested(self, resource: str) -> Int64:
         """Return the requests that scoring uses: as `requested`, with defaults for containers without requests."""
-        if resource == requests.CPU:
-            column = self.table.nonzero_requested[0][self.rows]
-            return self._adjusted(column, lambda changes: sum(sign * pod.nonzero_cpu for pod, sign in changes.signed()))
-        if resource == requests.MEMORY:
-            column = self.table.nonzero_requested[1][self.rows]
-            return self._adjusted(
-                column, lambda changes: sum(sign * pod.nonzero_memory for pod, sign in changes.signed())
-            )
-        return self.requested(resource)
+        index = _NONZERO.get(resource)
+        if index is None:
+            return self.requested(resource)
+        column = self.table.nonzero_requested[index][self.rows]
+        return self._adjusted(column, ("nonzero", resource), _NONZERO_AMOUNTS[index])
 
-    def counted(self, count: Count) -> Int64:
-        """Return the difference that the node's what-if makes to a count of its pods: int64."""
-        return self._adjusted(self._zeros(), lambda changes: changes.counted(count))
+    def counted(self, amount: Amount) -> Int64:
+        """Return the difference that the node's what-if makes to the sum of an amount: int64.
+
+        Pass the same function for the same amount, because what-ifs may cache amounts by it.
+        """
+        return self._adjusted(self._zeros(), amount, amount)
 
     def label_where(self, key: str, predicate: Callable[[str | None], bool]) -> Bool:
         """Return whether the node's value of a label, or None without the label, satisfies the predicate.
@@ -224,12 +226,17 @@ class Nodes:
     def _zeros(self) -> Int64:
         return np.zeros(len(self), dtype=np.int64)
 
-    def _adjusted(self, column: Int64, difference: Callable[[PodChanges], int]) -> Int64:
-        if not self.changes:
+    def _adjusted(self, column: Int64, key: Hashable, amount: Amount) -> Int64:
+        """Add what the what-ifs change. `key`: identifies the amount."""
+        changes = self.changes
+        if not changes:
             return _read_only(column)
-        column, count = column.copy(), len(self.changes)
-        positions = np.fromiter(self.changes, dtype=np.intp, count=count)
-        column[positions] += np.fromiter(map(difference, self.changes.values()), dtype=np.int64, count=count)
+        if isinstance(changes, Removals):
+            return _read_only(column + changes.difference(key, amount))
+        column, count = column.copy(), len(changes)
+        positions = np.fromiter(changes, dtype=np.intp, count=count)
+        differences = (each.difference(amount) for each in changes.values())
+        column[positions] += np.fromiter(differences, dtype=np.int64, count=count)
         return _read_only(column)
 
 
@@ -245,12 +252,13 @@ class NodeInfo:
     Amounts are in millicores of cpu, and in base units of other resources.
     """
 
-    __slots__ = ("_nodes", "_position", "_row", "name")
+    __slots__ = ("_changes", "_nodes", "_position", "_row", "name")
 
     def __init__(self, nodes: Nodes, position: int) -> None:
         self._nodes = nodes
         self._position = position
         self._row = nodes.row(position)
+        self._changes = nodes.changes.get(position) if nodes.changes else None
         self.name = nodes.table.names[self._row]
 
     @property
@@ -325,7 +333,7 @@ class NodeInfo:
     def pod_count(self) -> int:
         """The number of pods on the node."""
         count = self._nodes.table.pod_count.item(self._row)
-        changes = self._nodes.changes.get(self._position)
+        changes = self._changes
         return count if changes is None else count + len(changes.added) - len(changes.removed)
 
     def allocatable_of(self, resource: str) -> int:
@@ -339,8 +347,9 @@ class NodeInfo:
         table = self._nodes.table
         index = table.resources.get(resource)
         requested = 0 if index is None else table.requested.item(index, self._row)
-        changes = self._nodes.changes.get(self._position)
-        return requested if changes is None else requested + changes.requested.get(resource, 0)
+        if self._changes is not None:
+            requested += self._changes.difference(lambda pod: pod.requested.get(resource, 0))
+        return requested
 
     def nonzero_requested_of(self, resource: str) -> int:
         """Return the requests that scoring uses, with defaults for pods that request no cpu or memory."""
@@ -348,13 +357,9 @@ class NodeInfo:
         if index is None:
             return self.requested_of(resource)
         requested = self._nodes.table.nonzero_requested.item(index, self._row)
-        changes = self._nodes.changes.get(self._position)
-        if changes is None:
-            return requested
-        cpu = resource == requests.CPU
-        return requested + sum(
-            sign * (pod.nonzero_cpu if cpu else pod.nonzero_memory) for pod, sign in changes.signed()
-        )
+        if self._changes is not None:
+            requested += self._changes.difference(_NONZERO_AMOUNTS[index])
+        return requested
 
     def __repr__(self) -> str:
         return f"NodeInfo({self.name})"

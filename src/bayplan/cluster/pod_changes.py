@@ -1,72 +1,91 @@
-"""The what-if of a node: pods that are hypothetically on it, or gone."""
+"""What-ifs of nodes: pods that are hypothetically on them, or gone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from itertools import compress
+from typing import NamedTuple
 
+import numpy as np
+
+from bayplan.api.quantity import LARGEST
+from bayplan.cluster.columns import Bool, Int64, Rows
 from bayplan.cluster.pod_info import PodInfo
 
-Count = Callable[[Collection[PodInfo]], int]
-"""Counts some of the given pods. The count of several pods is the sum of the counts of each."""
+Amount = Callable[[PodInfo], int]
+"""A number for a pod, of which a node has the sum over its pods: a request, or 1 for pods that match."""
 
 
-class PodChanges:
-    """The what-if of one row.
+class PodChanges(NamedTuple):
+    """The what-if of one node.
 
     Attributes:
-        added: pods that are hypothetically on the row.
-        removed: pods of the row that are hypothetically gone, as the keys of a dict, in order.
-        requested: by resource, the difference to what the row's pods request; may be negative. Updated by `restore` and
-            `remove`.
+        added: pods that are hypothetically on the node.
+        removed: pods of the node that are hypothetically gone.
     """
 
-    __slots__ = ("_counts", "added", "removed", "requested")
+    added: Sequence[PodInfo] = ()
+    removed: Sequence[PodInfo] = ()
 
-    def __init__(self, added: Iterable[PodInfo] = (), removed: Iterable[PodInfo] = ()) -> None:
-        self.added = tuple(added)
-        self.removed: dict[PodInfo, None] = dict.fromkeys(removed)
-        self.requested: dict[str, int] = {}
-        self._counts: dict[Count, int] = {}
-        requested = self.requested
-        # Not by `_account`: dry runs of preemption make one for each node, and nothing is counted yet.
-        for pods, sign in ((self.added, 1), (self.removed, -1)):
-            for pod in pods:
-                for resource, amount in pod.requested.items():
-                    requested[resource] = requested.get(resource, 0) + sign * amount
+    def difference(self, amount: Amount) -> int:
+        """Return the difference that the what-if makes to the sum of an amount, as an int64, which may have wrapped."""
+        difference = sum(map(amount, self.added)) - sum(map(amount, self.removed))
+        return difference if abs(difference) <= LARGEST else (difference + 2**63) % 2**64 - 2**63
 
-    def counted(self, count: Count) -> int:
-        """Return the difference that the what-if makes to a count of the row's pods. Cached by the function."""
-        difference = self._counts.get(count)
-        if difference is None:
-            difference = self._counts[count] = count(self.added) - count(self.removed)
-        return difference
-
-    def adding(self, pods: Collection[PodInfo]) -> PodChanges:
+    def adding(self, pods: Sequence[PodInfo]) -> PodChanges:
         """Return the what-if that adds more pods."""
-        more = PodChanges()
-        more.added, more.removed = (*self.added, *pods), self.removed.copy()
-        more.requested, more._counts = self.requested.copy(), self._counts.copy()
-        for pod in pods:
-            more._account(pod, 1)
-        return more
-
-    def restore(self, pod: PodInfo) -> None:
-        """Undo the removal of a pod."""
-        del self.removed[pod]
-        self._account(pod, 1)
-
-    def remove(self, pod: PodInfo) -> None:
-        """Remove one of the row's pods."""
-        self.removed[pod] = None
-        self._account(pod, -1)
-
-    def _account(self, pod: PodInfo, sign: int) -> None:
-        for resource, amount in pod.requested.items():
-            self.requested[resource] = self.requested.get(resource, 0) + sign * amount
-        for count in self._counts:
-            self._counts[count] += sign * count((pod,))
+        return PodChanges((*self.added, *pods), self.removed)
 
     def signed(self) -> Iterator[tuple[PodInfo, int]]:
         """Yield the changed pods: removed ones with -1, added ones with 1."""
         yield from ((pod, -1) for pod in self.removed)
         yield from ((pod, 1) for pod in self.added)
+
+
+class Removals(Mapping[int, PodChanges]):
+    """What-ifs that remove pods from many nodes, as arrays. First, all of the given pods are removed.
+
+    Attributes:
+        pods: the pods of each node.
+        sizes: their numbers: int64, shape (len(self),).
+        removed: which of them are removed now: bool, shape (len(self), the largest size), False beyond the size.
+    """
+
+    __slots__ = ("_amounts", "_present", "pods", "removed", "sizes")
+
+    def __init__(self, pods: Sequence[Sequence[PodInfo]]) -> None:
+        self.pods = pods
+        self.sizes: Int64 = np.fromiter(map(len, pods), dtype=np.int64, count=len(pods))
+        self._present: Bool = np.arange(max(map(len, pods), default=0)) < self.sizes[:, None]
+        self.removed: Bool = self._present.copy()
+        self._amounts: dict[Hashable, Int64] = {}
+        """By key: an amount of each pod, in the shape of `removed`."""
+
+    def at(self, positions: Rows) -> Removals:
+        """Return a copy of the what-ifs of some nodes."""
+        some = Removals.__new__(Removals)
+        some.pods = [self.pods[position] for position in positions.tolist()]
+        some.sizes, some.removed = self.sizes[positions], self.removed[positions]
+        some._present = self._present[positions]  # noqa: SLF001 - of this class
+        some._amounts = {key: amounts[positions] for key, amounts in self._amounts.items()}  # noqa: SLF001
+        return some
+
+    def difference(self, key: Hashable, amount: Amount) -> Int64:
+        """Return the difference that the what-ifs make to the sums of an amount. `key`: identifies the amount."""
+        amounts = self._amounts.get(key)
+        if amounts is None:
+            amounts = self._amounts[key] = np.zeros(self.removed.shape, dtype=np.int64)
+            amounts[self._present] = [amount(pod) for pods in self.pods for pod in pods]
+        difference: Int64 = -np.add.reduce(amounts * self.removed, axis=1)
+        return difference
+
+    def __getitem__(self, position: int) -> PodChanges:
+        if position >= len(self.pods):
+            raise KeyError(position)
+        return PodChanges((), tuple(compress(self.pods[position], self.removed[position].tolist())))
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(len(self)))
+
+    def __len__(self) -> int:
+        return len(self.pods)

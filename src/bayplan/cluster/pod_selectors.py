@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from bayplan.api.labels import LabelSelector, Requirement
@@ -77,20 +77,18 @@ def matches_all(key: GroupKey, pod: PodInfo) -> bool:
     return all(selector.matches(pod) for selector in key)
 
 
-def pod_counter(number: Callable[[PodInfo], int]) -> Callable[[Iterable[PodInfo]], int]:
-    """Return a function that sums a number over pods: 1 or 0, if `number` is a predicate.
+def by_labels(number: Callable[[PodInfo], int]) -> Callable[[PodInfo], int]:
+    """Return a function with equal results that caches them by the pod's namespace and labels.
 
-    The number must depend only on a pod's namespace and labels. It is cached by these.
+    `number` must depend on nothing else.
     """
     known: dict[LabelsKey, int] = {}
 
-    def count(pods: Iterable[PodInfo]) -> int:
-        total = 0
-        for pod in pods:
-            key = labels_key(pod)
-            if key not in known:
-                known[key] = number(pod)
-            total += known[key]
-        return total
+    def count(pod: PodInfo) -> int:
+        key = labels_key(pod)
+        found = known.get(key)
+        if found is None:
+            found = known[key] = number(pod)
+        return found
 
     return count

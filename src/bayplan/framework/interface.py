@@ -13,7 +13,7 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from bayplan.cluster.columns import Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
@@ -91,8 +91,7 @@ class PostFilterResult:
     victims: tuple[PodInfo, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A node that would be feasible for a pod if `victims` were evicted. Victims are sorted, most important first.
 
     `violations`: how many evictions of victims would violate a PodDisruptionBudget.

@@ -59,7 +59,8 @@ class ProfileWhatIf:
         """
         profile = self.profile.settled()[1] if again or self._passed_settled(cycle, nodes) else self.profile
         nominated = _with_nominated(self.nominations, pod, nodes)
-        verdicts = filter_changed(profile, cycle, pod, nodes.changed({**nodes.changes, **nominated}))
+        with_them = nodes.changed({**nodes.changes, **nominated}) if nominated else nodes
+        verdicts = filter_changed(profile, cycle, pod, with_them)
         if unsure := [position for position in nominated if verdicts.feasible_mask[position]]:
             positions = np.array(unsure, dtype=np.intp)
             verdicts.replace(positions, filter_changed(profile, cycle, pod, nodes.at(positions)))

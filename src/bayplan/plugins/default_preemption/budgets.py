@@ -24,23 +24,22 @@ class Budgets:
         for budget in budgets:
             self._add(budget)
 
-    def split(self, pods: Sequence[PodInfo]) -> tuple[list[PodInfo], list[PodInfo]]:
-        """Split pods into those whose eviction would violate a budget, and all others.
+    def __bool__(self) -> bool:
+        """Whether any budget protects pods."""
+        return bool(self._allowed)
 
-        Pods are evicted in the given order. A pod counts against all budgets that select it, except those that already
-        list it as disrupted.
+    def violations(self, pods: Sequence[PodInfo]) -> list[bool]:
+        """Return whether the eviction of each pod would violate a budget, if they are evicted in this order.
+
+        A pod counts against all budgets that select it, except those that already list it as disrupted.
         """
-        if not self._allowed:
-            return [], list(pods)
         used: Counter[int] = Counter()
-        violating: list[PodInfo] = []
-        others: list[PodInfo] = []
+        violations: list[bool] = []
         for pod in pods:
             budgets = [budget for budget in self._protecting(pod) if pod.name not in self._disrupted[budget]]
             used.update(budgets)
-            violates = any(used[budget] > self._allowed[budget] for budget in budgets)
-            (violating if violates else others).append(pod)
-        return violating, others
+            violations.append(any(used[budget] > self._allowed[budget] for budget in budgets))
+        return violations
 
     def _add(self, budget: PodDisruptionBudget) -> None:
         """Add a budget. One with an empty or invalid selector protects no pod."""

@@ -7,14 +7,16 @@ SelectVictimsOnNode.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from itertools import compress
+from operator import not_
 
 import numpy as np
 
 from bayplan.cluster.columns import Rows
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.nominations import Nominations
-from bayplan.cluster.pod_changes import PodChanges
+from bayplan.cluster.pod_changes import Removals
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.interface import Candidate, CycleState, WhatIf
 from bayplan.framework.status import Code, Status
@@ -24,27 +26,6 @@ from bayplan.plugins.default_preemption.candidates import most_important_first
 from bayplan.plugins.default_preemption.results import Ranking, Results
 
 NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming pod")
-
-
-@dataclass(slots=True)
-class Reprieve:
-    """A node that is feasible if all pods of lower priority are removed, and the progress of restoring these.
-
-    Attributes:
-        position: the node's position in the selection.
-        changes: the what-if, which removes the pods that are not restored.
-        pods: the pods in the order in which they are restored.
-        violating: how many of `pods`, from the first, are protected by a budget.
-        victims: the pods that could not be restored.
-        violations: how many of the victims are protected by a budget.
-    """
-
-    position: int
-    changes: PodChanges
-    pods: list[PodInfo]
-    violating: int
-    victims: list[PodInfo] = field(default_factory=list)
-    violations: int = 0
 
 
 class DryRun:
@@ -112,59 +93,62 @@ class DryRun:
 
     def _try(self, rows: Rows) -> bool:
         """Dry-run the nodes of some rows, and store the results. Returns whether there are candidates among them."""
-        nodes = Nodes(self._nodes.table, rows)
-        what_ifs = self._without_lower(rows)
-        verdicts = self._filter(nodes.changed(what_ifs))
+        removals = self._without_lower(rows)
+        verdicts = self._filter(Nodes(self._nodes.table, rows, removals))
         failed: list[int] = []
         if verdicts.error() is not None:
             failed = [position for position, status in verdicts.rejected() if status.code is Code.ERROR]
         self.errors += [verdicts.of(position).message for position in failed]
-        reprieves = [self._reprieve(position, what_ifs[position]) for position in verdicts.feasible().tolist()]
-        turn = 0
-        while unfinished := [each for each in reprieves if turn < len(each.pods)]:
-            self._restore(nodes, unfinished, turn)
-            turn += 1
-        found = {each.position: self._candidate(nodes, each) for each in reprieves}
-        failed += [position for position, candidate in found.items() if candidate is None]
-        candidates = {nodes.row(position): each for position, each in found.items() if each is not None}
+        feasible = verdicts.feasible()
+        candidates: dict[int, Candidate] = {}
+        for position, candidate in zip(
+            feasible.tolist(), self._candidates(rows[feasible], removals.at(feasible)), strict=True
+        ):
+            if candidate.victims:
+                candidates[rows.item(position)] = candidate
+            else:  # a plugin rejected the unchanged node, but accepts it with all pods restored
+                self.errors.append(f'expected at least one victim pod on node "{candidate.node_name}"')
+                failed.append(position)
         self._results.store(rows, verdicts, candidates)
         self._unshared += rows[failed].tolist()
         return bool(candidates)
 
-    def _without_lower(self, rows: Rows) -> dict[int, PodChanges]:
-        """Return, for each row, a what-if that removes all pods of lower priority."""
+    def _without_lower(self, rows: Rows) -> Removals:
+        """Return what-ifs that remove all pods of lower priority. The pods are sorted by importance."""
         priority, pods = self._pod.priority, self._nodes.table.pods
-        return {
-            position: PodChanges(removed=[pod for pod in pods[row].values() if pod.priority < priority])
-            for position, row in enumerate(rows.tolist())
-        }
+        lower = ([pod for pod in pods[row].values() if pod.priority < priority] for row in rows.tolist())
+        return Removals(most_important_first(lower))
 
-    def _reprieve(self, position: int, changes: PodChanges) -> Reprieve:
-        violating, others = self._budgets.split(most_important_first(changes.removed))
-        return Reprieve(position, changes, violating + others, len(violating))
+    def _candidates(self, rows: Rows, removals: Removals) -> Iterator[Candidate]:
+        """Yield the candidate of each row, maybe without victims. The rows are feasible with all these removals."""
+        violating = [0] * len(rows)
+        if self._budgets:  # pods that a budget protects are restored first
+            protected = list(map(self._budgets.violations, removals.pods))
+            removals = Removals(list(map(_marked_first, removals.pods, protected)))
+            violating = list(map(sum, protected))
+        self._reprieve(rows, removals)
+        names, removed = self._nodes.table.names, removals.removed.tolist()
+        for row, pods, gone, first in zip(rows.tolist(), removals.pods, removed, violating, strict=True):
+            victims = list(compress(pods, gone))
+            if 0 < first < len(pods):
+                [victims] = most_important_first([victims])
+            yield Candidate(names[row], tuple(victims), sum(gone[:first]))
 
-    def _restore(self, nodes: Nodes, reprieves: list[Reprieve], turn: int) -> None:
-        """Restore one more pod on each node, and remove it again if the pending pod does not fit then."""
-        for each in reprieves:
-            each.changes.restore(each.pods[turn])
-        positions = np.array([each.position for each in reprieves], dtype=np.intp)
-        what_ifs = {index: each.changes for index, each in enumerate(reprieves)}
-        fits = self._filter(nodes.at(positions).changed(what_ifs), again=True).feasible_mask
-        for each, fit in zip(reprieves, fits.tolist(), strict=True):
-            if not fit:
-                each.changes.remove(each.pods[turn])
-                each.victims.append(each.pods[turn])
-                each.violations += turn < each.violating
-
-    def _candidate(self, nodes: Nodes, reprieve: Reprieve) -> Candidate | None:
-        name = nodes.name(reprieve.position)
-        if not reprieve.victims:  # a plugin rejected the unchanged node, but accepts it with all pods restored
-            self.errors.append(f'expected at least one victim pod on node "{name}"')
-            return None
-        victims = reprieve.victims
-        if 0 < reprieve.violating < len(reprieve.pods):
-            victims = most_important_first(victims)
-        return Candidate(name, tuple(victims), reprieve.violations)
+    def _reprieve(self, rows: Rows, removals: Removals) -> None:
+        """Restore the pods of each row one after the other, except those with which the pending pod does not fit."""
+        left, turn = np.arange(len(rows)), 0
+        while len(left):
+            some = removals.at(left)
+            nodes, turns = Nodes(self._nodes.table, rows[left], some), some.sizes.min().item()
+            for each in range(turn, turns):
+                some.removed[:, each] = False
+                some.removed[:, each] = ~self._filter(nodes, again=True).feasible_mask
+            removals.removed[left] = some.removed
+            left, turn = left[some.sizes > turns], turns
 
     def _filter(self, nodes: Nodes, *, again: bool = False) -> Verdicts:
         return self._what_if.filter(self._cycle, self._pod, nodes, again=again)
+
+
+def _marked_first(pods: Sequence[PodInfo], marks: Sequence[bool]) -> list[PodInfo]:
+    return [*compress(pods, marks), *compress(pods, map(not_, marks))]

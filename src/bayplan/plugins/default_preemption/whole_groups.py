@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import msgspec
 import numpy as np
@@ -92,8 +93,8 @@ class WorkloadAwarePreemption(Plugin):
         removed = dict.fromkeys(units)
         if not (yield _pods(removed)):
             return NOT_ENOUGH
-        violating, _ = Budgets(self._budgets.values()).split(_pods(units))
-        protected_uids = {pod.uid for pod in violating}
+        pods = _pods(units)
+        protected_uids = {pod.uid for pod in compress(pods, Budgets(self._budgets.values()).violations(pods))}
         protected = dict.fromkeys(unit for unit in units if any(pod.uid in protected_uids for pod in unit.pods))
         yield from _reprieve(list(protected), removed)
         yield from _reprieve([unit for unit in units if unit not in protected], removed)

@@ -18,9 +18,9 @@ from bayplan.cluster.columns import Bool, Int32, Int64
 from bayplan.cluster.domains import Domains
 from bayplan.cluster.node_table import NodeTable
 from bayplan.cluster.nodes import Nodes
-from bayplan.cluster.pod_changes import Count
+from bayplan.cluster.pod_changes import Amount, Removals
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.pod_selectors import GroupKey, PodSelector, matches_all, pod_counter
+from bayplan.cluster.pod_selectors import GroupKey, PodSelector, by_labels, matches_all
 from bayplan.cluster.tally import Tally
 from bayplan.framework.handle import Handle
 
@@ -164,12 +164,12 @@ class Requirements:
         """For a version of a table."""
         self._violated: tuple[Counted, Rules] | None = None
         """For what is counted."""
-        self._count_affinity = pod_counter(partial(matches_all, self.affinity))
+        self._count_affinity = by_labels(partial(matches_all, self.affinity))
         self._counts_anti_affinity = {
-            key: pod_counter(partial(_number_of_matches, [each for name, each in anti_affinity if name == key]))
+            key: by_labels(partial(_number_of_matches, [each for name, each in anti_affinity if name == key]))
             for key, _ in anti_affinity
         }
-        self._existing_counts: dict[str, Count] = {}
+        self._existing_counts: dict[str, Amount] = {}
         """By topology key: counts the anti-affinity terms of pods that match this pod."""
 
     def apply(self, nodes: Nodes) -> bool:
@@ -272,19 +272,20 @@ class Requirements:
                 verdicts[unmatched | (here == 0)] = AFFINITY
         return verdicts
 
-    def _count_existing(self, topology_key: str) -> Count:
-        """Return the same function at every call, because what-ifs cache counts by the function's identity."""
+    def _count_existing(self, topology_key: str) -> Amount:
+        """Return the same function at every call, because what-ifs cache amounts by the function's identity."""
         return self._existing_counts.setdefault(topology_key, partial(self._count_terms, topology_key))
 
-    def _count_terms(self, topology_key: str, others: Iterable[PodInfo]) -> int:
+    def _count_terms(self, topology_key: str, other: PodInfo) -> int:
         return sum(
             term.topology_key == topology_key and term.matches(self._pod, self._namespace_labels)
-            for other in others
             for term in bound_terms(other).required_anti
         )
 
     def _added_keys(self, nodes: Nodes) -> set[str]:
         """Return the topology keys of the anti-affinity terms of hypothetical pods."""
+        if isinstance(nodes.changes, Removals):
+            return set()
         added = (pod for changes in nodes.changes.values() for pod in changes.added)
         return {term.topology_key for pod in added for term in bound_terms(pod).required_anti}
 

@@ -18,9 +18,9 @@ from bayplan.api.labels import InvalidSelector
 from bayplan.api.objects import encode
 from bayplan.cluster.columns import Int32, Int64
 from bayplan.cluster.nodes import Nodes
-from bayplan.cluster.pod_changes import Count
+from bayplan.cluster.pod_changes import Amount
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.pod_selectors import labels_key, pod_counter
+from bayplan.cluster.pod_selectors import by_labels, labels_key
 from bayplan.cluster.selector_index import anchors_in, narrowest_anchors
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint, Topics
 from bayplan.framework.handle import Handle
@@ -68,7 +68,7 @@ class HardSpread:
     eligible: EligibleDomains
     matching: Int64
     self_match: int
-    count: Count
+    count: Amount
 
     def verdicts(self, nodes: Nodes) -> Int32 | None:
         """Return 0 for a feasible node, 1 if the skew is too large, 2 if the label is missing; without what-ifs.
@@ -316,7 +316,7 @@ def _owners(pod: PodInfo) -> Hashable:
 
 def _hard(constraint: Constraint, eligible: EligibleDomains, pod: PodInfo, nodes: Nodes) -> HardSpread:
     active = nodes.table.group(constraint.group(pod.namespace)).active
-    count = pod_counter(lambda other: other.namespace == pod.namespace and constraint.matches(other.labels))
+    count = by_labels(lambda other: other.namespace == pod.namespace and constraint.matches(other.labels))
     return HardSpread(constraint, eligible, eligible.sum(active), int(constraint.matches(pod.labels)), count)
 
 
