@@ -59,6 +59,7 @@ FIRST = (
 """The workloads that are run first on an API server, because all of them take longer than an hour."""
 OUTPUTS = (
     "preemption.py",
+    "preemption.py --nodes 1000",
     "waking.py",
     "device_claims.py",
     "extender.py",
@@ -66,7 +67,7 @@ OUTPUTS = (
     "end_to_end.py",
     "worst_pods.py",
 )
-"""Other benchmarks, with their output as it is."""
+"""Other benchmarks and their arguments, with their output as it is."""
 
 Results = dict[str, Any]
 
@@ -104,7 +105,7 @@ def main() -> None:
 
 
 def _measure(results: Results, options: argparse.Namespace) -> None:
-    deadline = time.monotonic() + 60 * options.minutes
+    deadline, revision = time.monotonic() + 60 * options.minutes, _revision()
     steps: dict[tuple[str, str], Step] = {}
     for step in _steps(quick=options.quick):
         steps.setdefault((step.part, step.key), step)
@@ -120,10 +121,16 @@ def _measure(results: Results, options: argparse.Namespace) -> None:
             break
         began = time.monotonic()
         print(f"[{number + 1}/{len(missing)}] {step.part}: {step.key} ", end="", file=sys.stderr, flush=True)
-        results.setdefault(step.part, {})[step.key] = result = _run(step)
+        results.setdefault(step.part, {})[step.key] = result = {**_run(step), "revision": revision}
         print(f"{time.monotonic() - began:.0f} s {result.get('problem', '')}", file=sys.stderr, flush=True)
         options.results.parent.mkdir(parents=True, exist_ok=True)
         options.results.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _revision() -> str:
+    """Return the last commit that changed the source."""
+    command = ["git", "-C", str(ROOT), "log", "-1", "--format=%h", "--", "src"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603
 
 
 def _run(step: Step) -> Results:
@@ -189,8 +196,9 @@ def _steps(*, quick: bool) -> Iterator[Step]:
             yield Step("apiserver", workload.name, command, seconds=REAL_SECONDS)
     for workload in workloads:
         yield _workload(workload, "core")
-    for name in OUTPUTS:
-        yield Step("outputs", name, [sys.executable, _path(name)], lambda output: {"output": output})
+    for line in OUTPUTS:
+        name, *arguments = line.split()
+        yield Step("outputs", line, [sys.executable, _path(name), *arguments], lambda output: {"output": output})
     for workload in important:
         yield _workload(workload, "devcluster")
 

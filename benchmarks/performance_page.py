@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,10 @@ _TEMPLATE = """\
 `benchmarks/results/performance.json`, and run the script on a machine that does nothing else. Machines differ:
 compare ratios, not figures.
 
-Machine: {cpu}, {cores} cores, {memory_gib} GiB of memory, Python {python}; {date}.
+Machine: {cpu}, {cores} cores, {memory_gib} GiB of memory, Python {python}; {date}. The script measures again what
+you name, so the measurements are not all of the same revision:
+
+{revisions}
 
 ## Targets
 
@@ -105,6 +109,15 @@ with few pods, that is most of them.
 
 {devcluster}
 {apiserver}{outputs}"""
+
+_PARTS = {
+    "growth": "growth",
+    "cluster": "start-up, selectors and function plugins",
+    "core": "workloads in memory",
+    "devcluster": "workloads on the embedded API server",
+    "apiserver": "workloads on kube-apiserver",
+    "outputs": "other benchmarks",
+}
 
 _APISERVER = """
 ### On kube-apiserver
@@ -155,6 +168,7 @@ def _page(results: Results) -> str:
     return _TEMPLATE.format(
         **results["machine"],
         base=BASE,
+        revisions=_table(("measurements", "how many at which revision"), _revisions(results)),
         targets=_table(("what", "target", "measured", "met"), _targets(results)),
         growth=_table(
             ("nodes", "pods", *KINDS, "memory", "longest pause", "to build"),
@@ -175,6 +189,14 @@ def _page(results: Results) -> str:
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _revisions(results: Results) -> Iterator[Sequence[str]]:
+    """Yield how many measurements of each part are from which revisions."""
+    for part, title in _PARTS.items():
+        numbers = Counter(each.get("revision", "earlier revisions") for each in results.get(part, {}).values())
+        if numbers:
+            yield title, ", ".join(f"{number} at {revision}" for revision, number in sorted(numbers.items()))
 
 
 # Targets

@@ -51,6 +51,12 @@ def test_what_is_missing_is_named():
     assert "not measured" in rendered()[page.PAGE]
 
 
+def test_revisions_of_measurements_are_counted():
+    rate = {"pods_per_second": 5000.0}
+    core = {"old": rate, "one": {**rate, "revision": "abc1234"}, "two": {**rate, "revision": "abc1234"}}
+    assert "| workloads in memory | 2 at abc1234, 1 at earlier revisions |" in rendered(core=core)[page.PAGE]
+
+
 @pytest.mark.parametrize(("rate", "count", "met"), [(1100.0, 2, "yes"), (900.0, 1, "no")])
 def test_target_for_workloads_is_that_of_the_slowest(rate, count, met):
     fast, slow = "SchedulingCSIPVs/5000Nodes", "SchedulingInTreePVs/5000Nodes_2000Pods"
