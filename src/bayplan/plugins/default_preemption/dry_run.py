@@ -130,7 +130,7 @@ class DryRun:
         names, removed = self._nodes.table.names, removals.removed.tolist()
         for row, pods, gone, first in zip(rows.tolist(), removals.pods, removed, violating, strict=True):
             victims = list(compress(pods, gone))
-            if 0 < first < len(pods):
+            if 0 < first < len(pods):  # else they are still sorted by importance
                 [victims] = most_important_first([victims])
             yield Candidate(names[row], tuple(victims), sum(gone[:first]))
 

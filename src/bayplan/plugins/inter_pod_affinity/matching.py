@@ -284,7 +284,7 @@ class Requirements:
 
     def _added_keys(self, nodes: Nodes) -> set[str]:
         """Return the topology keys of the anti-affinity terms of hypothetical pods."""
-        if isinstance(nodes.changes, Removals):
+        if isinstance(nodes.changes, Removals):  # dry runs of preemption add no pods
             return set()
         added = (pod for changes in nodes.changes.values() for pod in changes.added)
         return {term.topology_key for pod in added for term in bound_terms(pod).required_anti}
