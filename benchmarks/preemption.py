@@ -58,7 +58,7 @@ def main() -> None:
             if not case.expected(decision):
                 raise SystemExit(f"{case.name}: {decision.message}, nominated to {decision.nominated_node}")
         figures = [("best", min(milliseconds)), ("median", median(milliseconds)), ("worst", max(milliseconds))]
-        print(f"{case.name:34}" + "".join(f"  {name} {figure:6.1f} ms" for name, figure in figures))
+        print(f"{case.name:36}" + "".join(f"  {name} {figure:6.1f} ms" for name, figure in figures))
 
 
 def _full_cluster(nodes: int, pods_per_node: int) -> tuple[ClusterState, int]:
@@ -96,7 +96,11 @@ def _cases(cpu: int) -> list[Case]:
     def waits(decision: Decision) -> bool:
         return decision.nominated_node == "" and not decision.victims
 
+    def new_kind(number: int) -> PodInfo:
+        return make_pod(f"new-{number}", cpu=f"{cpu}m", memory=f"{200 + number}Mi", priority=1000, labels=APP)
+
     return [
+        Case("preempts one pod, first of its kind", new_kind, preempts),
         Case("preempts one pod", vip("one", cpu), preempts),
         Case("preempts two pods", vip("two", cpu + 1), preempts),
         Case("with anti-affinity to its own app", vip("away", cpu, affinity=away), preempts),

@@ -51,6 +51,15 @@ ANTI_AFFINITY = {
             id="not started before started",
         ),
         pytest.param(
+            [
+                running("first", "a", LOW, "500m", status={"startTime": "0001-01-01T00:00:00"}),
+                running("later", "a", LOW, "500m", started=1),
+            ],
+            vip("1500m"),
+            ["later"],
+            id="started at a time without a zone, which the local one may not have",
+        ),
+        pytest.param(
             [running("early", "a", LOW, started=1), running("late", "a", LOW, started=9)],
             vip("2"),
             ["early", "late"],

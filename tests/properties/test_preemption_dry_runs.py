@@ -156,13 +156,14 @@ def plain_victims(cluster, pod, node):
 
 def unstarted_newest_first(bound):
     return [
-        *reversed([pod for pod in bound if pod.start_time is None]),
-        *(pod for pod in bound if pod.start_time),
+        *reversed([pod for pod in bound if pod.status.startTime is None]),
+        *(pod for pod in bound if pod.status.startTime),
     ]
 
 
 def importance(pod):
-    return -pod.priority, pod.start_time is None, pod.start_time.timestamp() if pod.start_time else 0
+    start = pod.status.startTime
+    return -pod.priority, start is None, start.timestamp() if start else 0
 
 
 def plain_split(cluster, lower):
@@ -211,8 +212,8 @@ def passes(cluster, pod, node, skipped):
 def plain_cost(victims, broken):
     highest = max(victim.priority for victim in victims)
     lifted = sum(victim.priority + 2**31 for victim in victims)
-    starts = [victim.start_time for victim in victims if victim.priority == highest and victim.start_time]
-    eldest = min((start.timestamp() for start in starts), default=float("inf"))
+    starts = [victim.status.startTime for victim in victims if victim.priority == highest]
+    eldest = min((start.timestamp() for start in starts if start), default=float("inf"))
     return broken, highest, lifted, len(victims), -eldest
 
 

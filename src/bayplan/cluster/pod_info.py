@@ -5,8 +5,9 @@ Mirrors framework.PodInfo (pkg/scheduler/framework/types.go).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -67,7 +68,7 @@ class PodInfo:
         "scheduler_name",
         "scheduling_gates",
         "spec_cache",
-        "start_time",
+        "started",
         "uid",
         "volumes",
     )
@@ -106,7 +107,8 @@ class PodInfo:
         self.deletion_timestamp: Any = metadata.deletionTimestamp
         self.phase: str = (status.phase if status else None) or "Pending"
         self.nominated_node_name: str = (status.nominatedNodeName if status else None) or ""
-        self.start_time: datetime | None = status.startTime if status else None
+        self.started: float = _seconds(status.startTime) if status and status.startTime else math.inf
+        """When the pod started on its node, in seconds since the epoch; infinity if it has not."""
         self.cache: dict[Hashable, Any] = {}
         """Values that plugins derive from this pod alone, by the plugins' keys."""
 
@@ -222,7 +224,7 @@ class PodInfo:
         other.scheduling_gates = self.scheduling_gates
         other.phase = self.phase
         other.nominated_node_name = self.nominated_node_name
-        other.start_time = self.start_time
+        other.started = self.started
         other.host_ports = self.host_ports
         other.volumes = self.volumes
         other.requested = self.requested
@@ -248,6 +250,11 @@ def _with_node(raw: bytes, node_name: str) -> bytes:
     spec["nodeName"] = msgspec.Raw(msgspec.json.encode(node_name))
     pod["spec"] = msgspec.Raw(msgspec.json.encode(spec))
     return msgspec.json.encode(pod)
+
+
+def _seconds(time: datetime) -> float:
+    """Return a time in seconds since the epoch. One without a zone is in UTC: the earliest ones don't exist locally."""
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
 def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:

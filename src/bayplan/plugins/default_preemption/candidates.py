@@ -5,7 +5,6 @@ Mirrors pickOneNodeForPreemption (framework/preemption/preemption.go) and MoreIm
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from itertools import chain, islice
 
@@ -30,11 +29,11 @@ def preference(candidate: Candidate) -> tuple[float, ...]:
     if len(victims) == 1:  # the usual case
         [victim] = victims
         total = victim.priority + _ABOVE_ANY_NEGATIVE_PRIORITY
-        return candidate.violations, victim.priority, total, 1, -started(victim)
+        return candidate.violations, victim.priority, total, 1, -victim.started
     first, highest = victims[0].priority, max(victim.priority for victim in victims)
     # Priorities are shifted above 0, so that fewer victims with negative priorities are better than more.
     total = sum(victim.priority + _ABOVE_ANY_NEGATIVE_PRIORITY for victim in victims)
-    earliest = min(started(victim) for victim in victims if victim.priority == highest)
+    earliest = min(victim.started for victim in victims if victim.priority == highest)
     return candidate.violations, first, total, len(victims), -earliest
 
 
@@ -48,14 +47,9 @@ def most_important_first(by_node: Iterable[Iterable[PodInfo]]) -> list[list[PodI
     pods = list(chain.from_iterable(found))
     sizes = np.fromiter(map(len, found), dtype=np.intp, count=len(found))
     priorities = np.fromiter([pod.priority for pod in pods], dtype=np.int64, count=len(pods))
-    starts = np.fromiter(map(started, pods), dtype=np.float64, count=len(pods))
+    starts = np.fromiter([pod.started for pod in pods], dtype=np.float64, count=len(pods))
     unstarted = np.isinf(starts).nonzero()[0]
     starts[unstarted] = _AFTER_ANY_START - unstarted
     order = np.lexsort((starts, -priorities, np.repeat(np.arange(len(found)), sizes)))
     ordered = map(pods.__getitem__, order.tolist())
     return [list(islice(ordered, len(each))) for each in found]
-
-
-def started(pod: PodInfo) -> float:
-    """Return the start time of a pod in seconds; infinity if it has not started."""
-    return math.inf if pod.start_time is None else pod.start_time.timestamp()

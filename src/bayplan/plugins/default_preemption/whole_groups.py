@@ -24,7 +24,6 @@ from bayplan.framework.handle import Handle
 from bayplan.framework.interface import Plugin
 from bayplan.framework.status import Status
 from bayplan.plugins.default_preemption.budgets import Budgets
-from bayplan.plugins.default_preemption.candidates import started
 from bayplan.plugins.default_preemption.plugin import NEVER, after_pod_deletion
 
 NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming preemptor")
@@ -46,7 +45,7 @@ class VictimUnit:
         The criteria, in order: highest priority, pods of a group, most pods, earliest start.
         """
         of_group = pod_group_of(self.pods[0]) is not None
-        earliest = min(started(pod) for pod in self.pods)
+        earliest = min(pod.started for pod in self.pods)
         return -self.priority, not of_group, -len(self.pods), earliest
 
 
