@@ -27,3 +27,8 @@ def micro_time(moment: datetime) -> datetime:
     microseconds gets one.
     """
     return moment if moment.microsecond else moment.replace(microsecond=1)
+
+
+def seconds_since_epoch(moment: datetime) -> float:
+    """Return the seconds since the epoch. A time without a zone is in UTC: the earliest ones don't exist locally."""
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

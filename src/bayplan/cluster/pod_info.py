@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,6 +16,7 @@ from msgspec import structs
 
 from bayplan.api import requests, tolerations, volumes
 from bayplan.api.objects import decode, encode
+from bayplan.api.times import seconds_since_epoch
 from bayplan.api.tolerations import Tolerations
 
 DEFAULT_REQUESTS: Mapping[str, int] = {requests.CPU: 100 * 10**6, requests.MEMORY: 200 * 2**20 * 10**9}
@@ -107,7 +107,7 @@ class PodInfo:
         self.deletion_timestamp: Any = metadata.deletionTimestamp
         self.phase: str = (status.phase if status else None) or "Pending"
         self.nominated_node_name: str = (status.nominatedNodeName if status else None) or ""
-        self.started: float = _seconds(status.startTime) if status and status.startTime else math.inf
+        self.started: float = seconds_since_epoch(status.startTime) if status and status.startTime else math.inf
         """When the pod started on its node, in seconds since the epoch; infinity if it has not."""
         self.cache: dict[Hashable, Any] = {}
         """Values that plugins derive from this pod alone, by the plugins' keys."""
@@ -250,11 +250,6 @@ def _with_node(raw: bytes, node_name: str) -> bytes:
     spec["nodeName"] = msgspec.Raw(msgspec.json.encode(node_name))
     pod["spec"] = msgspec.Raw(msgspec.json.encode(spec))
     return msgspec.json.encode(pod)
-
-
-def _seconds(time: datetime) -> float:
-    """Return a time in seconds since the epoch. One without a zone is in UTC: the earliest ones don't exist locally."""
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
 def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
