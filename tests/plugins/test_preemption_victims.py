@@ -57,7 +57,7 @@ ANTI_AFFINITY = {
             ],
             vip("1500m"),
             ["later"],
-            id="started at a time without a zone, which the local one may not have",
+            id="started at the earliest time, without a zone",
         ),
         pytest.param(
             [running("early", "a", LOW, started=1), running("late", "a", LOW, started=9)],

@@ -30,5 +30,5 @@ def micro_time(moment: datetime) -> datetime:
 
 
 def seconds_since_epoch(moment: datetime) -> float:
-    """Return the seconds since the epoch. A time without a zone is in UTC: the earliest ones don't exist locally."""
+    """Return the seconds since the epoch. A time without a zone is in UTC, whatever the zone of the machine is."""
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
