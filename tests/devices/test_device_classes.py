@@ -10,8 +10,8 @@ from bayplan.testing.documents import convert
 GPU = "example.com/gpu"
 
 
-def device_class(name, resource=GPU, second=0):
-    created = f"2026-01-01T00:00:{second:02d}Z"
+def device_class(name, resource=GPU, second=0, created=None):
+    created = created or f"2026-01-01T00:00:{second:02d}Z"
     spec = {"extendedResourceName": resource} if resource else {}
     return convert(DeviceClass, {"metadata": {"name": name, "creationTimestamp": created}, "spec": spec})
 
@@ -24,6 +24,12 @@ def device_class(name, resource=GPU, second=0):
         pytest.param([device_class("a"), device_class("b", second=1)], "b", ["a", "b"], id="a younger class is added"),
         pytest.param([device_class("b", second=1), device_class("a")], "b", ["b"], id="an older class is added"),
         pytest.param([device_class("a"), device_class("b")], "a", ["a"], id="same age, later name"),
+        pytest.param(
+            [device_class("a"), device_class("b", created="0001-01-01T00:00:00")],
+            "a",
+            ["a"],
+            id="the earliest time, without a zone",
+        ),
         pytest.param([device_class("b"), device_class("a")], "a", ["a", "b"], id="same age, earlier name"),
         pytest.param(
             [device_class("a"), device_class("a", "x.com/y")], None, ["a"], id="the class changes its resource"

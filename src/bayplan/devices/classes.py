@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from lightkube.models.resource_v1 import DeviceClass
 
 from bayplan.api import requests
+from bayplan.api.times import seconds_since_epoch
 from bayplan.devices.observable import Observable
 
 CLASS_PREFIX = "deviceclass.resource.kubernetes.io/"
@@ -62,4 +63,4 @@ def _age_and_name(device_class: DeviceClass) -> tuple[float, str]:
     metadata = device_class.metadata
     assert metadata is not None
     created = metadata.creationTimestamp
-    return -(created.timestamp() if created is not None else 0.0), metadata.name or ""
+    return -(seconds_since_epoch(created) if created is not None else 0.0), metadata.name or ""
