@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from contextlib import asynccontextmanager
 
 import aiohttp
 from served_page import node, served
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from bayplan.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_SLICE
 from bayplan.devcluster.apiserver import ApiServer, Fault
@@ -16,7 +18,7 @@ from bayplan.insight import Insight, Snapshot
 from bayplan.insight.sources.rights import EFFECTS, REQUIRED, ROLE, cluster_role
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.in_memory import load, make_client
-from bayplan.ui import app, sources
+from bayplan.ui import app, server, sources
 from bayplan.ui.server import serving
 from bayplan.ui.sources import ClusterSource, FileSource
 
@@ -147,6 +149,34 @@ async def test_page_says_why_the_cluster_is_not_read(monkeypatch):
     assert "The cluster has not been read yet:" in text
     assert "no right to list pods" in text
     assert '<meta http-equiv="refresh" content="3">' in text
+
+
+async def test_connection_that_is_accepted_at_the_end_is_closed(monkeypatch):
+    late = []
+
+    class Server(server._Server):
+        async def main_loop(self):
+            await super().main_loop()
+            late.append(socket.create_connection(self.servers[0].sockets[0].getsockname()))
+            for _ in range(2):  # the loop accepts it, but has not made its transport
+                await asyncio.sleep(0)
+
+    monkeypatch.setattr(server, "_Server", Server)
+    async with served(FileSource(Snapshot.of([node("a")]))):
+        pass
+    with late[0] as connection:
+        connection.settimeout(5)
+        assert connection.recv(1) == b""
+
+
+async def test_connection_that_does_not_end_is_aborted(monkeypatch):
+    monkeypatch.setattr(server, "GRACE", 0.1)
+    monkeypatch.setattr(HttpToolsProtocol, "shutdown", lambda _: None)
+    async with serving(FileSource(Snapshot.of([node("a")])), Insight(Snapshot())) as url:
+        host, _, port = url.split("/")[2].partition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+    assert await asyncio.wait_for(reader.read(), 5) == b""
+    writer.close()
 
 
 async def test_object_that_cannot_be_read_is_named():

@@ -17,10 +17,25 @@ from bayplan.ui.guard import PARAMETER
 from bayplan.ui.sources import Source
 
 GRACE = 2
-"""Seconds that open requests have to end."""
+"""Seconds that open requests have to end; then their connections are aborted."""
 
 
 class _Server(uvicorn.Server):
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Shut down, and leave no connection open.
+
+        asyncio never closes a connection that it accepts while its server closes, so that accepting ends first. uvicorn
+        leaves connections open that don't end within GRACE.
+        """
+        for listener in sockets or []:
+            asyncio.get_running_loop().remove_reader(listener)
+        for _ in range(2):  # accepted connections get their transports, then their protocols
+            await asyncio.sleep(0)
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        await asyncio.sleep(0)  # aborted transports close their sockets
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Leave signals to the command."""
