@@ -117,6 +117,13 @@ async def test_plugin_runs_again_when_its_credentials_expire(plugin):
     assert len(plugin.exec_infos) == 2
 
 
+async def test_expiry_without_a_zone_is_in_utc(plugin):
+    made = plugin(prints({"token": "t", "expirationTimestamp": "0001-01-01T00:00:00"}))
+    for runs in (1, 2):
+        assert await made.headers() == bearer("t")
+        assert len(plugin.exec_infos) == runs
+
+
 async def test_plugin_runs_again_when_its_credentials_are_refused(plugin, tmp_path):
     counted = tmp_path / "runs"
     script = f"""echo '{{"apiVersion":"{V1}","kind":"ExecCredential","status":{{"token":"'$(wc -l < {counted})'"}}}}'"""

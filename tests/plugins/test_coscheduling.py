@@ -4,9 +4,11 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec import structs
 
 from bayplan.api.custom_objects import CustomObject
 from bayplan.api.kinds import POD, custom_kind
+from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import ConfigurationError
 from bayplan.config.loading import parse_configuration
 from bayplan.config.profiles import build_profile
@@ -117,6 +119,24 @@ def test_failed_group_is_sorted_behind_newer_groups():
     assert stage.plugin.sort_key(red[0], 0.0) < stage.plugin.sort_key(blue, 0.0)
     stage.post_filter(red[0])
     assert stage.plugin.sort_key(blue, 0.0) < stage.plugin.sort_key(red[0], 0.0)
+
+
+def test_creation_times_without_a_zone_are_in_utc():
+    start = CREATED.replace(tzinfo=None)
+    pods = [
+        member("a", "new"),
+        member("b", "old"),
+        created_at(start + timedelta(seconds=7), light("c", of="newest")),
+    ]
+    stage = Stage(group("new", 1, created=start + timedelta(seconds=5)), group("old", 1, created=start), *pods)
+    stage.add(created_at(CREATED + timedelta(seconds=9), light("d", of="newest")))
+    ordered = sorted(pods, key=lambda pod: stage.plugin.sort_key(pod, 0.0))
+    assert [pod.name for pod in ordered] == ["b", "a", "c"]
+
+
+def created_at(moment, pod):
+    metadata = structs.replace(pod.object.metadata, creationTimestamp=moment)
+    return PodInfo(structs.replace(pod.object, metadata=metadata))
 
 
 def test_lightweight_group_is_sorted_by_its_oldest_pod():

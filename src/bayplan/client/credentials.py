@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 from lightkube.config import models
 
+from bayplan.api.times import seconds_since_epoch
 from bayplan.client.errors import ConfigError
 
 logger = logging.getLogger(__name__)
@@ -155,7 +156,7 @@ class ExecPlugin:
         if status.clientCertificateData and status.clientKeyData:
             self.tls = self._with_certificate(status.clientCertificateData, status.clientKeyData)
         expires = status.expirationTimestamp
-        self._expires = expires.timestamp() if expires else float("inf")
+        self._expires = seconds_since_epoch(expires) if expires else float("inf")
         self._current = status
 
     async def _run(self) -> bytes:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,7 +17,7 @@ from msgspec import structs
 
 from bayplan.api import requests, tolerations, volumes
 from bayplan.api.objects import decode, encode
-from bayplan.api.times import seconds_since_epoch
+from bayplan.api.times import seconds_since_epoch, with_zone
 from bayplan.api.tolerations import Tolerations
 
 DEFAULT_REQUESTS: Mapping[str, int] = {requests.CPU: 100 * 10**6, requests.MEMORY: 200 * 2**20 * 10**9}
@@ -103,7 +104,7 @@ class PodInfo:
         self.uid: str = metadata.uid or f"{self.namespace}/{self.name}"
         self.resource_version: str = metadata.resourceVersion or ""
         self.labels: Mapping[str, str] = metadata.labels or _NO_LABELS
-        self.creation_timestamp: Any = metadata.creationTimestamp
+        self.creation_timestamp: datetime | None = with_zone(metadata.creationTimestamp)
         self.deletion_timestamp: Any = metadata.deletionTimestamp
         self.phase: str = (status.phase if status else None) or "Pending"
         self.nominated_node_name: str = (status.nominatedNodeName if status else None) or ""

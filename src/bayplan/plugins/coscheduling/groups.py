@@ -16,6 +16,7 @@ import msgspec
 
 from bayplan.api import requests
 from bayplan.api.quantity import InvalidQuantity
+from bayplan.api.times import with_zone
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_groups import PodsByGroup
 from bayplan.cluster.pod_info import PodInfo
@@ -74,8 +75,7 @@ class Groups:
             return None
         if POD_GROUP_LABEL in pod.labels:
             pod_group = self._pod_groups.get(key)
-            created: datetime | None = pod_group.metadata.creationTimestamp if pod_group is not None else None
-            return created
+            return None if pod_group is None else with_zone(pod_group.metadata.creationTimestamp)
         return self._members[key].oldest
 
 
