@@ -76,8 +76,8 @@ Results = dict[str, Any]
 class Step:
     """One measurement. `read` makes its result of the output.
 
-    `base`: a command to compare with, which runs right before each of the ROUNDS runs. Then the results are medians,
-    and `of_base` is the median ratio of pods/s.
+    `rounds`: of several runs, the results are medians. `base`: a command to compare with, which runs right before each
+    run; `of_base` is the median ratio of pods/s. `of_null` is that of the schedulers of one run.
     """
 
     part: str
@@ -86,6 +86,7 @@ class Step:
     read: Callable[[str], Any] = json.loads
     seconds: float = OTHER_SECONDS
     base: Sequence[str] = ()
+    rounds: int = 1
 
 
 def main() -> None:
@@ -135,16 +136,22 @@ def _revision() -> str:
 
 def _run(step: Step) -> Results:
     """Return the result of a measurement; `problem` says why there is none."""
-    if not step.base:
+    if step.rounds == 1:
         return _output(step, step.command)
     rounds = []
-    for _ in range(ROUNDS):
-        base, own = _output(step, step.base), _output(step, step.command)
+    for _ in range(step.rounds):
+        base = _output(step, step.base) if step.base else {}
+        own = _output(step, step.command)
         for result in (own, base):
             if "problem" in result:
                 return result
-        rounds.append({**own, "of_base": own["pods_per_second"] / base["pods_per_second"]})
-    return {key: median(each[key] for each in rounds) for key in rounds[0]}
+        if base:
+            own["of_base"] = own["pods_per_second"] / base["pods_per_second"]
+        if own.get("bayplan") and own.get("null"):
+            own["of_null"] = own["bayplan"] / own["null"]
+        rounds.append(own)
+    values = {key: [each[key] for each in rounds if each.get(key) is not None] for key in rounds[0]}
+    return {**{key: median(found) for key, found in values.items() if found}, "rounds": step.rounds}
 
 
 def _output(step: Step, command: Sequence[str]) -> Results:
@@ -186,7 +193,7 @@ def _steps(*, quick: bool) -> Iterator[Step]:
     for workload in important:
         yield _workload(workload, "core", quick=quick)
     for workload in _one_of_each_case(important):
-        yield _workload(workload, "devcluster")
+        yield _workload(workload, "devcluster", quick=quick)
     if quick:
         return
     if os.environ.get("KUBEBUILDER_ASSETS"):
@@ -216,9 +223,10 @@ def _workload(workload: Workload, part: str, *, quick: bool = False) -> Step:
     if part == "core":
         paired = not quick and any(re.search(pattern, workload.name) for _, _, pattern in TARGETS)
         base = _perf("core", "misc", BASE) if paired else ()
-        return Step(part, workload.name, _perf("core", topic, workload.name), _rates, CORE_SECONDS, base)
+        rounds = ROUNDS if paired else 1
+        return Step(part, workload.name, _perf("core", topic, workload.name), _rates, CORE_SECONDS, base, rounds)
     command = [*_perf(part, topic, workload.name), "--compare", "null"]
-    return Step(part, workload.name, command, _compared, CLUSTER_SECONDS)
+    return Step(part, workload.name, command, _compared, CLUSTER_SECONDS, rounds=1 if quick else ROUNDS)
 
 
 def _topic(workload: Workload) -> Path:

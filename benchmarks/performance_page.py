@@ -105,7 +105,7 @@ scheduler ignores volumes, device claims and priorities, and never rejects a pod
 conditions and evictions as well, its writes per pod are several times as many. Writes are requests that change
 objects: the null scheduler sends {null_writes} per pod, a binding and an event. "writes/s, of null" compares the writes
 of both per second. Events that are written after the last pod was bound are missing in Bayplan's number: in workloads
-with few pods, that is most of them.
+with few pods, that is most of them. {repeated}
 
 {devcluster}
 {apiserver}{outputs}"""
@@ -181,6 +181,7 @@ def _page(results: Results) -> str:
         ),
         devcluster=_table((*_AGAINST_NULL, "kube-scheduler", "problem"), _cluster_rows(results)),
         null_writes=NULL_WRITES,
+        repeated=_repeated(results.get("devcluster", {})),
         apiserver=_apiserver(results),
         outputs="\n".join(["\n## Other benchmarks\n\nTheir output, as it is.\n", *outputs]) if outputs else "",
     )
@@ -263,7 +264,7 @@ def _against_null(results: Results, part: str, server: str) -> Sequence[str]:
     found = {name: each for name, each in results.get(part, {}).items() if each.get("null")}
     if not found:
         return what, target, "not measured", "-"
-    ratios = {name: each.get("bayplan", 0) / each["null"] for name, each in found.items()}
+    ratios = {name: _of_null(each) for name, each in found.items()}
     name = min(ratios, key=lambda name: ratios[name])
     fast = sum(ratio >= 0.9 for ratio in ratios.values())
     measured = f"{fast} of {len(ratios)} workloads; the slowest {100 * ratios[name]:.0f}% ({name})"
@@ -325,9 +326,21 @@ def _against(result: Results) -> Sequence[str]:
     """Return the cells that compare Bayplan with the null scheduler; "" for what is unknown."""
     own, null, writes = (result.get(key) for key in ("bayplan", "null", "writes"))
     rates = (f"{rate:,.0f}" if rate else "" for rate in (own, null))
-    ratio = f"{100 * own / null:.0f}%" if own and null else ""
-    of_null = f"{100 * own * writes / (null * NULL_WRITES):.0f}%" if own and null and writes else ""
-    return *rates, ratio, f"{writes:.1f}" if writes else "", of_null
+    ratio = _of_null(result) if own and null else 0.0
+    of_null = f"{100 * ratio * writes / NULL_WRITES:.0f}%" if ratio and writes else ""
+    return *rates, f"{100 * ratio:.0f}%" if ratio else "", f"{writes:.1f}" if writes else "", of_null
+
+
+def _of_null(result: Results) -> float:
+    """The pods/s of Bayplan by those of the null scheduler: the median ratio of all runs."""
+    return float(result.get("of_null") or result.get("bayplan", 0) / result["null"])
+
+
+def _repeated(part: Results) -> str:
+    """Return how many workloads ran how often."""
+    numbers = Counter(each.get("rounds", 1) for each in part.values())
+    texts = (f"{number} in {rounds} runs" for rounds, number in sorted(numbers.items(), reverse=True))
+    return f"The figures are medians: {', '.join(texts).replace('in 1 runs', 'in one run')}." if numbers else ""
 
 
 def _problem(result: Results) -> str:

@@ -72,6 +72,15 @@ def test_ratio_of_paired_runs_counts_before_that_of_medians():
     assert target("CSI, in-tree", core=core) == [f"1 of 1 workloads; the slowest 0.25 ({name})", "yes"]
 
 
+def test_median_ratio_to_null_counts_before_the_ratio_of_medians():
+    rates = {"bayplan": 900.0, "null": 1000.0, "writes": 1.0}
+    devcluster = {"a/1": rates, "b/1": {**rates, "of_null": 0.8, "rounds": 3}}
+    assert target("embedded API server, by", devcluster=devcluster) == ["1 of 2 workloads; the slowest 80% (b/1)", "no"]
+    text = rendered(devcluster=devcluster)[page.PAGE]
+    assert "| b/1 | 900 | 1,000 | 80% | 1.0 | 40% |" in text
+    assert "medians: 1 in 3 runs, 1 in one run." in text
+
+
 def test_workload_that_failed_misses_its_target_and_stays_in_the_table():
     core = {page.BASE: {"pods_per_second": 5000.0}, "PreemptionPVs/1000Nodes": {"problem": "stopped after 60 s"}}
     assert target("| preemption, core", core=core) == ["PreemptionPVs/1000Nodes: stopped after 60 s", "no"]
