@@ -132,11 +132,16 @@ async def _create_steadily(run: Run, operation: Operation, namespace: str) -> No
     place, clock = run.place, run.place.clock
     until, number = clock() + operation.duration("duration"), operation.count()
     with place.pods.counting([namespace]) as count:
+
+        def ended() -> bool:
+            """Whether all pods are scheduled, or the time is up. All must have been seen, else some are not deleted."""
+            over = clock() >= until and bool(count.bound_at)
+            return count.scheduled >= number or (over and len(place.pods.select(namespace, {})) >= number)
+
         while clock() < until:
             await _create_at_once(run, operation, namespace)
             await place.changed.until(
-                lambda: count.scheduled >= number or (clock() >= until and bool(count.bound_at)),
-                lambda: f"{count.scheduled} of {number} pods in namespace {namespace} are scheduled",
+                ended, lambda: f"{count.scheduled} of {number} pods in namespace {namespace} are scheduled"
             )
             for pod in place.pods.select(namespace, {}):
                 await place.delete(kinds.POD, pod.name, namespace, at_once=True)
