@@ -327,8 +327,8 @@ def _against(result: Results) -> Sequence[str]:
     own, null, writes = (result.get(key) for key in ("bayplan", "null", "writes"))
     rates = (f"{rate:,.0f}" if rate else "" for rate in (own, null))
     ratio = _of_null(result) if own and null else 0.0
-    of_null = f"{100 * ratio * writes / NULL_WRITES:.0f}%" if ratio and writes else ""
-    return *rates, f"{100 * ratio:.0f}%" if ratio else "", f"{writes:.1f}" if writes else "", of_null
+    writes_ratio = f"{100 * ratio * writes / NULL_WRITES:.0f}%" if ratio and writes else ""
+    return *rates, f"{100 * ratio:.0f}%" if ratio else "", f"{writes:.1f}" if writes else "", writes_ratio
 
 
 def _of_null(result: Results) -> float:
@@ -337,10 +337,9 @@ def _of_null(result: Results) -> float:
 
 
 def _repeated(part: Results) -> str:
-    """Return how many workloads ran how often."""
-    numbers = Counter(each.get("rounds", 1) for each in part.values())
-    texts = (f"{number} in {rounds} runs" for rounds, number in sorted(numbers.items(), reverse=True))
-    return f"The figures are medians: {', '.join(texts).replace('in 1 runs', 'in one run')}." if numbers else ""
+    """Return how many workloads have medians of several runs; "" if none."""
+    rounds = [each["rounds"] for each in part.values() if "rounds" in each]
+    return f"{len(rounds)} of the {len(part)} workloads have medians of {min(rounds)} runs." if rounds else ""
 
 
 def _problem(result: Results) -> str:

@@ -78,7 +78,7 @@ def test_median_ratio_to_null_counts_before_the_ratio_of_medians():
     assert target("embedded API server, by", devcluster=devcluster) == ["1 of 2 workloads; the slowest 80% (b/1)", "no"]
     text = rendered(devcluster=devcluster)[page.PAGE]
     assert "| b/1 | 900 | 1,000 | 80% | 1.0 | 40% |" in text
-    assert "medians: 1 in 3 runs, 1 in one run." in text
+    assert "1 of the 2 workloads have medians of 3 runs." in text
 
 
 def test_workload_that_failed_misses_its_target_and_stays_in_the_table():

@@ -29,11 +29,11 @@ def micro_time(moment: datetime) -> datetime:
     return moment if moment.microsecond else moment.replace(microsecond=1)
 
 
-def with_zone(moment: datetime | None) -> datetime | None:
-    """Return a time with a zone, UTC if it has none, so that it can be compared with others."""
-    return moment if moment is None or moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+def with_zone(moment: datetime) -> datetime:
+    """Return a time with a zone, so that it can be compared with others. A time without one is in UTC."""
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def seconds_since_epoch(moment: datetime) -> float:
     """Return the seconds since the epoch. A time without a zone is in UTC, whatever the zone of the machine is."""
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return with_zone(moment).timestamp()

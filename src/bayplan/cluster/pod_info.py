@@ -104,7 +104,8 @@ class PodInfo:
         self.uid: str = metadata.uid or f"{self.namespace}/{self.name}"
         self.resource_version: str = metadata.resourceVersion or ""
         self.labels: Mapping[str, str] = metadata.labels or _NO_LABELS
-        self.creation_timestamp: datetime | None = with_zone(metadata.creationTimestamp)
+        created = metadata.creationTimestamp
+        self.creation_timestamp: datetime | None = with_zone(created) if created else None
         self.deletion_timestamp: Any = metadata.deletionTimestamp
         self.phase: str = (status.phase if status else None) or "Pending"
         self.nominated_node_name: str = (status.nominatedNodeName if status else None) or ""

@@ -17,7 +17,6 @@ from typing import Any
 
 from bayplan.api.kinds import NODE, POD, RESOURCE_CLAIM, Kind
 from bayplan.api.objects import decode
-from bayplan.api.times import seconds_since_epoch
 from bayplan.api.volumes import full_name
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
@@ -387,4 +386,4 @@ def _pods_last(kind: Kind) -> tuple[int, str]:
 
 def _created(pod: PodInfo) -> float:
     created = pod.creation_timestamp
-    return seconds_since_epoch(created) if created is not None else 0.0
+    return created.timestamp() if created is not None else 0.0

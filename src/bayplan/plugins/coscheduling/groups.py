@@ -75,7 +75,8 @@ class Groups:
             return None
         if POD_GROUP_LABEL in pod.labels:
             pod_group = self._pod_groups.get(key)
-            return None if pod_group is None else with_zone(pod_group.metadata.creationTimestamp)
+            created = pod_group.metadata.creationTimestamp if pod_group is not None else None
+            return with_zone(created) if created else None
         return self._members[key].oldest
 
 
