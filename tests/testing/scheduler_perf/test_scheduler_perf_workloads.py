@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bayplan.testing.scheduler_perf import templates
 from bayplan.testing.scheduler_perf.selection import labelled, matching, named
 from bayplan.testing.scheduler_perf.templates import BenchmarkError, Template, Unsupported
 from bayplan.testing.scheduler_perf.workloads import Workload, find_configs, read_workloads
@@ -99,6 +100,10 @@ def test_configuration_is_found_by_topic_file_or_folder(folder):
         ("n: {{ AddInt .Index .Count 1 }}", {"n": 18}),
         ("n: {{SubtractInt .Index .Count}}", {"n": -3}),
         ("n: {{MultiplyInt 2 .Count}}", {"n": 20}),
+        ("pod-{{.Index}}: gpu-{{ Mod .Index 4 }}", {"pod-7": "gpu-3"}),
+        ("{name: 'pod-{{.Index}}', n: 8{{.Index}}}", {"name": "pod-7", "n": 87}),
+        ("{name: pod-{{.Index}}, mark: \ue0000\ue001}", {"name": "pod-7", "mark": "\ue0000\ue001"}),
+        ("n: 1.0e-{{.Index}}", {"n": 1e-7}),
     ],
 )
 def test_templates_compute(text, document):
@@ -131,3 +136,11 @@ def test_quantities_of_nodes_and_pods_are_strings(text, document):
 def test_templates_that_cannot_be_computed(text, error, message):
     with pytest.raises(error, match=message):
         Template(Path("t.yaml"), text).document(7, 10)
+
+
+def test_names_with_an_index_need_no_parsing_of_their_own() -> None:
+    template = Template(Path("t.yaml"), "metadata: {name: pod-{{ .Index }}, labels: {color: green-{{ .Index }}}}")
+    templates._parsed.cache_clear()
+    documents = [template.document(index, 100) for index in range(100)]
+    assert documents[99] == {"metadata": {"name": "pod-99", "labels": {"color": "green-99"}}}
+    assert templates._parsed.cache_info().misses == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -35,6 +35,9 @@ _FUNCTIONS: dict[str, Callable[..., float]] = {
     **{f"{name}Int": lambda *numbers, f=function: int(f(*numbers)) for name, function in _ARITHMETIC.items()},
 }
 _ACTION = re.compile(r"\{\{-?\s*(.*?)\s*-?\}\}")
+_IN_NAME = re.compile(r"(?<=[a-z]{2}-)\{\{")
+_MARK = re.compile("\ue000(\\d+)\ue001")
+"""Stands for an action while YAML is parsed, which is then done once for all objects of a template."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,31 +62,46 @@ class Template:
 
     def document(self, index: int, count: int) -> dict[str, Any]:
         """The object for an index. Raises BenchmarkError, and Unsupported for an unknown function."""
-        variables = {".Index": float(index), ".Count": float(count)}
-
-        def value(action: re.Match[str]) -> str:
-            name, *arguments = action[1].split()
-            try:
-                if not arguments:
-                    return _text(variables[name])
-                numbers = [variables[each] if each in variables else float(each) for each in arguments]
-                return _text(_FUNCTIONS[name](*numbers))
-            except KeyError:
-                raise Unsupported(f"the template {self.path.name} with {action[0]}") from None
-            except (ValueError, TypeError, ZeroDivisionError) as error:
-                raise BenchmarkError(f"{self.path}: {action[0]}: {error}") from None
-
-        document: dict[str, Any] = msgspec.json.decode(_parsed(_ACTION.sub(value, self.text), str(self.path)))
+        texts = [self._text_of(action, index, count) for action in _ACTION.finditer(self.text)]
+        if self._only_in_names:
+            marks = [f"\ue000{number}\ue001" for number in range(len(texts))]
+            json = _MARK.sub(lambda mark: texts[int(mark[1])], _parsed(self._filled(marks), str(self.path)))
+        else:
+            json = _parsed(self._filled(texts), str(self.path))
+        document: dict[str, Any] = msgspec.json.decode(json)
         return document
+
+    @property
+    def _only_in_names(self) -> bool:
+        """Whether all actions are in strings such as `pod-{{.Index}}`, so that no number decides a value's type."""
+        return "\ue000" not in self.text and len(_IN_NAME.findall(self.text)) == len(_ACTION.findall(self.text))
+
+    def _filled(self, texts: Iterable[str]) -> str:
+        """The template with its actions replaced, in order."""
+        remaining = iter(texts)
+        return _ACTION.sub(lambda _: next(remaining), self.text)
+
+    def _text_of(self, action: re.Match[str], index: int, count: int) -> str:
+        variables = {".Index": float(index), ".Count": float(count)}
+        name, *arguments = action[1].split()
+        try:
+            if not arguments:
+                return _text(variables[name])
+            numbers = [variables[each] if each in variables else float(each) for each in arguments]
+            return _text(_FUNCTIONS[name](*numbers))
+        except KeyError:
+            raise Unsupported(f"the template {self.path.name} with {action[0]}") from None
+        except (ValueError, TypeError, ZeroDivisionError) as error:
+            raise BenchmarkError(f"{self.path}: {action[0]}: {error}") from None
 
 
 @lru_cache(maxsize=1024)
-def _parsed(text: str, source: str) -> bytes:
+def _parsed(text: str, source: str) -> str:
     """Return an object in YAML as JSON. Templates have few distinct texts, and parsing YAML takes a millisecond."""
     document = parse_yaml(text, source)
     if isinstance(document, dict) and str(document.get("kind", "Pod")) in _WITH_AMOUNTS:
         document = _with_quantities(document)
-    return msgspec.json.encode(document)
+    return msgspec.json.encode(document).decode()
 
 
 def _with_quantities(value: Any, *, amounts: bool = False) -> Any:
