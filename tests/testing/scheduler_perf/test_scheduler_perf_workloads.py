@@ -104,6 +104,7 @@ def test_configuration_is_found_by_topic_file_or_folder(folder):
         ("{name: 'pod-{{.Index}}', n: 8{{.Index}}}", {"name": "pod-7", "n": 87}),
         ("{name: pod-{{.Index}}, mark: \ue0000\ue001}", {"name": "pod-7", "mark": "\ue0000\ue001"}),
         ("n: 1.0e-{{.Index}}", {"n": 1e-7}),
+        ("name: 'pod-{{'\nn: {{.Index}}", {"name": "pod-{{", "n": 7}),
     ],
 )
 def test_templates_compute(text, document):

@@ -35,7 +35,7 @@ _FUNCTIONS: dict[str, Callable[..., float]] = {
     **{f"{name}Int": lambda *numbers, f=function: int(f(*numbers)) for name, function in _ARITHMETIC.items()},
 }
 _ACTION = re.compile(r"\{\{-?\s*(.*?)\s*-?\}\}")
-_IN_NAME = re.compile(r"(?<=[a-z]{2}-)\{\{")
+_OUTSIDE_NAMES = re.compile(r"(?<![a-z]{2}-)\{\{")
 _MARK = re.compile("\ue000(\\d+)\ue001")
 """Stands for an action while YAML is parsed, which is then done once for all objects of a template."""
 
@@ -74,7 +74,7 @@ class Template:
     @property
     def _only_in_names(self) -> bool:
         """Whether all actions are in strings such as `pod-{{.Index}}`, so that no number decides a value's type."""
-        return "\ue000" not in self.text and len(_IN_NAME.findall(self.text)) == len(_ACTION.findall(self.text))
+        return "\ue000" not in self.text and not _OUTSIDE_NAMES.search(self.text)
 
     def _filled(self, texts: Iterable[str]) -> str:
         """The template with its actions replaced, in order."""
