@@ -162,6 +162,10 @@ def test_value_without_rows_keeps_its_code_until_there_are_many():
         assert column.values[column.frozen(2)[0]] == f"v{number}"
 
 
+def ending_in_1(pods):
+    return [pod.name.endswith("1") for pod in pods]
+
+
 def test_removed_pods_are_restored_turn_by_turn(table):
     pods = {
         name: [make_pod(f"{name}{n}", cpu=str(n + 1), node=name) for n in range(size)]
@@ -173,7 +177,7 @@ def test_removed_pods_are_restored_turn_by_turn(table):
     what_if = Nodes(table).changed(removals)
 
     def seen():
-        columns = what_if.requested("cpu"), what_if.pod_count, what_if.counted(lambda pod: pod.name.endswith("1"))
+        columns = what_if.requested("cpu"), what_if.pod_count, what_if.counted(ending_in_1)
         alone = [what_if.info(position) for position in range(3)]
         assert [each.requested_of("cpu") for each in alone] == columns[0].tolist()
         assert [each.pod_count for each in alone] == columns[1].tolist()
@@ -185,6 +189,12 @@ def test_removed_pods_are_restored_turn_by_turn(table):
     removals.removed[:, 0] = False
     removals.removed[0, 1] = True
     assert seen() == ([["a0"], ["b0", "b1"], ["c0"]], [1000, 3000, 1000], [1, 2, 1], [-1, 0, 0])
+    other = what_if.changed(removals.ordered(np.array([1, 0, 3, 2, 4])))
+    assert other.requested("cpu").tolist() == [0, 0, 0]
+    other.changes.removed[:, 0] = False
+    assert [[pod.name for pod in other.pods(n)] for n in range(3)] == [["a1"], ["b1"], ["c0"]]
+    assert other.requested("cpu").tolist() == [2000, 2000, 1000]
+    assert Nodes(table).changed(Removals(other.changes.pods)).counted(ending_in_1).tolist() == [-1, -1, 0]
     last = what_if.at(np.array([2, 0]))
     removals.removed[:, 0] = True  # the selection has a copy
     assert (last.requested("cpu").tolist(), last.pods(0), last.pods(1)) == ([1000, 1000], pods["c"], pods["a"][:1])

@@ -7,7 +7,6 @@ Plugins read actual and hypothetical nodes in the same way.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from operator import attrgetter
 from typing import TypeVar
 
 import numpy as np
@@ -20,13 +19,16 @@ from bayplan.api.objects import bare, encode
 from bayplan.api.tolerations import Taint
 from bayplan.cluster.columns import Bool, Int64, Rows
 from bayplan.cluster.node_table import NodeTable
-from bayplan.cluster.pod_changes import Amount, PodChanges, Removals
+from bayplan.cluster.pod_changes import Amounts, PodChanges, Removals
 from bayplan.cluster.pod_info import ANY_IP, HostPort, PodInfo
 
 T = TypeVar("T", bound=np.generic)
 _NONZERO = {requests.CPU: 0, requests.MEMORY: 1}
 """The indexes of `NodeTable.nonzero_requested`."""
-_NONZERO_AMOUNTS: Sequence[Amount] = (attrgetter("nonzero_cpu"), attrgetter("nonzero_memory"))
+_NONZERO_AMOUNTS: Sequence[Amounts] = (
+    lambda pods: [pod.nonzero_cpu for pod in pods],
+    lambda pods: [pod.nonzero_memory for pod in pods],
+)
 """By these indexes."""
 
 
@@ -74,7 +76,7 @@ class Nodes:
     @property
     def pod_count(self) -> Int64:
         """The number of pods on the node: int64."""
-        return self._adjusted(self.table.pod_count[self.rows], "pods", lambda _: 1)
+        return self._adjusted(self.table.pod_count[self.rows], "pods", lambda pods: [1] * len(pods))
 
     @property
     def allowed_pods(self) -> Int64:
@@ -99,7 +101,7 @@ class Nodes:
         """Return the sum of the requests of the node's pods, in the units of `allocatable`."""
         index = self.table.resources.get(resource)
         column = self._zeros() if index is None else self.table.requested[index][self.rows]
-        return self._adjusted(column, ("requested", resource), lambda pod: pod.requested.get(resource, 0))
+        return self._adjusted(column, ("requested", resource), _requests_for(resource))
 
     def nonzero_requested(self, resource: str) -> Int64:
         """Return the requests that scoring uses: as `requested`, with defaults for containers without requests."""
@@ -109,12 +111,12 @@ class Nodes:
         column = self.table.nonzero_requested[index][self.rows]
         return self._adjusted(column, ("nonzero", resource), _NONZERO_AMOUNTS[index])
 
-    def counted(self, amount: Amount) -> Int64:
+    def counted(self, amounts_of: Amounts) -> Int64:
         """Return the difference that the node's what-if makes to the sum of an amount: int64.
 
         Pass the same function for the same amount, because what-ifs may cache amounts by it.
         """
-        return self._adjusted(self._zeros(), amount, amount)
+        return self._adjusted(self._zeros(), amounts_of, amounts_of)
 
     def label_where(self, key: str, predicate: Callable[[str | None], bool]) -> Bool:
         """Return whether the node's value of a label, or None without the label, satisfies the predicate.
@@ -226,18 +228,22 @@ class Nodes:
     def _zeros(self) -> Int64:
         return np.zeros(len(self), dtype=np.int64)
 
-    def _adjusted(self, column: Int64, key: Hashable, amount: Amount) -> Int64:
+    def _adjusted(self, column: Int64, key: Hashable, amounts_of: Amounts) -> Int64:
         """Add what the what-ifs change. `key`: identifies the amount."""
         changes = self.changes
         if not changes:
             return _read_only(column)
         if isinstance(changes, Removals):
-            return _read_only(column + changes.difference(key, amount))
+            return _read_only(column + changes.difference(key, amounts_of))
         column, count = column.copy(), len(changes)
         positions = np.fromiter(changes, dtype=np.intp, count=count)
-        differences = (each.difference(amount) for each in changes.values())
+        differences = (each.difference(amounts_of) for each in changes.values())
         column[positions] += np.fromiter(differences, dtype=np.int64, count=count)
         return _read_only(column)
+
+
+def _requests_for(resource: str) -> Amounts:
+    return lambda pods: [pod.requested.get(resource, 0) for pod in pods]
 
 
 def _read_only(column: NDArray[T]) -> NDArray[T]:
@@ -348,7 +354,7 @@ class NodeInfo:
         index = table.resources.get(resource)
         requested = 0 if index is None else table.requested.item(index, self._row)
         if self._changes is not None:
-            requested += self._changes.difference(lambda pod: pod.requested.get(resource, 0))
+            requested += self._changes.difference(_requests_for(resource))
         return requested
 
     def nonzero_requested_of(self, resource: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from itertools import compress
+from itertools import chain, compress, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -12,8 +12,8 @@ from bayplan.api.quantity import LARGEST
 from bayplan.cluster.columns import Bool, Int64, Rows
 from bayplan.cluster.pod_info import PodInfo
 
-Amount = Callable[[PodInfo], int]
-"""A number for a pod, of which a node has the sum over its pods: a request, or 1 for pods that match."""
+Amounts = Callable[[Sequence[PodInfo]], Sequence[int]]
+"""Returns a number for each pod, of which a node has the sum over its pods: a request, or 1 for pods that match."""
 
 
 class PodChanges(NamedTuple):
@@ -27,9 +27,9 @@ class PodChanges(NamedTuple):
     added: Sequence[PodInfo] = ()
     removed: Sequence[PodInfo] = ()
 
-    def difference(self, amount: Amount) -> int:
+    def difference(self, amounts_of: Amounts) -> int:
         """Return the difference that the what-if makes to the sum of an amount, as an int64, which may have wrapped."""
-        difference = sum(map(amount, self.added)) - sum(map(amount, self.removed))
+        difference = sum(amounts_of(self.added)) - sum(amounts_of(self.removed))
         return difference if abs(difference) <= LARGEST else (difference + 2**63) % 2**64 - 2**63
 
     def adding(self, pods: Sequence[PodInfo]) -> PodChanges:
@@ -70,12 +70,25 @@ class Removals(Mapping[int, PodChanges]):
         some._amounts = {key: amounts[positions] for key, amounts in self._amounts.items()}  # noqa: SLF001
         return some
 
-    def difference(self, key: Hashable, amount: Amount) -> Int64:
+    def ordered(self, order: Rows) -> Removals:
+        """Return the what-ifs that remove all of these pods, which each node has in another order.
+
+        `order`: of the concatenated pods; each node's pods stay together.
+        """
+        everything = list(chain.from_iterable(self.pods))
+        pods = map(everything.__getitem__, order.tolist())
+        other = Removals([list(islice(pods, size)) for size in self.sizes.tolist()])
+        for key, amounts in self._amounts.items():
+            other._amounts[key] = moved = np.zeros_like(amounts)
+            moved[self._present] = amounts[self._present][order]
+        return other
+
+    def difference(self, key: Hashable, amounts_of: Amounts) -> Int64:
         """Return the difference that the what-ifs make to the sums of an amount. `key`: identifies the amount."""
         amounts = self._amounts.get(key)
         if amounts is None:
             amounts = self._amounts[key] = np.zeros(self.removed.shape, dtype=np.int64)
-            amounts[self._present] = [amount(pod) for pods in self.pods for pod in pods]
+            amounts[self._present] = amounts_of(list(chain.from_iterable(self.pods)))
         difference: Int64 = -np.add.reduce(amounts * self.removed, axis=1)
         return difference
 

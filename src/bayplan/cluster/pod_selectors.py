@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from bayplan.api.labels import LabelSelector, Requirement
+from bayplan.cluster.pod_changes import Amounts
 from bayplan.cluster.pod_info import PodInfo
 
 LabelsKey = tuple[str, tuple[tuple[str, str], ...]]
@@ -77,8 +78,8 @@ def matches_all(key: GroupKey, pod: PodInfo) -> bool:
     return all(selector.matches(pod) for selector in key)
 
 
-def by_labels(number: Callable[[PodInfo], int]) -> Callable[[PodInfo], int]:
-    """Return a function with equal results that caches them by the pod's namespace and labels.
+def by_labels(number: Callable[[PodInfo], int]) -> Amounts:
+    """Return a function of several pods that caches the number of each by the pod's namespace and labels.
 
     `number` must depend on nothing else.
     """
@@ -91,4 +92,4 @@ def by_labels(number: Callable[[PodInfo], int]) -> Callable[[PodInfo], int]:
             found = known[key] = number(pod)
         return found
 
-    return count
+    return lambda pods: [count(pod) for pod in pods]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
@@ -84,6 +84,18 @@ _subclass: Callable[[Any, Any], bool] = lru_cache(maxsize=4096)(issubclass)
 
 Signature = tuple[tuple[str, Hashable], ...]
 """(plugin name, value) pairs."""
+
+
+class Sharing(NamedTuple):
+    """What pods have in common that share results of plugins: these three values.
+
+    `apart`: the names of the plugins whose results can't be shared. `signature`, `rests_on`: of the other plugins; see
+    `Profile.sign` and `Profile.rests_on`.
+    """
+
+    apart: frozenset[str]
+    signature: Signature
+    rests_on: Signature
 
 
 @dataclass(slots=True)
@@ -218,6 +230,22 @@ class Profile:
                 [(plugin.name, call(plugin, "RestsOn", plugin.rests_on, pod, nodes)) for plugin in self._resting]
             )
         return rests_on
+
+    def sharing(self, pod: PodInfo, nodes: Nodes) -> Sharing | None:
+        """Return what pods must have in common with this one to share its results. Raises PluginError.
+
+        None if a plugin of the profile does not implement Sign.
+        """
+        signature = self.sign(pod)
+        if signature is None:
+            return None
+        rests_on = self.rests_on(pod, nodes)
+        unsigned = frozenset([name for name, value in signature if value is None])
+        apart = unsigned.union([name for name, value in rests_on if value is None])
+        if apart:
+            rests_on = tuple([each for each in rests_on if each[0] not in apart])
+            signature = tuple([each for each in signature if each[0] not in apart])
+        return Sharing(apart, signature, rests_on)
 
     def settled(self) -> tuple[frozenset[str], Profile]:
         """Return the names of the filters before the first that reads pods, and the profile without these filters.

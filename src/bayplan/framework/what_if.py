@@ -19,7 +19,7 @@ from bayplan.cluster.pod_changes import PodChanges
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.calling import call
 from bayplan.framework.interface import CycleState
-from bayplan.framework.profile import Profile, Signature, implements
+from bayplan.framework.profile import Profile, Sharing, Signature, implements
 from bayplan.framework.runner import run_filter, status_of
 from bayplan.framework.status import Code, PluginError, Status
 from bayplan.framework.verdicts import Verdicts
@@ -44,13 +44,14 @@ class ProfileWhatIf:
     """The filters of one profile. Implements framework.interface.WhatIf.
 
     `actual`: the verdicts of the pod's attempt. Filters that nodes passed there, and that pods on the nodes can't
-    change, don't run again.
+    change, don't run again. `sharing`: of the pod; None where it isn't known yet.
     """
 
     profile: Profile
     nominations: Nominations
     rng: random.Random
     actual: Verdicts | None = None
+    sharing: Sharing | None = None
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes, *, again: bool = False) -> Verdicts:
         """Run the filters on nodes with their what-ifs, first with the pods nominated to them.
@@ -70,19 +71,13 @@ class ProfileWhatIf:
     def sharing_key(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Hashable:
         """Return what the filters read of the pod, and what they depend on besides the pod and each node."""
         try:
-            signature = self.profile.sign(pod)
-            rests_on = self.profile.rests_on(pod, nodes)
+            sharing = self.sharing or self.profile.sharing(pod, nodes)
         except PluginError:  # the attempt reports it
             return None
-        apart = frozenset([name for name, value in (*(signature or ()), *rests_on) if value is None])
-        filtered = sign_filters(self.profile, apart, cycle, pod, nodes)
-        if signature is None or filtered is None:
+        if sharing is None:
             return None
-        if apart:
-            signature, rests_on = (
-                tuple([each for each in part if each[0] not in apart]) for part in (signature, rests_on)
-            )
-        return signature, rests_on, filtered, apart
+        filtered = sign_filters(self.profile, sharing.apart, cycle, pod, nodes)
+        return None if filtered is None else (sharing, filtered)
 
     def _passed_settled(self, cycle: CycleState, nodes: Nodes) -> bool:
         """Return whether all of these nodes are known to pass the filters whose verdicts don't depend on pods."""

@@ -122,7 +122,7 @@ class SchedulingCycle:
         else:
             nodes, feasible = yield from self._find_feasible(decision, asks=asks)
         if not len(feasible):
-            yield from self._post_filter(decision, asks=asks)
+            yield from self._post_filter(decision, reuse, asks=asks)
             decision.message = decision.diagnosis.explain()
             decision.rejection_key = self._rejection_key(decision, reuse)
             return
@@ -256,17 +256,18 @@ class SchedulingCycle:
         if decision.nominated_node or self.state.nominations.node_of(self.pod.uid) is not None:
             return None
         try:
-            key = self.profile.sign_rejection(self.pod, reuse.apart)
+            key = self.profile.sign_rejection(self.pod, reuse.sharing.apart)
         except PluginError as error:
             self.options.record(error, self.pod)
             return None
         if key is not None and not decision.diagnosis.post_filter_failed:
             reuse.template.refusal = decision, key, self.state.version
-        return None if key is None else (reuse.signature, key)
+        return None if key is None else (reuse.sharing.signature, key)
 
-    def _post_filter(self, decision: Decision, *, asks: bool) -> Generator[Question, Answer, None]:
+    def _post_filter(self, decision: Decision, reuse: Reuse | None, *, asks: bool) -> Generator[Question, Answer, None]:
         """Let PostFilter plugins make room."""
-        what_if = ProfileWhatIf(self.profile, self.state.nominations, self.rng, decision.diagnosis.verdicts)
+        actual, sharing = decision.diagnosis.verdicts, None if reuse is None else reuse.sharing
+        what_if = ProfileWhatIf(self.profile, self.state.nominations, self.rng, actual, sharing)
         result = yield from run_post_filter(
             self.profile, decision.cycle, self.pod, decision.diagnosis, what_if, ask_extenders=asks
         )

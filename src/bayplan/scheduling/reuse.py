@@ -23,7 +23,7 @@ from bayplan.framework.calling import Caller
 from bayplan.framework.cycle_data import CycleData
 from bayplan.framework.interface import CycleState, Filter
 from bayplan.framework.nominated import NominatedVerdicts
-from bayplan.framework.profile import Point, Profile, Signature, implements
+from bayplan.framework.profile import Point, Profile, Sharing, implements
 from bayplan.framework.raw_scores import FEW_CHANGES, LatestScores
 from bayplan.framework.runner import (
     filter_node,
@@ -98,10 +98,7 @@ class Reuse(NamedTuple):
     template: Template
     pod: PodInfo
     cycle: CycleState
-    signature: Signature
-    """The pod's signature of the shared plugins."""
-    apart: frozenset[str]
-    """The names of the other plugins."""
+    sharing: Sharing
     refused: Decision | None = None
     """The decision about an equal pod in the same state. If there is one, PreFilter was not run."""
 
@@ -112,7 +109,7 @@ class Reuse(NamedTuple):
             return filtered
         template, cycle, pod = self.template, self.cycle, self.pod
         if filtered.verdicts is template.verdicts:  # the other filters rejected no node
-            kind = sign_filters(profile, self.apart, cycle, pod, filtered.verdicts.nodes)
+            kind = sign_filters(profile, self.sharing.apart, cycle, pod, filtered.verdicts.nodes)
             if kind is not None:
                 return template.changed(template.nominated.of(profile, nominations, cycle, pod, kind))
         verdicts = filtered.verdicts.copy()
@@ -297,19 +294,13 @@ class Templates:
     def _reuse(self, pod: PodInfo, state: ClusterState, call: Caller, record: Record, *, alone: bool) -> Reuse | None:
         nodes = state.nodes
         try:
-            signature = self._profile.sign(pod)
-            if signature is None:
-                return None
-            rests_on = self._profile.rests_on(pod, nodes)
+            sharing = self._profile.sharing(pod, nodes)
         except PluginError as error:
             record(error, pod)
             return None
-        unsigned = frozenset([name for name, value in signature if value is None])
-        apart = unsigned.union([name for name, value in rests_on if value is None])
-        if apart:
-            rests_on = tuple([each for each in rests_on if each[0] not in apart])
-        if apart != unsigned:
-            signature = tuple([each for each in signature if each[0] not in apart])
+        if sharing is None:
+            return None
+        apart, signature, rests_on = sharing
         key = apart, signature
         try:
             template = self._get(key, apart, pod, nodes, rests_on, call)
@@ -324,7 +315,7 @@ class Templates:
             return None
         if next(reversed(self._templates.values())) is not template:  # else don't hash the long key again
             self._templates.move_to_end(key)
-        return Reuse(template, pod, cycle, signature, apart, refused)
+        return Reuse(template, pod, cycle, sharing, refused)
 
     def _get(
         self, key: Hashable, apart: frozenset[str], pod: PodInfo, nodes: Nodes, rests_on: Hashable, call: Caller

@@ -5,11 +5,12 @@ Mirrors pickOneNodeForPreemption (framework/preemption/preemption.go) and MoreIm
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import chain, islice
+from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 
+from bayplan.cluster.columns import Rows
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.interface import Candidate
 
@@ -37,19 +38,17 @@ def preference(candidate: Candidate) -> tuple[float, ...]:
     return candidate.violations, first, total, len(victims), -earliest
 
 
-def most_important_first(by_node: Iterable[Iterable[PodInfo]]) -> list[list[PodInfo]]:
-    """Sort the pods of each node by priority, then by start time.
+def importance_order(by_node: Sequence[Sequence[PodInfo]]) -> Rows:
+    """Return the order of the pods of each node by priority, then by start time: the most important one first.
 
-    `by_node`: the pods of each node in the order in which they were added to it. Upstream treats a pod that has not
-    started as starting at the time of the comparison. With its sort algorithm, the last of these pods comes first.
+    `by_node`: the pods of each node in the order in which they were added to it. The result has the indexes of the pods
+    in the concatenation of these lists; each node's pods stay together. Upstream treats a pod that has not started as
+    starting at the time of the comparison. With its sort algorithm, the last of these pods comes first.
     """
-    found = [list(pods) for pods in by_node]
-    pods = list(chain.from_iterable(found))
-    sizes = np.fromiter(map(len, found), dtype=np.intp, count=len(found))
+    pods = list(chain.from_iterable(by_node))
     priorities = np.fromiter([pod.priority for pod in pods], dtype=np.int64, count=len(pods))
     starts = np.fromiter([pod.started for pod in pods], dtype=np.float64, count=len(pods))
     unstarted = np.isinf(starts).nonzero()[0]
     starts[unstarted] = _AFTER_ANY_START - unstarted
-    order = np.lexsort((starts, -priorities, np.repeat(np.arange(len(found)), sizes)))
-    ordered = map(pods.__getitem__, order.tolist())
-    return [list(islice(ordered, len(each))) for each in found]
+    node_of = np.repeat(np.arange(len(by_node)), list(map(len, by_node)))
+    return np.lexsort((starts, -priorities, node_of))

@@ -22,7 +22,7 @@ from bayplan.framework.interface import Candidate, CycleState, WhatIf
 from bayplan.framework.status import Code, Status
 from bayplan.framework.verdicts import Rejections, Verdicts
 from bayplan.plugins.default_preemption.budgets import Budgets
-from bayplan.plugins.default_preemption.candidates import most_important_first
+from bayplan.plugins.default_preemption.candidates import importance_order
 from bayplan.plugins.default_preemption.results import Ranking, Results
 
 NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming pod")
@@ -114,13 +114,13 @@ class DryRun:
         return bool(candidates)
 
     def _without_lower(self, rows: Rows) -> Removals:
-        """Return what-ifs that remove all pods of lower priority. The pods are sorted by importance."""
+        """Return what-ifs that remove all pods of lower priority."""
         priority, pods = self._pod.priority, self._nodes.table.pods
-        lower = ([pod for pod in pods[row].values() if pod.priority < priority] for row in rows.tolist())
-        return Removals(most_important_first(lower))
+        return Removals([[pod for pod in pods[row].values() if pod.priority < priority] for row in rows.tolist()])
 
     def _candidates(self, rows: Rows, removals: Removals) -> Iterator[Candidate]:
         """Yield the candidate of each row, maybe without victims. The rows are feasible with all these removals."""
+        removals = removals.ordered(importance_order(removals.pods))
         violating = [0] * len(rows)
         if self._budgets:  # pods that a budget protects are restored first
             protected = list(map(self._budgets.violations, removals.pods))
@@ -131,7 +131,7 @@ class DryRun:
         for row, pods, gone, first in zip(rows.tolist(), removals.pods, removed, violating, strict=True):
             victims = list(compress(pods, gone))
             if 0 < first < len(pods):  # else they are still sorted by importance
-                [victims] = most_important_first([victims])
+                victims = [victims[index] for index in importance_order([victims]).tolist()]
             yield Candidate(names[row], tuple(victims), sum(gone[:first]))
 
     def _reprieve(self, rows: Rows, removals: Removals) -> None:

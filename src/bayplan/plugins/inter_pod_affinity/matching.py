@@ -18,7 +18,7 @@ from bayplan.cluster.columns import Bool, Int32, Int64
 from bayplan.cluster.domains import Domains
 from bayplan.cluster.node_table import NodeTable
 from bayplan.cluster.nodes import Nodes
-from bayplan.cluster.pod_changes import Amount, Removals
+from bayplan.cluster.pod_changes import Amounts, Removals
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.pod_selectors import GroupKey, PodSelector, by_labels, matches_all
 from bayplan.cluster.tally import Tally
@@ -169,7 +169,7 @@ class Requirements:
             key: by_labels(partial(_number_of_matches, [each for name, each in anti_affinity if name == key]))
             for key, _ in anti_affinity
         }
-        self._existing_counts: dict[str, Amount] = {}
+        self._existing_counts: dict[str, Amounts] = {}
         """By topology key: counts the anti-affinity terms of pods that match this pod."""
 
     def apply(self, nodes: Nodes) -> bool:
@@ -272,15 +272,18 @@ class Requirements:
                 verdicts[unmatched | (here == 0)] = AFFINITY
         return verdicts
 
-    def _count_existing(self, topology_key: str) -> Amount:
+    def _count_existing(self, topology_key: str) -> Amounts:
         """Return the same function at every call, because what-ifs cache amounts by the function's identity."""
         return self._existing_counts.setdefault(topology_key, partial(self._count_terms, topology_key))
 
-    def _count_terms(self, topology_key: str, other: PodInfo) -> int:
-        return sum(
-            term.topology_key == topology_key and term.matches(self._pod, self._namespace_labels)
-            for term in bound_terms(other).required_anti
-        )
+    def _count_terms(self, topology_key: str, others: Iterable[PodInfo]) -> list[int]:
+        return [
+            sum(
+                term.topology_key == topology_key and term.matches(self._pod, self._namespace_labels)
+                for term in bound_terms(other).required_anti
+            )
+            for other in others
+        ]
 
     def _added_keys(self, nodes: Nodes) -> set[str]:
         """Return the topology keys of the anti-affinity terms of hypothetical pods."""

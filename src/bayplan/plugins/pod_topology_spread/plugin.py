@@ -18,7 +18,7 @@ from bayplan.api.labels import InvalidSelector
 from bayplan.api.objects import encode
 from bayplan.cluster.columns import Int32, Int64
 from bayplan.cluster.nodes import Nodes
-from bayplan.cluster.pod_changes import Amount
+from bayplan.cluster.pod_changes import Amounts
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.pod_selectors import by_labels, labels_key
 from bayplan.cluster.selector_index import anchors_in, narrowest_anchors
@@ -68,7 +68,7 @@ class HardSpread:
     eligible: EligibleDomains
     matching: Int64
     self_match: int
-    count: Amount
+    count: Amounts
 
     def verdicts(self, nodes: Nodes) -> Int32 | None:
         """Return 0 for a feasible node, 1 if the skew is too large, 2 if the label is missing; without what-ifs.
