@@ -73,6 +73,25 @@ def test_filter(pod, statuses):
     assert statuses_of(cluster, pod) == statuses
 
 
+def test_more_resources_than_an_integer_has_bits():
+    names = [f"example.com/{number:03}" for number in range(150)]
+    every, some, one = dict.fromkeys(names, "2"), dict.fromkeys(names[:70], "2"), dict.fromkeys(names[:149], "2")
+    cluster = make_cluster(
+        *(make_node(f"n{n}", resources=resources) for n, resources in enumerate((every, some, one, {}, every, some))),
+        make_pod("running", node="n4", resources={names[63]: "2"}),
+    )
+    pod = make_pod("p", resources=dict.fromkeys(names, "1"))
+    found = statuses_of(cluster, pod)
+    missing = [f"Insufficient {name}" for name in names]
+    assert found == {
+        "n1": (False, *missing[70:]),
+        "n2": (False, missing[149]),
+        "n3": (False, *missing),
+        "n4": (True, missing[63]),
+        "n5": (False, *missing[70:]),
+    }
+
+
 def test_too_many_pods_is_the_first_reason():
     cluster = make_cluster(make_node("n", pods=1), make_pod("there", node="n"))
     assert statuses_of(cluster, make_pod("p", cpu="9")) == {"n": (False, "Too many pods", "Insufficient cpu")}

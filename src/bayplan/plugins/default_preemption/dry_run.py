@@ -129,10 +129,10 @@ class DryRun:
         self._reprieve(rows, removals)
         names, removed = self._nodes.table.names, removals.removed.tolist()
         for row, pods, gone, first in zip(rows.tolist(), removals.pods, removed, violating, strict=True):
-            victims = list(compress(pods, gone))
+            victims = tuple(compress(pods, gone))
             if 0 < first < len(pods):  # else they are still sorted by importance
-                victims = [victims[index] for index in importance_order([victims]).tolist()]
-            yield Candidate(names[row], tuple(victims), sum(gone[:first]))
+                victims = tuple([victims[index] for index in importance_order([victims]).tolist()])
+            yield Candidate(names[row], victims, sum(gone[:first]) if first else 0)
 
     def _reprieve(self, rows: Rows, removals: Removals) -> None:
         """Restore the pods of each row one after the other, except those with which the pending pod does not fit."""

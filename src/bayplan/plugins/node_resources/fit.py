@@ -27,6 +27,8 @@ from bayplan.plugins.node_resources.shares import amounts, amounts_of_placement,
 from bayplan.plugins.node_resources.strategies import most_allocated_of_one, strategy_of
 
 TOO_MANY_PODS = "Too many pods"
+_BITS = 32
+"""How many shortages are combined before their combinations are renumbered."""
 
 _DEFAULT_ARGUMENTS = NodeResourcesFitArgs()
 
@@ -208,18 +210,22 @@ def _rejections(shortages: Sequence[tuple[str, Bool, int]], nodes: Nodes) -> Rej
     unresolvable if the pod would not fit on it even if it were empty.
     """
     combination, unresolvable = np.zeros(len(nodes), dtype=np.int64), np.zeros(len(nodes), dtype=np.bool_)
-    for bit, (name, lacking, amount) in enumerate(shortages):
-        combination |= lacking.astype(np.int64) << bit
+    for number, (name, lacking, amount) in enumerate(shortages, 1):
+        combination = combination << 1 | lacking
         if amount:
             unresolvable |= lacking & (nodes.allocatable(name) < amount)
+        if number % _BITS == 0:  # renumber the combinations, so that 64 bits suffice; 0 stays 0
+            combination = np.unique(np.append(0, combination), return_inverse=True)[1][1:]
     combination = combination << 1 | unresolvable
     index: Int32 = np.zeros(len(nodes), dtype=np.int32)
     statuses: list[Status] = []
-    for value in np.unique(combination[combination > 0]).tolist():
-        lacked = [name for bit, (name, _, _) in enumerate(shortages) if value >> (bit + 1) & 1]
+    while combination[first := combination.argmax()]:  # `unique` takes several times as long
+        lacked = [name for name, lacking, _ in shortages if lacking[first]]
         reasons = tuple(name if name == TOO_MANY_PODS else f"Insufficient {name}" for name in lacked)
-        statuses.append(Status.unresolvable(*reasons) if value & 1 else Status.unschedulable(*reasons))
-        index[combination == value] = len(statuses)
+        statuses.append(Status.unresolvable(*reasons) if unresolvable[first] else Status.unschedulable(*reasons))
+        found = combination == combination[first]
+        index[found] = len(statuses)
+        combination[found] = 0
     return Rejections(index, statuses)
 
 
