@@ -50,5 +50,6 @@ def importance_order(by_node: Sequence[Sequence[PodInfo]]) -> Rows:
     starts = np.fromiter([pod.started for pod in pods], dtype=np.float64, count=len(pods))
     unstarted = np.isinf(starts).nonzero()[0]
     starts[unstarted] = _AFTER_ANY_START - unstarted
-    node_of = np.repeat(np.arange(len(by_node)), list(map(len, by_node)))
+    sizes = np.fromiter(map(len, by_node), dtype=np.intp, count=len(by_node))
+    node_of = np.repeat(np.arange(len(by_node)), sizes)
     return np.lexsort((starts, -priorities, node_of))

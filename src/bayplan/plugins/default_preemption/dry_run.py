@@ -120,6 +120,8 @@ class DryRun:
 
     def _candidates(self, rows: Rows, removals: Removals) -> Iterator[Candidate]:
         """Yield the candidate of each row, maybe without victims. The rows are feasible with all these removals."""
+        if not len(rows):
+            return
         removals = removals.ordered(importance_order(removals.pods))
         violating = [0] * len(rows)
         if self._budgets:  # pods that a budget protects are restored first
