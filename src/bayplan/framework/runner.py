@@ -83,9 +83,11 @@ def run_filter(
     `earlier`: the verdicts of other filters on the same nodes, which come first; they are not changed.
     """
     verdicts = Verdicts(nodes, earlier)
-    for plugin in profile.at(Point.FILTER):
-        if plugin.name in cycle.skip_filter:
-            continue
+    plugins = [plugin for plugin in profile.at(Point.FILTER) if plugin.name not in cycle.skip_filter]
+    if len(nodes) <= FEW_NODES and all(implements(plugin, interface.Filter) for plugin in plugins):
+        _filter_one_by_one(plugins, cycle, pod, nodes, verdicts)
+        return verdicts
+    for plugin in plugins:
         if _whole_table(plugin, interface.FilterNodes, interface.Filter, nodes):
             positions = verdicts.feasible() if plugin.only_standing else None
             shown = nodes if positions is None else nodes.at(positions)
@@ -98,22 +100,25 @@ def run_filter(
                 )
             verdicts.reject(rejections if positions is None else rejections.among(len(nodes), positions), plugin.name)
         else:
-            _filter_one_by_one(plugin, cycle, pod, nodes, verdicts)
+            _filter_one_by_one((plugin,), cycle, pod, nodes, verdicts)
         if not np.count_nonzero(verdicts.feasible_mask):
             break
     return verdicts
 
 
 def filter_node(plugins: Iterable[Any], cycle: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-    """Run the per-node form of filters on one node. Returns the first rejection; None if the node is feasible."""
+    """Run the per-node form of filters on one node.
+
+    Returns the first rejection, or the first status that reports an error; None if the node is feasible.
+    """
     for plugin in plugins:
         answer = cycle.call(plugin, "Filter", plugin.filter, cycle, pod, node)
         if answer is not None:
             status = status_of(answer, plugin, "Filter")
-            if status.rejected:
+            if status.rejected or status.code is Code.ERROR:
                 return status
             if status.code is not Code.SUCCESS:
-                raise failure(status, "Filter")
+                raise PluginError(plugin.name, "Filter", f"returned {status.code}, expected success or a rejection")
     return None
 
 
@@ -252,16 +257,13 @@ def _whole_table(plugin: Any, whole_form: type[Any], node_form: type[Any], nodes
     return implements(plugin, whole_form) and (len(nodes) > FEW_NODES or not implements(plugin, node_form))
 
 
-def _filter_one_by_one(plugin: Any, cycle: CycleState, pod: PodInfo, nodes: Nodes, verdicts: Verdicts) -> None:
+def _filter_one_by_one(
+    plugins: Sequence[Any], cycle: CycleState, pod: PodInfo, nodes: Nodes, verdicts: Verdicts
+) -> None:
     for position in verdicts.feasible().tolist():
-        answer = cycle.call(plugin, "Filter", plugin.filter, cycle, pod, nodes.info(position))
-        if answer is None:
-            continue
-        status = status_of(answer, plugin, "Filter")
-        if status.code is Code.ERROR or status.rejected:
+        status = filter_node(plugins, cycle, pod, nodes.info(position))
+        if status is not None:
             verdicts.set(position, status)
-        elif status.code is not Code.SUCCESS:
-            raise PluginError(plugin.name, "Filter", f"returned {status.code}, expected success or a rejection")
 
 
 def integer(score: Any, plugin: Any, point: str) -> int:
