@@ -71,9 +71,9 @@ class Removals(Mapping[int, PodChanges]):
         return some
 
     def ordered(self, order: Rows) -> Removals:
-        """Return the what-ifs that remove all of these pods, which each node has in another order.
+        """Return what-ifs that remove all of these pods, with the pods of each node in another order.
 
-        `order`: of the concatenated pods; each node's pods stay together.
+        `order`: indexes in the concatenation of `pods`; each node's pods stay together.
         """
         everything = list(chain.from_iterable(self.pods))
         pods = map(everything.__getitem__, order.tolist())

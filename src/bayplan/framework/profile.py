@@ -87,7 +87,7 @@ Signature = tuple[tuple[str, Hashable], ...]
 
 
 class Sharing(NamedTuple):
-    """What pods have in common that share results of plugins: these three values.
+    """Pods share results of plugins if these three values are equal.
 
     `apart`: the names of the plugins whose results can't be shared. `signature`, `rests_on`: of the other plugins; see
     `Profile.sign` and `Profile.rests_on`.

@@ -300,10 +300,10 @@ class Templates:
             return None
         if sharing is None:
             return None
-        apart, signature, rests_on = sharing
-        key = apart, signature
+        apart = sharing.apart
+        key = apart, sharing.signature
         try:
-            template = self._get(key, apart, pod, nodes, rests_on, call)
+            template = self._get(key, sharing, pod, nodes, call)
             if template is None:
                 return None
             refused = template.refused(pod, self._profile, apart, state) if alone else None
@@ -317,9 +317,8 @@ class Templates:
             self._templates.move_to_end(key)
         return Reuse(template, pod, cycle, sharing, refused)
 
-    def _get(
-        self, key: Hashable, apart: frozenset[str], pod: PodInfo, nodes: Nodes, rests_on: Hashable, call: Caller
-    ) -> Template | None:
+    def _get(self, key: Hashable, sharing: Sharing, pod: PodInfo, nodes: Nodes, call: Caller) -> Template | None:
+        apart, rests_on = sharing.apart, sharing.rests_on
         template = self._templates.get(key)
         if template is not None:
             template.cycle.call = call
