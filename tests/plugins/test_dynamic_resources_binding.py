@@ -140,7 +140,7 @@ async def test_claim_is_written_although_the_reply_is_lost(caplog, then, warning
     assert await bind(cluster, pod_with("c")) is None
     assert client.transport.requests[-1].info.verb == "get"
     assert cluster.ask(pod_with("c", name="q")) is None  # the written claim is assumed
-    assert caplog.text.count("cannot find out whether claim default/c was written") == warnings
+    assert caplog.text.count("cannot find out whether ResourceClaim default/c was written") == warnings
 
 
 @pytest.mark.feature("DynamicResources: binding")

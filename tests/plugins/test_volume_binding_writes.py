@@ -13,7 +13,7 @@ from volumes import BOUND, claim, plugin_of, storage_class, using, volume
 
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD
 from bayplan.api.objects import convert
-from bayplan.client import ApiError
+from bayplan.client import ApiError, TransportError
 from bayplan.config import KubeSchedulerConfiguration, build_profile
 from bayplan.devcluster.apiserver import Fault
 from bayplan.framework.binding_runner import run_pre_bind, run_pre_bind_pre_flight, run_reserve, run_unreserve
@@ -345,6 +345,54 @@ def test_unwritten_reservations_are_released(kind, written):
         return await binding
 
     assert run(story()).code is Code.SUCCESS
+
+
+@pytest.mark.feature("VolumeBinding: failed writes")
+@pytest.mark.parametrize(
+    ("objects", "kind"),
+    [
+        pytest.param(STATIC, PERSISTENT_VOLUME, id="volume"),
+        pytest.param(DYNAMIC, PERSISTENT_VOLUME_CLAIM, id="claim"),
+    ],
+)
+def test_write_whose_reply_is_lost_counts_if_the_server_has_it(objects, kind):
+    world = World(*objects)
+    faults = world.client.server.faults
+    faults.add(Fault(verb="patch", resource=kind.plural, drop="after", times=1))
+    faults.add(Fault(verb="get", resource=kind.plural, answer=503, times=1))
+    name = objects[0]["metadata"]["name"]
+
+    async def story():
+        decision = world.place(using(name))
+        binding = asyncio.create_task(world.pre_bind(decision))
+        await asyncio.sleep(5)
+        world.unreserve(decision)  # what is written stays
+        assert not binding.done()
+        other = world.volumes["v"].spec.claimRef if kind is PERSISTENT_VOLUME else world.claims[f"default/{name}"]
+        await world.sync()
+        load(world.client.server, volume("new", "made"))
+        await world.bind(name, "v" if kind is PERSISTENT_VOLUME else "new")
+        return other, await binding
+
+    reserved, status = run(story())
+    assert status.code is Code.SUCCESS
+    assert reserved.uid == f"claim-{name}" if kind is PERSISTENT_VOLUME else SELECTED in reserved.metadata.annotations
+
+
+@pytest.mark.feature("VolumeBinding: failed writes")
+@pytest.mark.parametrize("fault", [{"drop": "before"}, {"answer": 503}], ids=["reply lost", "server error"])
+@pytest.mark.parametrize("objects", [STATIC, DYNAMIC], ids=["volume", "claim"])
+def test_write_that_the_server_does_not_have_is_a_failure(objects, fault):
+    world = World(*objects)
+    world.client.server.faults.add(Fault(verb="patch", times=1, **fault))
+
+    async def story():
+        decision = world.place(using(objects[0]["metadata"]["name"]))
+        with pytest.raises((ApiError, TransportError)):
+            await world.pre_bind(decision)
+
+    run(story())
+    assert all(store.get(key) is store.known(key) for store in (world.claims, world.volumes) for key in store)
 
 
 @pytest.mark.feature("VolumeBinding: failed writes")

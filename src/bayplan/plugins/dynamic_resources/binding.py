@@ -17,16 +17,15 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.devices.allocations import ClaimAllocations
 from bayplan.devices.claims import allocation_of, is_reserved_for, key_of, reservations, results_of, uid_of
 from bayplan.framework.handle import ApiClient, Handle
+from bayplan.framework.lost_replies import Sleep, read_eventually
 from bayplan.framework.status import Status
 from bayplan.plugins.dynamic_resources.claim_writes import (
     ClaimChanged,
     ClaimNotWritten,
     PendingWrites,
-    Sleep,
     add_finalizer,
     change,
     describing,
-    read_eventually,
     status_of,
     update_status,
 )
@@ -145,7 +144,9 @@ class ClaimBinding:
         try:
             return await change(client, claim, write, self._sleep)
         except ClaimNotWritten as problem:
-            current = await read_eventually(client, claim, self._sleep) if problem.sent else None
+            if not problem.sent:
+                raise
+            current: ResourceClaim | None = await read_eventually(client, RESOURCE_CLAIM, claim, self._sleep)
             if current is None or not _is_written(current, allocation, pod):
                 raise
             return current

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
@@ -15,16 +14,10 @@ from bayplan.api.kinds import RESOURCE_CLAIM
 from bayplan.cluster.objects import ObjectStore
 from bayplan.devices.claims import FINALIZER, key_of
 from bayplan.framework.handle import ApiClient
-
-log = logging.getLogger(__name__)
+from bayplan.framework.lost_replies import Sleep, may_be_written
 
 _PAUSES = (0.01, 0.01, 0.01, 0.01)
 """Seconds between retries after conflicts. Mirrors retry.DefaultRetry of client-go."""
-
-_READ_SECONDS = 1.0
-_TOO_MANY_REQUESTS, _SERVER_ERROR = 429, 500
-
-Sleep = Callable[[float], Awaitable[None]]
 
 
 class ClaimChanged(Exception):
@@ -41,7 +34,7 @@ class ClaimNotWritten(Exception):
     def __init__(self, what: str, why: Exception) -> None:
         super().__init__(f"{what}: {getattr(why, 'message', '') or why}")
         self.status: int | None = getattr(why, "status", None)
-        self.sent: bool = getattr(why, "sent", self.status is not None and self.status >= _SERVER_ERROR)
+        self.sent = may_be_written(why)
 
 
 @contextmanager
@@ -102,24 +95,6 @@ async def change(
         with describing(f"get updated claim {key_of(claim)} after conflict"):
             current = await client.get(RESOURCE_CLAIM, metadata.name, metadata.namespace)
     raise AssertionError("unreachable")
-
-
-async def read_eventually(client: ApiClient, claim: ResourceClaim, sleep: Sleep) -> ResourceClaim | None:
-    """Read the claim from the server, as often as it takes to get an answer; None if the claim can't be read."""
-    metadata = _metadata(claim)
-    logged = False
-    while True:
-        try:
-            with describing(f"get claim {key_of(claim)}"):
-                current: ResourceClaim = await client.get(RESOURCE_CLAIM, metadata.name, metadata.namespace)
-                return current
-        except ClaimNotWritten as problem:
-            if problem.status is not None and not problem.sent and problem.status != _TOO_MANY_REQUESTS:
-                return None
-            if not logged:
-                log.warning("cannot find out whether claim %s was written, asking again: %s", key_of(claim), problem)
-                logged = True
-        await sleep(_READ_SECONDS)
 
 
 async def add_finalizer(client: ApiClient, claim: ResourceClaim) -> ResourceClaim:

@@ -18,7 +18,8 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.devices.allocations import ClaimAllocations
 from bayplan.devices.claims import allocation_of, is_reserved_for, key_of, reservations, uid_of
 from bayplan.framework.handle import ApiClient, Handle
-from bayplan.plugins.dynamic_resources.claim_writes import PendingWrites, Sleep, delete, status_of, update_status
+from bayplan.framework.lost_replies import Sleep
+from bayplan.plugins.dynamic_resources.claim_writes import PendingWrites, delete, status_of, update_status
 from bayplan.plugins.dynamic_resources.claim_writes import change as change_claim
 from bayplan.plugins.dynamic_resources.extended_resources import is_in_memory
 from bayplan.plugins.dynamic_resources.state import PodDevices

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
@@ -141,7 +142,7 @@ class VolumeBinding(Plugin):
         client = self._handle.client
         if client is None:
             return Status.error("binding volumes: there is no API server to write to")
-        await state.reservation.write(client)
+        await state.reservation.write(client, asyncio.sleep)
         progress = Progress(state.reservation, pod.key, node_name, self._handle, self._search)
         stores = (self._claims, self._volumes, self._pods, self._nodes)
         try:

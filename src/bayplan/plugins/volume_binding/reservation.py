@@ -27,6 +27,7 @@ from bayplan.api.volumes import (
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.objects import ObjectStore, version_of
 from bayplan.framework.handle import ApiClient, Handle
+from bayplan.framework.lost_replies import Sleep, may_be_written, read_eventually
 from bayplan.plugins.volume_binding.search import PodVolumes, Search
 
 
@@ -61,12 +62,33 @@ class _Assumed:
         if self.patch is not None and not self.written and self.store.get(self.key) is self.obj:
             self.store.restore(self.key)
 
-    async def write(self, client: ApiClient) -> None:
-        """Write the patch. The server rejects it if the object has changed since the decision."""
+    async def write(self, client: ApiClient, sleep: Sleep) -> None:
+        """Write the patch. The server rejects it if the object has changed since the decision.
+
+        If the reply is lost, the object is read: if it were released although it is written, the next attempt could
+        choose a second volume on another node.
+        """
         if self.patch is not None:
             metadata = self.obj.metadata
-            self.obj = await client.patch(self.kind, metadata.name, self.patch, metadata.namespace)
+            try:
+                self.obj = await client.patch(self.kind, metadata.name, self.patch, metadata.namespace)
+            except Exception as error:
+                if not may_be_written(error):
+                    raise
+                found = await read_eventually(client, self.kind, self.obj, sleep)
+                if found is None or not self._is_written_in(found):
+                    raise
+                self.obj = found
         self.written = True
+
+    def _is_written_in(self, found: Any) -> bool:
+        """Whether an object that was read is this one with the change of the patch."""
+        if found.metadata.uid != self.obj.metadata.uid:
+            return False
+        if self.kind is PERSISTENT_VOLUME:
+            mine, reference = self.obj.spec.claimRef, found.spec.claimRef
+            return reference is not None and (reference.uid, reference.name) == (mine.uid, mine.name)
+        return annotations_of(found).get(SELECTED_NODE) == annotations_of(self.obj)[SELECTED_NODE]
 
 
 @dataclass(slots=True)
@@ -103,14 +125,14 @@ class Reservation:
         for each in self.all():
             each.release()
 
-    async def write(self, client: ApiClient) -> None:
+    async def write(self, client: ApiClient, sleep: Sleep) -> None:
         """Write all objects. After a failure, the unwritten ones are released, and the written ones stay.
 
         The volume controller then completes the bindings and the provisioning.
         """
         try:
             for each in self.all():
-                await each.write(client)
+                await each.write(client, sleep)
         except BaseException:
             self.release()
             raise
