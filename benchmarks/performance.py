@@ -9,9 +9,10 @@
     benchmarks/performance.py --quick             # a short form, with results of its own; it writes no page
 
 Each measurement is a process of its own, one after the other: run it on a machine that does nothing else. Results are
-saved after each one. The workloads are those of Kubernetes' scheduler_perf (BAYPLAN_SCHEDULER_PERF). Of workloads that
-differ only in feature gates, which change nothing in Bayplan, the first one is measured. Workloads run on
-kube-apiserver, too, if KUBEBUILDER_ASSETS names a folder with etcd and kube-apiserver.
+saved after each one, with the machine: growth and the workloads in memory have to be from a single one. The workloads
+are those of Kubernetes' scheduler_perf (BAYPLAN_SCHEDULER_PERF). Of workloads that differ only in feature gates, which
+change nothing in Bayplan, the first one is measured. Workloads run on kube-apiserver, too, if KUBEBUILDER_ASSETS names
+a folder with etcd and kube-apiserver.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -96,7 +97,7 @@ def main() -> None:
         options.results = Path(tempfile.mkdtemp(prefix="bayplan-benchmark-")) / "performance.json"
     results: Results = json.loads(options.results.read_text(encoding="utf-8")) if options.results.exists() else {}
     if not options.render:
-        _check_machine(results, options.results)
+        results["thresholds"] = thresholds()
         _measure(results, options)
     if options.quick:
         print(json.dumps(results, indent=1))
@@ -106,7 +107,7 @@ def main() -> None:
 
 
 def _measure(results: Results, options: argparse.Namespace) -> None:
-    deadline, revision = time.monotonic() + 60 * options.minutes, _revision()
+    deadline, revision, machine = time.monotonic() + 60 * options.minutes, _revision(), _name_machine(results)
     steps: dict[tuple[str, str], Step] = {}
     for step in _steps(quick=options.quick):
         steps.setdefault((step.part, step.key), step)
@@ -116,13 +117,18 @@ def _measure(results: Results, options: argparse.Namespace) -> None:
         if part in (options.only or PARTS)
         and (key not in results.get(part, {}) or (options.again and re.search(options.again, key)))
     ]
+    _check_machines(results, machine, {step.part for step in missing})
     for number, step in enumerate(missing):
         if time.monotonic() > deadline:
             print(f"the time is over: {len(missing) - number} measurements are missing", file=sys.stderr)
             break
         began = time.monotonic()
         print(f"[{number + 1}/{len(missing)}] {step.part}: {step.key} ", end="", file=sys.stderr, flush=True)
-        results.setdefault(step.part, {})[step.key] = result = {**_run(step), "revision": revision}
+        results.setdefault(step.part, {})[step.key] = result = {
+            **_run(step),
+            "revision": revision,
+            "machine": machine,
+        }
         print(f"{time.monotonic() - began:.0f} s {result.get('problem', '')}", file=sys.stderr, flush=True)
         options.results.parent.mkdir(parents=True, exist_ok=True)
         options.results.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
@@ -311,13 +317,22 @@ def thresholds() -> dict[str, float]:
 # The machine
 
 
-def _check_machine(results: Results, path: Path) -> None:
-    """Name the machine in new results. Raises SystemExit for results of another machine."""
-    machine = _machine()
-    known = results.setdefault("machine", machine)
-    if {**known, "date": ""} != {**machine, "date": ""}:
-        raise SystemExit(f"{path} has results of another machine ({known}): delete it to start again")
-    results["thresholds"] = thresholds()
+def _name_machine(results: Results) -> str:
+    """Return the name of this machine in the results, which is a letter."""
+    machines: dict[str, Any] = results.setdefault("machines", {})
+    this = _machine()
+    known = (name for name, each in machines.items() if {**each, "date": ""} == {**this, "date": ""})
+    name = next(known, chr(ord("A") + len(machines)))
+    machines.setdefault(name, this)
+    return name
+
+
+def _check_machines(results: Results, machine: str, parts: Collection[str]) -> None:
+    """Raise SystemExit for parts whose measurements would come from several machines, but are compared."""
+    for part in ("growth", "core"):
+        others = {each["machine"] for each in results.get(part, {}).values()} - {machine}
+        if part in parts and others:
+            raise SystemExit(f"{part} has results of machine {others.pop()}: delete them to measure it here")
 
 
 def _machine() -> dict[str, Any]:

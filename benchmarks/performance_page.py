@@ -62,8 +62,9 @@ _TEMPLATE = """\
 `benchmarks/results/performance.json`, and run the script on a machine that does nothing else. Machines differ:
 compare ratios, not figures.
 
-Machine: {cpu}, {cores} cores, {memory_gib} GiB of memory, Python {python}; {date}. The script measures again what
-you name, so the measurements are not all of the same revision:
+{machines}
+
+The script measures again what you name, so measurements may be of several revisions and machines:
 
 {revisions}
 
@@ -166,9 +167,9 @@ def _page(results: Results) -> str:
         for name, each in sorted(results.get("outputs", {}).items())
     ]
     return _TEMPLATE.format(
-        **results["machine"],
+        machines=_table(("machine", "CPU", "cores", "memory", "Python", "first used"), _machines(results)),
         base=BASE,
-        revisions=_table(("measurements", "how many at which revision"), _revisions(results)),
+        revisions=_table(("measurements", "how many at which revision, on which machine"), _revisions(results)),
         targets=_table(("what", "target", "measured", "met"), _targets(results)),
         growth=_table(
             ("nodes", "pods", *KINDS, "memory", "longest pause", "to build"),
@@ -192,12 +193,20 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
+def _machines(results: Results) -> Iterator[Sequence[str]]:
+    for name, each in sorted(results["machines"].items()):
+        yield name, each["cpu"], f"{each['cores']}", f"{each['memory_gib']} GiB", each["python"], each["date"]
+
+
 def _revisions(results: Results) -> Iterator[Sequence[str]]:
-    """Yield how many measurements of each part are from which revisions."""
+    """Yield how many measurements of each part are from which revisions and machines."""
     for part, title in _PARTS.items():
-        numbers = Counter(each.get("revision", "earlier revisions") for each in results.get(part, {}).values())
+        numbers = Counter(
+            (each.get("revision", "earlier revisions"), each["machine"]) for each in results.get(part, {}).values()
+        )
         if numbers:
-            yield title, ", ".join(f"{number} at {revision}" for revision, number in sorted(numbers.items()))
+            found = sorted(numbers.items())
+            yield title, ", ".join(f"{number} at {revision} on {machine}" for (revision, machine), number in found)
 
 
 # Targets
@@ -372,17 +381,23 @@ def _stock() -> dict[str, float]:
 
 def _readme(results: Results) -> str:
     """Return the README with three figures between the marks."""
-    base, large = results.get("core", {}).get(BASE, {}), results.get("growth", {}).get("100000", {})
-    text = _README.format(**results["machine"])
+    base = results.get("core", {}).get(BASE, {})
+    machine = base.get("machine", next(iter(results["machines"])))
+
+    def measured(part: str, name: str) -> Results:
+        """Return a result of the same machine, or an empty one."""
+        result: Results = results.get(part, {}).get(name, {})
+        return result if result.get("machine") == machine else {}
+
+    text = _README.format(**results["machines"][machine])
     if "p50_ms" in base:
         rate, p50 = base["pods_per_second"], 1000 * base["p50_ms"]
         text += (
             f"- In memory, on 5,000 nodes: {rate:,.0f} plain pods per second; a median attempt takes {p50:.0f} µs.\n"
         )
-    if "plain_us" in large:
+    if "plain_us" in (large := measured("growth", "100000")):
         text += f"- On 100,000 nodes with 1,000,000 pods: {large['plain_us'] / 1000:.2f} ms per decision.\n"
-    real = results.get("apiserver", {}).get(BASE, {})
-    null = results.get("devcluster", {}).get(BASE, {})
+    real, null = measured("apiserver", BASE), measured("devcluster", BASE)
     if real.get("bayplan") and real.get("kube-scheduler"):
         rate, times = real["bayplan"], real["bayplan"] / real["kube-scheduler"]
         text += f"- With kube-apiserver: {rate:,.0f} pods per second, {times:.1f} times those of kube-scheduler.\n"

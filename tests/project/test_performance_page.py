@@ -21,7 +21,9 @@ spec.loader.exec_module(page)
 
 
 def rendered(**results):
-    return page.rendered({"machine": MACHINE, **results})
+    """The pages of results by part, which are of the same machine unless they name another one."""
+    parts = {part: {name: {"machine": "A", **each} for name, each in found.items()} for part, found in results.items()}
+    return page.rendered({"machines": {"A": MACHINE, "B": {**MACHINE, "cpu": "another CPU"}}, **parts})
 
 
 def target(what, **results):
@@ -51,10 +53,21 @@ def test_what_is_missing_is_named():
     assert "not measured" in rendered()[page.PAGE]
 
 
-def test_revisions_of_measurements_are_counted():
-    rate = {"pods_per_second": 5000.0}
-    core = {"old": rate, "one": {**rate, "revision": "abc1234"}, "two": {**rate, "revision": "abc1234"}}
-    assert "| workloads in memory | 2 at abc1234, 1 at earlier revisions |" in rendered(core=core)[page.PAGE]
+def test_measurements_are_counted_by_revision_and_machine():
+    rates = {"bayplan": 90.0, "null": 100.0}
+    new = {**rates, "revision": "abc1234"}
+    found = rendered(devcluster={"a": rates, "b": new, "c": new, "d": {**new, "machine": "B"}})[page.PAGE]
+    expected = "2 at abc1234 on A, 1 at abc1234 on B, 1 at earlier revisions on A"
+    assert f"| workloads on the embedded API server | {expected} |" in found
+    assert "| B | another CPU | 2 |" in found
+
+
+def test_readme_quotes_no_figures_of_several_machines():
+    core = {page.BASE: {"pods_per_second": 5000.0, "p50_ms": 0.1}}
+    real = {page.BASE: {"bayplan": 330.0, "null": 340.0, "kube-scheduler": 220.0, "machine": "B"}}
+    text = rendered(core=core, apiserver=real)[page.README]
+    assert "5,000 plain pods" in text
+    assert "times those of kube-scheduler" not in text
 
 
 @pytest.mark.parametrize(("rate", "count", "met"), [(1100.0, 2, "yes"), (900.0, 1, "no")])
