@@ -6,9 +6,7 @@ import csv
 import io
 import json
 import shutil
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from click.testing import CliRunner
@@ -142,27 +140,8 @@ def test_profile_needs_pyinstrument(monkeypatch):
     assert "install bayplan[perf]" in result.stderr
 
 
-@pytest.mark.parametrize(("file", "renderer"), [("a.html", "HTMLRenderer"), ("a.json", "SpeedscopeRenderer")])
-def test_profile_covers_what_is_measured(monkeypatch, tmp_path, file, renderer):
-    class Profiler:
-        def __init__(self, **_):
-            self.calls = ["made"]
-
-        def start(self):
-            self.calls.append("started")
-
-        def stop(self):
-            self.calls.append("stopped")
-
-        def output(self, used):
-            return " ".join([*self.calls, type(used).__name__])
-
-    package, renderers = ModuleType("pyinstrument"), ModuleType("pyinstrument.renderers")
-    package.Profiler = Profiler
-    setattr(renderers, renderer, type(renderer, (), {}))
-    monkeypatch.setattr("bayplan.cli.perf.find_spec", lambda _: object())
-    monkeypatch.setitem(sys.modules, "pyinstrument", package)
-    monkeypatch.setitem(sys.modules, "pyinstrument.renderers", renderers)
+@pytest.mark.parametrize(("file", "start"), [("a.html", "<!DOCTYPE html>"), ("a.json", '{"$schema"')])
+def test_profile_is_written(tmp_path, file, start):
     result = run("misc", "Behind/Beta", "--profile", tmp_path / file)
     assert result.exit_code == 0, result.output
-    assert (tmp_path / file).read_text() == f"made started stopped {renderer}"
+    assert (tmp_path / file).read_text(encoding="utf-8").lstrip().startswith(start)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import re
+import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -15,9 +16,8 @@ RESULTS = ROOT / "benchmarks/results/performance.json"
 MACHINE = {"cpu": "a CPU", "cores": 2, "memory_gib": 8, "python": "3.11.2", "date": "2026-01-01"}
 FIGURE = re.compile(r"\d[\d,.]* (?:pods/s|pods per second|µs|ms\b)")
 
-spec = importlib.util.spec_from_file_location("performance_page", ROOT / "benchmarks/performance_page.py")
-page = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(page)
+sys.path.insert(0, str(ROOT / "benchmarks"))
+page = importlib.import_module("performance_page")
 
 
 def rendered(**results):

@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from bayplan.testing.scheduler_perf.measurement import ATTEMPT_DURATION, Bucketed, Counters
-from bayplan.testing.scheduler_perf.profiling import profiled_module
+from bayplan.testing.scheduler_perf.profiling import profiled_bayplan
 from bayplan.testing.scheduler_perf.templates import BenchmarkError
 
 _START_SECONDS = 60.0
@@ -58,8 +58,8 @@ class BayplanRun:
             port = probe.getsockname()[1]
         self._url = f"https://{_LOCALHOST}:{port}"
         self._arguments = [
-            *(profiled_module(profile) if profile is not None else []),
-            *("-m", "bayplan", "run", "--kubeconfig", str(kubeconfig), "--scheduler-name", name),
+            *(profiled_bayplan(profile) if profile is not None else ("-m", "bayplan")),
+            *("run", "--kubeconfig", str(kubeconfig), "--scheduler-name", name),
             *("--leader-elect=false", "--bind-address", _LOCALHOST, "--secure-port", str(port)),
             *("--authorization-always-allow-paths", _OPEN_PATHS),
             *(["--config", str(config)] if config is not None else []),

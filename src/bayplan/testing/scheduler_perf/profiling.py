@@ -1,10 +1,14 @@
 """Profiles what is measured with pyinstrument, an optional dependency.
 
-pyinstrument samples, knows asyncio's tasks, and needs no rights to trace other processes, as py-spy does.
+pyinstrument samples, follows no other threads, and needs no rights to trace other processes, as py-spy does. To profile
+`bayplan run`, run this module instead of `bayplan`:
+
+    python -m bayplan.testing.scheduler_perf.profiling FILE run ...
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -26,11 +30,26 @@ def profiling(path: Path) -> Iterator[None]:
     finally:
         profiler.stop()
         renderers: Any = import_module("pyinstrument.renderers")
-        renderer = renderers.SpeedscopeRenderer() if path.suffix == ".json" else renderers.HTMLRenderer()
+        renderer = renderers.HTMLRenderer()
+        if path.suffix == ".json":
+            renderer = renderers.SpeedscopeRenderer()
+            # Without this, each call is a frame of its own, and is left out because it is so short.
+            processors: Any = import_module("pyinstrument.processors")
+            renderer.processors.insert(0, processors.aggregate_repeated_calls)
         path.write_text(profiler.output(renderer), encoding="utf-8")
 
 
-def profiled_module(path: Path) -> list[str]:
-    """The arguments of Python that run a module, named after them, under pyinstrument."""
-    renderer = "speedscope" if path.suffix == ".json" else "html"
-    return ["-m", "pyinstrument", "-r", renderer, "-o", str(path), "-i", str(INTERVAL)]
+def profiled_bayplan(path: Path) -> list[str]:
+    """The arguments of Python that run `bayplan`, whose arguments follow, while it is profiled."""
+    return ["-m", "bayplan.testing.scheduler_perf.profiling", str(path)]
+
+
+def main(path: str, *arguments: str) -> None:
+    """Run `bayplan` with these arguments, and write its profile."""
+    bayplan: Any = import_module("bayplan.cli")
+    with profiling(Path(path)):
+        bayplan.main(arguments, prog_name="bayplan")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
