@@ -8,6 +8,7 @@ pyinstrument samples, follows no other threads, and needs no rights to trace oth
 
 from __future__ import annotations
 
+import runpy
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,9 +47,9 @@ def profiled_bayplan(path: Path) -> list[str]:
 
 def main(path: str, *arguments: str) -> None:
     """Run `bayplan` with these arguments, and write its profile."""
-    bayplan: Any = import_module("bayplan.cli")
+    sys.argv = ["bayplan", *arguments]
     with profiling(Path(path)):
-        bayplan.main(arguments, prog_name="bayplan")
+        runpy.run_module("bayplan", run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":
