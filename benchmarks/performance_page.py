@@ -382,10 +382,9 @@ def _readme(results: Results) -> str:
     base = results.get("core", {}).get(BASE, {})
     machine = base.get("machine", next(iter(results["machines"])))
 
-    def measured(part: str, name: str) -> Results:
-        """Return a result of the same machine, or an empty one."""
-        result: Results = results.get(part, {}).get(name, {})
-        return result if result.get("machine") == machine else {}
+    def where(result: Results) -> str:
+        """Return what to add about the machine of a result."""
+        return "" if result["machine"] == machine else ", on another machine"
 
     text = _README.format(**results["machines"][machine])
     if "p50_ms" in base:
@@ -393,15 +392,22 @@ def _readme(results: Results) -> str:
         text += (
             f"- In memory, on 5,000 nodes: {rate:,.0f} plain pods per second; a median attempt takes {p50:.0f} µs.\n"
         )
-    if "plain_us" in (large := measured("growth", "100000")):
-        text += f"- On 100,000 nodes with 1,000,000 pods: {large['plain_us'] / 1000:.2f} ms per decision.\n"
-    real, null = measured("apiserver", BASE), measured("devcluster", BASE)
+    large = results.get("growth", {}).get("100000", {})
+    if "plain_us" in large:
+        text += (
+            f"- On 100,000 nodes with 1,000,000 pods{where(large)}: {large['plain_us'] / 1000:.2f} ms per decision.\n"
+        )
+    real, null = (results.get(part, {}).get(BASE, {}) for part in ("apiserver", "devcluster"))
     if real.get("bayplan") and real.get("kube-scheduler"):
         rate, times = real["bayplan"], real["bayplan"] / real["kube-scheduler"]
-        text += f"- With kube-apiserver: {rate:,.0f} pods per second, {times:.1f} times those of kube-scheduler.\n"
+        text += (
+            f"- With kube-apiserver{where(real)}: {rate:,.0f} pods per second, {times:.1f} times those of"
+            " kube-scheduler.\n"
+        )
     elif null.get("null"):
         rate, share = null["bayplan"], 100 * null["bayplan"] / null["null"]
-        text += f"- With the embedded API server: {rate:,.0f} pods per second, {share:.0f}% of a null scheduler.\n"
+        text += f"- With the embedded API server{where(null)}: {rate:,.0f} pods per second, {share:.0f}% of a null"
+        text += " scheduler.\n"
     before, _, rest = README.read_text(encoding="utf-8").partition(_MARK)
     after = rest.partition(_MARK)[2]
     return f"{before}{_MARK}\n{text}{_MARK}{after}"
