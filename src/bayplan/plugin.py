@@ -32,6 +32,7 @@ from bayplan.framework.interface import (
     Candidate,
     CycleState,
     EnqueueExtensions,
+    Explain,
     Filter,
     FilterNodes,
     NodeNames,
@@ -59,6 +60,15 @@ from bayplan.framework.interface import (
     WhatIf,
 )
 from bayplan.framework.measurements import Measurements
+from bayplan.framework.remedies import (
+    Details,
+    Remedy,
+    add_labels,
+    delete_pods,
+    remove_label,
+    remove_taints,
+    tolerate_taints,
+)
 from bayplan.framework.status import SKIP, Code, Status
 from bayplan.framework.verdicts import Diagnosis, Rejections, Verdicts
 
@@ -77,9 +87,11 @@ __all__ = [
     "Code",
     "CustomObject",
     "CycleState",
+    "Details",
     "Diagnosis",
     "EnqueueExtensions",
     "EventHint",
+    "Explain",
     "Filter",
     "FilterNodes",
     "Gang",
@@ -118,6 +130,7 @@ __all__ = [
     "PreScore",
     "QueueSort",
     "Rejections",
+    "Remedy",
     "Reserve",
     "RestsOn",
     "Score",
@@ -131,6 +144,11 @@ __all__ = [
     "WaitingPod",
     "WaitingPods",
     "WhatIf",
+    "add_labels",
+    "delete_pods",
     "filter_plugin",
+    "remove_label",
+    "remove_taints",
     "score_plugin",
+    "tolerate_taints",
 ]

@@ -103,6 +103,23 @@ class Requirement:
             case _:
                 return value is not None and self._compares(value)
 
+    def __str__(self) -> str:
+        """The requirement in the syntax of selectors."""
+        values = sorted(self.values)
+        match self.operator:
+            case "exists":
+                return self.key
+            case "!":
+                return f"!{self.key}"
+            case "in" | "=" | "==" if len(values) == 1:
+                return f"{self.key}={values[0]}"
+            case "in" | "notin":
+                return f"{self.key} {self.operator} ({','.join(values)})"
+            case "gt" | "lt":
+                return f"{self.key}{'>' if self.operator == 'gt' else '<'}{values[0]}"
+            case _:
+                return f"{self.key}{self.operator}{','.join(values)}"
+
     def _compares(self, value: str) -> bool:
         bound = next(iter(self.values))
         if not (is_int64(value) and is_int64(bound)):

@@ -19,6 +19,8 @@ _LONGEST = 1000
 """Characters of a quantity. Python refuses to convert very long numbers."""
 _SYNTAX = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]|[eE][+-]?\d+)?", re.ASCII)
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_DECIMAL_SUFFIXES = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
+_BINARY_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
 
@@ -69,3 +71,20 @@ def _exponent(suffix: str, text: str) -> int:
     if abs(exponent) > 27:  # larger than any valid quantity, and 10**exponent must stay small
         raise InvalidQuantity(text)
     return exponent
+
+
+def format_quantity(nanos: int, *, binary: bool) -> str:
+    """The canonical form of a number of billionths. `binary`: with a suffix like Mi where one fits."""
+    if nanos == 0:
+        return "0"
+    if binary and abs(nanos) >= 1024 * NANO and nanos % NANO == 0:
+        return _in_steps(nanos // NANO, 1024, _BINARY_SUFFIXES)
+    return _in_steps(nanos, 1000, _DECIMAL_SUFFIXES)
+
+
+def _in_steps(number: int, step: int, suffixes: tuple[str, ...]) -> str:
+    index = 0
+    while number % step == 0 and index < len(suffixes) - 1:
+        number //= step
+        index += 1
+    return f"{number}{suffixes[index]}"

@@ -115,6 +115,17 @@ def counted(amounts: Amounts) -> dict[str, int]:
     return units
 
 
+def amount_text(resource: str, amount: int) -> str:
+    """An amount as a quantity. `amount`: in the units of `counted`."""
+    nanos = amount * (10**6 if resource == CPU else quantity.NANO)
+    return quantity.format_quantity(nanos, binary=is_written_in_binary(resource))
+
+
+def is_written_in_binary(resource: str) -> bool:
+    """Whether amounts of a resource are written with suffixes such as Mi."""
+    return resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-")
+
+
 def _container_requests(pod: Pod, use_status: bool, missing: Mapping[str, int] | None) -> Amounts:
     statuses = _statuses(pod) if use_status else {}
     return _over_containers(

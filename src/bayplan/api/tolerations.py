@@ -54,6 +54,17 @@ def tolerate(tolerations: Tolerations, taint: Taint) -> bool:
     return any(toleration.tolerates(taint) for toleration in tolerations)
 
 
+def taint_text(taint: Taint) -> str:
+    """The taint as kubectl writes it: key=value:effect."""
+    key, value, effect = taint
+    return f"{key}={value}:{effect}" if value else f"{key}:{effect}"
+
+
+def untolerated(tolerations: Tolerations, taints: Iterable[Taint]) -> list[Taint]:
+    """The NoSchedule and NoExecute taints that are not tolerated."""
+    return [taint for taint in taints if taint[2] in {NO_SCHEDULE, NO_EXECUTE} and not tolerate(tolerations, taint)]
+
+
 def tolerate_scheduling(tolerations: Tolerations, taints: Iterable[Taint]) -> bool:
     """Whether all NoSchedule and NoExecute taints are tolerated."""
     return all(taint[2] not in {NO_SCHEDULE, NO_EXECUTE} or tolerate(tolerations, taint) for taint in taints)

@@ -273,6 +273,11 @@ class NodeInfo:
         return self._nodes.at(np.array([self._position]))
 
     @property
+    def among(self) -> Nodes:
+        """The selection that the node is taken from: in an extension point, all nodes."""
+        return self._nodes
+
+    @property
     def object(self) -> Node:
         """The node object."""
         node = self._nodes.table.nodes[self._row]
@@ -300,6 +305,11 @@ class NodeInfo:
     def annotations(self) -> Mapping[str, str]:
         """The node's annotations."""
         return self.metadata.annotations or {}
+
+    @property
+    def taints(self) -> tuple[Taint, ...]:
+        """The node's taints."""
+        return tuple((taint.key, taint.value or "", taint.effect) for taint in self.spec.taints or ())
 
     @property
     def spec(self) -> NodeSpec:

@@ -22,11 +22,13 @@ from bayplan.cluster.columns import Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.interface import Answer, CycleState, Plugin
+from bayplan.framework.remedies import Details
 from bayplan.framework.verdicts import Rejections
 
 FilterFunction = Callable[[PodInfo, NodeInfo], Answer] | Callable[[PodInfo, Nodes], Rejections | None]
 ScoreFunction = Callable[[PodInfo, NodeInfo], int] | Callable[[PodInfo, Nodes], Int64]
 Sign = Callable[[PodInfo], Hashable]
+ExplainFunction = Callable[[PodInfo, NodeInfo], Details | None]
 
 _TOKEN_VOLUME = re.compile(rb"kube-api-access-[a-z0-9]{5}")
 """The volume of the service account's token, to which the API server gives another name in each pod."""
@@ -107,10 +109,16 @@ class FunctionScoreNodes(FunctionPlugin):
 def filter_plugin(function: FilterFunction, /) -> FunctionPlugin: ...
 @overload
 def filter_plugin(
-    *, name: str = "", sign: Sign | None = None, pure: bool = False
+    *, name: str = "", sign: Sign | None = None, pure: bool = False, explain: ExplainFunction | None = None
 ) -> Callable[[FilterFunction], FunctionPlugin]: ...
 def filter_plugin(
-    function: FilterFunction | None = None, /, *, name: str = "", sign: Sign | None = None, pure: bool = False
+    function: FilterFunction | None = None,
+    /,
+    *,
+    name: str = "",
+    sign: Sign | None = None,
+    pure: bool = False,
+    explain: ExplainFunction | None = None,
 ) -> FunctionPlugin | Callable[[FilterFunction], FunctionPlugin]:
     """Make a filter plugin from a function `(pod, node)` that returns None if the node is feasible, or else a reason.
 
@@ -124,6 +132,7 @@ def filter_plugin(
         pure: declares that the results depend only on the pod and the node. Pods that differ only in what is their own
             (name, UID, creation time, status) then share them; `sign` can narrow that down. A result is used until the
             node, or the labels or requests of the pods on it, change.
+        explain: a function `(pod, node)` that returns the Details of a rejection, for `bayplan explain`.
 
     Raises:
         InvalidPlugin: the function is not callable with two positional arguments.
@@ -131,7 +140,7 @@ def filter_plugin(
 
     def decorate(function: FilterFunction) -> FunctionPlugin:
         form = FunctionFilterNodes if _takes_all_nodes(function, name, FunctionFilter.kind) else FunctionFilter
-        return _made(form, function, name, sign, pure=pure)
+        return _made(form, function, name, sign, pure=pure, explain=explain)
 
     return decorate if function is None else decorate(function)
 
@@ -178,14 +187,25 @@ def score_plugin(
 
 
 def _made(
-    form: type[FunctionPlugin], function: Callable[..., Any], name: str, sign: Sign | None, *, pure: bool
+    form: type[FunctionPlugin],
+    function: Callable[..., Any],
+    name: str,
+    sign: Sign | None,
+    *,
+    pure: bool,
+    explain: ExplainFunction | None = None,
 ) -> FunctionPlugin:
-    """Make a plugin of this form, or of a subclass with a method `sign`, because methods are looked up by class."""
+    """Make a plugin of this form, or of a subclass with more methods, because methods are looked up by class."""
+    methods: dict[str, Callable[..., Any]] = {}
     if sign is not None:
         # None from the user's function is an ordinary value, and would mean that results are not shared.
-        form = type(form.__name__, (form,), {"sign": lambda _, pod: (sign(pod),)})
+        methods["sign"] = lambda _, pod: (sign(pod),)
     elif pure:
-        form = type(form.__name__, (form,), {"sign": lambda _, pod: _content(pod)})
+        methods["sign"] = lambda _, pod: _content(pod)
+    if explain is not None:
+        methods["explain"] = lambda _self, _cycle, pod, node: explain(pod, node)
+    if methods:
+        form = type(form.__name__, (form,), methods)
     plugin = form(function, name or _name_of(function))
     plugin.pure = pure
     return plugin

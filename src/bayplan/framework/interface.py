@@ -22,6 +22,7 @@ from bayplan.framework.calling import Caller, call
 from bayplan.framework.cycle_data import CycleData
 from bayplan.framework.events import EventHint
 from bayplan.framework.plugin import Plugin as Plugin  # noqa: PLC0414 - re-exported
+from bayplan.framework.remedies import Details
 from bayplan.framework.status import PluginError, Status
 from bayplan.framework.verdicts import Diagnosis, Rejections, Verdicts
 
@@ -327,3 +328,15 @@ class RestsOn(Protocol):
     """
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable: ...
+
+
+@runtime_checkable
+class Explain(Protocol):
+    """Says more about a rejection of the plugin's: which objects it is about, and which changes would lift it.
+
+    Only questions such as `bayplan explain` call it, never an attempt. `cycle` has what the plugin's PreFilter stored.
+    `node`: the rejected node; None if the plugin rejects the pod whatever the node, in PreEnqueue and PreFilter.
+    None is returned if the reasons of the rejection say it all.
+    """
+
+    def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None: ...

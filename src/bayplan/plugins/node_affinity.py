@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from lightkube.models import core_v1
 
+from bayplan.api.labels import Requirement
 from bayplan.api.objects import encode
 from bayplan.api.selectors import (
     NAME_FIELD,
@@ -19,11 +21,12 @@ from bayplan.api.selectors import (
 )
 from bayplan.cluster.columns import Int64
 from bayplan.cluster.node_selection import match_required, match_selector, match_term
-from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import NODE, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.interface import CycleState, NodeNames, Plugin
 from bayplan.framework.normalization import scale_to_best
+from bayplan.framework.remedies import Details, Remedy, add_labels
 from bayplan.framework.status import SKIP, Status, aggregate
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.arguments import NodeAffinityArgs
@@ -89,6 +92,14 @@ class NodeAffinity(Plugin):
         """Scale the highest score to 100."""
         return scale_to_best(scores)
 
+    def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
+        """The labels that the node lacks; of several required terms, those of the nearest one."""
+        if node is None:
+            return None
+        unmet = _unmet(pod, node)
+        text = f"{NO_MATCH.reasons[0]}: {', '.join(map(str, unmet))}" if unmet else ""
+        return Details(text, _remedies(pod, node, unmet))
+
     def events(self) -> Iterable[EventHint]:
         """Register new nodes, and changes of labels."""
         yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL), self.after_node_change)
@@ -147,6 +158,47 @@ def _named_nodes(term: core_v1.NodeSelectorTerm) -> frozenset[str] | None:
             values = frozenset(field.values or ())
             named = values if named is None else named & values
     return named
+
+
+def _unmet(pod: PodInfo, node: NodeInfo) -> tuple[Requirement, ...]:
+    required = _affinity(pod).required
+    unmet = tuple(
+        each for each in (required.labels.requirements if required.labels else ()) if not each.matches(node.labels)
+    )
+    selector = required.selector
+    if selector is not None and selector.terms and not selector.matches(node.labels, node.name):
+        unmet_terms: list[tuple[Requirement, ...]] = [
+            tuple(each for each in term.labels.requirements if not each.matches(node.labels)) for term in selector.terms
+        ]
+        unmet += min(unmet_terms, key=len)
+    return unmet
+
+
+def _remedies(pod: PodInfo, node: NodeInfo, unmet: Sequence[Requirement]) -> Iterator[Remedy]:
+    """Label the node, or ask for less."""
+    labels = {each.key: min(each.values) for each in unmet if each.operator in {"in", "=", "=="}}
+    labels |= {each.key: "true" for each in unmet if each.operator == "exists"}
+    if unmet and len(labels) == len(unmet):
+        yield add_labels(node, labels)
+    selector = pod.spec.nodeSelector or {}
+    if unmet and all(selector.get(each.key) in each.values for each in unmet):
+        texts = ", ".join(map(str, unmet))
+        yield Remedy(f"remove {texts} from the pod's nodeSelector", pod=lambda doc: _unselect(doc, labels))
+    elif _required_terms(pod.spec) and all(each.key not in selector for each in unmet):
+        yield Remedy("make the required node affinity of the pod preferred", pod=_prefer_nodes)
+
+
+def _unselect(pod: dict[str, Any], keys: Collection[str]) -> None:
+    selector = pod["spec"]["nodeSelector"]
+    pod["spec"]["nodeSelector"] = {key: value for key, value in selector.items() if key not in keys}
+
+
+def _prefer_nodes(pod: dict[str, Any]) -> None:
+    required, preferred = (f"{each}DuringSchedulingIgnoredDuringExecution" for each in ("required", "preferred"))
+    rules = dict(pod["spec"]["affinity"]["nodeAffinity"])
+    terms = [{"weight": 100, "preference": term} for term in rules.pop(required)["nodeSelectorTerms"]]
+    rules[preferred] = [*(rules.get(preferred) or ()), *terms]
+    pod["spec"]["affinity"] = {**pod["spec"]["affinity"], "nodeAffinity": rules}
 
 
 def _matches(selector: NodeSelector | RequiredNodeAffinity, node: core_v1.Node) -> bool:

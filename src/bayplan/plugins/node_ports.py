@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bayplan.cluster.columns import Bool
-from bayplan.cluster.nodes import Nodes, clash
+from bayplan.cluster.nodes import NodeInfo, Nodes, clash
 from bayplan.cluster.pod_info import HostPort, PodInfo
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint, Topics
 from bayplan.framework.interface import CycleState, Plugin
+from bayplan.framework.remedies import Details, delete_pods
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
 
@@ -33,6 +34,19 @@ class NodePorts(Plugin):
             if conflicts is not None:
                 taken = conflicts if taken is None else taken | conflicts
         return Rejections.where(taken, NO_FREE_PORTS) if taken is not None and taken.any() else None
+
+    def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
+        """The ports that are in use, and by which pods."""
+        if node is None:
+            return None
+        used = [
+            (wanted.port, other)
+            for wanted in pod.host_ports
+            for other in node.pods
+            if any(clash(wanted, port) for port in other.host_ports)
+        ]
+        texts = ", ".join(f"port {port} is used by pod {other.key}" for port, other in used)
+        return Details(f"{NO_FREE_PORTS.reasons[0]}: {texts}", delete_pods(pod, (other for _, other in used)))
 
     def events(self) -> Iterable[EventHint]:
         """Register deletions of pods, and new nodes."""

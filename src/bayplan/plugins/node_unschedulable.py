@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from lightkube.models.core_v1 import Node
 
 from bayplan.api.tolerations import NO_SCHEDULE, UNSCHEDULABLE_TAINT, Taint, Tolerations, tolerate
-from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.hints import OWN_UPDATE
 from bayplan.framework.interface import CycleState, Plugin
+from bayplan.framework.remedies import Details, uncordon
 from bayplan.framework.status import Status
 from bayplan.framework.verdicts import Rejections
 
@@ -34,6 +35,10 @@ class NodeUnschedulable(Plugin):
         if not cordoned.any() or tolerate(pod.tolerations, _CORDON):
             return None
         return Rejections.where(cordoned, CORDONED)
+
+    def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
+        """The node must be uncordoned."""
+        return Details(remedies=[uncordon(node)]) if node is not None else None
 
     def events(self) -> Iterable[EventHint]:
         """Register new nodes, nodes that are uncordoned, and new tolerations of the pod."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from bayplan.cluster.nodes import NodeInfo
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import POD, Action, ClusterEvent, EventHint
 from bayplan.framework.hints import OWN_UPDATE, after_own_update
-from bayplan.framework.interface import Plugin
+from bayplan.framework.interface import CycleState, Plugin
+from bayplan.framework.remedies import Details, Remedy
 from bayplan.framework.status import Status
 
 
@@ -21,6 +23,11 @@ class SchedulingGates(Plugin):
         if not pod.scheduling_gates:
             return None
         return Status.unresolvable(f"waiting for scheduling gates: [{' '.join(pod.scheduling_gates)}]")
+
+    def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
+        """The gates must be removed."""
+        text = f"remove the scheduling gate {', '.join(pod.scheduling_gates)}"
+        return Details(remedies=[Remedy(text, pod=lambda document: document["spec"].pop("schedulingGates"))])
 
     def events(self) -> Iterable[EventHint]:
         """Register the removal of the pod's gates."""

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from lightkube.models.core_v1 import Node
 
-from bayplan.api.tolerations import PREFER_NO_SCHEDULE, Taint, Tolerations, tolerate, tolerate_scheduling
+from bayplan.api.tolerations import (
+    PREFER_NO_SCHEDULE,
+    UNSCHEDULABLE_TAINT,
+    Taint,
+    Tolerations,
+    taint_text,
+    tolerate,
+    tolerate_scheduling,
+    untolerated,
+)
 from bayplan.cluster.columns import Int64
-from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.hints import OWN_UPDATE, after_own_update
 from bayplan.framework.interface import CycleState, Plugin
 from bayplan.framework.normalization import scale_to_best
+from bayplan.framework.remedies import Details, Remedy, remove_taints, together, tolerate_taints, uncordon
 from bayplan.framework.status import Status
 from bayplan.framework.verdicts import Rejections
 
@@ -53,6 +63,15 @@ class TaintToleration(Plugin):
         """Give the fewest taints the highest score."""
         return scale_to_best(scores, reverse=True)
 
+    def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
+        """The taints that the pod does not tolerate."""
+        if node is None:
+            return None
+        taints = untolerated(pod.tolerations, node.taints)
+        return Details(
+            f"node(s) had untolerated taint(s): {', '.join(map(taint_text, taints))}", _remedies(node, taints)
+        )
+
     def events(self) -> Iterable[EventHint]:
         """Register new nodes, changes of taints, and new tolerations of the pod."""
         yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT), after_node_change)
@@ -67,6 +86,17 @@ def after_node_change(pod: PodInfo, old: Node | None, new: Node) -> Hint:
     """Requeue for a node that the pod tolerates, and that is new or was not tolerated before."""
     was_untolerated = old is None or not _tolerated(pod, old)
     return Hint.QUEUE if was_untolerated and _tolerated(pod, new) else Hint.SKIP
+
+
+def _remedies(node: NodeInfo, taints: Sequence[Taint]) -> Iterator[Remedy]:
+    """A cordon is lifted, and all other taints are tolerated or removed."""
+    others = [taint for taint in taints if taint[0] != UNSCHEDULABLE_TAINT]
+    cordon = [uncordon(node)] if len(others) < len(taints) else []
+    if not others:
+        yield from cordon
+        return
+    yield together(*cordon, tolerate_taints(others))
+    yield together(*cordon, remove_taints(node, others))
 
 
 def _count_untolerated(tolerations: Tolerations, taints: Iterable[Taint]) -> int:

@@ -16,6 +16,8 @@ from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint,
 from bayplan.framework.handle import Handle
 from bayplan.framework.hints import OWN_CLAIM, after_claim_change
 from bayplan.framework.interface import CycleState, Plugin
+from bayplan.framework.missing_volumes import MissingVolumes
+from bayplan.framework.remedies import Details
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
 
@@ -47,6 +49,7 @@ class VolumeRestrictions(Plugin):
     signs_spec = True
 
     def __init__(self, handle: Handle) -> None:
+        self._missing = MissingVolumes(handle)
         self._handle = handle
         self._claims = handle.objects(PERSISTENT_VOLUME_CLAIM)
 
@@ -81,6 +84,10 @@ class VolumeRestrictions(Plugin):
                 if any(_clash(disks, other.volumes) for other in others):
                     index[position] = 1
         return Rejections(index, (DISK_CONFLICT, CLAIM_CONFLICT))
+
+    def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
+        """What the pod's claims lack."""
+        return Details(remedies=self._missing.remedies(pod))
 
     def events(self) -> Iterable[EventHint]:
         """Register deletions of pods, new nodes, and new claims."""

@@ -14,12 +14,14 @@ from bayplan.api.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
 from bayplan.api.volumes import WAIT_FOR_FIRST_CONSUMER, class_of_claim, volume_name, zones
 from bayplan.cluster.columns import Bool
-from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import NODE, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.handle import Handle
 from bayplan.framework.hints import OWN_CLAIM, after_claim_change
 from bayplan.framework.interface import CycleState, Plugin
+from bayplan.framework.missing_volumes import MissingVolumes
+from bayplan.framework.remedies import Details
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
 
@@ -45,6 +47,7 @@ class VolumeZone(Plugin):
     signs_spec = True
 
     def __init__(self, handle: Handle) -> None:
+        self._missing = MissingVolumes(handle)
         self._claims = handle.objects(PERSISTENT_VOLUME_CLAIM)
         self._volumes = handle.objects(PERSISTENT_VOLUME)
         self._classes = handle.objects(STORAGE_CLASS)
@@ -73,6 +76,10 @@ class VolumeZone(Plugin):
         for topology in cycle.data[self.name]:
             matches &= _matches(topology, nodes)
         return Rejections.where(labeled & ~matches, NO_ZONE)
+
+    def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
+        """What the pod's claims lack."""
+        return Details(remedies=self._missing.remedies(pod))
 
     def events(self) -> Iterable[EventHint]:
         """Register changes of storage classes, nodes, claims and volumes."""

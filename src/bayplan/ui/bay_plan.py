@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bayplan.api.requests import CPU, PODS
-from bayplan.api.tolerations import UNSCHEDULABLE_TAINT
+from bayplan.api.tolerations import UNSCHEDULABLE_TAINT, taint_text
 from bayplan.cluster.nodes import NodeInfo
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.owners import owners_of
-from bayplan.insight.questions.blockers import taint_text
 from bayplan.insight.questions.utilization import amounts, quantity_text, resources_of
 from bayplan.simulation.world import World
 

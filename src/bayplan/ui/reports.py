@@ -6,10 +6,11 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 from bayplan.api.kinds import POD
+from bayplan.api.tolerations import taint_text
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight import Insight, QuestionError
 from bayplan.insight.answers import listed
-from bayplan.insight.questions.blockers import Blocker, Blockers, taint_text
+from bayplan.insight.questions.blockers import Blocker, Blockers
 from bayplan.insight.questions.utilization import quantity_text
 from bayplan.simulation.world import World
 from bayplan.ui.bay_plan import ZONE, hue_of, percent, workload_of

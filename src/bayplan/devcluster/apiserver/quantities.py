@@ -8,8 +8,6 @@ from functools import lru_cache
 from bayplan.api import quantity
 
 _SYNTAX = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]|[eE][+-]?\d+)?")
-_DECIMAL = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
-_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
 @lru_cache(maxsize=8192)
@@ -28,24 +26,7 @@ def canonical(text: str) -> str | None:
     suffix = match[3] or ""
     if nanos and suffix[:1] in {"e", "E"} and len(suffix) > 1 and suffix != "Ei":
         return _with_exponent(nanos)
-    return format_quantity(nanos, binary=suffix.endswith("i"))
-
-
-def format_quantity(nanos: int, *, binary: bool) -> str:
-    """Returns the canonical form of a number of billionths. `binary`: with a suffix like Mi where one fits."""
-    if nanos == 0:
-        return "0"
-    if binary and abs(nanos) >= 1024 * quantity.NANO and nanos % quantity.NANO == 0:
-        return _in_steps(nanos // quantity.NANO, 1024, _BINARY)
-    return _in_steps(nanos, 1000, _DECIMAL)
-
-
-def _in_steps(number: int, step: int, suffixes: tuple[str, ...]) -> str:
-    index = 0
-    while number % step == 0 and index < len(suffixes) - 1:
-        number //= step
-        index += 1
-    return f"{number}{suffixes[index]}"
+    return quantity.format_quantity(nanos, binary=suffix.endswith("i"))
 
 
 def _with_exponent(nanos: int) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from bayplan.api import quantity
-from bayplan.devcluster.apiserver.quantities import format_quantity
+from bayplan.api.quantity import format_quantity
 from bayplan.devcluster.apiserver.schema import Object
 
 POD_LEVEL = frozenset({"cpu", "memory"})

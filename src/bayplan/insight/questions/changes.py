@@ -11,11 +11,11 @@ from bayplan.api.kinds import NODE, POD
 from bayplan.api.objects import convert, encode
 from bayplan.cluster.nodes import NodeInfo
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.remedies import Remedy
 from bayplan.insight.answers import Progress, Stopped, listed, plural, silent
-from bayplan.insight.questions.blockers import Blocker, Blockers
-from bayplan.insight.questions.claim_fixes import settle_claims
-from bayplan.insight.questions.documents import amount_text, copy_of_node, is_daemon, node_document, pod_document
-from bayplan.insight.questions.fixes import Fix, fixes_of, remove_gates
+from bayplan.insight.questions.blockers import Blockers, gates_of
+from bayplan.insight.questions.documents import copy_of_node, node_document, pod_document
+from bayplan.insight.questions.new_claims import settle_claims
 from bayplan.insight.sources.documents import identify
 from bayplan.simulation.carry_out import Fate, Simulation
 from bayplan.simulation.evictions import evict
@@ -84,7 +84,10 @@ def what_would_help(
                 if change.parts and change.text not in tried and not more_than_needed:
                     tried.add(change.text)
                     progress(f"{plural(len(tried), 'change')} tried, {len(helps)} of them would help")
-                    node = node_after(world, pod, change)
+                    try:
+                        node = node_after(world, pod, change)
+                    except ValueError:  # a plugin made a manifest that can't be read
+                        continue
                     if node is not None:
                         helps.append(Help(change, node))
             if helps:
@@ -119,7 +122,8 @@ def _candidates(
     world: World, pod: PodInfo, blockers: Blockers, only: Sequence[int] | None, combinations: int
 ) -> Iterator[Change]:
     """Changes that may help: for the nearest nodes of each kind, what removes all of their blockers."""
-    ungate = tuple(remove_gates(pod))
+    gates = [next(gate.remedies(), None) for gate in gates_of(world, pod)]
+    ungate = tuple(remedy for remedy in gates if remedy is not None)
     yield _change(pod, None, ungate)
     by_kind: dict[object, int] = {}
     by_shape: dict[object, int] = {}
@@ -133,68 +137,82 @@ def _candidates(
         positions += nearest[:_MORE_NODES]
     for position in positions:
         node = blockers.nodes.info(position)
-        options = [list(fixes_of(world, pod, node, each)) for each in blockers.of(position)]
-        for fixes in sorted(itertools.product(*options), key=_size)[:combinations]:
-            yield _change(pod, node, (*ungate, *fixes))
+        options = [[each for each in blocker.remedies() if _for_node(each)] for blocker in blockers.of(position)]
+        for chosen in sorted(itertools.product(*options), key=_size)[:combinations]:
+            yield _change(pod, node, (*ungate, *chosen))
     for position in list(by_shape.values())[:_NODES_TRIED] if only is None else ():
-        yield _new_node(world, pod, blockers.nodes.info(position), blockers.of(position), ungate)
+        change = _new_node(world, pod, blockers.nodes.info(position), ungate)
+        if change is not None:
+            yield change
 
 
-def _size(fixes: Sequence[Fix]) -> int:
-    """How much fixes change: the smallest ones are tried first."""
-    return len({fix.text for fix in fixes} - {""}) + len({key for fix in fixes for key in fix.delete})
+def _for_node(remedy: Remedy) -> bool:
+    """Whether a remedy changes more than a new node."""
+    return bool(remedy.pod or remedy.node or remedy.apply or remedy.delete)
 
 
-def _change(pod: PodInfo, node: NodeInfo | None, fixes: Sequence[Fix]) -> Change:
-    """Combine fixes for a pod and a node."""
+def _size(remedies: Sequence[Remedy]) -> int:
+    """How much remedies change: the smallest ones are tried first."""
+    return len({each.text for each in remedies} - {""}) + len({key for each in remedies for key in each.delete})
+
+
+def _change(pod: PodInfo, node: NodeInfo | None, remedies: Sequence[Remedy]) -> Change:
+    """Combine remedies for a pod and a node; no change if a plugin's edit fails."""
+    try:
+        return _combined(pod, node, remedies)
+    except Exception:  # noqa: BLE001 - an edit is a plugin's own code
+        return Change("")
+
+
+def _combined(pod: PodInfo, node: NodeInfo | None, remedies: Sequence[Remedy]) -> Change:
     changed: list[Mapping[str, Any]] = []
-    if any(fix.pod for fix in fixes):
+    if any(each.pod for each in remedies):
         document = pod_document(pod)
-        for fix in fixes:
-            if fix.pod is not None:
-                fix.pod(document["spec"])
+        for each in remedies:
+            if each.pod is not None:
+                each.pod(document)
         changed.append(document)
-    if node is not None and any(fix.node for fix in fixes):
+    if node is not None and any(each.node for each in remedies):
         document = node_document(node)
-        for fix in fixes:
-            if fix.node is not None:
-                fix.node(document)
+        for each in remedies:
+            if each.node is not None:
+                each.node(document)
         changed.append(document)
-    created = {(each["kind"], each["metadata"]["name"]): each for fix in fixes for each in fix.create}
-    texts = list(dict.fromkeys(fix.text for fix in fixes if fix.text))
+    created = {(each["kind"], each["metadata"]["name"]): each for remedy in remedies for each in remedy.apply}
+    texts = list(dict.fromkeys(each.text for each in remedies if each.text))
     parts = frozenset(texts)
-    gone = tuple(dict.fromkeys(key for fix in fixes for key in fix.delete))
+    gone = tuple(dict.fromkeys(key for each in remedies for key in each.delete))
     if gone and node is not None:
         there = all(any(other.key == key for other in node.pods) for key in gone)
         texts.append(f"delete {_pods(gone)}{f' on {node.name}' if there else ''}")
     return Change(" and ".join(texts), (*created.values(), *changed), gone, parts.union(gone))
 
 
-def _new_node(world: World, pod: PodInfo, like: NodeInfo, found: Sequence[Blocker], ungate: Sequence[Fix]) -> Change:
-    """A new node like another one: with the labels that the pod wants, and large enough for it."""
-    by_label = [each for each in found if each.plugin in {"TaintToleration", "NodeAffinity"}]
-    firsts = [next(fixes_of(world, pod, like, each), None) for each in by_label]
-    fixes = [fix for fix in firsts if fix is not None and "uncordon" not in fix.text]
-    extra = _change(pod, None, [*ungate, *(fix for fix in fixes if fix.pod is not None)])
+def _new_node(world: World, pod: PodInfo, like: NodeInfo, ungate: Sequence[Remedy]) -> Change | None:
+    """A new node like another one, different in what blocks the pod there; None if a blocker has no such remedy."""
     node, *daemons = copy_of_node(like)
-    details = [fix.detail for fix in fixes if fix.node is not None]
-    for fix in fixes:
-        if fix.node is not None:
-            fix.node(node)
-    used = {name: sum(each.requested.get(name, 0) for each in like.pods if is_daemon(each)) for name in pod.requested}
-    for name, amount in pod.requested.items():
-        if amount + used[name] > like.allocatable_of(name):
-            text = amount_text(name, amount + used[name])
-            node["status"] = _with_allocatable(node["status"], name, text)
-            details.append(f"{text} {name}")
+    name = node["metadata"]["name"]
+    with world.what_if():
+        for document in (node, *daemons):
+            world.add(*identify(document))
+        blockers = Blockers(world, pod)
+        position = blockers.nodes.position(name)
+        options = [] if position is None else [list(blocker.remedies()) for blocker in blockers.of(position)]
+    chosen = []
+    for option in options:
+        remedy = next((each for each in option if each.new_node), None) or next((e for e in option if e.pod), None)
+        if remedy is None:
+            return None
+        chosen.append(remedy)
+    extra = _change(pod, None, [*ungate, *(each for each in chosen if not each.new_node)])
+    details = []
+    for each in chosen:
+        if each.new_node is not None:
+            each.new_node(node)
+            details.append(each.detail)
     with_details = f" with {' and '.join(details)}" if details else ""
     texts = [f"add a node like {like.name}{with_details}", *([extra.text] if extra.text else [])]
     return Change(" and ".join(texts), (*extra.apply, node, *daemons), parts=extra.parts.union({texts[0]}))
-
-
-def _with_allocatable(status: Mapping[str, Any], resource: str, text: str) -> dict[str, Any]:
-    amounts = {name: {**(status.get(name) or {}), resource: text} for name in ("allocatable", "capacity")}
-    return {**status, **amounts}
 
 
 def _pods(keys: Sequence[str]) -> str:

@@ -12,9 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from bayplan.api.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+from bayplan.api.tolerations import taint_text
 from bayplan.cluster.nodes import NodeInfo
 from bayplan.insight.answers import plural
-from bayplan.insight.questions.blockers import taint_text
 from bayplan.insight.questions.outcomes import Comparison, changes_table, compare, pending_in, settled, summary
 from bayplan.insight.questions.utilization import before_and_after, quantity_text
 from bayplan.simulation.world import World

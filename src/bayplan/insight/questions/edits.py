@@ -27,10 +27,11 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.devcluster.controllers.replicaset import scale_down_order
 from bayplan.devcluster.controllers.stateful_pods import parent_and_ordinal
 from bayplan.devices.claims import claim_names, is_made_for, is_reserved_for
+from bayplan.framework.remedies import is_daemon
 from bayplan.insight.answers import QuestionError, listed, plural
 from bayplan.insight.manifests import MOST_PODS, Manifests
 from bayplan.insight.owners import WORKLOADS, kind_called, owned_by
-from bayplan.insight.questions.documents import copy_of_node, is_daemon, pending_copy, pod_document
+from bayplan.insight.questions.documents import copy_of_node, pending_copy, pod_document
 from bayplan.insight.snapshot import Snapshot
 from bayplan.insight.sources.documents import identify
 from bayplan.simulation.world import World

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from bayplan.api.kinds import POD
 from bayplan.api.objects import encode
-from bayplan.api.requests import CPU, MEMORY, PODS
+from bayplan.api.requests import CPU, MEMORY, PODS, amount_text
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.remedies import is_daemon
 from bayplan.insight.answers import QuestionError
-from bayplan.insight.questions.documents import amount_text, is_daemon
 from bayplan.insight.questions.utilization import free, quantity_text, resources_of
 from bayplan.simulation.carry_out import Fate, Simulation
 from bayplan.simulation.world import World

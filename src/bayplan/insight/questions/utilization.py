@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from rich.console import RenderableType
 from rich.table import Table
 
-from bayplan.api.requests import CPU, MEMORY, PODS
+from bayplan.api.requests import CPU, MEMORY, PODS, amount_text
 from bayplan.cluster.nodes import Nodes
-from bayplan.insight.questions.documents import amount_text
 from bayplan.simulation.world import World
 
 Positions = NDArray[np.int64]

@@ -15,7 +15,7 @@ from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
 from bayplan.api.selectors import parse_node_selector
 from bayplan.cluster.columns import Bool, Int64, Rows
 from bayplan.cluster.node_selection import match_selector
-from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.devices.allocations import ClaimAllocations
 from bayplan.devices.claims import UnusableClaim, allocation_of, key_of, uid_of
@@ -27,6 +27,7 @@ from bayplan.framework.events import EventHint
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import CycleState, Plugin, PostFilterResult, WhatIf
 from bayplan.framework.normalization import scale_to_best
+from bayplan.framework.remedies import Details
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Diagnosis, Rejections
 from bayplan.plugins.arguments import DynamicResourcesArgs
@@ -34,6 +35,7 @@ from bayplan.plugins.dynamic_resources import events
 from bayplan.plugins.dynamic_resources.binding import ClaimBinding
 from bayplan.plugins.dynamic_resources.conditions import binding_failure, binding_timed_out
 from bayplan.plugins.dynamic_resources.deallocation import Deallocation
+from bayplan.plugins.dynamic_resources.explaining import remedies
 from bayplan.plugins.dynamic_resources.extended_resources import (
     CANNOT_FIT,
     STALE,
@@ -280,6 +282,10 @@ class DynamicResources(Plugin):
         """Write the allocations and reservations, then wait for the devices' binding conditions."""
         state: PodDevices | None = cycle.data.get(self.name)
         return None if state is None else await self._binding.bind(state, pod, node_name)
+
+    def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
+        """Which pods would have to give devices back."""
+        return None if node is None else Details(remedies=remedies(pod, node))
 
     def events(self) -> Iterable[EventHint]:
         """Added or changed claims, slices, classes and nodes can help."""

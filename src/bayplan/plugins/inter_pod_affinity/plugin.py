@@ -23,9 +23,11 @@ from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint,
 from bayplan.framework.handle import Handle
 from bayplan.framework.hints import labels_of, requeue_if_invalid
 from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, Plugin
+from bayplan.framework.remedies import Details
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.arguments import InterPodAffinityArgs
+from bayplan.plugins.inter_pod_affinity.explaining import remedies
 from bayplan.plugins.inter_pod_affinity.matching import DomainCounts, Namespaces, Requirements, preferences
 
 STATUSES = (
@@ -114,6 +116,13 @@ class InterPodAffinity(Plugin):
         scaled /= float(most - least)
         scaled *= float(MAX_NODE_SCORE)
         return scaled.astype(np.int64)
+
+    def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
+        """What would satisfy the rule that the node breaks."""
+        rejection = self.filter(cycle, pod, node) if node is not None else None
+        if node is None or rejection is None:
+            return None
+        return Details(remedies=remedies(pod, node, rejection.reasons[0]))
 
     def events(self) -> Iterable[EventHint]:
         """Register changes of pods, and of the labels of nodes."""

@@ -19,11 +19,13 @@ from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint,
 from bayplan.framework.gangs import Gang, Placement
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import CycleState, Plugin
+from bayplan.framework.remedies import Details
 from bayplan.framework.status import Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.arguments import NodeResourcesFitArgs
 from bayplan.plugins.node_resources.devices import DeviceCounts
 from bayplan.plugins.node_resources.shares import amounts, amounts_of_placement, scored_resources
+from bayplan.plugins.node_resources.shortages import details
 from bayplan.plugins.node_resources.strategies import most_allocated_of_one, strategy_of
 
 TOO_MANY_PODS = "Too many pods"
@@ -104,6 +106,18 @@ class NodeResourcesFit(Plugin):
         for pod in placed:
             request.update(scoring_request(pod))
         return most_allocated_of_one(amounts_of_placement(self._resources, request, placement.nodes))
+
+    def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
+        """What the node lacks."""
+        request: Mapping[str, int] = cycle.data[self.name]
+        if node is None:
+            return None
+        wanted = {
+            name: amount
+            for name, amount in request.items()
+            if node.allocatable_of(name) or not self._may_be_devices(name)
+        }
+        return details(pod, wanted, node)
 
     def events(self) -> Iterable[EventHint]:
         """Register deletions and scale-downs of pods, more resources of nodes, and changes of device classes."""

@@ -21,12 +21,14 @@ from bayplan.api.kinds import (
 from bayplan.api.volumes import claim_name
 from bayplan.cluster.columns import Bool, Int32
 from bayplan.cluster.csi_nodes import CsiNodes
-from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import POD, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.handle import Handle
 from bayplan.framework.hints import OWN_CLAIM
 from bayplan.framework.interface import CycleState, Plugin
+from bayplan.framework.missing_volumes import MissingVolumes
+from bayplan.framework.remedies import Details
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.node_volume_limits.attached import AttachedVolumes
@@ -42,6 +44,7 @@ class NodeVolumeLimits(Plugin):
     signs_spec = True
 
     def __init__(self, handle: Handle) -> None:
+        self._missing = MissingVolumes(handle)
         self._handle = handle
         claims, volumes = handle.objects(PERSISTENT_VOLUME_CLAIM), handle.objects(PERSISTENT_VOLUME)
         classes, attachments = handle.objects(STORAGE_CLASS), handle.objects(VOLUME_ATTACHMENT)
@@ -76,6 +79,10 @@ class NodeVolumeLimits(Plugin):
         elif wanted:
             self._count(wanted, nodes, index, statuses)
         return Rejections(index, statuses) if index.any() else None
+
+    def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
+        """What the pod's claims lack."""
+        return Details(remedies=self._missing.remedies(pod))
 
     def events(self) -> Iterable[EventHint]:
         """Register higher limits, detached volumes, and new claims."""

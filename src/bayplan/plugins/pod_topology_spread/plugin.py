@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bayplan.api.labels import InvalidSelector
 from bayplan.api.objects import encode
 from bayplan.cluster.columns import Int32, Int64
-from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_changes import Amounts
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.pod_selectors import by_labels, labels_key
@@ -26,6 +26,7 @@ from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint,
 from bayplan.framework.handle import Handle
 from bayplan.framework.hints import labels_of, requeue_if_invalid
 from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, Plugin
+from bayplan.framework.remedies import Details
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.arguments import PodTopologySpreadArgs
@@ -38,6 +39,7 @@ from bayplan.plugins.pod_topology_spread.constraints import (
     own_constraints,
 )
 from bayplan.plugins.pod_topology_spread.eligibility import Eligibility, EligibleDomains, has_all
+from bayplan.plugins.pod_topology_spread.explaining import remedies
 
 UNEVEN = Status.unschedulable("node(s) didn't match pod topology spread constraints")
 NO_LABEL = Status.unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
@@ -251,6 +253,10 @@ class PodTopologySpread(Plugin):
             normalized *= MAX_NODE_SCORE
             normalized //= most
         return normalized if has is None else np.where(has, normalized, 0)
+
+    def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
+        """What would relax the constraints."""
+        return None if node is None else Details(remedies=remedies(pod))
 
     def events(self) -> Iterable[EventHint]:
         """Register changes of pods, and of the labels and taints of nodes."""

@@ -19,12 +19,14 @@ from bayplan.api.kinds import (
     STORAGE_CLASS,
 )
 from bayplan.cluster.columns import Int64
-from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import EventHint
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import CycleState, Plugin
+from bayplan.framework.missing_volumes import MissingVolumes
 from bayplan.framework.normalization import utilization_curve
+from bayplan.framework.remedies import Details
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.arguments import VolumeBindingArgs
@@ -55,6 +57,7 @@ class VolumeBinding(Plugin):
     arguments = VolumeBindingArgs
 
     def __init__(self, handle: Handle, args: VolumeBindingArgs = _NO_ARGUMENTS) -> None:
+        self._missing = MissingVolumes(handle)
         self._handle = handle
         self._claims = handle.objects(PERSISTENT_VOLUME_CLAIM)
         self._volumes = handle.objects(PERSISTENT_VOLUME)
@@ -150,6 +153,10 @@ class VolumeBinding(Plugin):
         except BindingFailed as failure:
             return Status.error(f"binding volumes: {failure}")
         return None if bound else Status.error("binding volumes: context deadline exceeded")
+
+    def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
+        """What the pod's claims lack."""
+        return Details(remedies=self._missing.remedies(pod))
 
     def events(self) -> Iterable[EventHint]:
         """Most changes of volumes and related objects can help."""

@@ -1,0 +1,119 @@
+"""What a node lacks for a pod, and what would make room: a smaller request, fewer pods, or a larger node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from bayplan.api import quantity
+from bayplan.api.quantity import InvalidQuantity
+from bayplan.api.requests import CPU, amount_text, is_written_in_binary
+from bayplan.cluster.nodes import NodeInfo
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.remedies import Details, Remedy, delete_pods, may_make_room
+
+
+def details(pod: PodInfo, request: Mapping[str, int], node: NodeInfo) -> Details:
+    """Return what a node lacks. `request`: what the pod needs, in the units of `PodInfo.requested`."""
+    lacking = {
+        resource: amount - (node.allocatable_of(resource) - node.requested_of(resource))
+        for resource, amount in request.items()
+    }
+    lacking = {resource: amount for resource, amount in lacking.items() if amount > 0}
+    parts = []
+    if node.pod_count >= node.allowed_pods:
+        parts.append(f"Too many pods: {node.pod_count} of {node.allowed_pods}")
+    for resource, amount in lacking.items():
+        allocatable = node.allocatable_of(resource)
+        if request[resource] > allocatable:
+            need, has = amount_text(resource, request[resource]), amount_text(resource, allocatable)
+            parts.append(f"Insufficient {resource}: the pod requests {need}, the whole node has {has}")
+        else:
+            parts.append(f"Insufficient {resource}: lacks {amount_text(resource, amount)}")
+    return Details("; ".join(parts), _remedies(pod, request, node, lacking))
+
+
+def _remedies(pod: PodInfo, request: Mapping[str, int], node: NodeInfo, lacking: Mapping[str, int]) -> Iterator[Remedy]:
+    larger = {name: f"{amount_text(name, node.requested_of(name) + request[name])}" for name in lacking}
+    smaller = {name: request[name] - amount for name, amount in lacking.items()}
+    if larger:
+        yield Remedy(
+            new_node=partial(_enlarge, larger), detail=" and ".join(f"{text} {name}" for name, text in larger.items())
+        )
+    if smaller and min(smaller.values()) > 0 and reduce_requests(msgspec.json.decode(pod.raw), lacking):
+        texts = " and ".join(f"{amount_text(name, amount)} {name}" for name, amount in smaller.items())
+        yield Remedy(f"let the pod request only {texts}", pod=lambda document: reduce_requests(document, lacking))
+    yield from delete_pods(pod, _victims(pod, node, lacking))
+
+
+def _victims(pod: PodInfo, node: NodeInfo, lacking: Mapping[str, int]) -> list[PodInfo]:
+    """The pods whose deletion frees what is lacking: those of the lowest priority, and few of them.
+
+    Empty if none would do.
+    """
+    chosen: list[PodInfo] = []
+    needed = dict(lacking) | {"pods": max(node.pod_count + 1 - node.allowed_pods, 0)}
+
+    def left(gone: Iterable[PodInfo]) -> dict[str, int]:
+        freed = [{"pods": 1, **other.requested} for other in gone]
+        return {name: max(amount - sum(each.get(name, 0) for each in freed), 0) for name, amount in needed.items()}
+
+    candidates = [other for other in node.pods if not other.terminating and may_make_room(pod, other)]
+    while any(left(chosen).values()):
+        before = left(chosen)
+        useful = [other for other in candidates if left([*chosen, other]) != before]
+        if not useful:
+            return []
+        best = min(useful, key=lambda other: (other.priority, any(left([*chosen, other]).values()), _importance(other)))
+        candidates.remove(best)
+        chosen.append(best)
+    for victim in sorted(chosen, key=_importance, reverse=True):
+        others = [other for other in chosen if other is not victim]
+        if not any(left(others).values()):
+            chosen = others
+    return chosen
+
+
+def _importance(pod: PodInfo) -> tuple[int, int, str]:
+    return pod.priority, sum(pod.requested.values()), pod.key
+
+
+def _enlarge(amounts: Mapping[str, str], node: dict[str, Any]) -> None:
+    status = node["status"]
+    node["status"] = {
+        **status,
+        **{each: {**(status.get(each) or {}), **amounts} for each in ("allocatable", "capacity")},
+    }
+
+
+def reduce_requests(pod: dict[str, Any], lacking: Mapping[str, int]) -> bool:
+    """Lower a pod's requests by these amounts, in the units of `PodInfo.requested`.
+
+    Each amount is taken from the container that requests most of the resource, with its limit where both must be equal.
+    Returns whether every request stays above zero; if not, the manifest is of no use.
+    """
+    spec = pod["spec"]
+    containers = [spec] if (spec.get("resources") or {}).get("requests") else spec.get("containers") or []
+    for resource, amount in lacking.items():
+        nanos = amount * (10**6 if resource == CPU else quantity.NANO)
+        largest = max(containers, key=lambda each: _request(each, resource), default=None)
+        left = -1 if largest is None else _request(largest, resource) - nanos
+        if largest is None or left <= 0:
+            return False
+        text = quantity.format_quantity(left, binary=is_written_in_binary(resource))
+        resources = largest["resources"]
+        resources["requests"] = {**resources["requests"], resource: text}
+        if ("/" in resource or resource.startswith("hugepages-")) and resource in (resources.get("limits") or {}):
+            resources["limits"] = {**resources["limits"], resource: text}
+    return True
+
+
+def _request(container: Mapping[str, Any], resource: str) -> int:
+    text = ((container.get("resources") or {}).get("requests") or {}).get(resource)
+    try:
+        return quantity.parse(text) if text is not None else 0
+    except InvalidQuantity:
+        return 0
