@@ -162,3 +162,99 @@ def test_change_with_more_parts_than_needed_is_left_out():
         "add a toleration of gpu:NoSchedule to the pod",
         "remove the taint gpu:NoSchedule from a",
     ]
+
+
+def replica(name, on=None, **spec):
+    made = pod(name, on=on, **spec)
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web", "controller": True}
+    made["metadata"]["ownerReferences"] = [owner]
+    return made
+
+
+def tainted(name, value, **kwargs):
+    made = node(name, **kwargs)
+    made["spec"] = {"taints": [{"key": "state", "value": value, "effect": "NoSchedule"}]}
+    return made
+
+
+def cordoned(name):
+    made = node(name)
+    taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+    made["spec"] = {"unschedulable": True, "taints": [taint]}
+    return made
+
+
+def helps(*objects):
+    return [each.text for each in Insight(Snapshot.of(objects)).explain("default/new").help]
+
+
+def test_each_taint_is_tried_and_the_one_of_most_nodes_first():
+    nodes = [tainted("a", "batch"), *(tainted(f"m{number}", "maintenance") for number in range(3))]
+
+    found = helps(*nodes, pod("new"))
+
+    assert found[0].startswith("add a toleration of state=maintenance:NoSchedule")
+    assert "remove the taint state=maintenance:NoSchedule from m0 -> m0 (3 nodes like that)" in found
+    assert any("state=batch" in each for each in found)
+
+
+def test_a_cordon_is_one_blocker():
+    found = helps(cordoned("a"), node("b", cpu="500m"), pod("new"))
+
+    assert "uncordon a -> a" in found
+
+
+@pytest.mark.parametrize("key", ["kubernetes.io/hostname", ZONE, "kubernetes.io/arch"])
+def test_what_a_node_is_stays(key):
+    found = helps(node("a"), pod("new", nodeSelector={key: "other"}))
+
+    assert found
+    assert not any(each.startswith("label") for each in found)
+
+
+def test_labels_with_another_value_are_changed_last_and_say_who_selects_them():
+    first = node("a")
+    first["metadata"]["labels"]["disk"] = "hdd"
+    found = helps(first, pod("old", on="a", nodeSelector={"disk": "hdd"}), pod("new", nodeSelector={"disk": "ssd"}))
+
+    changed = "label a with disk=ssd -> a (disk was hdd, which default/old selected)"
+    assert changed in found
+    assert found.index("remove disk=ssd from the pod's nodeSelector -> a") < found.index(changed)
+
+
+def test_no_replica_is_deleted_for_another_one():
+    found = helps(node("a"), *(replica(f"web-{number}", on="a") for number in range(2)), replica("new"))
+
+    assert found
+    assert not any("delete" in each for each in found)
+
+
+def test_deletions_say_whose_pods_they_cost():
+    other = pod("old", on="a", cpu="2", preemptionPolicy="Never")
+    other["metadata"]["namespace"] = "team-b"
+
+    assert "delete pod team-b/old on a -> a (evicts 1 pod of team-b)" in helps(
+        node("a"), other, pod("new", preemptionPolicy="Never")
+    )
+
+
+def test_pod_of_a_daemon_set_goes_to_no_other_node():
+    field = {"key": "metadata.name", "operator": "In", "values": ["a"]}
+    terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    daemon = pod("new", affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}})
+    daemon["metadata"]["ownerReferences"] = [
+        {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d", "controller": True}
+    ]
+
+    assert helps(node("a"), node("b"), pod("full", cpu="2", on="a"), daemon) == [
+        "delete pod default/full on a -> a (evicts 1 pod of default)"
+    ]
+
+
+def test_nodes_with_equal_blockers_are_shown_together():
+    answer = Insight(Snapshot.of([*(node(f"n{number:02}", cpu="500m") for number in range(30)), pod("new")])).explain(
+        "default/new"
+    )
+
+    assert [len(each.nodes) for each in answer.nearest] == [30]
+    assert answer.nearest[0].text.startswith("n00, n01, n02, n03, n04 and 25 more: Insufficient cpu")

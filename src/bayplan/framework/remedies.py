@@ -6,7 +6,7 @@ plugins that reject a node, try them on a copy of the cluster, and show those wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,10 +51,13 @@ class Details:
     Attributes:
         text: what the plugin rejects and why, with the names of the objects; "" if the reasons say it all.
         remedies: each would lift the rejection, the gentlest first. Iterated once, and only if changes are tried.
+        kind: equal for nodes that the same remedies would help, so that one of them is enough to try; by default, the
+            text. The text may have amounts or names that the kind has not.
     """
 
     text: str = ""
     remedies: Iterable[Remedy] = ()
+    kind: Hashable = None
 
 
 def together(*remedies: Remedy) -> Remedy:

@@ -26,7 +26,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import NODE, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.interface import CycleState, NodeNames, Plugin
 from bayplan.framework.normalization import scale_to_best
-from bayplan.framework.remedies import Details, Remedy, add_labels
+from bayplan.framework.remedies import Details, Remedy, add_labels, is_daemon
 from bayplan.framework.status import SKIP, Status, aggregate
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.arguments import NodeAffinityArgs
@@ -175,7 +175,9 @@ def _unmet(pod: PodInfo, node: NodeInfo) -> tuple[Requirement, ...]:
 
 
 def _remedies(pod: PodInfo, node: NodeInfo, unmet: Sequence[Requirement]) -> Iterator[Remedy]:
-    """Label the node, or ask for less."""
+    """Label the node, or ask for less. A pod of a DaemonSet belongs to its node."""
+    if is_daemon(pod):
+        return
     labels = {each.key: min(each.values) for each in unmet if each.operator in {"in", "=", "=="}}
     labels |= {each.key: "true" for each in unmet if each.operator == "exists"}
     if unmet and len(labels) == len(unmet):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,8 @@ from bayplan.framework.verdicts import Verdicts
 from bayplan.framework.what_if import filter_nominated
 from bayplan.simulation.world import World
 
+LOOKED_AT = 5000
+"""The most nodes to ask plugins about, one by one."""
 _POINTS = (Point.PRE_FILTER, Point.FILTER)
 
 
@@ -36,6 +38,11 @@ class Blocker:
     reasons: tuple[str, ...]
     text: str
     details: Details = field(default_factory=Details, compare=False, repr=False)
+
+    @property
+    def kind(self) -> Hashable:
+        """What this rejection has in common with those that the same remedies would lift."""
+        return self.plugin, self.reasons, self.text if self.details.kind is None else self.details.kind
 
     @classmethod
     def of(cls, plugin: Any, status: Status, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Blocker:
@@ -57,6 +64,17 @@ class Blocker:
             return
 
 
+@dataclass(frozen=True, slots=True)
+class NodesOfAKind:
+    """Nodes that are blocked for the same kinds of reasons, those that lack the least first.
+
+    `blockers`: those of the first node.
+    """
+
+    blockers: tuple[Blocker, ...]
+    positions: tuple[int, ...]
+
+
 class Blockers:
     """The rejections of a pod by all plugins, each asked alone. `nodes`: the nodes of the world when it was made."""
 
@@ -69,6 +87,18 @@ class Blockers:
         """Return what blocks a node; empty if the node is feasible."""
         node = self.nodes.info(position)
         return [each.blocker(node, position) for each in self._rejections if each.verdicts.codes[position]]
+
+    def kinds(self, positions: Sequence[int]) -> list[NodesOfAKind]:
+        """Group nodes by what blocks them: few blockers first, and then large groups."""
+        first: dict[Hashable, tuple[Blocker, ...]] = {}
+        found: dict[Hashable, list[int]] = {}
+        for position in positions:
+            blockers = tuple(self.of(position))
+            kind = tuple(each.kind for each in blockers)
+            first.setdefault(kind, blockers)
+            found.setdefault(kind, []).append(position)
+        groups = [NodesOfAKind(first[kind], tuple(members)) for kind, members in found.items()]
+        return sorted(groups, key=lambda group: (len(group.blockers), -len(group.positions)))
 
     def nearest(self, limit: int) -> list[int]:
         """Return the positions of the blocked nodes with the fewest blockers, those that lack the least first."""
@@ -148,11 +178,3 @@ def _all(nodes: Nodes, status: Status) -> Verdicts:
     verdicts.codes[verdicts.feasible_mask] = 1
     verdicts.feasible_mask[:] = False
     return verdicts
-
-
-def group_by_text(found: Sequence[tuple[str, list[Blocker]]]) -> dict[tuple[str, ...], list[str]]:
-    """Group nodes by the texts of their blockers: texts -> node names."""
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for name, blockers in found:
-        groups.setdefault(tuple(each.text for each in blockers), []).append(name)
-    return groups

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.api.objects import convert, encode
 from bayplan.cluster.nodes import NodeInfo
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.remedies import Remedy
+from bayplan.framework.remedies import Remedy, is_daemon
 from bayplan.insight.answers import Progress, Stopped, listed, plural, silent
-from bayplan.insight.questions.blockers import Blockers, gates_of
+from bayplan.insight.pools import pool_of
+from bayplan.insight.questions.blockers import LOOKED_AT, Blockers, gates_of
 from bayplan.insight.questions.documents import copy_of_node, node_document, pod_document
 from bayplan.insight.questions.new_claims import settle_claims
 from bayplan.insight.sources.documents import identify
@@ -22,12 +24,22 @@ from bayplan.simulation.evictions import evict
 from bayplan.simulation.world import World
 
 _COMBINATIONS = (4, 25)
-"""The most combinations of fixes to try for a node with several blockers: at first, and if none of these helps."""
-_NODES_TRIED = 3
-_MORE_NODES = 12
-"""The most nodes to try if no change for the first ones helps; they may have the same blockers."""
-_NEAREST = 200
-"""The most nodes to look at for different blockers and shapes."""
+"""The most combinations of remedies to try for a kind of nodes: at first, and if none of these helps."""
+_KINDS_LOOKED_AT, _KINDS = 200, 30
+"""The most kinds of nodes to look at, and to try."""
+_SHAPES = (12, 3)
+"""The most types of new nodes to look at, and to try."""
+_FIXED_LABELS = (
+    "kubernetes.io/hostname",
+    "kubernetes.io/arch",
+    "kubernetes.io/os",
+    "node.kubernetes.io/instance-type",
+    "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+)
+"""Labels that say what a node is. Nobody can change that by another label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +47,16 @@ class Change:
     """A change of the cluster or the pod.
 
     `text`: for people. `apply`: the changed and new objects, as whole documents. `delete`: pods to delete, by
-    `namespace/name`. `parts`: the single changes that it consists of.
+    `namespace/name`. `parts`: the single changes that it consists of. `cost`: what else it does, such as "evicts 2 pods
+    of team-b". `nodes`: how many nodes are blocked in the same way as the one that it changes.
     """
 
     text: str
     apply: tuple[Mapping[str, Any], ...] = ()
     delete: tuple[str, ...] = ()
     parts: frozenset[str] = frozenset()
+    cost: str = ""
+    nodes: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +65,13 @@ class Help:
 
     change: Change
     node: str
+
+    @property
+    def text(self) -> str:
+        """The change, where the pod goes then, and what the change costs."""
+        alike = f"{plural(self.change.nodes, 'node')} like that" if self.change.nodes > 1 else ""
+        notes = "; ".join(filter(None, (self.change.cost, alike)))
+        return f"{self.change.text} -> {self.node}{f' ({notes})' if notes else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,29 +143,57 @@ def node_after(world: World, pod: PodInfo, change: Change) -> str | None:
 def _candidates(
     world: World, pod: PodInfo, blockers: Blockers, only: Sequence[int] | None, combinations: int
 ) -> Iterator[Change]:
-    """Changes that may help: for the nearest nodes of each kind, what removes all of their blockers."""
+    """Changes that may help: for each kind of nodes, what removes all blockers of one of them; and new nodes.
+
+    Kinds that need few changes come first, then those with many nodes: the best change of each kind, then the second
+    best of each, and so on. Changes that overwrite labels come last.
+    """
     gates = [next(gate.remedies(), None) for gate in gates_of(world, pod)]
     ungate = tuple(remedy for remedy in gates if remedy is not None)
     yield _change(pod, None, ungate)
-    by_kind: dict[object, int] = {}
-    by_shape: dict[object, int] = {}
-    nearest = blockers.nearest(_NEAREST) if only is None else list(only)
-    for position in nearest:
-        node = blockers.nodes.info(position)
-        by_kind.setdefault(tuple((each.plugin, each.reasons) for each in blockers.of(position)), position)
-        by_shape.setdefault(tuple(sorted(node.allocatable.items())), position)
-    positions = list(by_kind.values())[:_NODES_TRIED]
-    if combinations > _COMBINATIONS[0]:
-        positions += nearest[:_MORE_NODES]
-    for position in positions:
-        node = blockers.nodes.info(position)
-        options = [[each for each in blocker.remedies() if _for_node(each)] for blocker in blockers.of(position)]
-        for chosen in sorted(itertools.product(*options), key=_size)[:combinations]:
-            yield _change(pod, node, (*ungate, *chosen))
-    for position in list(by_shape.values())[:_NODES_TRIED] if only is None else ():
-        change = _new_node(world, pod, blockers.nodes.info(position), ungate)
-        if change is not None:
-            yield change
+    positions = blockers.nearest(LOOKED_AT) if only is None else list(only)
+    options = [
+        (kind, sorted(itertools.product(*remedies), key=_size)[:combinations])
+        for kind in blockers.kinds(positions)[:_KINDS_LOOKED_AT]
+        if all(remedies := [[each for each in blocker.remedies() if _for_node(each)] for blocker in kind.blockers])
+    ]
+    options.sort(key=lambda each: (_size(each[1][0]), -len(each[0].positions)))
+    found: list[tuple[bool, int, Change]] = []
+    for kind, combined in options[:_KINDS]:
+        node = blockers.nodes.info(kind.positions[0])
+        for rank, chosen in enumerate(combined):
+            change = _change(pod, node, (*ungate, *chosen))
+            overwritten = _overwritten_labels(node, change)
+            if overwritten.keys().isdisjoint(_FIXED_LABELS):
+                nodes = len(kind.positions) if any(each.node for each in chosen) else 1
+                change = replace(change, nodes=nodes, cost=_cost(change, node, overwritten))
+                found.append((bool(overwritten), rank, change))
+    yield from (change for _, _, change in sorted(found, key=lambda each: each[:2]))
+    if only is None and not is_daemon(pod):
+        yield from _new_nodes(world, pod, blockers, positions, ungate)
+
+
+def _overwritten_labels(node: NodeInfo, change: Change) -> dict[str, str]:
+    """The labels of a node that a change sets to another value, or removes, with their present values."""
+    document = next((each for each in change.apply if each["kind"] == "Node"), None)
+    if document is None:
+        return {}
+    labels = document["metadata"].get("labels") or {}
+    return {key: value for key, value in node.labels.items() if labels.get(key) != value}
+
+
+def _cost(change: Change, node: NodeInfo, overwritten: Mapping[str, str]) -> str:
+    """What a change does to other pods."""
+    parts = []
+    by_namespace = Counter(key.partition("/")[0] for key in change.delete)
+    if by_namespace:
+        evicted = [f"{plural(number, 'pod')} of {namespace}" for namespace, number in sorted(by_namespace.items())]
+        parts.append(f"evicts {listed(evicted)}")
+    for key, value in overwritten.items():
+        selecting = [other.key for other in node.pods if key in (other.spec.nodeSelector or {})]
+        also = f", which {listed(selecting, 3)} selected" if selecting else ""
+        parts.append(f"{key} was {value}{also}")
+    return ", ".join(parts)
 
 
 def _for_node(remedy: Remedy) -> bool:
@@ -188,6 +238,22 @@ def _combined(pod: PodInfo, node: NodeInfo | None, remedies: Sequence[Remedy]) -
     return Change(" and ".join(texts), (*created.values(), *changed), gone, parts.union(gone))
 
 
+def _new_nodes(
+    world: World, pod: PodInfo, blockers: Blockers, positions: Sequence[int], ungate: Sequence[Remedy]
+) -> Iterator[Change]:
+    """New nodes like others, of the types that need the fewest differences."""
+    by_type: dict[object, int] = {}
+    for position in positions:
+        node = blockers.nodes.info(position)
+        by_type.setdefault((tuple(sorted(node.allocatable.items())), node.taints, pool_of(node.labels)), position)
+    changes = [
+        _new_node(world, pod, blockers.nodes.info(position), ungate)
+        for position in list(by_type.values())[: _SHAPES[0]]
+    ]
+    possible = [change for change in changes if change is not None]
+    yield from sorted(possible, key=lambda change: len(change.parts))[: _SHAPES[1]]
+
+
 def _new_node(world: World, pod: PodInfo, like: NodeInfo, ungate: Sequence[Remedy]) -> Change | None:
     """A new node like another one, different in what blocks the pod there; None if a blocker has no such remedy."""
     node, *daemons = copy_of_node(like)
@@ -212,7 +278,8 @@ def _new_node(world: World, pod: PodInfo, like: NodeInfo, ungate: Sequence[Remed
             details.append(each.detail)
     with_details = f" with {' and '.join(details)}" if details else ""
     texts = [f"add a node like {like.name}{with_details}", *([extra.text] if extra.text else [])]
-    return Change(" and ".join(texts), (*extra.apply, node, *daemons), parts=extra.parts.union({texts[0]}))
+    parts = extra.parts.union({texts[0]}, details)
+    return Change(" and ".join(texts), (*extra.apply, node, *daemons), parts=parts)
 
 
 def _pods(keys: Sequence[str]) -> str:

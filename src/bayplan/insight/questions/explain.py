@@ -19,7 +19,7 @@ from bayplan.framework.status import Code
 from bayplan.framework.verdicts import Diagnosis
 from bayplan.framework.what_if import ProfileWhatIf
 from bayplan.insight.answers import INTERRUPTED, Answer, Progress, listed, plural, shortened, silent
-from bayplan.insight.questions.blockers import Blockers
+from bayplan.insight.questions.blockers import LOOKED_AT, Blockers
 from bayplan.insight.questions.changes import Help, what_would_help
 from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.questions.notes import message_of, notes_of
@@ -46,10 +46,20 @@ class NodeGroup:
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """A node and all that keeps the pod from it."""
+    """Nodes, and all that keeps the pod from each of them."""
 
-    node: str
+    nodes: tuple[str, ...]
     blockers: tuple[str, ...]
+
+    @property
+    def node(self) -> str:
+        """The first of the nodes."""
+        return self.nodes[0]
+
+    @property
+    def text(self) -> str:
+        """The nodes and the blockers as one sentence."""
+        return f"{listed(list(self.nodes))}: {'; '.join(self.blockers)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +115,9 @@ class Explanation(Answer):
             "victims": list(self.victims),
             "message": self.message,
             "groups": [each.to_dict() for each in self.groups],
-            "nearest": [{"node": each.node, "blockers": list(each.blockers)} for each in self.nearest],
+            "nearest": [
+                {"node": each.node, "nodes": list(each.nodes), "blockers": list(each.blockers)} for each in self.nearest
+            ],
             "preemption": [
                 {"nodes": list(each.nodes), "victims": each.victims, "remains": list(each.remains)}
                 for each in self.preemption
@@ -148,7 +160,7 @@ class Explanation(Answer):
             parts += [Text(), Text("preemption", style="bold"), _preemption(self.preemption)]
         if self.help:
             parts += [Text(), Text("what would help (each was tried)", style="bold")]
-            parts += [Padding(Text(f"{each.change.text} -> {each.node}"), (0, 0, 0, 2)) for each in self.help]
+            parts += [Padding(Text(each.text), (0, 0, 0, 2)) for each in self.help]
         elif self.nearest and not self.interrupted:
             parts += [Text(), Text("none of the changes that were tried helps", style="bold")]
         if self.scores is not None:
@@ -172,7 +184,7 @@ class Explanation(Answer):
 def explain(
     world: World, pod: PodInfo, *, helps: int = 5, nearest: int = 10, shown: int = 20, progress: Progress = silent
 ) -> Explanation:
-    """Explain one pod of a world. `helps` and `nearest`: how many changes and nodes to list; 0 for all nodes.
+    """Explain one pod of a world. `helps` and `nearest`: how many changes and groups of nodes to list; 0 for all nodes.
 
     `progress` may raise Stopped while changes are tried; the answer then has those that were found to help.
     """
@@ -251,16 +263,12 @@ def _explain_pending(world: World, pod: PodInfo, nearest: int) -> Explanation:
             notes=tuple(notes),
         )
     blockers = Blockers(world, pod)
-    misses = tuple(
-        Miss(blockers.nodes.name(position), tuple(dict.fromkeys(each.text for each in blockers.of(position))))
-        for position in blockers.nearest(nearest or len(blockers.nodes))
-    )
     return Explanation(
         pod.key,
         result.fate.value,
         message_of(result),
         groups=groups_of(world, decision.diagnosis) if decision is not None else (),
-        nearest=misses,
+        nearest=_nearest(blockers, nearest),
         preemption=preemption_trials(world, pod, decision) if decision is not None else (),
         notes=tuple(notes),
     )
@@ -331,16 +339,18 @@ def groups_table(groups: Sequence[NodeGroup], *, wide: bool, limit: int = 0) -> 
     return table
 
 
+def _nearest(blockers: Blockers, limit: int) -> tuple[Miss, ...]:
+    """The nearest nodes, together with those that are blocked by the same. `limit`: of groups; 0 for all nodes."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for position in blockers.nearest(LOOKED_AT if limit else len(blockers.nodes)):
+        texts = tuple(dict.fromkeys(each.text for each in blockers.of(position)))
+        found.setdefault(texts, []).append(blockers.nodes.name(position))
+    misses = [Miss(tuple(names), texts) for texts, names in found.items()]
+    return tuple(misses[:limit] if limit else misses)
+
+
 def _misses(misses: Sequence[Miss]) -> RenderableType:
-    by_blockers: dict[tuple[str, ...], list[str]] = {}
-    for miss in misses:
-        by_blockers.setdefault(miss.blockers, []).append(miss.node)
-    return Lines(
-        *(
-            Padding(Text(f"{listed(names)}: {'; '.join(blockers)}"), (0, 0, 0, 2))
-            for blockers, names in by_blockers.items()
-        )
-    )
+    return Lines(*(Padding(Text(each.text), (0, 0, 0, 2)) for each in misses))
 
 
 def _preemption(trials: Sequence[PreemptionTrial]) -> RenderableType:

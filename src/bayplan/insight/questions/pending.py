@@ -95,11 +95,10 @@ class PendingPods(Answer):
             parts += [Text(), Text(f"{plural(len(cause.pods), 'pod')}: {cause.message}"), _indented(names)]
             example = cause.example
             if example is not None and example.nearest:
-                nearest = example.nearest[0]
-                parts.append(_indented(f"nearest: {nearest.node}: {'; '.join(nearest.blockers)}"))
+                parts.append(_indented(f"nearest: {example.nearest[0].text}"))
             if example is not None and example.help:
                 first = example.help[0]
-                parts.append(_indented(f"for {example.pod} would help: {first.change.text} -> {first.node}"))
+                parts.append(_indented(f"for {example.pod} would help: {first.text}"))
         if more:
             parts += [Text(), Text(more)]
         if self.interrupted:

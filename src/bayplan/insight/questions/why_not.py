@@ -75,7 +75,7 @@ class WhyNot(Answer):
             parts.append(Text(f"preemption: {self.preemption}"))
         if self.help:
             parts += [Text(), Text("what would help (each was tried)", style="bold")]
-            parts += [Padding(Text(f"{each.change.text} -> {each.node}"), (0, 0, 0, 2)) for each in self.help]
+            parts += [Padding(Text(each.text), (0, 0, 0, 2)) for each in self.help]
         if self.scores is not None:
             parts.append(self.scores.render(wide=wide))
         if self.interrupted:

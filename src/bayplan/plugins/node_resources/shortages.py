@@ -33,7 +33,8 @@ def details(pod: PodInfo, request: Mapping[str, int], node: NodeInfo) -> Details
             parts.append(f"Insufficient {resource}: the pod requests {need}, the whole node has {has}")
         else:
             parts.append(f"Insufficient {resource}: lacks {amount_text(resource, amount)}")
-    return Details("; ".join(parts), _remedies(pod, request, node, lacking))
+    kind = tuple(lacking), node.pod_count >= node.allowed_pods
+    return Details("; ".join(parts), _remedies(pod, request, node, lacking), kind)
 
 
 def _remedies(pod: PodInfo, request: Mapping[str, int], node: NodeInfo, lacking: Mapping[str, int]) -> Iterator[Remedy]:
