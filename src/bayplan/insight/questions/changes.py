@@ -163,8 +163,9 @@ def _candidates(
         node = blockers.nodes.info(kind.positions[0])
         for rank, chosen in enumerate(combined):
             change = _change(pod, node, (*ungate, *chosen))
-            overwritten = _overwritten_labels(node, change)
-            if overwritten.keys().isdisjoint(_FIXED_LABELS):
+            labels = _changed_labels(node, change)
+            if labels.isdisjoint(_FIXED_LABELS):
+                overwritten = sorted(labels & node.labels.keys())
                 nodes = len(kind.positions) if any(each.node for each in chosen) else 1
                 change = replace(change, nodes=nodes, cost=_cost(change, node, overwritten))
                 found.append((bool(overwritten), rank, change))
@@ -173,26 +174,25 @@ def _candidates(
         yield from _new_nodes(world, pod, blockers, positions, ungate)
 
 
-def _overwritten_labels(node: NodeInfo, change: Change) -> dict[str, str]:
-    """The labels of a node that a change sets to another value, or removes, with their present values."""
+def _changed_labels(node: NodeInfo, change: Change) -> set[str]:
+    """The labels of a node that a change adds, sets to another value, or removes."""
     document = next((each for each in change.apply if each["kind"] == "Node"), None)
     if document is None:
-        return {}
-    labels = document["metadata"].get("labels") or {}
-    return {key: value for key, value in node.labels.items() if labels.get(key) != value}
+        return set()
+    return {key for key, _ in (document["metadata"].get("labels") or {}).items() ^ node.labels.items()}
 
 
-def _cost(change: Change, node: NodeInfo, overwritten: Mapping[str, str]) -> str:
+def _cost(change: Change, node: NodeInfo, overwritten: Sequence[str]) -> str:
     """What a change does to other pods."""
     parts = []
     by_namespace = Counter(key.partition("/")[0] for key in change.delete)
     if by_namespace:
         evicted = [f"{plural(number, 'pod')} of {namespace}" for namespace, number in sorted(by_namespace.items())]
         parts.append(f"evicts {listed(evicted)}")
-    for key, value in overwritten.items():
+    for key in overwritten:
         selecting = [other.key for other in node.pods if key in (other.spec.nodeSelector or {})]
         also = f", which {listed(selecting, 3)} selected" if selecting else ""
-        parts.append(f"{key} was {value}{also}")
+        parts.append(f"{key} was {node.labels[key]}{also}")
     return ", ".join(parts)
 
 
