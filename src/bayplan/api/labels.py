@@ -120,6 +120,13 @@ class Requirement:
             case _:
                 return f"{self.key}{self.operator}{','.join(values)}"
 
+    @property
+    def wants(self) -> str:
+        """The requirement with its values in parentheses, also if there is only one: `zone in (b)`."""
+        if self.operator in {"in", "=", "=="}:
+            return f"{self.key} in ({', '.join(sorted(self.values))})"
+        return str(self)
+
     def _compares(self, value: str) -> bool:
         bound = next(iter(self.values))
         if not (is_int64(value) and is_int64(bound)):
@@ -263,6 +270,10 @@ class FieldSelector:
     def matches(self, fields: Mapping[str, str]) -> bool:
         """Whether an object with these fields is selected. Missing fields count as empty."""
         return all((fields.get(field, "") == value) is equal for field, equal, value in self.terms)
+
+    def __str__(self) -> str:
+        """The selector, for people."""
+        return ", ".join(f"{field}{'=' if equal else '!='}{value}" for field, equal, value in self.terms)
 
     def exact(self, field: str) -> str | None:
         """The value that a field must equal; None if the selector doesn't require one."""

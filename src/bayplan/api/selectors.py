@@ -51,6 +51,14 @@ class NodeSelector:
         """Whether a node matches."""
         return any(term.matches(labels, name) for term in self.terms)
 
+    def __str__(self) -> str:
+        """The terms, for people."""
+        terms = [
+            [*(each.wants for each in term.labels.requirements), *([str(term.fields)] if term.fields.terms else [])]
+            for term in self.terms
+        ]
+        return " or ".join(", ".join(each) for each in terms)
+
     @property
     def errors(self) -> tuple[FieldError, ...]:
         """The errors of the terms, with paths relative to the selector."""

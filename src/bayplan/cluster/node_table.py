@@ -6,7 +6,7 @@ Holds the data of framework.NodeInfo (pkg/scheduler/framework/types.go), by colu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 from lightkube.models.core_v1 import Node
@@ -229,6 +229,10 @@ class NodeTable:
             for row, node in enumerate(self.nodes):
                 column.set(row, _labels(node).get(key))
         return column
+
+    def label_keys(self) -> Collection[str]:
+        """Return the keys of all labels of nodes."""
+        return self._label_counts.keys()
 
     def allocatable_range(self, resource: str) -> tuple[int, int]:
         """Return the minimum and the maximum of `allocatable` over all rows. Rows that are not live count as 0."""

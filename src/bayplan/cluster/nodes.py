@@ -129,6 +129,12 @@ class Nodes:
         """Return whether the node has the label with one of these values."""
         return self.table.labels(key).isin(values, self.rows)
 
+    def label_values(self, key: str) -> list[str]:
+        """Return the distinct values of a label."""
+        column = self.table.labels(key)
+        values = [column.values[code] for code in np.unique(column.codes[self.rows]).tolist()]
+        return [value for value in values if value is not None]
+
     def has_label(self, key: str) -> Bool:
         """Return whether the node has the label."""
         present: Bool = self.table.labels(key).codes[self.rows] != 0

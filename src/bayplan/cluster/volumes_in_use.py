@@ -5,6 +5,9 @@ Mirrors NodeInfo.PVCRefCounts and StorageInfoLister (pkg/scheduler/framework).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from bayplan.api.volumes import claim_name
 from bayplan.cluster.columns import Bool
 from bayplan.cluster.pod_info import PodInfo
 
@@ -41,6 +44,13 @@ class VolumesInUse:
     def claimed(self, claim: str, live: Bool) -> bool:
         """Return whether a pod on a live row uses the claim (`namespace/name`)."""
         return any(live[row] for row in self._claims.get(claim, ()))
+
+    def users(self, claim: str) -> Iterator[PodInfo]:
+        """Yield the pods on nodes that use the claim (`namespace/name`)."""
+        for row in self._claims.get(claim, ()):
+            for pod in self.pods.get(row, {}).values():
+                if any(claim == f"{pod.namespace}/{claim_name(pod.name, volume)}" for volume in pod.volumes):
+                    yield pod
 
     def _count(self, claim: str, row: int, sign: int) -> None:
         rows = self._claims.setdefault(claim, {})

@@ -19,12 +19,13 @@ from bayplan.api.selectors import (
     parse_node_selector,
     parse_preferred_terms,
 )
-from bayplan.cluster.columns import Int64
+from bayplan.cluster.columns import Bool, Int64
 from bayplan.cluster.node_selection import match_required, match_selector, match_term
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import NODE, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.interface import CycleState, NodeNames, Plugin
+from bayplan.framework.near_names import near_name
 from bayplan.framework.normalization import scale_to_best
 from bayplan.framework.remedies import Details, Remedy, add_labels, is_daemon
 from bayplan.framework.status import SKIP, Status, aggregate
@@ -36,6 +37,7 @@ NO_MATCH_ENFORCED = Status.unresolvable("node(s) didn't match scheduler-enforced
 CONFLICT = Status.unresolvable("pod affinity terms conflict")
 
 _NO_ARGUMENTS = NodeAffinityArgs()
+_HOSTNAME = "kubernetes.io/hostname"
 
 
 class NodeAffinity(Plugin):
@@ -97,7 +99,8 @@ class NodeAffinity(Plugin):
         if node is None:
             return None
         unmet = _unmet(pod, node)
-        text = f"{NO_MATCH.reasons[0]}: {', '.join(map(str, unmet))}" if unmet else ""
+        texts = [f"{each}{_nowhere(each, node.among)}" for each in unmet] or _fields(pod)
+        text = f"{NO_MATCH.reasons[0]}: {', '.join(texts)}" if texts else ""
         return Details(text, _remedies(pod, node, unmet))
 
     def events(self) -> Iterable[EventHint]:
@@ -172,6 +175,34 @@ def _unmet(pod: PodInfo, node: NodeInfo) -> tuple[Requirement, ...]:
         ]
         unmet += min(unmet_terms, key=len)
     return unmet
+
+
+def _nowhere(unmet: Requirement, nodes: Nodes) -> str:
+    """What to add about a requirement that no node meets: the nearest value or key, if there is one."""
+    if unmet.operator not in {"in", "=", "==", "exists"}:
+        return ""
+    values = nodes.label_values(unmet.key)
+    if unmet.values.intersection(values) or (unmet.operator == "exists" and values):
+        return ""
+    if unmet.key == _HOSTNAME:
+        return f" (no node is named {' or '.join(sorted(unmet.values))})"
+    if values:
+        near = next((near for value in sorted(unmet.values) if (near := near_name(value, values))), None)
+        instead = _did_you_mean(f"{unmet.key}={near}", nodes.label_in(unmet.key, [near])) if near else ""
+        return f" (no node has it{instead})"
+    near = near_name(unmet.key, nodes.table.label_keys())
+    return f" (no node has the label{_did_you_mean(near, nodes.has_label(near)) if near else ''})"
+
+
+def _did_you_mean(text: str, nodes: Bool) -> str:
+    count = int(np.count_nonzero(nodes))
+    return f"; did you mean {text}, which {count} {'node has' if count == 1 else 'nodes have'}?"
+
+
+def _fields(pod: PodInfo) -> list[str]:
+    """The fields of nodes that the pod's required terms name."""
+    selector = _affinity(pod).required.selector
+    return [str(term.fields) for term in selector.terms if term.fields.terms] if selector is not None else []
 
 
 def _remedies(pod: PodInfo, node: NodeInfo, unmet: Sequence[Requirement]) -> Iterator[Remedy]:

@@ -17,7 +17,7 @@ from bayplan.framework.handle import Handle
 from bayplan.framework.hints import OWN_CLAIM, after_claim_change
 from bayplan.framework.interface import CycleState, Plugin
 from bayplan.framework.missing_volumes import MissingVolumes
-from bayplan.framework.remedies import Details
+from bayplan.framework.remedies import Details, delete_pods
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
 
@@ -86,8 +86,28 @@ class VolumeRestrictions(Plugin):
         return Rejections(index, (DISK_CONFLICT, CLAIM_CONFLICT))
 
     def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
-        """What the pod's claims lack."""
-        return Details(remedies=self._missing.remedies(pod))
+        """Which pods use the pod's claims or disks."""
+        exclusive = self._exclusive(pod)
+        if isinstance(exclusive, Status):
+            return Details(remedies=self._missing.remedies(pod))
+        if node is None:
+            return None
+        in_use = [
+            (f"claim {name} (ReadWriteOncePod)", user)
+            for name in sorted(exclusive)
+            for user in node.among.table.volumes.users(f"{pod.namespace}/{name}")
+        ]
+        disks = _disks(pod.volumes)
+        if not in_use:
+            in_use = [
+                (f"volume {disk.name}", other)
+                for disk in disks
+                for other in node.pods
+                if other.volumes and _clash([disk], other.volumes)
+            ]
+        where = {user.key: f" on {user.node_name}" if user.node_name else "" for _, user in in_use}
+        text = "; ".join(f"{what} is used by pod {user.key}{where[user.key]}" for what, user in in_use)
+        return Details(text, delete_pods(pod, (user for _, user in in_use)))
 
     def events(self) -> Iterable[EventHint]:
         """Register deletions of pods, new nodes, and new claims."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from bayplan.framework.handle import Handle
 from bayplan.framework.hints import OWN_CLAIM, after_claim_change
 from bayplan.framework.interface import CycleState, Plugin
 from bayplan.framework.missing_volumes import MissingVolumes
-from bayplan.framework.remedies import Details
+from bayplan.framework.remedies import Details, add_labels
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
 
@@ -78,8 +78,20 @@ class VolumeZone(Plugin):
         return Rejections.where(labeled & ~matches, NO_ZONE)
 
     def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
-        """What the pod's claims lack."""
-        return Details(remedies=self._missing.remedies(pod))
+        """The zones that the volumes want, or what the claims lack."""
+        if node is None:
+            return Details(remedies=self._missing.remedies(pod))
+        here = node.alone
+        wanted = [
+            (found.metadata.name, topology)
+            for found in self._volumes_of(pod)
+            if isinstance(found, PersistentVolume) and found.metadata is not None
+            for topology in _topologies(found)
+            if not _matches(topology, here)[0]
+        ]
+        texts = [f"volume {name} wants {each.label} in ({', '.join(sorted(each.values))})" for name, each in wanted]
+        moved = add_labels(node, {topology.label: min(topology.values) for _, topology in wanted})
+        return Details("; ".join(texts), [replace(moved, node=None)] if wanted else ())
 
     def events(self) -> Iterable[EventHint]:
         """Register changes of storage classes, nodes, claims and volumes."""

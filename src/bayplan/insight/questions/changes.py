@@ -276,6 +276,8 @@ def _new_node(world: World, pod: PodInfo, like: NodeInfo, ungate: Sequence[Remed
         if each.new_node is not None:
             each.new_node(node)
             details.append(each.detail)
+    if node["metadata"]["labels"].get(_FIXED_LABELS[0]) != name:  # every node has a host name of its own
+        return None
     with_details = f" with {' and '.join(details)}" if details else ""
     texts = [f"add a node like {like.name}{with_details}", *([extra.text] if extra.text else [])]
     parts = extra.parts.union({texts[0]}, details)

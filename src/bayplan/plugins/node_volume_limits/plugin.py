@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from bayplan.framework.handle import Handle
 from bayplan.framework.hints import OWN_CLAIM
 from bayplan.framework.interface import CycleState, Plugin
 from bayplan.framework.missing_volumes import MissingVolumes
-from bayplan.framework.remedies import Details
+from bayplan.framework.remedies import Details, delete_pods
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.node_volume_limits.attached import AttachedVolumes
@@ -81,8 +81,26 @@ class NodeVolumeLimits(Plugin):
         return Rejections(index, statuses) if index.any() else None
 
     def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
-        """What the pod's claims lack."""
-        return Details(remedies=self._missing.remedies(pod))
+        """The drivers that attach as many volumes as they can, and the pods that use these volumes."""
+        wanted = self._pod_volumes.of_pending(pod, migrated=True)
+        if node is None or isinstance(wanted, Status):
+            return Details(remedies=self._missing.remedies(pod))
+        here, used = node.alone, {other.key: self._pod_volumes.of_placed(other) for other in node.pods if other.volumes}
+        self._attached.refresh(here.table)
+        parts, users = [], dict[str, PodInfo]()
+        for driver in dict.fromkeys(driver for driver, _ in wanted):
+            limit = int(self._csi_nodes.limit(driver, here)[0]) if self._csi_nodes.has_limits(driver) else None
+            there = {key: volumes for key, volumes in used.items() if not isinstance(volumes, Status)}
+            new = {volume for volume in wanted if volume[0] == driver} - {each for v in there.values() for each in v}
+            attached = int(self._attached.count(driver, here)[0])
+            if limit is not None and new and attached + len(new) > limit:
+                holders = [key for key, volumes in there.items() if any(each[0] == driver for each in volumes)]
+                users |= {other.key: other for other in node.pods if other.key in holders}
+                by = f", by {_some(holders)}" if holders else ""
+                room = f"driver {driver} attaches at most {limit} volumes to {node.name}"
+                parts.append(f"{room}: {attached} attached{by}, and the pod needs {len(new)} more")
+        remedies = (remedy for each in users.values() for remedy in delete_pods(pod, [each]))
+        return Details("; ".join(parts), remedies, kind="attach slots")
 
     def events(self) -> Iterable[EventHint]:
         """Register higher limits, detached volumes, and new claims."""
@@ -188,6 +206,11 @@ def _mask(rows: Collection[int], nodes: Nodes) -> Bool:
     mask = np.zeros(nodes.table.size, dtype=np.bool_)
     mask[list(rows)] = True
     return mask[nodes.rows]
+
+
+def _some(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:3])
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more pods"
 
 
 def _driver_limits(csi_node: CSINode) -> dict[str, int]:

@@ -63,6 +63,14 @@ class Capacities:
                 source[(source == NO_CAPACITY) & match_labels(each.selector, nodes)] = index
         return [each.obj for each in sufficient], source
 
+    def free(self, storage_class: str, nodes: Nodes) -> list[tuple[CSIStorageCapacity, int]]:
+        """The capacities of a class that these nodes can access, with the size of the largest new volume in bytes."""
+        return [
+            (each.obj, each.limit)
+            for each in self._by_class.published(storage_class)
+            if each.selector is not None and match_labels(each.selector, nodes).any()
+        ]
+
 
 @dataclass(frozen=True, slots=True)
 class _Published:

@@ -32,6 +32,7 @@ from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.arguments import VolumeBindingArgs
 from bayplan.plugins.volume_binding.capacity import Capacities
 from bayplan.plugins.volume_binding.claims import PodClaims, sort_claims
+from bayplan.plugins.volume_binding.explaining import Explanations, unbound_text
 from bayplan.plugins.volume_binding.hints import volume_events
 from bayplan.plugins.volume_binding.reservation import BindingFailed, Progress, Reservation
 from bayplan.plugins.volume_binding.scoring import score
@@ -66,6 +67,7 @@ class VolumeBinding(Plugin):
         self._nodes = handle.objects(NODE)
         capacities = Capacities(handle.objects(CSI_DRIVER), handle.objects(CSI_STORAGE_CAPACITY))
         self._search = Search(self._volumes, self._classes, handle.objects(CSI_NODE), capacities)
+        self._explanations = Explanations(self._search, self._volumes, self._classes, capacities, self._missing)
         self._timeout = args.bindTimeoutSeconds
         points = [(point.utilization, point.score) for point in args.shape or ()]
         self._curve = utilization_curve(points) if points else None
@@ -155,8 +157,11 @@ class VolumeBinding(Plugin):
         return None if bound else Status.error("binding volumes: context deadline exceeded")
 
     def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
-        """What the pod's claims lack."""
-        return Details(remedies=self._missing.remedies(pod))
+        """The claims and volumes that the node, or the pod itself, is rejected for."""
+        state: _PodState | None = cycle.data.get(self.name)
+        if node is None or state is None:
+            return Details(unbound_text(pod, self._claims, self._classes), self._missing.remedies(pod))
+        return self._explanations.of(state.claims, pod, node)
 
     def events(self) -> Iterable[EventHint]:
         """Most changes of volumes and related objects can help."""

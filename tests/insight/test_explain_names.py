@@ -1,0 +1,211 @@
+"""`explain` names the objects that a rejection is about: which claim, volume, class, pod, driver, label."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from bayplan.insight import Insight, Snapshot
+
+ZONE = "topology.kubernetes.io/zone"
+HOSTNAME = "kubernetes.io/hostname"
+NO_MATCH = "node(s) didn't match Pod's node affinity/selector: "
+
+
+def node(name, zone="a", **labels):
+    room = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    labels = {HOSTNAME: name, ZONE: zone, **labels}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "status": {"capacity": room, "allocatable": room},
+    }
+
+
+def pod(name, on=None, claims=("data",), **spec):
+    volumes = [{"name": claim, "persistentVolumeClaim": {"claimName": claim}} for claim in claims]
+    fields = {"containers": [{"name": "c", "image": "i"}], "volumes": volumes, **spec}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "uid": name},
+        "spec": {**fields, **({"nodeName": on} if on else {})},
+    }
+
+
+def claim(name="data", volume="", mode="ReadWriteOnce", class_name="", size="5Gi"):
+    bound = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}} if volume else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": "default", "uid": name, **bound},
+        "spec": {
+            "accessModes": [mode],
+            "storageClassName": class_name,
+            "resources": {"requests": {"storage": size}},
+            **({"volumeName": volume} if volume else {}),
+        },
+        "status": {"phase": "Bound" if volume else "Pending"},
+    }
+
+
+def volume(name="pv", claim="data", key=None, value="", labels=None, **source):
+    reference = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "default"}
+    expression = {"key": key, "operator": "In", "values": [value]}
+    affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name, "labels": labels or {}},
+        "spec": {
+            "capacity": {"storage": "5Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "",
+            "claimRef": {**reference, "name": claim, "uid": claim},
+            **({"nodeAffinity": affinity} if key else {}),
+            **(source or {"local": {"path": "/d"}}),
+        },
+        "status": {"phase": "Bound"},
+    }
+
+
+def storage_class(name="disk", mode="WaitForFirstConsumer", provisioner="disk.acme.io", **fields):
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": name},
+        "provisioner": provisioner,
+        "volumeBindingMode": mode,
+        **fields,
+    }
+
+
+CSI = {"csi": {"driver": "disk.acme.io", "volumeHandle": "h"}}
+CAPACITY = yaml.safe_load(
+    """
+- {apiVersion: storage.k8s.io/v1, kind: CSIDriver, metadata: {name: disk.acme.io}, spec: {storageCapacity: true}}
+- apiVersion: storage.k8s.io/v1
+  kind: CSIStorageCapacity
+  metadata: {name: c, namespace: kube-system}
+  storageClassName: disk
+  nodeTopology: {matchLabels: {topology.kubernetes.io/zone: a}}
+  capacity: 1Gi
+"""
+)
+LIMITED = yaml.safe_load(
+    """
+- apiVersion: storage.k8s.io/v1
+  kind: CSINode
+  metadata: {name: n1}
+  spec: {drivers: [{name: disk.acme.io, nodeID: n1, allocatable: {count: 1}}]}
+"""
+)
+CASES = {
+    "volume of a node that is gone": (
+        [node("n1"), claim(volume="pv"), volume(key=HOSTNAME, value="old"), pod("new")],
+        f"volume pv of claim data wants {HOSTNAME} in (old), which no node has",
+        None,
+    ),
+    "volume in another zone": (
+        [node("n1"), claim(volume="pv"), volume(key=ZONE, value="b"), pod("new")],
+        f"volume pv of claim data wants {ZONE} in (b), which no node has",
+        f"add a node like n1 with {ZONE}=b -> n1-new",
+    ),
+    "volume with a zone in its labels": (
+        [node("n1"), claim(volume="pv"), volume(labels={ZONE: "b"}), pod("new")],
+        f"volume pv wants {ZONE} in (b)",
+        f"add a node like n1 with {ZONE}=b -> n1-new",
+    ),
+    "volume that is gone": (
+        [node("n1"), claim(volume="pv"), pod("new")],
+        "claim data is bound to volume pv, which does not exist",
+        None,
+    ),
+    "claim in exclusive use": (
+        [
+            node("n1"),
+            claim(volume="pv", mode="ReadWriteOncePod"),
+            volume(**CSI),
+            pod("first", on="n1"),
+            pod("new"),
+        ],
+        "claim data (ReadWriteOncePod) is used by pod default/first on n1",
+        "delete pod default/first on n1 -> n1 (evicts 1 pod of default)",
+    ),
+    "claim that a provisioner must bind first": (
+        [node("n1"), storage_class(mode="Immediate"), claim(class_name="disk"), pod("new")],
+        "claim data must be bound first: it waits for provisioner disk.acme.io of class disk",
+        None,
+    ),
+    "too little capacity": (
+        [
+            node("n1"),
+            storage_class(),
+            storage_class("other", provisioner="x.io"),
+            *CAPACITY,
+            claim(class_name="disk"),
+            pod("new"),
+        ],
+        "claim data (5Gi of class disk): 1Gi is free for n1",
+        "give the persistentvolumeclaim data the storage class other -> n1",
+    ),
+    "no capacity where the node is": (
+        [node("n1", zone="b"), storage_class(), *CAPACITY, claim(class_name="disk"), pod("new")],
+        "claim data (5Gi of class disk): driver disk.acme.io has published no capacity for n1",
+        None,
+    ),
+    "class of another zone": (
+        [
+            node("n1"),
+            storage_class(allowedTopologies=[{"matchLabelExpressions": [{"key": ZONE, "values": ["b"]}]}]),
+            claim(class_name="disk"),
+            pod("new"),
+        ],
+        f"claim data (5Gi of class disk): the class provisions volumes only where {ZONE} in (b)",
+        f"add a node like n1 with {ZONE}=b -> n1-new",
+    ),
+    "no local volume": (
+        [node("n1"), storage_class(provisioner="kubernetes.io/no-provisioner"), claim(class_name="disk"), pod("new")],
+        "claim data (5Gi of class disk) finds no free volume that n1 can access, and the class provisions none",
+        "create a persistent volume of 5Gi for the persistentvolumeclaim data -> n1",
+    ),
+    "all slots of the driver are taken": (
+        [
+            node("n1"),
+            *LIMITED,
+            claim(volume="pv"),
+            volume(csi={"driver": "disk.acme.io", "volumeHandle": "h1"}),
+            claim("other", volume="pv-2"),
+            volume("pv-2", "other", csi={"driver": "disk.acme.io", "volumeHandle": "h2"}),
+            pod("first", on="n1", claims=["other"]),
+            pod("new"),
+        ],
+        "driver disk.acme.io attaches at most 1 volumes to n1: 1 attached, by default/first, and the pod needs 1 more",
+        "delete pod default/first on n1 -> n1 (evicts 1 pod of default)",
+    ),
+    "host name of no node": (
+        [node("n1"), pod("new", claims=(), nodeSelector={HOSTNAME: "old"})],
+        f"{NO_MATCH}{HOSTNAME}=old (no node is named old)",
+        f"remove {HOSTNAME}=old from the pod's nodeSelector -> n1",
+    ),
+    "label value with a typing error": (
+        [node("n1", disktype="ssd"), pod("new", claims=(), nodeSelector={"disktype": "sdd"})],
+        f"{NO_MATCH}disktype=sdd (no node has it; did you mean disktype=ssd, which 1 node has?)",
+        None,
+    ),
+    "label key with a typing error": (
+        [node("n1", disktype="ssd"), pod("new", claims=(), nodeSelector={"disk-type": "ssd"})],
+        f"{NO_MATCH}disk-type=ssd (no node has the label; did you mean disktype, which 1 node has?)",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize(("objects", "blocker", "help_"), CASES.values(), ids=CASES)
+def test_blockers_name_the_objects(objects, blocker, help_):
+    answer = Insight(Snapshot.of(objects)).explain("default/new")
+
+    assert blocker in [each for miss in answer.nearest for each in miss.blockers]
+    assert help_ is None or help_ in [each.text for each in answer.help]
+    assert not any(HOSTNAME in each.text and each.text.startswith(("label", "add")) for each in answer.help)
