@@ -1,49 +1,120 @@
-"""Which pods a rule of affinity or anti-affinity is about, and what would satisfy it."""
+"""Which pods a rule of affinity or anti-affinity is about, in which domain, and what would satisfy the rule."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from bayplan.cluster.affinity_terms import bound_terms
-from bayplan.cluster.nodes import NodeInfo
+from bayplan.cluster.affinity_terms import AffinityTerm, bound_terms
+from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.remedies import Remedy, delete_pods
+from bayplan.framework.remedies import Details, Remedy, add_labels, delete_pods
+from bayplan.plugins.inter_pod_affinity.matching import AFFINITY, ANTI_AFFINITY, Namespaces
 
 _MOST_DELETED = 20
 """Remedies that delete more pods than that are not considered."""
-_RULES = {"podAffinity": "pod affinity", "podAntiAffinity": "pod anti-affinity"}
+_SHOWN = 3
+"""The most pods to name."""
+_FIELDS = {AFFINITY: "podAffinity", ANTI_AFFINITY: "podAntiAffinity"}
+_TEXTS = {AFFINITY: "pod affinity", ANTI_AFFINITY: "pod anti-affinity"}
 
 
-def remedies(pod: PodInfo, node: NodeInfo, reason: str) -> Iterator[Remedy]:
-    """Delete the pods that anti-affinity keeps the pod apart from, or make the pod's own terms preferences."""
-    own = next((name for name, text in _RULES.items() if text in reason), None)
-    if own != "podAffinity":
-        enemies = list(_enemies(pod, node))
-        if len(enemies) <= _MOST_DELETED:
-            yield from delete_pods(pod, enemies)
-    if own is not None:
-        text = f"make the required {_RULES[own]} of the pod preferred"
-        yield Remedy(text, pod=lambda document: _prefer(document["spec"], own))
+class Matches:
+    """The pods on nodes that a pod's required terms match, or whose required anti-affinity matches the pod.
+
+    Both by term and domain; the domain is "" for nodes without the topology key. Made once for all nodes.
+    """
+
+    def __init__(self, pod: PodInfo, nodes: Nodes, namespaces: Namespaces) -> None:
+        terms = bound_terms(pod)
+        self.own: dict[AffinityTerm, dict[str, list[PodInfo]]] = {
+            term: {} for term in (*terms.required, *terms.required_anti)
+        }
+        self.theirs: dict[AffinityTerm, dict[str, list[PodInfo]]] = {}
+        labels_of_namespace = namespaces.labels(pod.namespace)
+        for position in np.flatnonzero(nodes.live).tolist():
+            labels = nodes.info(position).labels
+            for other in nodes.pods(position):
+                for term, by_domain in self.own.items():
+                    if term.matches(other, namespaces.labels(other.namespace)):
+                        by_domain.setdefault(labels.get(term.topology_key, ""), []).append(other)
+                for term in bound_terms(other).required_anti:
+                    if term.topology_key in labels and term.matches(pod, labels_of_namespace):
+                        found = self.theirs.setdefault(term, {})
+                        found.setdefault(labels[term.topology_key], []).append(other)
 
 
-def _enemies(pod: PodInfo, node: NodeInfo) -> Iterator[PodInfo]:
-    """The pods in the node's domains that anti-affinity keeps apart from the pod. Namespaces are known by name only."""
-    ours = bound_terms(pod).required_anti
-    nodes = node.among
-    for position in np.flatnonzero(nodes.live).tolist():
-        labels = nodes.info(position).labels
-        shared = {key for key, value in node.labels.items() if labels.get(key) == value}
-        for other in nodes.pods(position):
-            terms = [(term, other) for term in ours] + [(term, pod) for term in bound_terms(other).required_anti]
-            if any(term.topology_key in shared and term.matches(matched, {}) for term, matched in terms):
-                yield other
+def explain(pod: PodInfo, node: NodeInfo, rule: int, matches: Matches) -> Details:
+    """Explain the rule that a node breaks: AFFINITY, ANTI_AFFINITY or EXISTING_ANTI_AFFINITY."""
+    terms = bound_terms(pod)
+    if rule == AFFINITY:
+        missed = [term for term in terms.required if not _in_domain(matches.own[term], term, node)]
+        text = "; ".join(_missed(term, matches.own[term], node) for term in missed)
+        return Details(text, _instead(node, {term: matches.own[term] for term in missed}), (rule, tuple(missed)))
+    found = {term: matches.own[term] for term in terms.required_anti} if rule == ANTI_AFFINITY else matches.theirs
+    enemies = {term: there for term, by_domain in found.items() if (there := _in_domain(by_domain, term, node))}
+    others = [other for there in enemies.values() for other in there]
+    whose = "the pod's anti-affinity" if rule == ANTI_AFFINITY else "the anti-affinity of pods there"
+    domains = ", ".join(dict.fromkeys(f"{term.topology_key}={node.labels[term.topology_key]}" for term in enemies))
+    text = f"{whose} keeps it from {_named(others)} in {domains}" if others else ""
+    return Details(text, _apart(pod, others, rule))
 
 
-def _prefer(spec: dict[str, Any], name: str) -> None:
-    required, preferred = (f"{each}DuringSchedulingIgnoredDuringExecution" for each in ("required", "preferred"))
-    rules = dict(spec["affinity"][name])
-    terms = [{"weight": 100, "podAffinityTerm": term} for term in rules.pop(required, None) or ()]
-    spec["affinity"] = {**spec["affinity"], name: {**rules, preferred: [*(rules.get(preferred) or ()), *terms]}}
+def _in_domain(by_domain: Mapping[str, Sequence[PodInfo]], term: AffinityTerm, node: NodeInfo) -> Sequence[PodInfo]:
+    domain = node.labels.get(term.topology_key)
+    return () if domain is None else by_domain.get(domain, ())
+
+
+def _apart(pod: PodInfo, others: Sequence[PodInfo], rule: int) -> Iterator[Remedy]:
+    """Delete the pods that anti-affinity keeps the pod apart from, or make its own terms preferences."""
+    if len({other.key for other in others}) <= _MOST_DELETED:
+        yield from delete_pods(pod, others)
+    if rule == ANTI_AFFINITY:
+        yield _preferred(rule)
+
+
+def _instead(node: NodeInfo, missed: Mapping[AffinityTerm, Mapping[str, Sequence[PodInfo]]]) -> Iterator[Remedy]:
+    """A new node in a domain of the pods that are missed, or preferences instead of requirements."""
+    labels = {term.topology_key: next(filter(None, by_domain), "") for term, by_domain in missed.items()}
+    if all(labels.values()):
+        yield replace(add_labels(node, labels), node=None)
+    yield _preferred(AFFINITY)
+
+
+def _missed(term: AffinityTerm, by_domain: Mapping[str, Sequence[PodInfo]], node: NodeInfo) -> str:
+    """Which pods a term misses in the node's domain, and where they are."""
+    key = term.topology_key
+    domain = node.labels.get(key)
+    here = f"{key}={domain}" if domain is not None else f"a node without the label {key}"
+    selector = ", ".join(map(str, term.selector.requirements)) if term.selector is not None else ""
+    text = f"the pod's affinity misses a pod{f' with {selector}' if selector else ''} in {here}"
+    if not by_domain:
+        where = ", ".join(sorted(term.namespaces)) or "the selected namespaces"
+        return f"{text}; no pod of {where} matches"
+    peers = [other for others in by_domain.values() for other in others]
+    domains = [f"{key}={value}" if value else "nodes without the label" for value in by_domain]
+    more = f" and {len(domains) - _SHOWN} more" if len(domains) > _SHOWN else ""
+    verb = "is" if len(peers) == 1 else "are"
+    return f"{text}; {_named(peers)} {verb} in {', '.join(domains[:_SHOWN])}{more}"
+
+
+def _named(pods: Sequence[PodInfo]) -> str:
+    keys = list(dict.fromkeys(pod.key for pod in pods))
+    names = ", ".join(keys[:_SHOWN])
+    return f"{names} and {len(keys) - _SHOWN} more pods" if len(keys) > _SHOWN else names
+
+
+def _preferred(rule: int) -> Remedy:
+    """The remedy that turns the pod's required terms into preferred ones."""
+
+    def edit(document: dict[str, Any]) -> None:
+        required, preferred = (f"{each}DuringSchedulingIgnoredDuringExecution" for each in ("required", "preferred"))
+        spec, name = document["spec"], _FIELDS[rule]
+        rules = dict(spec["affinity"][name])
+        terms = [{"weight": 100, "podAffinityTerm": term} for term in rules.pop(required, None) or ()]
+        spec["affinity"] = {**spec["affinity"], name: {**rules, preferred: [*(rules.get(preferred) or ()), *terms]}}
+
+    return Remedy(f"make the required {_TEXTS[rule]} of the pod preferred", pod=edit)

@@ -27,7 +27,7 @@ from bayplan.framework.remedies import Details
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.arguments import InterPodAffinityArgs
-from bayplan.plugins.inter_pod_affinity.explaining import remedies
+from bayplan.plugins.inter_pod_affinity.explaining import Matches, explain
 from bayplan.plugins.inter_pod_affinity.matching import DomainCounts, Namespaces, Requirements, preferences
 
 STATUSES = (
@@ -118,11 +118,14 @@ class InterPodAffinity(Plugin):
         return scaled.astype(np.int64)
 
     def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
-        """What would satisfy the rule that the node breaks."""
-        rejection = self.filter(cycle, pod, node) if node is not None else None
-        if node is None or rejection is None:
+        """The pods that conflict, or are missed, in the node's domain."""
+        rejections = self.filter_nodes(cycle, pod, node.alone) if node is not None else None
+        if node is None or rejections is None:
             return None
-        return Details(remedies=remedies(pod, node, rejection.reasons[0]))
+        matches: Matches | None = cycle.data.get((self.name, "matches"))
+        if matches is None:
+            matches = cycle.data[self.name, "matches"] = Matches(pod, node.among, self._namespaces)
+        return explain(pod, node, rejections.index.item(0), matches)
 
     def events(self) -> Iterable[EventHint]:
         """Register changes of pods, and of the labels of nodes."""

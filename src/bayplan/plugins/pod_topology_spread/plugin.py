@@ -18,7 +18,6 @@ from bayplan.api.labels import InvalidSelector
 from bayplan.api.objects import encode
 from bayplan.cluster.columns import Int32, Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
-from bayplan.cluster.pod_changes import Amounts
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.pod_selectors import by_labels, labels_key
 from bayplan.cluster.selector_index import anchors_in, narrowest_anchors
@@ -39,7 +38,8 @@ from bayplan.plugins.pod_topology_spread.constraints import (
     own_constraints,
 )
 from bayplan.plugins.pod_topology_spread.eligibility import Eligibility, EligibleDomains, has_all
-from bayplan.plugins.pod_topology_spread.explaining import remedies
+from bayplan.plugins.pod_topology_spread.explaining import Counts, explain
+from bayplan.plugins.pod_topology_spread.hard_spread import HardSpread
 
 UNEVEN = Status.unschedulable("node(s) didn't match pod topology spread constraints")
 NO_LABEL = Status.unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
@@ -48,76 +48,7 @@ Float64 = NDArray[np.float64]
 
 _INPUTS = object()
 """The key of `sign_rejection` in the caches of pods."""
-_NO_OTHER = 2**62
-"""The minimum over no domain: more pods than any domain has."""
-
 _DEFAULT_ARGUMENTS = PodTopologySpreadArgs()
-
-
-@dataclass(frozen=True, slots=True)
-class HardSpread:
-    """A DoNotSchedule constraint, with the current counts.
-
-    Attributes:
-        constraint: the constraint.
-        eligible: the domains of the eligible nodes.
-        matching: the matching pods of each domain: int64, shape (domains.count,).
-        self_match: 1 if the pod matches the constraint's selector, else 0.
-        count: counts matching pods for what-ifs. As upstream, it includes pods that are being deleted.
-    """
-
-    constraint: Constraint
-    eligible: EligibleDomains
-    matching: Int64
-    self_match: int
-    count: Amounts
-
-    def verdicts(self, nodes: Nodes) -> Int32 | None:
-        """Return 0 for a feasible node, 1 if the skew is too large, 2 if the label is missing; without what-ifs.
-
-        int32, shape (len(nodes),); None if all nodes are feasible.
-        """
-        domains = self.eligible.domains
-        uneven = self.matching > self.constraint.max_skew - self.self_match + self._minimum()
-        uneven[0] = not domains.everywhere
-        if not np.count_nonzero(uneven):
-            return None
-        verdicts = uneven.astype(np.int32)
-        verdicts[0] = 2
-        by_node: Int32 = verdicts.take(domains.at(nodes))
-        return by_node
-
-    def verdicts_if(self, nodes: Nodes) -> Int32:
-        """Return what `verdicts` does, with the what-if of each node."""
-        domain = self.eligible.domains.at(nodes)
-        counted = self.eligible.codes[nodes.rows] == domain
-        matching = self.matching[domain] + np.where(counted, nodes.counted(self.count), 0)
-        lowest: Int64 | int = 0
-        if not self._too_few_domains():
-            minimum, minimum_of_others, where = self._two_minima()
-            lowest = np.where(domain == where, minimum_of_others, minimum)
-            lowest = np.where(counted, np.minimum(matching, lowest), minimum)
-        verdicts = (matching + self.self_match - lowest > self.constraint.max_skew).astype(np.int32)
-        verdicts[domain == 0] = 2
-        return verdicts
-
-    def _minimum(self) -> int:
-        """Return the lowest number of matching pods of a domain (the global minimum)."""
-        if self._too_few_domains():
-            return 0
-        matching = self.matching.take(self.eligible.present)
-        return matching.item(matching.argmin())
-
-    def _two_minima(self) -> tuple[int, int, int]:
-        """Return the global minimum, the minimum over the other domains, and the code of the minimal domain."""
-        present = self.eligible.present
-        matching = self.matching[present]
-        where = int(matching.argmin())
-        others = np.delete(matching, where)
-        return int(matching[where]), int(others.min()) if len(others) else _NO_OTHER, int(present[where])
-
-    def _too_few_domains(self) -> bool:
-        return len(self.eligible.present) < max(1, self.constraint.min_domains)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,8 +186,14 @@ class PodTopologySpread(Plugin):
         return normalized if has is None else np.where(has, normalized, 0)
 
     def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
-        """What would relax the constraints."""
-        return None if node is None else Details(remedies=remedies(pod))
+        """The pods of each domain, and what would make the node's domain acceptable."""
+        if node is None:
+            return None
+        spreads: list[HardSpread] = cycle.data[self.name]
+        counts = cycle.data.get((self.name, "counts"))
+        if counts is None:
+            counts = cycle.data[self.name, "counts"] = [Counts(spread, pod, node.among) for spread in spreads]
+        return explain(spreads, counts, pod, node)
 
     def events(self) -> Iterable[EventHint]:
         """Register changes of pods, and of the labels and taints of nodes."""
