@@ -258,3 +258,12 @@ def test_nodes_with_equal_blockers_are_shown_together():
 
     assert [len(each.nodes) for each in answer.nearest] == [30]
     assert answer.nearest[0].text.startswith("n00, n01, n02, n03, n04 and 25 more: Insufficient cpu")
+
+
+def test_nodes_are_counted_by_taint():
+    nodes = [*(tainted(f"m{number}", "maintenance") for number in range(3)), tainted("b", "batch")]
+    (group,) = Insight(Snapshot.of([*nodes, pod("new")])).explain("default/new").groups
+
+    assert (
+        group.text == "node(s) had untolerated taint(s): state=maintenance:NoSchedule (3), state=batch:NoSchedule (1)"
+    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -30,18 +31,36 @@ from bayplan.scheduling import Decision, Unit
 from bayplan.simulation.carry_out import Fate, Simulation
 from bayplan.simulation.world import World
 
+_DETAILS = 5
+"""The most details of a group of nodes."""
+
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """The nodes that a plugin rejected for the same reasons."""
+    """The nodes that a plugin rejected for the same reasons.
+
+    `details`: what the reasons are about, such as a taint, with the number of nodes; empty where nodes differ too much.
+    """
 
     plugin: str
     reasons: tuple[str, ...]
     nodes: tuple[str, ...]
+    details: tuple[tuple[str, int], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the group as in docs/insight.md."""
-        return {"plugin": self.plugin, "reasons": list(self.reasons), "nodes": list(self.nodes)}
+        return {
+            "plugin": self.plugin,
+            "reasons": list(self.reasons),
+            "nodes": list(self.nodes),
+            "details": [{"text": text, "nodes": count} for text, count in self.details],
+        }
+
+    @property
+    def text(self) -> str:
+        """The reasons with their details: "node(s) had untolerated taint(s): a=b:NoSchedule (60), c:NoExecute (3)"."""
+        details = ", ".join(f"{text} ({count:,})" if len(self.details) > 1 else text for text, count in self.details)
+        return f"{', '.join(self.reasons)}{f': {details}' if details else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,12 +282,13 @@ def _explain_pending(world: World, pod: PodInfo, nearest: int) -> Explanation:
             notes=tuple(notes),
         )
     blockers = Blockers(world, pod)
+    misses, texts = _nearest(blockers, nearest)
     return Explanation(
         pod.key,
         result.fate.value,
         message_of(result),
-        groups=groups_of(world, decision.diagnosis) if decision is not None else (),
-        nearest=_nearest(blockers, nearest),
+        groups=_detailed(groups_of(world, decision.diagnosis), texts) if decision is not None else (),
+        nearest=misses,
         preemption=preemption_trials(world, pod, decision) if decision is not None else (),
         notes=tuple(notes),
     )
@@ -333,20 +353,37 @@ def groups_table(groups: Sequence[NodeGroup], *, wide: bool, limit: int = 0) -> 
     rows, more = shortened(groups, limit)
     for group in rows:
         names = listed(list(group.nodes), len(group.nodes) if wide else 5)
-        table.add_row(f"{len(group.nodes):,}", group.plugin, ", ".join(group.reasons), names)
+        table.add_row(f"{len(group.nodes):,}", group.plugin, group.text, names)
     if more:
         table.add_row(more)
     return table
 
 
-def _nearest(blockers: Blockers, limit: int) -> tuple[Miss, ...]:
-    """The nearest nodes, together with those that are blocked by the same. `limit`: of groups; 0 for all nodes."""
+def _nearest(blockers: Blockers, limit: int) -> tuple[tuple[Miss, ...], Mapping[tuple[str, str], str]]:
+    """Return the nearest nodes, together with those that are blocked by the same, and all texts by node and plugin.
+
+    `limit`: of groups; 0 for all nodes.
+    """
     found: dict[tuple[str, ...], list[str]] = {}
+    texts: dict[tuple[str, str], str] = {}
     for position in blockers.nearest(LOOKED_AT if limit else len(blockers.nodes)):
-        texts = tuple(dict.fromkeys(each.text for each in blockers.of(position)))
-        found.setdefault(texts, []).append(blockers.nodes.name(position))
-    misses = [Miss(tuple(names), texts) for texts, names in found.items()]
-    return tuple(misses[:limit] if limit else misses)
+        name, there = blockers.nodes.name(position), blockers.of(position)
+        texts |= {(name, each.plugin): each.text for each in there}
+        found.setdefault(tuple(dict.fromkeys(each.text for each in there)), []).append(name)
+    misses = [Miss(tuple(names), blocked) for blocked, names in found.items()]
+    return tuple(misses[:limit] if limit else misses), texts
+
+
+def _detailed(groups: Sequence[NodeGroup], texts: Mapping[tuple[str, str], str]) -> tuple[NodeGroup, ...]:
+    """Add details to groups of one reason: what follows the reason in the texts of their nodes."""
+    found = []
+    for group in groups:
+        start = f"{', '.join(group.reasons)}: "
+        full = Counter(texts.get((node, group.plugin), "") for node in group.nodes)
+        details = [(text.removeprefix(start), count) for text, count in full.most_common() if text.startswith(start)]
+        fits = len(group.reasons) == 1 and len(details) == len(full) <= _DETAILS
+        found.append(replace(group, details=tuple(details) if fits else ()))
+    return tuple(found)
 
 
 def _misses(misses: Sequence[Miss]) -> RenderableType:
