@@ -19,11 +19,14 @@ _CALLERS = (str(Path(__file__).parent), str(Path(importlib.__file__).parent), "<
 class Failures:
     """Counts failures by the work that failed and the type of the error; `counts` has these pairs.
 
+    `logged`: whether failures are logged, too.
+
     Failures of the same work, type and line are the same. The first one is logged, then the tenth, the hundredth and so
     on.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, logged: bool = True) -> None:
+        self._logged = logged
         self.counts: Counter[tuple[str, str]] = Counter()
         self._same: Counter[tuple[str, str, str]] = Counter()
 
@@ -41,7 +44,7 @@ class Failures:
         self.counts[work, kind] += 1
         self._same[work, kind, line] += 1
         count = self._same[work, kind, line]
-        if count != _power_of_ten(count):
+        if not self._logged or count != _power_of_ten(count):
             return
         concerns = f" ({about})" if about else ""
         text = f"{message}{concerns}" if message else f"{work} failed{concerns}: {described(error)}"

@@ -247,6 +247,16 @@ class World:
         finally:
             self.undo_to(mark)
 
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """A what-if in which failures of plugins are not logged, because they are part of what is tried."""
+        failures, self._failures = self._failures, Failures(logged=False)
+        try:
+            with self.what_if():
+                yield
+        finally:
+            self._failures = failures
+
     def mark(self) -> int:
         """Return the current point in the sequence of changes, for `undo_to`."""
         return len(self._undo)

@@ -121,7 +121,7 @@ def what_would_help(
 
 def node_after(world: World, pod: PodInfo, change: Change) -> str | None:
     """Return the node that a pod is placed on after a change; None if it stays pending or preempts."""
-    with world.what_if():
+    with world.trial():
         for key in change.delete:
             victim = world.pod(key)
             if victim is not None:

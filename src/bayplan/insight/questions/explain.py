@@ -16,6 +16,7 @@ from rich.text import Text
 
 from bayplan.api.kinds import POD, POD_DISRUPTION_BUDGET
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.near_names import near_name
 from bayplan.framework.status import Code
 from bayplan.framework.verdicts import Diagnosis
 from bayplan.framework.what_if import ProfileWhatIf
@@ -24,6 +25,7 @@ from bayplan.insight.questions.blockers import LOOKED_AT, Blockers
 from bayplan.insight.questions.changes import Help, what_would_help
 from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.questions.notes import message_of, notes_of
+from bayplan.insight.questions.progress import chosen_node, progress_notes
 from bayplan.insight.questions.scores import ScoreTable, score_table
 from bayplan.plugins.default_preemption.budgets import Budgets
 from bayplan.plugins.default_preemption.dry_run import DryRun
@@ -219,7 +221,9 @@ def explain(
 
 def _without_scheduler(world: World, pod: PodInfo) -> Explanation:
     names = ", ".join(world.profiles)
-    note = f"no scheduler here has the pod's schedulerName {pod.scheduler_name!r}; there are profiles for {names}"
+    near = near_name(pod.scheduler_name, world.profiles)
+    instead = f"; did you mean {near}?" if near else f"; there are profiles for {names}"
+    note = f"no scheduler here has the pod's schedulerName {pod.scheduler_name!r}{instead}"
     return Explanation(
         pod.key,
         "placed" if pod.node_name else "pending",
@@ -265,6 +269,17 @@ def _explain_pending(world: World, pod: PodInfo, nearest: int) -> Explanation:
     notes = notes_of(world, pod)
     with world.what_if():
         result = Simulation(world).decide(pod)[pod.key]
+    placed = result.fate is Fate.PLACED
+    notes += progress_notes(world, pod, message_of(result), placed=placed, gated=result.gated)
+    chosen = chosen_node(world, pod)
+    if placed and chosen is not None:
+        node, waits = chosen
+        return Explanation(
+            pod.key,
+            Fate.PENDING.value,
+            f"{node} was chosen already; the pod waits for {listed(waits)}",
+            notes=tuple(notes),
+        )
     decision = result.decision if result.fate is Fate.PENDING else None
     if result.gated or (decision is None and result.fate is Fate.PENDING):
         # What comes after the gate, or the gang, is of interest too.
@@ -274,7 +289,7 @@ def _explain_pending(world: World, pod: PodInfo, nearest: int) -> Explanation:
         return Explanation(
             pod.key,
             result.fate.value,
-            message_of(result),
+            "" if placed else message_of(result),  # "Successfully assigned" would sound as if it had happened
             result.node,
             victims=tuple(victim.key for victim in result.victims),
             groups=groups_of(world, first.diagnosis) if first is not None and result.victims else (),

@@ -10,6 +10,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.devcluster.apiserver.kinds.pods import GATED
 from bayplan.devices.claims import allocation_of, claim_names
 from bayplan.insight.answers import listed, plural
+from bayplan.insight.questions.progress import chosen_node
 from bayplan.simulation.carry_out import Result
 from bayplan.simulation.world import World
 
@@ -31,15 +32,12 @@ def notes_of(world: World, pod: PodInfo) -> list[str]:
     if pod.terminating:
         notes.append("the pod is being deleted, so the scheduler skips it")
     nominated = pod.nominated_node_name
-    if nominated:
+    if nominated and chosen_node(world, pod) is None:
         leaving = [other.key for other in _on(world, nominated) if other.terminating]
         waits = f"; it waits for {listed(leaving)} to terminate" if leaving else ""
         notes.append(f"nominated to node {nominated}{waits}")
     notes += _gang_notes(world, pod)
     notes += _claim_notes(world, pod)
-    condition = next((each for each in pod.status.conditions or () if each.type == "PodScheduled"), None)
-    if condition is not None and condition.reason == "Unschedulable" and gate is None:
-        notes.append("whether the scheduler's backoff for the pod has ended can't be seen from outside")
     return notes
 
 

@@ -1,0 +1,107 @@
+"""Where a pending pod is on its way to a node, as far as its objects tell: seen, tried, chosen, waiting to be bound."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM, RESOURCE_CLAIM, STORAGE_CLASS
+from bayplan.api.times import rfc3339
+from bayplan.api.volumes import SELECTED_NODE, annotations_of, claim_name, class_of_claim, is_fully_bound
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.devices.claims import allocation_of, claim_names
+from bayplan.simulation.world import World
+
+MOST_BACKOFF = timedelta(seconds=10)
+"""The default `podMaxBackoffSeconds`."""
+MOST_UNSCHEDULABLE = timedelta(minutes=5)
+"""How long an unschedulable pod waits at most; kube-scheduler's `podMaxInUnschedulablePodsDuration`."""
+_PROVISIONER = "volume.kubernetes.io/storage-provisioner"
+_COUNTS = re.compile(r"\d+(/\d+)? ")
+
+
+def chosen_node(world: World, pod: PodInfo) -> tuple[str, list[str]] | None:
+    """Return the node that the scheduler has chosen already, and what the pod waits for there before it is bound.
+
+    None if its objects tell of no choice. PreBind writes them before the pod is bound.
+    """
+    node, waits = "", []
+    for claim in _volume_claims(world, pod):
+        selected = annotations_of(claim).get(SELECTED_NODE, "")
+        if selected and not is_fully_bound(claim):
+            node = selected
+            storage_class = world.state.objects[STORAGE_CLASS].get(class_of_claim(claim))
+            provisioner = annotations_of(claim).get(_PROVISIONER) or getattr(storage_class, "provisioner", "its driver")
+            waits.append(f"provisioner {provisioner} to provision the claim {claim.metadata.name}")
+    for name, _ in claim_names(pod.object) if pod.spec.resourceClaims else ():
+        claim = world.state.objects[RESOURCE_CLAIM].get(f"{pod.namespace}/{name}")
+        reserved = claim is not None and claim.status is not None and claim.status.reservedFor
+        if reserved and any(each.uid == pod.uid for each in reserved) and allocation_of(claim) is not None:
+            node = node or pod.nominated_node_name or ""
+            waits.append(f"the devices of the claim {name}, which are allocated and reserved for it")
+    return (node, waits) if node and waits else None
+
+
+def recorded(pod: PodInfo) -> Any:
+    """Return the PodScheduled condition that a scheduler, or the API server, has written; None if there is none."""
+    return next((each for each in pod.status.conditions or () if each.type == "PodScheduled"), None)
+
+
+def progress_notes(world: World, pod: PodInfo, message: str, *, placed: bool, gated: bool) -> Iterator[str]:
+    """Yield what the pod's condition says of its way through the queue.
+
+    `message`: why the pod is pending now; `placed`: whether it would be placed instead. `gated`: whether a plugin keeps
+    it out of the queue.
+    """
+    condition = recorded(pod)
+    if gated:
+        return
+    if condition is None:
+        if pod.creation_timestamp is not None and chosen_node(world, pod) is None:  # else it may come from a manifest
+            yield (
+                "no scheduler has tried the pod yet: it has no PodScheduled condition; check that a scheduler named "
+                f"{pod.scheduler_name} is running"
+            )
+        return
+    if condition.status == "True":
+        yield "its PodScheduled condition is True: the pod is being bound"
+        return
+    text = " ".join((condition.message or "").split())
+    if text and condition.reason != "SchedulingGated" and _core(text) != _core(message):
+        other = (
+            "; none of these plugins rejects the pod now: if it is a message of another scheduler's plugin, name its "
+            "plugins with --config and --plugin"
+        )
+        yield f'its condition {condition.reason} says: "{text}"{other if placed else ""}'
+    if placed and condition.reason == "Unschedulable":
+        yield _next_try(world, condition)
+
+
+def _next_try(world: World, condition: Any) -> str:
+    """When the scheduler tries a pod again that would be placed now."""
+    since, now = condition.lastTransitionTime, world.handle.now()
+    latest = "it does so after 5 minutes at the latest"
+    if since is None:
+        return (
+            "the scheduler tries it again within 10 seconds after an event that its plugins wait for; without such an "
+            "event, it has no reason to try it again, and does so after 5 minutes at the latest"
+        )
+    if now - since <= MOST_BACKOFF:
+        return f"it was rejected at {rfc3339(since)}; its backoff ends by {rfc3339(since + MOST_BACKOFF)} at the latest"
+    if now - since <= MOST_UNSCHEDULABLE:
+        latest += f", at {rfc3339(since + MOST_UNSCHEDULABLE)}"
+    return f"the scheduler has no reason to try it again; {latest}"
+
+
+def _volume_claims(world: World, pod: PodInfo) -> Iterator[Any]:
+    for volume in pod.volumes:
+        claim = world.state.objects[PERSISTENT_VOLUME_CLAIM].get(f"{pod.namespace}/{claim_name(pod.name, volume)}")
+        if claim is not None:
+            yield claim
+
+
+def _core(message: str) -> str:
+    """A message without what changes with the size of the cluster, and without what PostFilter plugins say."""
+    return _COUNTS.sub("", " ".join(message.split()).partition(". ")[0]).strip(". ")

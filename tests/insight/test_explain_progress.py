@@ -1,0 +1,134 @@
+"""`explain` says where a pending pod is on its way: never seen, tried, chosen, or left to another scheduler."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from bayplan_documents import document
+
+from bayplan.insight import Insight, Snapshot
+
+CREATED = "2026-01-01T12:00:00Z"
+
+
+def node(name="n1"):
+    room = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    made = document("Node", name, namespace="", status={"allocatable": room, "capacity": room})
+    made["metadata"]["labels"] = {"kubernetes.io/hostname": name}
+    return made
+
+
+def pod(name="new", condition=None, status=None, created=CREATED, **spec):
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    made = document("Pod", name, spec={"containers": [container], **spec})
+    made["metadata"] |= {"uid": name, **({"creationTimestamp": created} if created else {})}
+    conditions = [{"type": "PodScheduled", "status": "False", **condition}] if condition else []
+    made["status"] = {"phase": "Pending", "conditions": conditions, **(status or {})}
+    return made
+
+
+def rejected(message="0/1 nodes are available: 1 Insufficient cpu.", since="2026-01-01T12:00:00Z"):
+    return {"reason": "Unschedulable", "message": message, "lastTransitionTime": since}
+
+
+def ask(*objects, now="2026-01-01T12:00:05"):
+    taken = datetime.fromisoformat(now).replace(tzinfo=UTC)
+    return Insight(Snapshot.of(objects, taken=taken)).explain("default/new")
+
+
+NOTES = {
+    "no scheduler has seen it": (pod(), "no scheduler has tried the pod yet: it has no PodScheduled condition"),
+    "in backoff": (pod(condition=rejected()), "its backoff ends by 2026-01-01T12:00:10Z at the latest"),
+    "no reason to try it again": (
+        pod(condition=rejected(since="2026-01-01T11:59:00Z")),
+        "no reason to try it again; it does so after 5 minutes at the latest, at 2026-01-01T12:04:00Z",
+    ),
+    "the condition of another scheduler": (
+        pod(condition=rejected("0/1 nodes are available: insufficient quota of team red")),
+        'says: "0/1 nodes are available: insufficient quota of team red"; none of these plugins rejects the pod now',
+    ),
+}
+
+
+@pytest.mark.parametrize(("pending", "note"), NOTES.values(), ids=NOTES)
+def test_notes_say_what_the_scheduler_did(pending, note):
+    answer = ask(node(), pending)
+
+    assert any(note in each for each in answer.notes), answer.notes
+    assert (answer.outcome, answer.message) == ("placed", "")
+
+
+def test_a_manifest_has_not_been_seen_by_any_scheduler():
+    assert ask(node(), pod(created=None)).notes == ()
+
+
+def test_condition_that_says_the_same_is_not_repeated():
+    full = pod("full", nodeName="n1")
+    full["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "4"
+    message = "0/7 nodes are available: 7 Insufficient cpu. preemption: 0/7 nodes are available: 7 No victims."
+
+    answer = ask(node(), full, pod(condition=rejected(message)))
+
+    assert answer.outcome == "pending"
+    assert not any("condition" in each for each in answer.notes), answer.notes
+
+
+def test_pod_that_waits_for_a_provisioner_is_not_placed():
+    metadata = {"volume.kubernetes.io/selected-node": "n1"}
+    claim = document(
+        "PersistentVolumeClaim", "data", spec={"storageClassName": "disk", "accessModes": ["ReadWriteOnce"]}
+    )
+    claim["spec"]["resources"] = {"requests": {"storage": "1Gi"}}
+    claim["metadata"] |= {"uid": "data", "annotations": metadata}
+    disk = document(
+        "StorageClass",
+        "disk",
+        "storage.k8s.io/v1",
+        namespace="",
+        provisioner="disk.acme.io",
+        volumeBindingMode="WaitForFirstConsumer",
+    )
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+
+    answer = ask(node(), disk, claim, pod(volumes=volumes))
+
+    assert answer.outcome == "pending"
+    assert (
+        answer.message
+        == "n1 was chosen already; the pod waits for provisioner disk.acme.io to provision the claim data"
+    )
+
+
+def test_near_scheduler_name_is_offered():
+    answer = ask(node(), pod(schedulerName="default-scheduler // a comment"))
+
+    assert "did you mean default-scheduler?" in answer.notes[0]
+    assert answer.message == ""
+
+
+def test_change_that_fails_in_a_plugin_is_not_logged(caplog):
+    selector = {"cel": {"expression": 'device.attributes["d.io"].kind == "w"'}}
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu", "selectors": [selector]}}
+    claim = document("ResourceClaim", "mine", "resource.k8s.io/v1", spec={"devices": {"requests": [request]}})
+    claim["metadata"]["uid"] = "mine"
+
+    def devices(name, attributes):
+        pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": "d.io", "nodeName": name, "pool": pool, "devices": [{"name": "g", **attributes}]}
+        return document("ResourceSlice", name, "resource.k8s.io/v1", namespace="", spec=spec)
+
+    labeled = node("n1")
+    labeled["metadata"]["labels"]["pool"] = "a"
+    objects = [
+        labeled,
+        node("n2"),
+        document("DeviceClass", "gpu", "resource.k8s.io/v1", namespace="", spec={}),
+        devices("n1", {"attributes": {"kind": {"string": "s"}}}),
+        devices("n2", {}),
+        claim,
+        pod(nodeSelector={"pool": "a"}, resourceClaims=[{"name": "c", "resourceClaimName": "mine"}]),
+    ]
+
+    assert ask(*objects).outcome == "pending"
+    assert not caplog.records
