@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
+import stat
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
 from bayplan_documents import document
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from bayplan.api.kinds import NODE, STORAGE_CLASS, custom_kind
 from bayplan.insight import Gap, Snapshot, SnapshotError
+from bayplan.insight.sources import archive, inflating
 
 GROUP = document("PodGroup", "gang", "scheduling.x-k8s.io/v1alpha1", spec={"minMember": 2})
 ZONE = document("Data", "one", "example.com/v1", namespace="")
@@ -79,7 +84,7 @@ def test_cut_off_snapshot_is_reported(saved, share):
     content = saved.read_bytes()
     saved.write_bytes(content[: int(len(content) * share)])
 
-    assert refusal(saved) == " is cut off: the snapshot was not written or copied completely"
+    assert refusal(saved) == " is cut off: it was not written or copied completely"
 
 
 def test_newer_snapshot_is_reported(saved):
@@ -143,3 +148,60 @@ def test_changed_snapshot_is_saved_with_its_changes(tmp_path):
     snapshot().but(remove=[(NODE, "a")]).save(tmp_path / "changed")
 
     assert not Snapshot.load(tmp_path / "changed").of_kind(NODE)
+
+
+@pytest.mark.parametrize(("redact", "mode"), [(False, 0o600), (True, 0o644)], ids=["whole", "redacted"])
+def test_only_a_redacted_snapshot_can_be_read_by_others(tmp_path, redact, mode):
+    path = tmp_path / "dev.bayplan"
+    path.touch(mode=0o644)
+    snapshot().save(path, redact=redact)
+
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(inside=st.booleans(), changes=st.lists(st.tuples(st.floats(0, 0.999), st.integers(0, 255)), max_size=3))
+def test_changed_bytes_are_one_clear_error_or_do_no_harm(saved, inside, changes):
+    whole = saved.read_bytes()
+    content = bytearray(gzip.decompress(whole) if inside else whole)
+    for place, byte in changes:
+        content[int(place * len(content))] = byte
+    path = saved.with_name("damaged")
+    path.write_bytes(gzip.compress(content, 1) if inside else content)
+
+    with suppress(SnapshotError):
+        Snapshot.open(path)
+
+
+UTF_8 = "'utf-8' codec can't decode byte"
+
+
+@pytest.mark.parametrize("line", [0, 1, 2], ids=["header", "kind", "object"])
+def test_text_that_is_not_utf_8_is_reported(saved, line):
+    lines = gzip.decompress(saved.read_bytes()).splitlines()
+    lines[line] = lines[line].replace(b'"a"', b'"\xff"').replace(b"Node", b"N\xffde").replace(b"dev", b"\xff")
+    saved.write_bytes(gzip.compress(b"\n".join(lines)))
+
+    assert UTF_8 in (message := refusal(saved)) or "other contents" in message
+
+
+BOMBS = {
+    "one line": b"[" + b" " * 190_000,
+    "objects": b"\n".join(
+        [
+            b'{"format":"bayplan-snapshot","version":1,"kinds":1}',
+            b'{"kind":{"group":"","version":"v1","kind":"Node","plural":"nodes","namespaced":false},"objects":900000}',
+            *(b'{"metadata":{"name":"a"}}' for _ in range(9_000)),
+        ]
+    ),
+}
+
+
+@pytest.mark.parametrize("content", BOMBS.values(), ids=BOMBS)
+def test_small_file_cannot_fill_the_memory(tmp_path, monkeypatch, content):
+    monkeypatch.setattr(archive, "LONGEST_LINE", 100_000)
+    monkeypatch.setattr(inflating, "ALWAYS", 200_000)
+    path = tmp_path / "bomb"
+    path.write_bytes(gzip.compress(content))
+
+    assert refusal(path).startswith((" is not a saved snapshot: a line is longer than", " inflates to more than 0 MiB"))

@@ -15,6 +15,7 @@ from pathlib import Path
 from bayplan.cli.installation import pip_arguments
 from bayplan.cli.manifests_documents import CONFIGURATION_FILE, Deployed, documents
 from bayplan.cli.manifests_text import stream
+from bayplan.file_replacement import replace_text
 
 MANIFESTS = "manifests"
 """Marks a file that is generated instead of rendered from a template."""
@@ -103,7 +104,7 @@ class Project:
             for path, content in self.files().items():
                 target = directory / path
                 target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_text(content, encoding="utf-8")
+                replace_text(target, content)
                 written.append(target)
         except OSError as error:
             raise UnusableDirectory(f"cannot write {error.filename or directory}: {error.strerror or error}") from None

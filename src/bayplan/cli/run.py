@@ -78,9 +78,10 @@ def _refuse(*lines: str) -> NoReturn:
 
 def _write_configuration(prepared: Preparation, path: Path) -> None:
     from bayplan.config.writing import to_yaml
+    from bayplan.file_replacement import replace_text
 
     try:
-        path.write_text(to_yaml(prepared.configuration, prepared.catalog), encoding="utf-8")
+        replace_text(path, to_yaml(prepared.configuration, prepared.catalog))
     except OSError as error:
         _refuse(f"bayplan run: --write-config-to: {path} cannot be written: {error.strerror}")
 

@@ -22,6 +22,7 @@ from bayplan.devcluster.controllers.served import Node
 from bayplan.devcluster.in_memory import InMemoryClient
 from bayplan.devcluster.kubelet import KubeletDelays, Kubelets, make_nodes
 from bayplan.devcluster.kubelet_nodes import is_healthy
+from bayplan.file_replacement import replace_text
 from bayplan.tls import client_context
 
 log = logging.getLogger(__name__)
@@ -133,8 +134,7 @@ class DevCluster:
 
     def write_kubeconfig(self, path: Path) -> None:
         """Write the kubeconfig to a file that only the owner can read."""
-        path.touch(mode=0o600)
-        path.write_text(self.kubeconfig(), encoding="utf-8")
+        replace_text(path, self.kubeconfig(), private=True)
 
     def _connect(self) -> Client:
         if not self._listen:

@@ -127,9 +127,10 @@ class Snapshot:
         return cls._from(read_archive(path)) if is_archive(path) else cls.from_files(path, progress=progress)
 
     def save(self, path: str | Path, *, redact: bool = False) -> None:
-        """Write the snapshot to one compressed file. Raises SnapshotError if that fails.
+        """Write the snapshot to one compressed file, which replaces an existing one. Raises SnapshotError.
 
-        `redact` leaves out what scheduling doesn't depend on, and replaces all names (see `sources.redaction`).
+        Only the owner can read it, unless it is redacted. `redact` leaves out what scheduling doesn't depend on, and
+        replaces all names (see `sources.redaction`).
         """
         from bayplan.insight.sources.archive import write_archive
 
@@ -138,7 +139,7 @@ class Snapshot:
             from bayplan.insight.sources.redaction.redacting import redacted
 
             reading = redacted(reading)
-        write_archive(path, reading)
+        write_archive(path, reading, private=not redact)
 
     @classmethod
     def _from(cls, reading: Reading) -> Snapshot:

@@ -26,6 +26,7 @@ from bayplan.cli.ui import need_extra
 from bayplan.client import connect
 from bayplan.clock import RunningClock
 from bayplan.devcluster.cluster import DevCluster
+from bayplan.file_replacement import replace_text
 
 LIMIT = 14.0
 """Seconds after which the demo gives up, without the time for CronJobs."""
@@ -163,7 +164,7 @@ def _save(file: Path, *pictures: RenderableType) -> None:
         console.print(one)
     svg = _FONT_FACE.sub("", console.export_svg(title="make demo"))
     try:
-        file.write_text(svg, encoding="utf-8")
+        replace_text(file, svg)
     except OSError as error:
         raise SystemExit(f"bayplan demo: {file}: {error.strerror}") from None
 

@@ -8,7 +8,6 @@ objects are decoded; its checksum detects damaged files.
 from __future__ import annotations
 
 import gzip
-import zlib
 from collections.abc import Iterator
 from datetime import datetime
 from importlib.metadata import version
@@ -19,7 +18,9 @@ import msgspec
 
 from bayplan.api.kinds import KINDS, Kind
 from bayplan.api.objects import encode
+from bayplan.file_replacement import replacing
 from bayplan.insight.sources.documents import stored
+from bayplan.insight.sources.inflating import MAGIC, inflating
 from bayplan.insight.sources.reading import Documents, Gap, Reading, SnapshotError
 
 T = TypeVar("T")
@@ -29,7 +30,8 @@ VERSION = 1
 SUFFIX = ".bayplan"
 """The usual end of the name of a saved snapshot. Any name works."""
 
-_MAGIC = b"\x1f\x8b"
+LONGEST_LINE = 32 * 2**20
+"""Bytes of one object: an API server stores at most a few MiB."""
 _COMPRESSION = 3
 """Of gzip: level 6 takes three times as long for a tenth less."""
 
@@ -69,13 +71,16 @@ def is_archive(path: str | Path) -> bool:
     """Whether a file is compressed, as saved snapshots are. Other files are read as YAML or JSON."""
     try:
         with Path(path).open("rb") as file:
-            return file.read(len(_MAGIC)) == _MAGIC
+            return file.read(len(MAGIC)) == MAGIC
     except OSError:
         return False
 
 
-def write_archive(path: str | Path, reading: Reading) -> None:
-    """Write a snapshot to a file. Raises SnapshotError if that fails."""
+def write_archive(path: str | Path, reading: Reading, *, private: bool = True) -> None:
+    """Write a snapshot to a file, which replaces an existing one when it is complete. Raises SnapshotError.
+
+    `private`: only the owner can read it.
+    """
     header = _Header(
         FORMAT,
         VERSION,
@@ -86,7 +91,7 @@ def write_archive(path: str | Path, reading: Reading) -> None:
         len(reading.documents),
     )
     try:
-        with Path(path).open("wb") as raw, gzip.GzipFile("", "wb", _COMPRESSION, raw, mtime=0) as file:
+        with replacing(path, private=private) as raw, gzip.GzipFile("", "wb", _COMPRESSION, raw, mtime=0) as file:
             for line in _lines(header, reading.documents):
                 file.write(line)
                 file.write(b"\n")
@@ -107,26 +112,23 @@ def read_archive(path: str | Path) -> Reading:
         if not is_archive(path):
             Path(path).open("rb").close()
             raise SnapshotError(f"{path} is not a saved snapshot: it is not compressed")
-        with gzip.open(path) as file:
-            return _read(path, file)  # type: ignore[arg-type] # a GzipFile has the methods that are needed
-    except EOFError:
-        raise SnapshotError(f"{path} is cut off: the snapshot was not written or copied completely") from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise SnapshotError(f"{path} is damaged: {error}") from None
+        with Path(path).open("rb") as raw, inflating(str(path), raw, Path(path).stat().st_size) as file:
+            return _read(path, file)
     except OSError as error:
         raise SnapshotError(f"{path}: {error.strerror or error}") from None
 
 
 def _read(path: str | Path, file: BinaryIO) -> Reading:
-    header = _header_of(path, file.readline())
+    header = _header_of(path, _line(path, file))
     documents: dict[Kind, dict[str, bytes]] = {}
     for _ in range(header.kinds):
-        section = _decoded(path, file.readline(), _Section)
+        section = _decoded(path, _line(path, file), _Section)
         kind = _kind_of(section.kind)
         known = documents[kind] = {}
         for _ in range(section.objects):
+            line = _line(path, file)
             try:
-                key, raw = stored(kind, file.readline())
+                key, raw = stored(kind, line)
             except SnapshotError as error:
                 raise SnapshotError(f"{path} is damaged: {error}") from None
             known[key] = raw
@@ -136,10 +138,17 @@ def _read(path: str | Path, file: BinaryIO) -> Reading:
     return Reading(documents, header.source, header.taken, gaps)
 
 
+def _line(path: str | Path, file: BinaryIO) -> bytes:
+    line = file.readline(LONGEST_LINE + 1)
+    if len(line) > LONGEST_LINE:
+        raise SnapshotError(f"{path} is not a saved snapshot: a line is longer than {LONGEST_LINE / 2**20:.0f} MiB")
+    return line
+
+
 def _header_of(path: str | Path, line: bytes) -> _Header:
     try:
         found = msgspec.json.decode(line, type=dict[str, Any])
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         found = {}
     if found.get("format") != FORMAT:
         raise SnapshotError(f"{path} is not a saved snapshot: the compressed file has other contents")
@@ -155,7 +164,7 @@ def _header_of(path: str | Path, line: bytes) -> _Header:
 def _decoded(path: str | Path, line: bytes, cls: type[T]) -> T:
     try:
         return msgspec.json.decode(line, type=cls)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise SnapshotError(f"{path} is damaged: {error}") from None
 
 

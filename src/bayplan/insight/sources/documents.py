@@ -11,6 +11,7 @@ import msgspec
 from bayplan.api.kinds import CONFIG_MAP, CORE_EVENT, EVENT, KINDS, SECRET, Kind, custom_kind
 from bayplan.api.objects import encode
 from bayplan.config.suggestions import did_you_mean
+from bayplan.insight.sources.numeric_quantities import with_text_quantities
 from bayplan.insight.sources.older_versions import NEWER, updated
 from bayplan.insight.sources.reading import SnapshotError
 
@@ -73,12 +74,11 @@ def identify(document: Mapping[str, Any]) -> tuple[Kind, str, bytes]:
 def identify_raw(api_version: str, name: str, raw: bytes) -> tuple[Kind, str, bytes]:
     """`identify` for an object's JSON, whose `apiVersion` and `kind` are known."""
     older, kind = NEWER.get((api_version, name), (None, None))
-    if older is None or kind is None:
+    if kind is None:
         kind = kind_named(api_version, name)
-        return (kind, *stored(kind, raw))
     try:
-        return (kind, *stored(kind, updated(older, raw)))
-    except msgspec.MsgspecError as error:
+        return (kind, *stored(kind, with_text_quantities(kind, updated(older, raw) if older else raw)))
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise SnapshotError(f"{name}: {error}") from None
 
 
@@ -93,7 +93,7 @@ def stored(kind: Kind, raw: bytes) -> tuple[str, bytes]:
         fields = _fields.decode(raw)
         metadata = _fields.decode(fields["metadata"])
         identity = _identity.decode(fields["metadata"])
-    except (msgspec.MsgspecError, KeyError, RecursionError) as error:
+    except (msgspec.MsgspecError, KeyError, ValueError, RecursionError) as error:
         what = "metadata is missing" if isinstance(error, KeyError) else str(error)
         raise SnapshotError(f"{kind.kind}: {what}") from None
     if not identity.name:

@@ -18,6 +18,9 @@ Progress = Callable[[str, int], None]
 class SnapshotError(Exception):
     """A cluster, a file or an object that a snapshot can't be made from. The message is one line for the user."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.splitlines()))  # names in files may have line breaks
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gap:

@@ -16,6 +16,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from bayplan.file_replacement import replace_text
+
 INTERVAL = 0.0005
 """Seconds between samples: a decision takes about 0.1 ms."""
 
@@ -37,7 +39,7 @@ def profiling(path: Path) -> Iterator[None]:
             # Without this, each call is a frame of its own, and is left out because it is so short.
             processors: Any = import_module("pyinstrument.processors")
             renderer.processors.insert(0, processors.aggregate_repeated_calls)
-        path.write_text(profiler.output(renderer), encoding="utf-8")
+        replace_text(path, profiler.output(renderer))
 
 
 def profiled_bayplan(path: Path) -> list[str]:
