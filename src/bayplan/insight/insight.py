@@ -106,7 +106,7 @@ class Insight:
     def fit(self, objects: Iterable[Mapping[str, Any]], *, shown: int = 20, progress: Progress = silent) -> Fit:
         """Return whether the pods of these objects (documents) would all be placed now. Raises QuestionError."""
         self.world.reset()
-        expansion = Manifests(self.snapshot, self.seed).expand(objects)
+        expansion = Manifests(self.snapshot, self.seed).deploy(objects)
         return fit(self.world, expansion, shown=shown, progress=progress)
 
     def what_if(

@@ -7,7 +7,6 @@ functions of the embedded controllers. Nothing is scheduled, and no controller r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -17,60 +16,36 @@ from bayplan.api.kinds import (
     CRON_JOB,
     DAEMON_SET,
     DEPLOYMENT,
-    DEVICE_CLASS,
     JOB,
     KINDS,
-    LIMIT_RANGE,
-    NAMESPACE,
     NODE,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
     POD,
-    PRIORITY_CLASS,
     REPLICA_SET,
     REPLICATION_CONTROLLER,
     RESOURCE_CLAIM,
     RESOURCE_CLAIM_TEMPLATE,
-    RUNTIME_CLASS,
+    RESOURCE_QUOTA,
     STATEFUL_SET,
-    STORAGE_CLASS,
     Kind,
 )
 from bayplan.api.objects import convert, decode, encode
 from bayplan.api.volumes import claim_name
-from bayplan.devcluster.apiserver import ApiServer
-from bayplan.devcluster.apiserver.endpoints.decoding import FieldValidation, accept
 from bayplan.devcluster.apiserver.status import StatusError
 from bayplan.devcluster.controllers import daemon_pods, job_pods, pods, stateful_pods
 from bayplan.devcluster.controllers.ownership import controller_reference
 from bayplan.devcluster.controllers.resource_claims import claim_of_template
 from bayplan.devcluster.controllers.rollout import POD_TEMPLATE_HASH, pod_template_hash
 from bayplan.insight.answers import QuestionError
+from bayplan.insight.custom_workloads import children, has_pods, header_of
+from bayplan.insight.expansion import Document, Expansion, Refused, at_most
+from bayplan.insight.objects import ADMISSION, Objects
+from bayplan.insight.owners import WORKLOADS
+from bayplan.insight.redeployment import Redeployment, redeployment
 from bayplan.insight.snapshot import Snapshot, flattened
-
-Document = dict[str, Any]
-
-MOST_PODS = 1_000_000
-"""Of one workload: more are a mistake."""
-
-_ADMISSION = (
-    NAMESPACE,
-    PRIORITY_CLASS,
-    STORAGE_CLASS,
-    LIMIT_RANGE,
-    RUNTIME_CLASS,
-    DEVICE_CLASS,
-    RESOURCE_CLAIM_TEMPLATE,
-)
-"""The kinds that admission and the controllers read."""
-
-
-@dataclass(slots=True)
-class Expansion:
-    """The objects that manifests lead to, as documents with `apiVersion` and `kind`. `pods` are in their order."""
-
-    objects: list[Document] = field(default_factory=list)
-    pods: list[Document] = field(default_factory=list)
+from bayplan.insight.sources.documents import identify
+from bayplan.insight.sources.reading import SnapshotError
 
 
 class Manifests:
@@ -78,37 +53,83 @@ class Manifests:
 
     def __init__(self, snapshot: Snapshot, seed: int = 0) -> None:
         self._snapshot = snapshot
-        self._server = ApiServer(listen=False, alpha=True)
-        self._server.storage.random.seed(seed)
-        for kind in _ADMISSION:
-            for key in snapshot.of_kind(kind):
-                document = snapshot.document(kind, key)
-                assert document is not None
-                self._restore(document)
+        self._objects = Objects(snapshot, seed)
+        self._deploying = False
 
     def expand(self, objects: Iterable[Mapping[str, Any]]) -> Expansion:
-        """Return the objects with defaults, and the pods of pods, workloads and jobs. Raises QuestionError."""
+        """Return the objects with defaults, and the pods of pods, workloads and jobs.
+
+        Pods are new ones, in addition to those that the workloads may have already. Raises QuestionError for the first
+        object or pod that the API server refuses.
+        """
+        expansion = self._expand_all(objects)
+        for refused in (*expansion.refused, *expansion.refused_pods):
+            raise QuestionError(f"{refused.what}: {refused.message}")
+        return expansion
+
+    def deploy(self, objects: Iterable[Mapping[str, Any]]) -> Expansion:
+        """Return what `kubectl apply` of the objects leads to: what exists is updated, with its pods.
+
+        What the API server refuses is left out, and named in the expansion. Raises QuestionError if it refuses all.
+        """
+        self._deploying = True
+        expansion = self._expand_all(objects)
+        if expansion.refused and not (expansion.objects or expansion.pods or expansion.refused_pods or expansion.kept):
+            first, *others = expansion.refused
+            more = f", and {len(others)} more" if others else ""
+            raise QuestionError(f"{first.what}: {first.message}{more}")
+        return expansion
+
+    def _expand_all(self, objects: Iterable[Mapping[str, Any]]) -> Expansion:
         expansion = Expansion()
         documents = list(flattened(objects))
         for early in (True, False):  # classes and templates first, whatever their place in the file
             for number, document in enumerate(documents, start=1):
-                if (_kind_of(document) in _NEEDED_FIRST) is early:
-                    try:
-                        self._expand(dict(document), expansion)
-                    except StatusError as error:
-                        raise QuestionError(f"object {number} ({_name_of(document)}): {error.message}") from None
+                if (header_of(document) in _NEEDED_FIRST) is early:
+                    self._try(number, dict(document), expansion)
         return expansion
 
+    def _try(self, number: int, document: Document, expansion: Expansion) -> None:
+        """Expand an object of the manifests; note it if it is refused."""
+        try:
+            self._expand(document, expansion)
+        except StatusError as error:
+            if header_of(document) == _POD and error.code == _FORBIDDEN:
+                expansion.refused_pods.append(Refused(_key_of(document), error.message))
+            else:
+                expansion.refused.append(Refused(f"object {number} ({_name_of(document)})", error.message))
+        except SnapshotError as error:
+            expansion.refused.append(Refused(f"object {number} ({_name_of(document)})", str(error)))
+
     def _expand(self, document: Document, expansion: Expansion) -> None:
-        created = self._create(document)
-        kind = _KINDS.get(_kind_of(created))
+        kind = _KINDS.get(header_of(document))
+        before = None
+        if self._deploying or kind not in _ADDITIONAL:
+            created, before = self._objects.apply(document)
+        else:
+            created = self._objects.create(document)
         if kind is POD:
-            self._add_pod(created, expansion)
+            if before is None:
+                self._add_pod(created, expansion)
+            else:
+                expansion.kept.append(_key_of(created))
             return
-        if kind is PERSISTENT_VOLUME and not created["spec"].get("claimRef"):
+        identify(created)  # a kind that can't exist is refused
+        if kind is PERSISTENT_VOLUME and not created["spec"].get("claimRef") and before is None:
             created["status"] = {"phase": "Available"}  # as the volume controller does
         expansion.objects.append(created)
-        workloads: dict[Kind, Callable[[Document, Expansion], None]] = {
+        if kind is None:
+            self._custom(created, expansion)
+        elif before is not None and kind in WORKLOADS and kind is not CRON_JOB:
+            self._redeploy(redeployment(self._snapshot, kind, before, created), expansion)
+        elif kind in WORKLOADS:
+            self._workloads[kind](created, expansion)
+
+    # Workloads
+
+    @property
+    def _workloads(self) -> Mapping[Kind, Callable[[Document, Expansion], None]]:
+        return {
             DEPLOYMENT: self._deployment,
             REPLICA_SET: partial(self._replicas, REPLICA_SET),
             REPLICATION_CONTROLLER: partial(self._replicas, REPLICATION_CONTROLLER),
@@ -117,10 +138,29 @@ class Manifests:
             JOB: self._job,
             CRON_JOB: self._cron_job,
         }
-        if kind in workloads:
-            workloads[kind](created, expansion)
 
-    # Workloads
+    def _redeploy(self, found: Redeployment, expansion: Expansion) -> None:
+        """Update a workload that exists: some of its pods stay, others go or are replaced."""
+        for key in (*found.removed, *found.replaced):
+            self._objects.forget(POD, key)
+        expansion.kept += found.kept
+        expansion.removed += found.removed
+        if found.document is not None:
+            first = len(expansion.pods)
+            self._workloads[found.kind](found.document, expansion)
+            expansion.pods[first:] = filter(found.is_new, expansion.pods[first:])
+            if found.replaced:
+                expansion.rollouts.append(found.rollout(expansion.pods[first:]))
+
+    def _custom(self, document: Document, expansion: Expansion) -> None:
+        """Add what the controller of a known custom resource makes of it; note others."""
+        made = children(document)
+        if made is None:
+            if has_pods(document):
+                expansion.unknown.append(f"{_name_of(document)} ({document['apiVersion']})")
+            return
+        for child in made:
+            self._expand(child, expansion)
 
     def _deployment(self, document: Document, expansion: Expansion) -> None:
         deployment: Any = convert(DEPLOYMENT.type, document)
@@ -139,29 +179,31 @@ class Manifests:
             },
             "spec": spec,
         }
-        self._expand(replica_set, expansion)
+        created, _ = self._objects.apply(replica_set)
+        expansion.objects.append(created)
+        self._replicas(REPLICA_SET, created, expansion)
 
     def _replicas(self, kind: Kind, document: Document, expansion: Expansion) -> None:
         owner: Any = convert(kind.type, document)
-        for _ in range(_at_most(owner.spec.replicas or 0)):
-            self._create_pod(pods.from_template(owner.spec.template, kind, owner), owner, expansion)
+        new = (pods.from_template(owner.spec.template, kind, owner) for _ in range(at_most(owner.spec.replicas or 0)))
+        self._create_pods(new, owner, expansion)
 
     def _stateful_set(self, document: Document, expansion: Expansion) -> None:
         owner: Any = convert(STATEFUL_SET.type, document)
-        _at_most(owner.spec.replicas or 0)
+        at_most(owner.spec.replicas or 0)
         for number in stateful_pods.ordinals(owner):
             pod = stateful_pods.new_pod(owner, owner.spec.template, "0", number)
             for claim in stateful_pods.new_claims(owner, pod):
                 if f"{owner.metadata.namespace}/{claim.metadata.name}" not in self._known_claims:
                     self._create_claim(PERSISTENT_VOLUME_CLAIM, claim, owner.metadata.namespace, expansion)
-            self._create_pod(pod, owner, expansion)
+            self._create_pods([pod], owner, expansion)
 
     def _daemon_set(self, document: Document, expansion: Expansion) -> None:
         owner: Any = convert(DAEMON_SET.type, document)
         placement = daemon_pods.Placement.of(owner)
         for name, raw in self._snapshot.of_kind(NODE).items():
             if placement.judge(decode(NODE.type, raw)).run:
-                self._create_pod(daemon_pods.new_pod(owner, "0", name), owner, expansion)
+                self._create_pods([daemon_pods.new_pod(owner, "0", name)], owner, expansion)
 
     def _job(self, document: Document, expansion: Expansion) -> None:
         job: Any = convert(JOB.type, document)
@@ -169,9 +211,9 @@ class Manifests:
             return
         number = job.spec.parallelism if job.spec.parallelism is not None else 1
         number = min(number, job.spec.completions) if job.spec.completions is not None else number
-        for index in range(_at_most(number)):
-            indexed = job.spec.completionMode == "Indexed"
-            self._create_pod(job_pods.new_pod(job, index if indexed else None), job, expansion)
+        indexed = job.spec.completionMode == "Indexed"
+        new = (job_pods.new_pod(job, index if indexed else None) for index in range(at_most(number)))
+        self._create_pods(new, job, expansion)
 
     def _cron_job(self, document: Document, expansion: Expansion) -> None:
         template = document["spec"]["jobTemplate"]
@@ -181,9 +223,20 @@ class Manifests:
 
     # Pods and their claims
 
-    def _create_pod(self, pod: Any, owner: Any, expansion: Expansion) -> None:
-        document = _document(POD, pod, owner.metadata.namespace)
-        self._add_pod(self._create(document), expansion)
+    def _create_pods(self, new: Iterable[Any], owner: Any, expansion: Expansion) -> None:
+        """Create pods that differ only in their names. After a refused one, the others are refused, too."""
+        refusal = ""
+        for pod in new:
+            document = _document(POD, pod, owner.metadata.namespace)
+            if not refusal:
+                try:
+                    self._add_pod(self._objects.create(document), expansion)
+                    continue
+                except StatusError as error:
+                    refusal = error.message
+            metadata = document["metadata"]
+            metadata.setdefault("name", f"{metadata.get('generateName', '')}{self._objects.suffix()}")
+            expansion.refused_pods.append(Refused(_key_of(document), refusal))
 
     def _add_pod(self, document: Document, expansion: Expansion) -> None:
         """Add a created pod, with the claims that controllers make for it."""
@@ -213,66 +266,20 @@ class Manifests:
     def _claim_template(self, namespace: str, name: str | None) -> Any:
         if name is None:
             return None
-        storage = self._server.storage
-        resource = storage.served.of_kind(RESOURCE_CLAIM_TEMPLATE.api_version, RESOURCE_CLAIM_TEMPLATE.kind)
-        assert resource is not None
-        try:
-            return convert(RESOURCE_CLAIM_TEMPLATE.type, storage.load(resource, namespace, name))
-        except StatusError:  # the pod then waits for its claim, as it does in a cluster
-            return None
+        kind = RESOURCE_CLAIM_TEMPLATE
+        metadata = {"namespace": namespace, "name": name}
+        found = self._objects.existing({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata})
+        # Without its template, the pod waits for its claim, as it does in a cluster.
+        return None if found is None else convert(kind.type, found)
 
     def _create_claim(self, kind: Kind, claim: Any, namespace: str, expansion: Expansion) -> Document:
-        created = self._create(_document(kind, claim, namespace))
+        created = self._objects.create(_document(kind, claim, namespace))
         expansion.objects.append(created)
         return created
 
     @property
     def _known_claims(self) -> Mapping[str, bytes]:
         return self._snapshot.of_kind(PERSISTENT_VOLUME_CLAIM)
-
-    # The API server
-
-    def _create(self, document: Document) -> Document:
-        """Create an object as the API server does. Custom resources stay as they are. Raises StatusError."""
-        storage = self._server.storage
-        api_version, name = str(document.get("apiVersion", "")), str(document.get("kind", ""))
-        resource = storage.served.of_kind(api_version, name)
-        if resource is None:
-            return document
-        metadata = dict(document.get("metadata") or {})
-        metadata.pop("resourceVersion", None)
-        given = accept(resource.schema, {**document, "metadata": metadata}, FieldValidation("Ignore"))
-        namespace = given["metadata"].setdefault("namespace", "default") if resource.kind.namespaced else ""
-        if namespace:
-            self._ensure(NAMESPACE, namespace)
-        spec = given.get("spec") or {}
-        if name in {"Pod", "PodGroup"} and spec.get("priority") and not spec.get("priorityClassName"):
-            spec["priorityClassName"] = f"priority-{spec['priority']}"  # only a class can set a priority
-        if name in {"Pod", "PodGroup"} and spec.get("priority") and spec.get("priorityClassName"):
-            self._ensure(PRIORITY_CLASS, spec["priorityClassName"], value=spec["priority"])
-        created = storage.decode(resource, storage.create(resource, namespace, given))
-        created["metadata"] |= {name: metadata[name] for name in ("uid", "creationTimestamp") if metadata.get(name)}
-        if status := document.get("status"):
-            created["status"] = {**(created.get("status") or {}), **status}
-        return {**created, "apiVersion": api_version, "kind": name}
-
-    def _ensure(self, kind: Kind, name: str, **fields: Any) -> None:
-        if name not in self._server.store.collection(kind.resource).objects:
-            self._server.load(
-                [{"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, **fields}]
-            )
-
-    def _restore(self, document: Document) -> None:
-        try:
-            self._create(document)
-        except StatusError:  # it exists in every cluster, or the snapshot's server is older and less strict
-            return
-
-
-def _at_most(number: int) -> int:
-    if number > MOST_PODS:
-        raise QuestionError(f"{number:,} pods of one workload: expected at most {MOST_PODS:,}")
-    return number
 
 
 def _document(kind: Kind, obj: Any, namespace: str) -> Document:
@@ -285,8 +292,9 @@ def _with(obj: Mapping[str, Any] | None, name: str, entries: Mapping[str, str]) 
     return {**(obj or {}), name: {**((obj or {}).get(name) or {}), **entries}}
 
 
-def _kind_of(document: Mapping[str, Any]) -> tuple[str, str]:
-    return str(document.get("apiVersion")), str(document.get("kind"))
+def _key_of(document: Mapping[str, Any]) -> str:
+    metadata = document["metadata"]
+    return f"{metadata.get('namespace') or 'default'}/{metadata.get('name')}"
 
 
 def _name_of(document: Mapping[str, Any]) -> str:
@@ -295,4 +303,7 @@ def _name_of(document: Mapping[str, Any]) -> str:
 
 
 _KINDS = {(kind.api_version, kind.kind): kind for kind in KINDS}
-_NEEDED_FIRST = {(kind.api_version, kind.kind) for kind in _ADMISSION}
+_NEEDED_FIRST = {(kind.api_version, kind.kind) for kind in (*ADMISSION, RESOURCE_QUOTA)}
+_ADDITIONAL = frozenset({POD, *WORKLOADS})
+_POD = (POD.api_version, POD.kind)
+_FORBIDDEN = 403

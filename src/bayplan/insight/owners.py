@@ -17,6 +17,7 @@ from bayplan.api.kinds import (
     Kind,
 )
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.insight.snapshot import Snapshot
 
 WORKLOADS = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, DAEMON_SET, JOB, CRON_JOB, REPLICATION_CONTROLLER)
 _HASH = "pod-template-hash"
@@ -51,3 +52,24 @@ def owned_by(pods: Mapping[str, PodInfo], kind: Kind, namespace: str, name: str)
     """Return the pods of a workload, ordered by name."""
     found = [pod for pod in pods.values() if pod.namespace == namespace and (kind.kind, name) in owners_of(pod)]
     return sorted(found, key=lambda pod: pod.key)
+
+
+def newest_replica_set(snapshot: Snapshot, deployment: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the ReplicaSet that has the pods of a Deployment's template; None if there is none.
+
+    `deployment`: the Deployment's metadata.
+    """
+    found = []
+    for key in snapshot.of_kind(REPLICA_SET):
+        if key.startswith(f"{deployment['namespace']}/{deployment['name']}-"):
+            document = snapshot.document(REPLICA_SET, key)
+            assert document is not None
+            owners = {(each["kind"], each["name"]) for each in document["metadata"].get("ownerReferences") or ()}
+            if (DEPLOYMENT.kind, deployment["name"]) in owners:
+                found.append(document)
+    return max(found, key=_revision, default=None)
+
+
+def _revision(replica_set: Mapping[str, Any]) -> tuple[int, int]:
+    revision = (replica_set["metadata"].get("annotations") or {}).get("deployment.kubernetes.io/revision", "")
+    return int(revision) if revision.isdecimal() else 0, (replica_set["spec"].get("replicas") or 0)

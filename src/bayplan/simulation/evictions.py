@@ -23,6 +23,11 @@ def evict(world: World, pod: PodInfo) -> None:
         return
     if pod.node_name and not pod.terminating:
         _use_budgets(world, pod)
+    remove(world, pod)
+
+
+def remove(world: World, pod: PodInfo) -> None:
+    """Remove a pod from a world, with its reservations of devices, as its controller does. Budgets don't matter."""
     _release_claims(world, pod)
     world.change(POD, pod.key, None)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lightkube.models.core_v1 import (
+    ObjectReference,
     PersistentVolume,
     PersistentVolumeClaim,
     PersistentVolumeClaimStatus,
@@ -24,6 +25,19 @@ def patched(obj: Any, patch: Mapping[str, Any]) -> Any:
     annotations = (patch.get("metadata") or {}).get("annotations") or {}
     metadata = structs.replace(obj.metadata, annotations={**annotations_of(obj), **annotations})
     return structs.replace(obj, metadata=metadata, spec=structs.replace(obj.spec, **(patch.get("spec") or {})))
+
+
+def claimed(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
+    """Return a volume that is reserved for a claim."""
+    assert volume.spec is not None
+    assert claim.metadata is not None
+    reference = ObjectReference(
+        kind="PersistentVolumeClaim",
+        namespace=claim.metadata.namespace,
+        name=claim.metadata.name,
+        uid=claim.metadata.uid,
+    )
+    return structs.replace(volume, spec=structs.replace(volume.spec, claimRef=reference))
 
 
 def bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> tuple[PersistentVolume, PersistentVolumeClaim]:

@@ -17,12 +17,12 @@ from bayplan.api.objects import encode
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.collector import collector_paused
 from bayplan.insight.answers import Answer, Progress, QuestionError, Stopped, plural, silent
-from bayplan.insight.manifests import Document, Expansion
+from bayplan.insight.expansion import Document, Expansion
 from bayplan.insight.owners import WORKLOADS
 from bayplan.insight.pools import pool_of, zone_of
 from bayplan.insight.questions.copies import Copies
 from bayplan.insight.questions.explain import NodeGroup, groups_of, groups_table
-from bayplan.insight.questions.fit import add_objects, given
+from bayplan.insight.questions.new_objects import add_objects, given
 from bayplan.simulation.carry_out import Fate, Simulation
 from bayplan.simulation.replicas import Replicas
 from bayplan.simulation.world import World
@@ -231,7 +231,7 @@ class _Filling:
                     world.change(POD, pod.key, pod)
                     keys[pod.key] = demand.name
         added = list(filter(None, map(world.pod, keys)))
-        results = {pod.key: given(pod) for pod in added if pod.key not in world.pending}
+        results = {pod.key: given(world, pod) for pod in added if pod.key not in world.pending}
         results |= self._simulation.schedule(pod for pod in added if pod.key in world.pending)
         failed = next((result for result in results.values() if result.fate is Fate.PENDING), None)
         if failed is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bayplan.api.kinds import STATEFUL_SET
-from bayplan.insight.manifests import Document, Expansion
+from bayplan.insight.expansion import Document, Expansion
 from bayplan.plugins.coscheduling.groups import POD_GROUP_LABEL
 
 

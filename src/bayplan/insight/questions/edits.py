@@ -29,8 +29,9 @@ from bayplan.devcluster.controllers.stateful_pods import parent_and_ordinal
 from bayplan.devices.claims import claim_names, is_made_for, is_reserved_for
 from bayplan.framework.remedies import is_daemon
 from bayplan.insight.answers import QuestionError, listed, plural
-from bayplan.insight.manifests import MOST_PODS, Manifests
-from bayplan.insight.owners import WORKLOADS, kind_called, owned_by
+from bayplan.insight.expansion import MOST_PODS
+from bayplan.insight.manifests import Manifests
+from bayplan.insight.owners import WORKLOADS, kind_called, newest_replica_set, owned_by
 from bayplan.insight.questions.documents import copy_of_node, pending_copy, pod_document
 from bayplan.insight.snapshot import Snapshot
 from bayplan.insight.sources.documents import identify
@@ -313,7 +314,7 @@ class _Editor:
             doomed = {pod.metadata.name for pod in scale_down_order(objects, objects)[: len(pods) - number]}
             self._remove_pods([pod for pod in pods if pod.name in doomed])
         else:
-            template = self._newest_replica_set(name) if kind is DEPLOYMENT else None
+            template = newest_replica_set(self.snapshot, document["metadata"]) if kind is DEPLOYMENT else None
             template = template or document
             self._create([{**template, "spec": {**template["spec"], "replicas": number - len(pods)}}])
         self.steps.append(f"scale {kind.singular} {self._namespace}/{name} from {len(pods)} to {number}")
@@ -327,18 +328,6 @@ class _Editor:
         end = start + document["spec"]["replicas"]
         self._remove_pods([pod for pod in pods if parent_and_ordinal(pod.name)[1] >= end])
         self._create([document])
-
-    def _newest_replica_set(self, deployment: str) -> dict[str, Any] | None:
-        """The ReplicaSet of a Deployment that has pods to add; its pods have the right hash."""
-        found = []
-        for key in self.snapshot.of_kind(REPLICA_SET):
-            document = self.snapshot.document(REPLICA_SET, key)
-            assert document is not None
-            metadata = document["metadata"]
-            owners = {(each["kind"], each["name"]) for each in metadata.get("ownerReferences") or ()}
-            if metadata.get("namespace") == self._namespace and (DEPLOYMENT.kind, deployment) in owners:
-                found.append(document)
-        return max(found, key=_revision, default=None)
 
     def add_objects(self, objects: Iterable[Mapping[str, Any]]) -> None:
         """Add objects with the pods of workloads."""
@@ -376,8 +365,3 @@ def _check(what: str, key: str, value: str) -> None:
     errors: Iterator[str] = iter((*label_key_errors(key), *label_value_errors(value)))
     for error in errors:
         raise QuestionError(f"{what}: {error}")
-
-
-def _revision(replica_set: Mapping[str, Any]) -> tuple[int, int]:
-    revision = (replica_set["metadata"].get("annotations") or {}).get("deployment.kubernetes.io/revision", "")
-    return int(revision) if revision.isdecimal() else 0, (replica_set["spec"].get("replicas") or 0)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Group as Lines
@@ -11,9 +11,6 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
-from bayplan.api.volumes import NO_PROVISIONER, WAIT_FOR_FIRST_CONSUMER, class_of_claim, full_name, volume_name
-from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.answers import (
     INTERRUPTED,
     Answer,
@@ -25,19 +22,21 @@ from bayplan.insight.answers import (
     shortened,
     silent,
 )
-from bayplan.insight.manifests import Document, Expansion
-from bayplan.insight.questions.documents import pending_copy
+from bayplan.insight.expansion import Expansion, Refused
+from bayplan.insight.questions.deployment import Deployment, remove_pod
+from bayplan.insight.questions.new_objects import add_objects, given
 from bayplan.insight.questions.notes import message_of
-from bayplan.insight.sources.documents import identify
-from bayplan.scheduling import Preemption
-from bayplan.simulation import volumes
 from bayplan.simulation.carry_out import Fate, Result, Simulation
 from bayplan.simulation.world import World
+
+REFUSED = "refused"
+"""The outcome of a pod that the API server refuses to create, because of a quota, for example."""
+_MISSING = {Fate.PENDING.value, REFUSED}
 
 
 @dataclass(frozen=True, slots=True)
 class PodFit:
-    """The outcome for one pod: `placed`, `preempts` (placed after `victims` are evicted) or `pending`.
+    """The outcome for one pod: `placed`, `preempts` (placed after `victims` are evicted), `pending` or `refused`.
 
     `message`: the event's text; for a pod that preempts, that of its first attempt.
     """
@@ -53,21 +52,30 @@ class PodFit:
 class Fit(Answer):
     """Whether all pods are placed, and the outcome for each, in the order in which they were decided.
 
-    `shown`: the most rows of a table; 0 for all. `interrupted`: whether other pods were not decided.
+    `shown`: the most rows of a table; 0 for all. `interrupted`: whether other pods were not decided. `refused`: other
+    objects that the API server refuses. `unknown`: objects whose pods only their controllers know.
     """
 
     pods: tuple[PodFit, ...]
     shown: int = 20
     interrupted: bool = False
+    refused: tuple[Refused, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     @property
     def fits(self) -> bool:
         """Whether all pods are known to be placed."""
-        return not self.interrupted and all(each.outcome != Fate.PENDING.value for each in self.pods)
+        return not (self.interrupted or self.refused or any(each.outcome in _MISSING for each in self.pods))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
-        return {"fits": self.fits, "pods": self.rows(), "interrupted": self.interrupted}
+        return {
+            "fits": self.fits,
+            "pods": self.rows(),
+            "refused": [{"object": each.what, "message": each.message} for each in self.refused],
+            "unknown": list(self.unknown),
+            "interrupted": self.interrupted,
+        }
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per pod."""
@@ -84,9 +92,13 @@ class Fit(Answer):
 
     def render(self, *, wide: bool = False) -> RenderableType:
         """Return a sentence, the table of pods, and why pods stay pending."""
+        lines = [Text(f"refused: {each.what}: {each.message}") for each in self.refused]
+        if self.unknown:
+            what = listed(list(self.unknown), len(self.unknown) if wide else 5)
+            lines.append(Text(f"not decided: only their controllers know the pods of {what}"))
         if not self.pods and not self.interrupted:
-            return Text("the manifests have no pods", style="bold")
-        pending = [each for each in self.pods if each.outcome == Fate.PENDING.value]
+            return Lines(Text("the manifests have no pods", style="bold"), *lines)
+        pending = [each for each in self.pods if each.outcome in _MISSING]
         placed = len(self.pods) - len(pending)
         headline = f"{placed:,} of {plural(len(self.pods), 'pod')} would be placed"
         table = Table("POD", "OUTCOME", "NODE", "PREEMPTS", box=None, pad_edge=False, header_style="bold")
@@ -99,7 +111,7 @@ class Fit(Answer):
         causes: dict[str, list[str]] = {}
         for each in pending:
             causes.setdefault(each.message, []).append(each.pod)
-        lines = [Text(f"{listed(keys)}: {message}") for message, keys in causes.items()]
+        lines[:0] = [Text(f"{listed(keys)}: {message}") for message, keys in causes.items()]
         if self.interrupted:
             lines.append(Text(INTERRUPTED, style="bold"))
         return Lines(Text(headline, style="bold"), table, *([Text(), *lines] if lines else ()))
@@ -108,85 +120,45 @@ class Fit(Answer):
 def fit(world: World, expansion: Expansion, *, shown: int = 20, progress: Progress = silent) -> Fit:
     """Schedule the pods of an expansion in their order, after the pending pods of the cluster.
 
-    Those would have their turn before, or have had it. `progress` may raise Stopped; the answer then has the pods that
-    were decided. Raises QuestionError for pods that exist already.
+    Those would have their turn before, or have had it. Pods of workloads that exist are replaced as their controllers
+    do. `progress` may raise Stopped; the answer then has the pods that were decided. Raises QuestionError if only
+    controllers know the pods.
     """
+    if expansion.unknown and not (expansion.pods or expansion.kept or expansion.refused_pods):
+        raise QuestionError(
+            f"only their controllers know the pods of {listed(expansion.unknown)}: pass the pods themselves, or the "
+            "workloads that the controllers make"
+        )
+    refused = tuple(expansion.refused)
+    unknown = tuple(expansion.unknown)
     with world.what_if():
+        for key in expansion.removed:
+            remove_pod(world, key)
         waiting = world.in_queue_order(world.pending.values())
         try:
-            Simulation(world, together=True).schedule(
+            before = Simulation(world, together=True).schedule(
                 waiting, lambda done: progress(f"{done:,} of {len(waiting):,} pending pods")
             )
         except Stopped:
-            return Fit((), shown, interrupted=True)
-        pods = _add(world, expansion)
-        interrupted = False
-        lost: dict[str, Preemption] = {}
-
-        def evicted(victim: PodInfo, preemption: Preemption) -> None:
-            if victim.key in keys:
-                if any(owner.controller for owner in victim.metadata.ownerReferences or ()):
-                    world.change(POD, victim.key, pending_copy(victim))  # its controller makes another one
-                else:
-                    lost[victim.key] = preemption
-
-        keys = {pod.key for pod in pods}
-        results = {pod.key: given(pod) for pod in pods if pod.key not in world.pending}
-        new = [pod for pod in pods if pod.key in world.pending]
-        try:
-            Simulation(world, evicted).schedule(new, lambda done: progress(f"{done:,} of {len(new):,} pods"), results)
-        except Stopped:
-            interrupted = True
-        for key, preemption in lost.items():
-            message = f"Preempted by pod {preemption.pod.uid} on node {preemption.node}"
-            results[key] = replace(results[key], fate=Fate.PENDING, node=None, message=message)
-        found = tuple(_pod_fit(key, result) for key, result in results.items() if key in keys)
-        return Fit(found, shown, interrupted)
+            return Fit((), shown, interrupted=True, refused=refused, unknown=unknown)
+        add_objects(world, expansion.objects)
+        deployment = Deployment(world, expansion, progress)
+        results = {**_kept(world, expansion.kept, before), **deployment.run()}
+        pods = [PodFit(each.what, REFUSED, None, (), each.message) for each in expansion.refused_pods]
+        found = (*(_pod_fit(key, result) for key, result in results.items()), *pods)
+        return Fit(found, shown, deployment.interrupted, refused, unknown)
 
 
-def _add(world: World, expansion: Expansion) -> Sequence[PodInfo]:
-    """Add the objects and the pods to the world."""
-    add_objects(world, expansion.objects)
-    pods: list[PodInfo] = []
-    for document in expansion.pods:
-        _, key, raw = identify(document)
-        if world.pod(key) is not None:
-            raise QuestionError(f"pod {key} exists already")
-        world.add(POD, key, raw)
+def _kept(world: World, keys: Iterable[str], before: Mapping[str, Result]) -> dict[str, Result]:
+    """The results of pods that exist and stay. Those that have terminated have none."""
+    found = {}
+    for key in keys:
         pod = world.pod(key)
-        if pod is not None:
-            pods.append(pod)
-    return pods
-
-
-def add_objects(world: World, documents: Iterable[Document]) -> None:
-    """Add objects to the world, storage classes before claims, and bind claims that don't wait for a pod."""
-    for document in documents:
-        kind, key, raw = identify(document)
-        world.add(kind, key, raw)
-        if kind is PERSISTENT_VOLUME_CLAIM:
-            bind_immediately(world, key)
-
-
-def bind_immediately(world: World, key: str) -> None:
-    """Provision the volume of a new claim whose storage class does not wait for a pod."""
-    objects = world.state.objects
-    claim = objects[PERSISTENT_VOLUME_CLAIM][key]
-    storage_class = objects[STORAGE_CLASS].get(class_of_claim(claim))
-    if volume_name(claim) or storage_class is None or storage_class.provisioner == NO_PROVISIONER:
-        return
-    if storage_class.volumeBindingMode != WAIT_FOR_FIRST_CONSUMER:
-        volume, bound = volumes.provisioned(claim, objects)
-        world.change(PERSISTENT_VOLUME, full_name(volume), volume)
-        world.change(PERSISTENT_VOLUME_CLAIM, key, bound)
-
-
-def given(pod: PodInfo) -> Result:
-    """The result of a pod that no profile of the world schedules."""
-    if pod.node_name:
-        return Result(pod, Fate.PLACED, pod.node_name, message=f"spec.nodeName is {pod.node_name}")
-    message = f"no scheduler here has the pod's schedulerName {pod.scheduler_name!r}"
-    return Result(pod, Fate.PENDING, message=message)
+        if pod is not None and pod.node_name:
+            found[key] = Result(pod, Fate.PLACED, pod.node_name, message="it is there already")
+        elif pod is not None:
+            found[key] = before.get(key) or given(world, pod)
+    return found
 
 
 def _pod_fit(key: str, result: Result) -> PodFit:

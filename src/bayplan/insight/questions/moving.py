@@ -17,7 +17,7 @@ from bayplan.devices.claims import claim_names, is_made_for
 from bayplan.insight.questions.documents import pending_document
 from bayplan.insight.questions.drain_rules import controller_of
 from bayplan.insight.questions.eviction_budgets import allowed_by, budgets_of, objection, replaced
-from bayplan.insight.questions.fit import add_objects, given
+from bayplan.insight.questions.new_objects import add_objects, given
 from bayplan.scheduling import Preemption
 from bayplan.simulation.carry_out import Fate, Result, Simulation
 from bayplan.simulation.evictions import evict
@@ -103,7 +103,7 @@ class Moving:
             simulation = Simulation(
                 self._world, self._preempted, preempt=self._preempt, retries=self._retries, together=True
             )
-            results = {key: given(pod) for key in new if self._is_foreign(pod := self._world.pod(key))}
+            results = {key: given(self._world, pod) for key in new if self._is_foreign(pod := self._world.pod(key))}
             results |= simulation.schedule(self._world.in_queue_order(pods), enough=self._is_lost)
             for key, result in results.items():
                 move = self._origins.get(key)

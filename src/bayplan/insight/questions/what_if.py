@@ -12,7 +12,7 @@ from rich.text import Text
 
 from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM
 from bayplan.insight.questions.edits import Changes, edited
-from bayplan.insight.questions.fit import bind_immediately
+from bayplan.insight.questions.new_objects import bind_immediately
 from bayplan.insight.questions.outcomes import Comparison, changes_table, compare, pending_in, settled, summary
 from bayplan.insight.questions.utilization import before_and_after
 from bayplan.insight.snapshot import Snapshot

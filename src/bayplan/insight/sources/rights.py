@@ -38,6 +38,7 @@ EFFECTS: Mapping[Kind, str] = {
     kinds.POD_DISRUPTION_BUDGET: "preemption and drain do not consider disruption budgets",
     kinds.PRIORITY_CLASS: "pods of manifests that name a priority class have priority 0",
     kinds.LIMIT_RANGE: "pods of manifests do not get the default requests of their namespace",
+    kinds.RESOURCE_QUOTA: "pods of manifests are not refused where a quota is used up",
     kinds.RUNTIME_CLASS: "pods of manifests do not get the overhead of their runtime class",
     kinds.SERVICE: _SPREADING,
     kinds.REPLICATION_CONTROLLER: _SPREADING,

@@ -1,0 +1,62 @@
+"""What manifests lead to: objects, pods, what the API server refuses, and what happens to pods that run already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bayplan.insight.answers import QuestionError
+
+Document = dict[str, Any]
+
+MOST_PODS = 1_000_000
+"""Of one workload: more are a mistake."""
+
+
+def at_most(number: int) -> int:
+    """Return a number of pods. Raises QuestionError if there are more than MOST_PODS."""
+    if number > MOST_PODS:
+        raise QuestionError(f"{number:,} pods of one workload: expected at most {MOST_PODS:,}")
+    return number
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An object that the API server doesn't take, such as `Service shop/web`, and its error."""
+
+    what: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """Pods of a workload that its controller replaces. All pods are `namespace/name`.
+
+    `old` and `new` are in the order in which they go and come. Meanwhile, at most `most` pods of the workload exist,
+    and at least `least` are available.
+    """
+
+    workload: str
+    old: Sequence[str]
+    new: Sequence[str]
+    least: int
+    most: int
+
+
+@dataclass(slots=True)
+class Expansion:
+    """The objects that manifests lead to, as documents with `apiVersion` and `kind`. `pods` are in their order."""
+
+    objects: list[Document] = field(default_factory=list)
+    pods: list[Document] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
+    refused_pods: list[Refused] = field(default_factory=list)
+    """Pods (`namespace/name`) that aren't created, because of a quota, for example."""
+    kept: list[str] = field(default_factory=list)
+    """Pods that exist already, and stay."""
+    removed: list[str] = field(default_factory=list)
+    """Pods that exist and are too many."""
+    rollouts: list[Rollout] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    """Objects whose pods only their controller knows, as `Kafka shop/events (kafka.strimzi.io/v1)`."""
