@@ -113,7 +113,6 @@ NAMES = {
     "node of why-not": (["why-not", "web", "b"], "there is no node b"),
     "manifest": (["fit", "-f", "x.json"], "x.json: No such file or directory"),
     "manifest of capacity": (["capacity", "-f", "x.json"], "x.json: No such file or directory"),
-    "existing pod": (["fit", "-f", "dump.json"], "pod default/web exists already"),
     "node of drain": (["drain", "b"], "there is no node b"),
 }
 

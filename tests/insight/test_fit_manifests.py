@@ -117,18 +117,9 @@ BAD = {
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "Web"}, "spec": TEMPLATE["spec"]},
         r'object 1 \(Pod Web\): Pod "Web" is invalid: metadata\.name: Invalid value',
     ),
-    "unknown class": (
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "web"},
-            "spec": {**TEMPLATE["spec"], "priorityClassName": "x"},
-        },
-        r"object 1 \(Pod web\): .*no PriorityClass with name x was found",
-    ),
-    "existing pod": (
-        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "old"}, "spec": TEMPLATE["spec"]},
-        "pod default/old exists already",
+    "value of another type": (
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"priority": "high"}},
+        r"object 1 \(Pod web\): Pod in version \"v1\" cannot be handled as a Pod: json: cannot unmarshal string",
     ),
 }
 
@@ -138,6 +129,121 @@ def test_bad_manifest_is_reported(document, problem):
     old = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "old"}, "spec": {**TEMPLATE["spec"]}}
     with pytest.raises(QuestionError, match=problem):
         asked(old).fit([document])
+
+
+PRIORITY = {"priorityClassName": "x"}
+QUOTA = {
+    "apiVersion": "v1",
+    "kind": "ResourceQuota",
+    "metadata": {"name": "q", "namespace": "default"},
+    "spec": {"hard": {"requests.cpu": "2"}},
+}
+LIMITS = {
+    "apiVersion": "v1",
+    "kind": "LimitRange",
+    "metadata": {"name": "l", "namespace": "default"},
+    "spec": {"limits": [{"type": "Container", "min": {"cpu": "2"}}]},
+}
+
+
+def with_spec(**spec):
+    template = {**TEMPLATE, "spec": {**TEMPLATE["spec"], **spec}}
+    return workload("apps/v1", "Deployment", replicas=3, selector=SELECTOR, template=template)
+
+
+def a_pod(name="one", **spec):
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {**TEMPLATE["spec"], **spec}}
+
+
+REFUSALS = {
+    "unknown class of a pod": ([], [a_pod(**PRIORITY)], 1, "no PriorityClass with name x was found"),
+    "unknown class of a workload": ([], [with_spec(**PRIORITY)], 3, "no PriorityClass with name x was found"),
+    "quota of the cluster": ([QUOTA], [DEPLOYMENT], 1, "exceeded quota: q, requested: requests.cpu=1, used: "),
+    "quota of the file": ([], [DEPLOYMENT, QUOTA], 1, "exceeded quota: q, requested: requests.cpu=1, used: requests"),
+    "quota and running pods": ([QUOTA, a_pod("old", nodeName="a")], [DEPLOYMENT], 2, "used: requests.cpu=2, limited"),
+    "limits of the cluster": ([LIMITS], [DEPLOYMENT], 3, "minimum cpu usage per Container is 2, but request is 1"),
+    "quota of another namespace": ([{**QUOTA, "metadata": {"name": "q", "namespace": "b"}}], [DEPLOYMENT], 0, ""),
+}
+
+
+@pytest.mark.parametrize(("cluster", "objects", "refused", "message"), REFUSALS.values(), ids=REFUSALS)
+def test_refused_pod_costs_only_itself(cluster, objects, refused, message):
+    answer = asked(*cluster).fit([*objects, a_pod("other") | {"metadata": {"name": "other", "namespace": "c"}}])
+    outcomes = [each.outcome for each in answer.pods]
+
+    assert outcomes.count("refused") == refused
+    assert "other" in [each.pod.partition("/")[2] for each in answer.pods if each.outcome == "placed"]
+    assert all(message in each.message for each in answer.pods if each.outcome == "refused")
+    assert answer.fits is not bool(refused)
+
+
+def test_refused_object_costs_only_itself():
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "Web"}, "spec": {"ports": [{"port": 80}]}}
+    answer = asked().fit([service, DEPLOYMENT])
+
+    assert [each.outcome for each in answer.pods] == ["placed"] * 3
+    assert [each.what for each in answer.refused] == ["object 1 (Service Web)"]
+    assert not answer.fits
+    assert "refused: object 1 (Service Web): Service" in answer.text(width=1000)
+
+
+@pytest.mark.parametrize(("name", "outcome"), [("a", "placed"), ("c", "pending")])
+def test_node_name_of_a_pod_must_exist(name, outcome):
+    (answer,) = asked().fit([a_pod(nodeName=name)]).pods
+
+    assert answer.outcome == outcome
+    assert answer.message.startswith(f"spec.nodeName is {name}")
+    assert ("there is no such node" in answer.message) is (outcome == "pending")
+
+
+SIZE = {"requests": {"storage": "1Gi"}}
+MANUAL = {"accessModes": ["ReadWriteOnce"], "storageClassName": "manual"}
+
+
+def claim(**spec):
+    spec = {**MANUAL, "resources": SIZE, **spec}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": spec}
+
+
+def volume(size="2Gi", **spec):
+    spec = {**MANUAL, "capacity": {"storage": size}, "hostPath": {"path": "/x"}, **spec}
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv"}, "spec": spec}
+
+
+RESERVED = {"claimRef": {"namespace": "default", "name": "data"}}
+ON_B = {
+    "nodeAffinity": {
+        "required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "pool", "operator": "In", "values": ["b"]}]}]}
+    }
+}
+STATIC = {
+    "claim first": ([claim(), volume()], True),
+    "volume first": ([volume(), claim()], True),
+    "no class": ([volume(storageClassName=""), claim(storageClassName="")], True),
+    "named volume": ([volume(), claim(volumeName="pv")], True),
+    "reserved volume": ([volume(**RESERVED), claim()], True),
+    "reserved for another": ([volume(claimRef={"namespace": "default", "name": "x"}), claim()], False),
+    "named volume of another": ([volume(claimRef={"namespace": "x", "name": "x"}), claim(volumeName="pv")], False),
+    "too small": ([volume("500Mi"), claim()], False),
+    "another class": ([volume(storageClassName="other"), claim()], False),
+    "volume of one node": ([volume(**ON_B), claim()], True),
+}
+
+
+@pytest.mark.parametrize(("objects", "fits"), STATIC.values(), ids=STATIC)
+def test_static_volume_of_the_file_is_bound(objects, fits):
+    pod = a_pod(volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}])
+    answer = asked().fit([*objects, pod])
+
+    assert answer.fits is fits
+    if any("nodeAffinity" in each["spec"] for each in objects):
+        assert answer.pods[0].node == "b"
+
+
+def test_new_volume_is_bound_to_a_claim_that_waits():
+    pod = a_pod(volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}])
+
+    assert asked(claim()).fit([volume(), pod]).fits
 
 
 # The command line

@@ -55,6 +55,10 @@ class Manifests:
         self._snapshot = snapshot
         self._objects = Objects(snapshot, seed)
         self._deploying = False
+        self._last: dict[Any, int] = {}
+        """By kind, namespace and name: the number of the last document of the manifests."""
+        self._before: dict[Any, Document | None] = {}
+        """What objects were before the manifests."""
 
     def expand(self, objects: Iterable[Mapping[str, Any]]) -> Expansion:
         """Return the objects with defaults, and the pods of pods, workloads and jobs.
@@ -83,6 +87,7 @@ class Manifests:
     def _expand_all(self, objects: Iterable[Mapping[str, Any]]) -> Expansion:
         expansion = Expansion()
         documents = list(flattened(objects))
+        self._last = {_identity(document): number for number, document in enumerate(documents, start=1)}
         for early in (True, False):  # classes and templates first, whatever their place in the file
             for number, document in enumerate(documents, start=1):
                 if (header_of(document) in _NEEDED_FIRST) is early:
@@ -90,8 +95,13 @@ class Manifests:
         return expansion
 
     def _try(self, number: int, document: Document, expansion: Expansion) -> None:
-        """Expand an object of the manifests; note it if it is refused."""
+        """Expand an object of the manifests; note it if it is refused. Of several versions, the last one counts."""
+        identity = _identity(document)
         try:
+            if self._deploying and identity is not None and self._last[identity] != number:
+                _, before = self._objects.apply(document)
+                self._before.setdefault(identity, before)
+                return
             self._expand(document, expansion)
         except StatusError as error:
             if header_of(document) == _POD and error.code == _FORBIDDEN:
@@ -106,6 +116,7 @@ class Manifests:
         before = None
         if self._deploying or kind not in _ADDITIONAL:
             created, before = self._objects.apply(document)
+            before = self._before.get(_identity(document), before)
         else:
             created = self._objects.create(document)
         if kind is POD:
@@ -141,7 +152,7 @@ class Manifests:
 
     def _redeploy(self, found: Redeployment, expansion: Expansion) -> None:
         """Update a workload that exists: some of its pods stay, others go or are replaced."""
-        for key in (*found.removed, *found.replaced):
+        for key in (*found.removed, *found.replaced, *(found.kept if found.makes_all else ())):
             self._objects.forget(POD, key)
         expansion.kept += found.kept
         expansion.removed += found.removed
@@ -290,6 +301,13 @@ def _document(kind: Kind, obj: Any, namespace: str) -> Document:
 
 def _with(obj: Mapping[str, Any] | None, name: str, entries: Mapping[str, str]) -> Document:
     return {**(obj or {}), name: {**((obj or {}).get(name) or {}), **entries}}
+
+
+def _identity(document: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The kind, namespace and name of a document; None without a name."""
+    metadata = document.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return (*header_of(document), str(metadata.get("namespace") or "default"), str(name)) if metadata and name else None
 
 
 def _key_of(document: Mapping[str, Any]) -> str:

@@ -89,8 +89,7 @@ class Objects:
         before = None if resource is None else self.existing(document)
         if resource is None or before is None:
             return self.create(document), None
-        given, namespace = self._accepted(resource, document)
-        self._fill(namespace)
+        given, _ = self._accepted(resource, document)
         merged = applied(resource.kind, before, given) if resource.custom is None else apply_merge_patch(before, given)
         new = accept(resource.schema, {**merged, "metadata": {**merged["metadata"]}}, FieldValidation("Ignore"))
         new["metadata"].pop("resourceVersion", None)

@@ -33,6 +33,8 @@ class Redeployment:
     removed: Sequence[str] = ()
     replaced: Sequence[str] = ()
     document: Document | None = None
+    makes_all: bool = False
+    """Whether `document` makes the pods that stay, too."""
     is_new: Callable[[Document], bool] = lambda _: True
     is_successor: Callable[[Document], bool] = lambda _: True
     least: int = 0
@@ -120,6 +122,7 @@ def _stateful_set(workload: str, owned: Sequence[PodInfo], now: Document, *, cha
         removed=_keys(pod for pod in owned if pod not in inside),
         replaced=sorted(_keys(replaced), key=_place, reverse=True),
         document=now if replaced or len(known) < len(wanted) else None,
+        makes_all=True,
         is_new=lambda pod: pod["metadata"]["name"] not in staying,
         least=len(wanted) - len(staying) - at_once,
         most=len(wanted) - len(staying),
@@ -140,6 +143,7 @@ def _daemon_set(workload: str, owned: Sequence[PodInfo], now: Document, *, chang
         kept=() if replaces else _keys(owned),
         replaced=_keys(owned) if replaces else (),
         document=now,
+        makes_all=True,
         is_new=lambda pod: replaces or _node_of(pod) not in nodes,
         is_successor=lambda pod: _node_of(pod) in nodes,
         least=len(owned) - at_once,
