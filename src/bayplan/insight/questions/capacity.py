@@ -319,7 +319,7 @@ def demand_of(expansion: Expansion, documents: Sequence[Document], ratio: int) -
     if ratio < 1:
         raise QuestionError(f"ratio {ratio}: expected at least 1")
     workloads = {"Pod", *(kind.kind for kind in WORKLOADS)}
-    named = next(each for each in documents if each["kind"] in workloads)
+    named = next((each for each in documents if each["kind"] in workloads), documents[0])
     metadata = named["metadata"]
     return Demand(
         f"{named['kind'].lower()} {metadata.get('name') or metadata.get('generateName')}", Copies(expansion), ratio

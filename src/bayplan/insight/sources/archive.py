@@ -8,6 +8,7 @@ objects are decoded; its checksum detects damaged files.
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Iterator
 from datetime import datetime
 from importlib.metadata import version
@@ -32,6 +33,7 @@ SUFFIX = ".bayplan"
 
 LONGEST_LINE = 32 * 2**20
 """Bytes of one object: an API server stores at most a few MiB."""
+_START = b'{"format":'
 _COMPRESSION = 3
 """Of gzip: level 6 takes three times as long for a tenth less."""
 
@@ -68,7 +70,17 @@ class _Section(msgspec.Struct):
 
 
 def is_archive(path: str | Path) -> bool:
-    """Whether a file is compressed, as saved snapshots are. Other files are read as YAML or JSON."""
+    """Whether a file is a saved snapshot, which may be damaged. Other compressed files have lists of objects."""
+    if not _is_compressed(path):
+        return False
+    try:
+        with gzip.open(path) as file:
+            return file.read(len(_START)) == _START
+    except (OSError, EOFError, zlib.error):
+        return False  # whoever reads it says what is wrong
+
+
+def _is_compressed(path: str | Path) -> bool:
     try:
         with Path(path).open("rb") as file:
             return file.read(len(MAGIC)) == MAGIC
@@ -109,7 +121,7 @@ def _lines(header: _Header, documents: Documents) -> Iterator[bytes]:
 def read_archive(path: str | Path) -> Reading:
     """A saved snapshot. Raises SnapshotError for a file that is none, is damaged, or has a newer version."""
     try:
-        if not is_archive(path):
+        if not _is_compressed(path):
             Path(path).open("rb").close()
             raise SnapshotError(f"{path} is not a saved snapshot: it is not compressed")
         with Path(path).open("rb") as raw, inflating(str(path), raw, Path(path).stat().st_size) as file:

@@ -7,12 +7,13 @@ import io
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, BinaryIO, cast
+from typing import IO
 
 from bayplan.insight.sources.reading import SnapshotError
 
 MAGIC = b"\x1f\x8b"
 """The first bytes of a gzip file."""
+_BUFFER = 2**18
 ALWAYS = 512 * 2**20
 """Bytes that any file may inflate to."""
 RATIO = 100
@@ -20,14 +21,14 @@ RATIO = 100
 
 
 @contextmanager
-def inflating(name: str, file: IO[bytes], size: int) -> Iterator[BinaryIO]:
+def inflating(name: str, file: IO[bytes], size: int) -> Iterator[io.BufferedReader]:
     """Inflate a gzip file of `size` bytes while it is read. In the context, every fault of it is a SnapshotError.
 
     `name` is for messages.
     """
-    limited = io.BufferedReader(_Limited(name, gzip.GzipFile(fileobj=file), max(ALWAYS, RATIO * size)))
+    limited = _Limited(name, gzip.GzipFile(fileobj=file), max(ALWAYS, RATIO * size))
     try:
-        yield cast("BinaryIO", limited)
+        yield io.BufferedReader(limited, _BUFFER)
     except EOFError:
         raise SnapshotError(f"{name} is cut off: it was not written or copied completely") from None
     except (gzip.BadGzipFile, zlib.error) as error:
@@ -44,7 +45,7 @@ class _Limited(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override] # BufferedReader passes a memoryview
-        part = self._file.read1(len(buffer))
+        part = self._file.read(len(buffer))
         self._left -= len(part)
         if self._left < 0:
             raise SnapshotError(

@@ -1,0 +1,124 @@
+"""Files of other tools: dumps with logs in them, exports of the scheduler's simulator, and traces of SimKube."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from bayplan.api.kinds import (
+    NAMESPACE,
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    PRIORITY_CLASS,
+    STORAGE_CLASS,
+    Kind,
+)
+from bayplan.api.objects import encode
+
+Exported = tuple[tuple[str, str], bytes, bool]
+"""`apiVersion` and `kind` of an object ("" if it has them itself), its JSON, and whether it stays or is deleted."""
+
+_LOGS = re.compile(
+    rb"^==== START logs for container .*?(?:==== END logs for container [^\n]* ====[ \t\r]*$|\Z)",
+    re.DOTALL | re.MULTILINE,
+)
+_TEXTS = {
+    re.compile(rb"(NAMESPACE +)?NAME +[A-Z]"): (
+        "a table of `kubectl get`: pass what `kubectl get nodes,pods --all-namespaces -o json` prints"
+    ),
+    re.compile(rb"Name: +\S+\r?\n(Namespace|Roles|Labels|Priority):"): (
+        "the output of `kubectl describe`: pass what `kubectl get nodes,pods --all-namespaces -o json` prints"
+    ),
+    re.compile(rb"(Kubernetes control plane|Kubernetes master).* is running at "): (
+        "the output of `kubectl cluster-info`: pass that of `kubectl cluster-info dump --all-namespaces`"
+    ),
+}
+"""Outputs for people, which have too little to answer from."""
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_LOGS_START = b"==== START logs for container "
+
+SIMULATOR: Mapping[str, Kind] = {
+    "pods": POD,
+    "nodes": NODE,
+    "pvs": PERSISTENT_VOLUME,
+    "pvcs": PERSISTENT_VOLUME_CLAIM,
+    "storageClasses": STORAGE_CLASS,
+    "priorityClasses": PRIORITY_CLASS,
+    "namespaces": NAMESPACE,
+}
+"""The lists in an export of kube-scheduler-simulator (ResourcesForSnap of simulator/snapshot)."""
+_APPLIED, _DELETED = ("applied_objs", "created_objs"), "deleted_objs"
+_MSGPACK_MAP = range(0x80, 0x90)
+
+
+def without_logs(content: bytes) -> bytes:
+    """A dump of `kubectl cluster-info dump` without the logs of containers. Objects stay on their lines."""
+    if _LOGS_START not in content:
+        return content
+    return _LOGS.sub(lambda logs: b"\n" * logs[0].count(b"\n"), content)
+
+
+def in_utf_8(content: bytes) -> bytes:
+    """A text in UTF-16, as PowerShell's `>` writes it, in UTF-8; any other content as it is."""
+    if not content.startswith(_UTF_16):
+        return content
+    try:
+        return content.decode("utf-16").encode()
+    except UnicodeDecodeError:
+        return content
+
+
+def text_for_people(content: bytes) -> str:
+    """What a text is that has no objects, and the command whose output has them; "" for any other content."""
+    return next((what for pattern, what in _TEXTS.items() if pattern.match(content)), "")
+
+
+def as_json(content: bytes) -> bytes:
+    """A trace of SimKube in msgpack as JSON; any other content as it is."""
+    if not content or content[0] not in _MSGPACK_MAP or b"events" not in content:
+        return content
+    try:
+        return encode(msgspec.msgpack.decode(content))
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError):
+        return content
+
+
+def exported(raw: bytes | memoryview) -> Iterator[Exported] | None:
+    """The objects in another tool's file, which is a JSON object without `kind`; None for any other JSON."""
+    try:
+        fields = _fields.decode(raw)
+        if "events" in fields and fields.keys() & {"version", "config", "index"}:
+            return _trace(_events.decode(fields["events"]))
+        lists = [name for name in SIMULATOR if name in fields]
+        if {"pods", "nodes"} <= set(lists):
+            return _simulator({name: _list.decode(fields[name]) or [] for name in lists})
+    except msgspec.MsgspecError:
+        pass
+    return None
+
+
+def _simulator(lists: Mapping[str, list[msgspec.Raw]]) -> Iterator[Exported]:
+    for name, items in lists.items():
+        kind = SIMULATOR[name]
+        for item in items:
+            yield (kind.api_version, kind.kind), bytes(item), True
+
+
+def _trace(events: list[dict[str, Any]]) -> Iterator[Exported]:
+    """The objects that a trace applies and deletes, in the order of time."""
+    for event in events:
+        for field in _APPLIED:
+            for obj in event.get(field) or ():
+                yield ("", ""), encode(obj), True
+        for obj in event.get(_DELETED) or ():
+            yield ("", ""), encode(obj), False
+
+
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_list = msgspec.json.Decoder(list[msgspec.Raw] | None)
+_events = msgspec.json.Decoder(list[dict[str, Any]])

@@ -1,0 +1,64 @@
+"""Kinds that a dump lacks although its objects refer to them: whoever wrote it didn't ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bayplan.api.kinds import (
+    DEVICE_CLASS,
+    NAMESPACE,
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    RESOURCE_CLAIM,
+    RESOURCE_SLICE,
+    STORAGE_CLASS,
+    Kind,
+    custom_kind,
+)
+from bayplan.api.pod_groups import POD_GROUPS
+from bayplan.insight.sources.reading import Documents, Gap
+from bayplan.insight.sources.rights import EFFECTS
+from bayplan.plugins.coscheduling.groups import POD_GROUP_LABEL
+from bayplan.plugins.coscheduling.groups import POD_GROUPS as COSCHEDULING_POD_GROUPS
+
+
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    """Objects of `kind` whose JSON has `field` refer to another kind. `without`: a field that makes it needless."""
+
+    kind: Kind
+    field: bytes
+    what: str
+    without: bytes = b""
+
+
+_CLAIM_OF_POD = _Reference(POD, b'"persistentVolumeClaim":', "pods refer to them")
+_DEVICES_OF_POD = _Reference(POD, b'"resourceClaims":', "pods refer to them")
+_REFERENCES: Mapping[Kind, _Reference] = {
+    PERSISTENT_VOLUME_CLAIM: _CLAIM_OF_POD,
+    PERSISTENT_VOLUME: _Reference(PERSISTENT_VOLUME_CLAIM, b'"volumeName":"', "claims are bound to them"),
+    STORAGE_CLASS: _Reference(PERSISTENT_VOLUME_CLAIM, b'"storageClassName":"', "claims need them", b'"volumeName":"'),
+    RESOURCE_CLAIM: _DEVICES_OF_POD,
+    DEVICE_CLASS: _Reference(RESOURCE_CLAIM, b'"deviceClassName":', "claims refer to them"),
+    RESOURCE_SLICE: _Reference(RESOURCE_CLAIM, b'"deviceClassName":', "claims need their devices"),
+    NAMESPACE: _Reference(POD, b'"namespaceSelector":{"', "pods select them"),
+    custom_kind(POD_GROUPS): _Reference(POD, b'"podGroupName":"', "pods refer to them"),
+    custom_kind(COSCHEDULING_POD_GROUPS): _Reference(POD, f'"{POD_GROUP_LABEL}":'.encode(), "pods refer to them"),
+}
+
+
+def lacking(documents: Documents) -> tuple[Gap, ...]:
+    """The kinds of which there is no object, although there should be some, with what that costs the answers."""
+    gaps = [] if documents.get(NODE) else [Gap(NODE, "there are none in the files", "no pod can be placed")]
+    for kind, reference in _REFERENCES.items():
+        if documents.get(kind):
+            continue
+        for raw in documents.get(reference.kind, {}).values():
+            if reference.field in raw and (not reference.without or reference.without not in raw):
+                reason = f"there are none in the files, although {reference.what}"
+                gaps.append(Gap(kind, reason, EFFECTS[kind]))
+                break
+    return tuple(gaps)
