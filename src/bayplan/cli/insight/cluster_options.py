@@ -123,8 +123,8 @@ _SOURCE = (
         "path",
         type=FilesOfKind("path", ""),
         metavar="PATH",
-        help="Read a saved snapshot, YAML or JSON such as `kubectl get -o json` and `kubectl cluster-info dump` print, or "
-        "a folder or an archive of these, instead of a cluster. - is standard input.",
+        help="Read a saved snapshot, YAML or JSON such as `kubectl get -o json` and `kubectl cluster-info dump` print, "
+        "or a folder or an archive of these, instead of a cluster. - is standard input.",
     ),
 )
 _SCHEDULER = (

@@ -21,11 +21,17 @@ from bayplan.insight.sources.redaction.rules import (
     CONDITIONS,
     NODE_SELECTOR,
     SELECTOR,
+    amounts,
+    attributes,
+    by_name,
+    by_resource,
     claim_name,
     claim_ref,
+    condition,
     constant,
     disk,
     each,
+    expression,
     fields,
     keep,
     key,
@@ -35,6 +41,10 @@ from bayplan.insight.sources.redaction.rules import (
     node_image,
     numbers,
     obj,
+    quota,
+    request,
+    verbatim,
+    verbatims,
 )
 
 _WORKLOAD_SPEC = fields(
@@ -56,54 +66,75 @@ _WORKLOAD_SPEC = fields(
     backoffLimit=keep,
 )
 _PV_SPEC = fields(
-    capacity=keep,
+    capacity=amounts,
     accessModes=keep,
     storageClassName=name("storageclass"),
     claimRef=claim_ref,
     nodeAffinity=fields(required=NODE_SELECTOR),
     persistentVolumeReclaimPolicy=keep,
     volumeMode=keep,
-    csi=fields(driver=keep, volumeHandle=disk, readOnly=keep),
+    csi=fields(driver=verbatim, volumeHandle=disk, readOnly=keep),
     local=PATH,
     **DISKS,
 )
 _TOPOLOGY_TERM = fields(matchLabelExpressions=each(keyed))
-_DEVICE_CLAIM = fields(devices=fields(requests=keep, constraints=keep))
+_CAPACITY = by_resource(keep)
+_SELECTORS = each(fields(cel=fields(expression=expression)))
+_EXACT = {
+    "deviceClassName": name("deviceclass"),
+    "selectors": _SELECTORS,
+    "allocationMode": keep,
+    "count": keep,
+    "adminAccess": keep,
+    "tolerations": each(keyed),
+    "capacity": fields(requests=_CAPACITY),
+}
+_DEVICE_CLAIM = fields(
+    devices=fields(
+        requests=each(
+            fields(name=request, exactly=fields(**_EXACT), firstAvailable=each(fields(name=request, **_EXACT)))
+        ),
+        constraints=each(fields(requests=each(request), matchAttribute=verbatim, distinctAttribute=verbatim)),
+    )
+)
 _POOL = name("pool")
+_DEVICE_NAME = name("device")
+_SHARE = name("share")
 _ALLOCATION = fields(
     devices=fields(
         results=each(
             fields(
-                request=keep,
-                driver=keep,
+                request=request,
+                driver=verbatim,
                 pool=_POOL,
-                device=keep,
+                device=_DEVICE_NAME,
                 adminAccess=keep,
-                consumedCapacity=keep,
-                shareID=keep,
-                tolerations=keep,
-                bindingConditions=keep,
-                bindingFailureConditions=keep,
+                consumedCapacity=_CAPACITY,
+                shareID=_SHARE,
+                tolerations=each(keyed),
+                bindingConditions=each(condition),
+                bindingFailureConditions=each(condition),
             )
         )
     ),
     nodeSelector=NODE_SELECTOR,
     allocationTimestamp=keep,
 )
+_COUNTERS = by_name("counter", fields(value=keep))
 _DEVICE = fields(
-    name=keep,
-    attributes=keep,
-    capacity=keep,
-    consumesCounters=keep,
-    taints=keep,
+    name=_DEVICE_NAME,
+    attributes=attributes,
+    capacity=by_resource(keep),
+    consumesCounters=each(fields(counterSet=name("counterset"), counters=_COUNTERS)),
+    taints=each(keyed),
     nodeName=name("node"),
     nodeSelector=NODE_SELECTOR,
     allNodes=keep,
     allowMultipleAllocations=keep,
     bindsToNode=keep,
-    bindingConditions=keep,
-    bindingFailureConditions=keep,
-    nodeAllocatableResourceMappings=keep,
+    bindingConditions=each(condition),
+    bindingFailureConditions=each(condition),
+    nodeAllocatableResourceMappings=by_resource(fields(capacityKey=verbatim, allocationMultiplier=keep)),
 )
 
 
@@ -116,6 +147,12 @@ def _budget_status(value: Any, names: Names) -> Any:
     return kept and kept | (fields(disruptedPods=_disrupted)(value, names) or {})
 
 
+def _consumer(value: Any, names: Names) -> Any:
+    """A consumer of a claim: a pod, or another object, which is as good as a pod that is gone."""
+    kept = fields(name=name("pod"), uid=name("uid"))(value, names)
+    return None if kept is None else {**kept, "resource": "pods" if value.get("resource") == "pods" else "others"}
+
+
 def _workload(domain: str) -> Rule:
     return obj(domain, spec=_WORKLOAD_SPEC, status=numbers)
 
@@ -126,23 +163,48 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
         "node",
         spec=fields(unschedulable=keep, taints=each(keyed)),
         status=fields(
-            allocatable=keep,
-            capacity=keep,
+            allocatable=amounts,
+            capacity=amounts,
             conditions=CONDITIONS,
-            declaredFeatures=keep,
+            declaredFeatures=verbatims,
             images=each(fields(names=each(node_image), sizeBytes=keep)),
         ),
     ),
     ("", "namespaces"): obj("namespace", status=fields(phase=keep)),
     ("", "persistentvolumes"): obj("pv", spec=_PV_SPEC, status=fields(phase=keep)),
     ("", "persistentvolumeclaims"): obj(
-        "claim", claim_name, spec=CLAIM_SPEC, status=fields(phase=keep, capacity=keep, accessModes=keep)
+        "claim", claim_name, spec=CLAIM_SPEC, status=fields(phase=keep, capacity=amounts, accessModes=keep)
     ),
     ("", "services"): obj("service", spec=fields(selector=labels, type=keep, clusterIP=constant("None"))),
     ("", "replicationcontrollers"): obj(
         "replicationcontroller", spec=fields(replicas=keep, selector=labels, template=TEMPLATE), status=numbers
     ),
-    ("", "limitranges"): obj("limitrange", spec=keep),
+    ("", "limitranges"): obj(
+        "limitrange",
+        spec=fields(
+            limits=each(
+                fields(
+                    type=keep,
+                    max=amounts,
+                    min=amounts,
+                    default=amounts,
+                    defaultRequest=amounts,
+                    maxLimitRequestRatio=amounts,
+                )
+            )
+        ),
+    ),
+    ("", "resourcequotas"): obj(
+        "resourcequota",
+        spec=fields(
+            hard=quota,
+            scopes=keep,
+            scopeSelector=fields(
+                matchExpressions=each(fields(scopeName=keep, operator=keep, values=each(name("priorityclass"))))
+            ),
+        ),
+        status=fields(hard=quota, used=quota),
+    ),
     ("apps", "replicasets"): _workload("replicaset"),
     ("apps", "deployments"): _workload("deployment"),
     ("apps", "statefulsets"): _workload("statefulset"),
@@ -159,12 +221,12 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
     ("node.k8s.io", "runtimeclasses"): obj(
         "runtimeclass",
         handler=constant("handler"),
-        overhead=keep,
+        overhead=fields(podFixed=amounts),
         scheduling=fields(nodeSelector=labels, tolerations=each(keyed)),
     ),
     ("storage.k8s.io", "storageclasses"): obj(
         "storageclass",
-        provisioner=keep,
+        provisioner=verbatim,
         volumeBindingMode=keep,
         reclaimPolicy=keep,
         allowVolumeExpansion=keep,
@@ -172,11 +234,13 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
     ),
     ("storage.k8s.io", "csinodes"): obj(
         "node",
-        spec=fields(drivers=each(fields(name=keep, nodeID=constant("node"), topologyKeys=each(key), allocatable=keep))),
+        spec=fields(
+            drivers=each(fields(name=verbatim, nodeID=constant("node"), topologyKeys=each(key), allocatable=keep))
+        ),
     ),
     ("storage.k8s.io", "csidrivers"): obj(
         "csidriver",
-        keep,
+        verbatim,
         spec=fields(
             attachRequired=keep,
             podInfoOnMount=keep,
@@ -194,19 +258,21 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
     ),
     ("storage.k8s.io", "volumeattachments"): obj(
         "volumeattachment",
-        spec=fields(attacher=keep, nodeName=name("node"), source=fields(persistentVolumeName=name("pv"))),
+        spec=fields(attacher=verbatim, nodeName=name("node"), source=fields(persistentVolumeName=name("pv"))),
         status=fields(attached=keep),
     ),
     ("resource.k8s.io", "deviceclasses"): obj(
-        "deviceclass", keep, spec=fields(selectors=keep, extendedResourceName=keep)
+        "deviceclass", spec=fields(selectors=_SELECTORS, extendedResourceName=verbatim)
     ),
     ("resource.k8s.io", "resourceclaims"): obj(
         "resourceclaim",
         spec=_DEVICE_CLAIM,
         status=fields(
             allocation=_ALLOCATION,
-            reservedFor=each(fields(apiGroup=keep, resource=keep, name=name("pod"), uid=keep)),
-            devices=each(fields(driver=keep, pool=_POOL, device=keep, shareID=keep, conditions=CONDITIONS)),
+            reservedFor=each(_consumer),
+            devices=each(
+                fields(driver=verbatim, pool=_POOL, device=_DEVICE_NAME, shareID=_SHARE, conditions=CONDITIONS)
+            ),
         ),
     ),
     ("resource.k8s.io", "resourceclaimtemplates"): obj(
@@ -215,20 +281,20 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
     ("resource.k8s.io", "resourceslices"): obj(
         "resourceslice",
         spec=fields(
-            driver=keep,
+            driver=verbatim,
             pool=fields(name=_POOL, generation=keep, resourceSliceCount=keep),
             nodeName=name("node"),
             nodeSelector=NODE_SELECTOR,
             allNodes=keep,
             perDeviceNodeSelection=keep,
-            sharedCounters=keep,
+            sharedCounters=each(fields(name=name("counterset"), counters=_COUNTERS)),
             devices=each(_DEVICE),
         ),
     ),
     ("scheduling.k8s.io", "podgroups"): obj(
         "podgroup",
-        apiVersion=keep,
-        kind=keep,
+        apiVersion=verbatim,
+        kind=constant("PodGroup"),
         spec=fields(
             schedulingPolicy=keep,
             schedulingConstraints=fields(topology=each(fields(key=key))),
@@ -240,9 +306,9 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
     ),
     ("scheduling.x-k8s.io", "podgroups"): obj(
         "podgroup",
-        apiVersion=keep,
-        kind=keep,
-        spec=fields(minMember=keep, minResources=keep, scheduleTimeoutSeconds=keep),
+        apiVersion=verbatim,
+        kind=constant("PodGroup"),
+        spec=fields(minMember=keep, minResources=amounts, scheduleTimeoutSeconds=keep),
         status=fields(phase=keep, scheduled=keep, running=keep, succeeded=keep, failed=keep),
     ),
 }

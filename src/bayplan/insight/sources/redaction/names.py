@@ -21,9 +21,8 @@ _PUBLIC = (
     "openstack.org",
 )
 """Domains whose label and taint keys are no secret, with their subdomains."""
-_PUBLIC_VALUES = re.compile(
-    r"(beta\.)?(kubernetes\.io/(os|arch)|node(\.beta)?\.kubernetes\.io/instance-type)|.*/instance-type"
-)
+_PUBLIC_VALUES = re.compile(r"(beta\.)?kubernetes\.io/(os|arch|instance-type)|.*/instance-type")
+"""Keys of these domains whose values are no secret either."""
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?|true|false")
 _THREE_PARTS = re.compile(r"[a-z0-9]+(-[a-z0-9]+){2}")
 _KEPT = {
@@ -50,6 +49,7 @@ class Names:
         """Its name."""
         self._seen: dict[str, set[str]] = {}
         self._new: dict[str, dict[str, str]] | None = None
+        self._expressions: list[str] = []
         self._ephemeral: dict[tuple[str, str], tuple[str, str]] = {}
 
     def number(self) -> None:
@@ -67,13 +67,15 @@ class Names:
 
     def key(self, key: str) -> str:
         """The new key of a label or a taint."""
-        prefix = key.rpartition("/")[0]
-        public = any(prefix == domain or prefix.endswith(f".{domain}") for domain in _PUBLIC)
-        return key if public or key == "metadata.name" else self.new("label", key)
+        return key if _is_public(key) or key == "metadata.name" else self.new("label", key)
 
     def value(self, key: str, value: Any) -> Any:
         """The new value of a label or a taint with this key. A number, which no API server stores, is kept."""
-        if not isinstance(value, str) or _NUMBER.fullmatch(value) or _PUBLIC_VALUES.fullmatch(key):
+        if (
+            not isinstance(value, str)
+            or _NUMBER.fullmatch(value)
+            or (_is_public(key) and _PUBLIC_VALUES.fullmatch(key))
+        ):
             return value
         return self.zones(value) if _ZONES.fullmatch(key) else self.new(_DOMAINS.get(key, "value"), value)
 
@@ -88,6 +90,15 @@ class Names:
                 parts.append(self.new("zone", stripped).replace("-", ""))
         return "__".join(parts)
 
+    def expression(self, text: str) -> None:
+        """Note a CEL expression, which stays as it is."""
+        self._expressions.append(text)
+
+    def is_selected_by(self, attribute: str) -> bool:
+        """Whether a CEL expression may read this attribute of devices, `driver/name` or `name`."""
+        word = re.compile(rf"\b{re.escape(attribute.rpartition('/')[2])}\b")
+        return any(word.search(text) for text in self._expressions)
+
     def claim(self, namespace: str, name: str) -> str:
         """The new name of a claim. That of an ephemeral volume consists of the names of its pod and its volume."""
         pod, volume = self._ephemeral.get((namespace, name), ("", ""))
@@ -96,6 +107,11 @@ class Names:
     def ephemeral(self, volume: str) -> None:
         """Note an ephemeral volume of the current pod, and so its claim."""
         self._ephemeral[self.namespace, f"{self.object}-{volume}"] = self.object, volume
+
+
+def _is_public(key: str) -> bool:
+    prefix = key.rpartition("/")[0]
+    return any(prefix == domain or prefix.endswith(f".{domain}") for domain in _PUBLIC)
 
 
 def _numbered(domain: str, names: Iterable[str]) -> dict[str, str]:

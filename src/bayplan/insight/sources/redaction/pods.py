@@ -10,11 +10,13 @@ from bayplan.insight.sources.redaction.rules import (
     NODE_SELECTOR,
     NODE_TERM,
     SELECTOR,
+    amounts,
     claim_name,
     constant,
     disk,
     each,
     fields,
+    host_ip,
     image,
     keep,
     key,
@@ -22,9 +24,12 @@ from bayplan.insight.sources.redaction.rules import (
     known_annotations,
     labels,
     name,
+    request,
+    resource_name,
+    verbatim,
 )
 
-RESOURCES = fields(requests=keep, limits=keep, claims=each(fields(name=name("podclaim"), request=keep)))
+RESOURCES = fields(requests=amounts, limits=amounts, claims=each(fields(name=name("podclaim"), request=request)))
 _TERM = fields(
     topologyKey=key,
     labelSelector=SELECTOR,
@@ -59,7 +64,7 @@ _CONTAINER = fields(
     name=name("container"),
     image=image,
     resources=RESOURCES,
-    ports=each(fields(hostPort=keep, hostIP=keep, containerPort=keep, protocol=keep)),
+    ports=each(fields(hostPort=keep, hostIP=host_ip, containerPort=keep, protocol=keep)),
     restartPolicy=keep,
     restartPolicyRules=each(fields(action=keep, exitCodes=keep)),
     resizePolicy=keep,
@@ -92,7 +97,7 @@ _VOLUME_FIELDS = fields(
     ephemeral=fields(volumeClaimTemplate=fields(metadata=fields(labels=labels), spec=CLAIM_SPEC)),
     image=fields(reference=image, pullPolicy=keep),
     emptyDir=fields(medium=keep, sizeLimit=keep),
-    csi=fields(driver=keep, readOnly=keep),
+    csi=fields(driver=verbatim, readOnly=keep),
     **DISKS,
 )
 
@@ -105,7 +110,7 @@ def _volume(value: Any, names: Names) -> Any:
 
 POD_SPEC = fields(
     nodeName=name("node"),
-    schedulerName=keep,
+    schedulerName=verbatim,
     priority=keep,
     priorityClassName=name("priorityclass"),
     preemptionPolicy=keep,
@@ -126,11 +131,11 @@ POD_SPEC = fields(
         )
     ),
     resources=RESOURCES,
-    overhead=keep,
+    overhead=amounts,
     runtimeClassName=name("runtimeclass"),
     hostNetwork=keep,
     hostUsers=keep,
-    os=keep,
+    os=fields(name=keep),
     restartPolicy=keep,
     terminationGracePeriodSeconds=keep,
 )
@@ -140,7 +145,7 @@ _CONTAINER_STATUS = fields(
     imageID=constant(""),
     ready=keep,
     restartCount=keep,
-    allocatedResources=keep,
+    allocatedResources=amounts,
     resources=RESOURCES,
 )
 POD_STATUS = fields(
@@ -151,13 +156,13 @@ POD_STATUS = fields(
     qosClass=keep,
     resize=keep,
     resources=RESOURCES,
-    allocatedResources=keep,
+    allocatedResources=amounts,
     containerStatuses=each(_CONTAINER_STATUS),
     initContainerStatuses=each(_CONTAINER_STATUS),
     resourceClaimStatuses=each(fields(name=name("podclaim"), resourceClaimName=name("resourceclaim"))),
     extendedResourceClaimStatus=fields(
         resourceClaimName=name("resourceclaim"),
-        requestMappings=each(fields(containerName=name("container"), resourceName=keep, requestName=keep)),
+        requestMappings=each(fields(containerName=name("container"), resourceName=resource_name, requestName=request)),
     ),
 )
 TEMPLATE = fields(metadata=fields(labels=labels, annotations=known_annotations), spec=POD_SPEC)

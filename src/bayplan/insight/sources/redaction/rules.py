@@ -4,16 +4,99 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from bayplan.api import volumes
+from bayplan.api.kinds import KINDS
+from bayplan.devcluster.apiserver.api_types import table
 from bayplan.devices.extended_claims import ANNOTATION as EXTENDED_CLAIM
 from bayplan.insight.sources.redaction.names import Names, Rule
 
 
-def keep(value: Any, _: Names) -> Any:
-    """The value itself."""
-    return value
+def keep(value: Any, names: Names) -> Any:
+    """A value without what users may name: numbers, quantities, times, and words of the API.
+
+    Fields of objects stay, other strings don't.
+    """
+    if isinstance(value, dict):
+        kept = {field: keep(item, names) for field, item in value.items() if field in _api_words()[1]}
+        return {field: item for field, item in kept.items() if item is not None}
+    if isinstance(value, list):
+        return [kept for item in value if (kept := keep(item, names)) is not None]
+    if not isinstance(value, str) or _PLAIN.fullmatch(value) or value in _api_words()[0]:
+        return value
+    return None
+
+
+def verbatim(value: Any, _: Names) -> Any:
+    """A text that docs/insight.md lists as kept: names of drivers, resources, attributes and schedulers."""
+    return value if isinstance(value, str) else None
+
+
+def verbatims(value: Any, names: Names) -> Any:
+    """A list of such texts."""
+    return each(verbatim)(value, names)
+
+
+@cache
+def _api_words() -> tuple[frozenset[str], frozenset[str]]:
+    """The words that the API defines as values, and the names of its fields."""
+    fields_of_types = [field for fields in table().values() for field in fields.items()]
+    words = {word for _, field in fields_of_types for word in field.enum}
+    return frozenset(words | _WORDS), frozenset(name for name, _ in fields_of_types)
+
+
+_WORDS = {"True", "False", "Container", "Persistent", "Ephemeral", "Memory", "linux", "windows", "single", "all"}
+"""Values of the API that its schema doesn't list."""
+_PLAIN = re.compile(
+    r"[-+]?[0-9]*\.?[0-9]*(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE%]|[eE][-+]?[0-9]+)?"
+    r"|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|[-+][0-9:]+)|true|false|HugePages(-[0-9]+[KMG]i)?"
+)
+"""Numbers, quantities, shares and times."""
+
+
+def amounts(value: Any, names: Names) -> Any:
+    """Quantities by resource. A resource may stand for a device class, whose name it has."""
+    if not isinstance(value, dict):
+        return None
+    return {resource(key, names): keep(amount, names) for key, amount in value.items()}
+
+
+def resource(name: str, names: Names) -> str:
+    """The name of a resource, which is kept but for the name of a device class in it."""
+    domain, slash, rest = name.partition("/")
+    return f"{domain}/{names.new('deviceclass', rest)}" if slash and domain == _DEVICE_CLASS_DOMAIN else name
+
+
+_DEVICE_CLASS_DOMAIN = "deviceclass.resource.kubernetes.io"
+
+
+def resource_name(value: Any, names: Names) -> Any:
+    """The value of a field that names a resource."""
+    return resource(value, names) if isinstance(value, str) else None
+
+
+def quota(value: Any, names: Names) -> Any:
+    """The amounts of a quota. `gold.storageclass.storage.k8s.io/requests.storage` has the name of a class."""
+    if not isinstance(value, dict):
+        return None
+    return {_quota_resource(key, names): keep(amount, names) for key, amount in value.items()}
+
+
+def _quota_resource(key: str, names: Names) -> str:
+    for suffix, domain in _QUOTA_SUFFIXES:
+        owner, found, rest = key.partition(suffix)
+        if found:
+            return f"{names.new(domain, owner)}{found}{rest}"
+    prefix, dot, rest = key.partition(".")
+    return f"{prefix}.{resource(rest, names)}" if dot and prefix in {"requests", "limits"} else resource(key, names)
+
+
+_QUOTA_SUFFIXES = (
+    (".storageclass.storage.k8s.io/", "storageclass"),
+    (".deviceclass.resource.k8s.io/", "deviceclass"),
+)
 
 
 def constant(text: str) -> Rule:
@@ -74,7 +157,7 @@ def keyed(value: Any, names: Names) -> Any:
     if not isinstance(value, dict):
         return None
     about = str(value.get("key") or "")
-    kept = {field: value[field] for field in _OF_KEYED if field in value}
+    kept = {field: new for field in _OF_KEYED if (new := keep(value.get(field), names)) is not None}
     if "key" in value:
         kept["key"] = names.key(about) if about else ""
     if isinstance(value.get("value"), str):
@@ -89,22 +172,111 @@ _OF_KEYED = ("operator", "effect", "tolerationSeconds", "timeAdded")
 SELECTOR = fields(matchLabels=labels, matchExpressions=each(keyed))
 NODE_TERM = fields(matchExpressions=each(keyed), matchFields=each(keyed))
 NODE_SELECTOR = fields(nodeSelectorTerms=each(NODE_TERM))
+
+
+def condition(value: Any, names: Names) -> Any:
+    """The type or the reason of a condition: those of Kubernetes are kept."""
+    if not isinstance(value, str):
+        return None
+    return value if value in _CONDITIONS else names.new("condition", value)
+
+
+_CONDITIONS = {
+    *("Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"),
+    *("PodScheduled", "Initialized", "ContainersReady", "PodReadyToStartContainers", "DisruptionTarget"),
+    *("PodResizePending", "PodResizeInProgress", "Deferred", "Infeasible", "Error", "Unschedulable"),
+    *("SchedulingGated", "SchedulerError", "PreemptionByScheduler", "PodGroupScheduled", "Scheduled"),
+    *("KubeletReady", "KubeletNotReady", "NodeStatusUnknown"),
+}
 CONDITIONS = each(
-    fields(type=keep, status=keep, reason=keep, lastTransitionTime=keep, lastProbeTime=keep, observedGeneration=keep)
+    fields(
+        type=condition,
+        status=keep,
+        reason=condition,
+        lastTransitionTime=keep,
+        lastProbeTime=keep,
+        observedGeneration=keep,
+    )
 )
+
+
+def request(value: Any, names: Names) -> Any:
+    """The name of a request for devices, or `request/subrequest`. Those of extended resources are kept."""
+    if not isinstance(value, str):
+        return None
+    if _OF_EXTENDED_RESOURCES.fullmatch(value):
+        return value
+    return "/".join(names.new("request", part) for part in value.split("/"))
+
+
+_OF_EXTENDED_RESOURCES = re.compile(r"container-[0-9]+-request-[0-9]+")
+
+
+def expression(value: Any, names: Names) -> Any:
+    """A CEL expression, which is kept."""
+    if isinstance(value, str):
+        names.expression(value)
+    return verbatim(value, names)
+
+
+def attributes(value: Any, names: Names) -> Any:
+    """The attributes of a device. Texts are replaced if no CEL expression reads the attribute."""
+    if not isinstance(value, dict):
+        return None
+    return {key: _attribute(key, each, names) for key, each in value.items() if isinstance(each, dict)}
+
+
+def _attribute(attribute: str, value: Mapping[str, Any], names: Names) -> Any:
+    def text(given: Any, _: Names) -> Any:
+        if not isinstance(given, str):
+            return None
+        new = names.new("attribute", given)
+        return given if names.is_selected_by(attribute) else new
+
+    kept = fields(int=keep, bool=keep, ints=keep, bools=keep, string=text, strings=each(text))(dict(value), names)
+    versions = {field: value[field] for field in ("version", "versions") if field in value}
+    return {**kept, **versions}
+
+
+def by_name(domain: str, rule: Rule) -> Rule:
+    """A rule for a map whose keys are names of a domain."""
+
+    def apply(value: Any, names: Names) -> Any:
+        if not isinstance(value, dict):
+            return None
+        return {names.new(domain, key): rule(item, names) for key, item in value.items()}
+
+    return apply
+
+
+def by_resource(rule: Rule) -> Rule:
+    """A rule for a map whose keys are names of resources or capacities, which are kept."""
+
+    def apply(value: Any, names: Names) -> Any:
+        return {key: rule(item, names) for key, item in value.items()} if isinstance(value, dict) else None
+
+    return apply
+
+
+def host_ip(value: Any, names: Names) -> Any:
+    """The address of a host port: all addresses and the loopback ones are kept."""
+    if not isinstance(value, str) or value in {"", "0.0.0.0", "::", "127.0.0.1", "::1"}:  # noqa: S104 - read, not bound
+        return value if isinstance(value, str) else None
+    return names.new("ip", value)
 
 
 def known_annotations(value: Any, names: Names) -> Any:
     """The annotations that decisions or questions depend on."""
     if not isinstance(value, dict):
         return None
-    return {field: rule(value[field], names) for field, rule in _ANNOTATIONS.items() if field in value} or None
+    found = {field: rule(value[field], names) for field, rule in _ANNOTATIONS.items() if field in value}
+    return {field: text for field, text in found.items() if text is not None} or None
 
 
 _ANNOTATIONS: Mapping[str, Rule] = {
-    volumes.BIND_COMPLETED: keep,
-    volumes.BOUND_BY_CONTROLLER: keep,
-    volumes.MIGRATED_PLUGINS: keep,
+    volumes.BIND_COMPLETED: constant("yes"),
+    volumes.BOUND_BY_CONTROLLER: constant("yes"),
+    volumes.MIGRATED_PLUGINS: verbatim,
     volumes.SELECTED_NODE: name("node"),
     "volume.beta.kubernetes.io/storage-class": name("storageclass"),
     "storageclass.kubernetes.io/is-default-class": keep,
@@ -118,12 +290,18 @@ _ANNOTATIONS: Mapping[str, Rule] = {
 def _owner(value: Any, names: Names) -> Any:
     if not isinstance(value, dict):
         return None
-    domain = str(value.get("kind") or "").lower()
-    kept = {field: value[field] for field in ("apiVersion", "kind", "uid", "controller") if field in value}
-    return kept | {"name": names.new(_OWNER_DOMAINS.get(domain, domain), str(value.get("name") or ""))}
+    kind = str(value.get("kind") or "")
+    kept = {"uid": names.new("uid", str(value.get("uid") or "")), "controller": value.get("controller") is True}
+    if kind in _KINDS:
+        domain = _OWNER_DOMAINS.get(kind, kind.lower())
+        version = _KINDS[kind].api_version
+    else:
+        kind, domain, version = names.new("kind", kind), "owner", "example.com/v1"
+    return {**kept, "apiVersion": version, "kind": kind, "name": names.new(domain, str(value.get("name") or ""))}
 
 
-_OWNER_DOMAINS = {"persistentvolumeclaim": "claim"}
+_KINDS = {kind.kind: kind for kind in KINDS}
+_OWNER_DOMAINS = {"PersistentVolumeClaim": "claim"}
 
 
 def metadata(named: Rule) -> Rule:
@@ -131,7 +309,7 @@ def metadata(named: Rule) -> Rule:
     return fields(
         name=named,
         namespace=name("namespace"),
-        uid=keep,
+        uid=name("uid"),
         resourceVersion=keep,
         generation=keep,
         creationTimestamp=keep,
@@ -158,7 +336,9 @@ def claim_ref(value: Any, names: Names) -> Any:
     if not isinstance(value, dict):
         return None
     namespace, claim = str(value.get("namespace") or ""), str(value.get("name") or "")
-    kept = {field: value[field] for field in ("apiVersion", "kind", "uid", "resourceVersion") if field in value}
+    kept = {"kind": "PersistentVolumeClaim"}
+    if isinstance(value.get("uid"), str):
+        kept["uid"] = names.new("uid", value["uid"])
     return kept | {"namespace": names.new("namespace", namespace), "name": names.claim(namespace, claim)}
 
 

@@ -1,0 +1,107 @@
+"""Every text of every kind is replaced or dropped in a redacted snapshot, but for those that docs/insight.md lists."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import re
+
+import pytest
+
+from bayplan.api.kinds import ALPHA_KINDS, KINDS
+from bayplan.devcluster.apiserver.api_types import fields_of, table
+from bayplan.insight import Insight, Snapshot
+from bayplan.insight.sources.redaction.kinds import FIELDS
+
+MODELS = {(kind.group, kind.plural): kind for kind in (*KINDS, *ALPHA_KINDS)}
+KEPT = {
+    "the names of drivers and provisioners": r"driver|attacher|provisioner|csidrivers/metadata\.name|drivers\[\]\.name",
+    "the names of schedulers": r"schedulerName",
+    "the names of resources": r"resourceName|extendedResourceName|capacityKey|"
+    r"(requests|limits|capacity|allocatable|overhead|hard|used|podFixed|allocatedResources|max|min|default|defaultRequest"
+    r"|maxLimitRequestRatio|consumedCapacity|nodeAllocatableResourceMappings|minResources)\{key\}",
+    "the names of the attributes of devices": r"attributes\{key\}|(match|distinct)Attribute",
+    "the versions in attributes": r"versions?(\[\])?",
+    "CEL expressions": r"cel\.expression",
+    "the features that nodes declare": r"declaredFeatures\[\]",
+}
+"""What is kept, as docs/insight.md lists it: the ends of the paths."""
+
+
+class Marks:
+    """Makes objects with a text of its own in every field that may have any."""
+
+    def __init__(self) -> None:
+        self.paths: dict[str, str] = {}
+        self._numbers = itertools.count()
+
+    def at(self, path: str) -> str:
+        mark = f"mark{next(self._numbers)}x"
+        self.paths[mark] = path
+        return mark
+
+    def value(self, kind, path, outer=()):
+        if kind.startswith("[]"):
+            return [self.value(kind[2:], f"{path}[]", outer)]
+        if kind.startswith("{}"):
+            return {self.at(f"{path}{{key}}"): self.value(kind[2:], f"{path}{{}}", outer)}
+        match kind:
+            case "string" | "bytes" | "IntOrString":
+                return self.at(path)
+            case "int32" | "int64" | "float64":
+                return 1
+            case "bool":
+                return True
+            case "Quantity":
+                return "1"
+            case "Time" | "MicroTime":
+                return "2026-01-01T00:00:00Z"
+            case "any" | "object":
+                return {self.at(f"{path}{{key}}"): self.at(path)}
+        if outer.count(kind) > 1:
+            return None
+        fields = fields_of(kind).items()
+        return {name: self.value(each.type, f"{path}.{name}", (*outer, kind)) for name, each in fields}
+
+    def left_in(self, text: str) -> set[str]:
+        return {self.paths[mark] for mark in set(re.findall(r"mark[0-9]+x", text))}
+
+
+def marked(marks, resource):
+    if resource == ("scheduling.x-k8s.io", "podgroups"):
+        header = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup"}
+        spec = {"minMember": 1, "minResources": {marks.at("minResources{key}"): "1"}, "queue": marks.at("spec.queue")}
+        metadata = marks.value("meta_v1.ObjectMeta", "podgroups/metadata")
+        return {**header, "metadata": metadata, "spec": spec, "status": {"phase": marks.at("status.phase")}}
+    kind = MODELS[resource]
+    model = kind.model if kind.model in table() else next(each for each in table() if each.endswith(f".{kind.kind}"))
+    document = marks.value(model, kind.plural)
+    document["metadata"]["name"] = marks.at(f"{kind.plural}/metadata.name")
+    return {**document, "apiVersion": kind.api_version, "kind": kind.kind}
+
+
+@pytest.mark.parametrize("resource", FIELDS, ids=".".join)
+def test_only_documented_texts_are_left(tmp_path, resource):
+    marks = Marks()
+    Snapshot.of([marked(marks, resource)]).save(tmp_path / "redacted", redact=True)
+    text = gzip.decompress((tmp_path / "redacted").read_bytes()).decode()
+
+    documented = re.compile("|".join(f"(.*[./])?({pattern})" for pattern in KEPT.values()))
+    assert {path for path in marks.left_in(text) if not documented.fullmatch(path)} == set()
+    assert len(marks.paths) > 10
+    assert Insight(Snapshot.load(tmp_path / "redacted")).world.problems == []
+
+
+def test_attributes_that_an_expression_reads_stay(tmp_path):
+    attributes = {"model": {"string": "a100"}, "example.com/serial": {"string": "s-123"}, "rack": {"strings": ["r7"]}}
+    device = {"name": "gpu-0", "attributes": attributes}
+    spec = {"driver": "example.com", "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1}, "nodeName": "n"}
+    expression = {"cel": {"expression": "device.attributes['example.com'].model == 'a100'"}}
+    header = {"apiVersion": "resource.k8s.io/v1"}
+    slices = {**header, "kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": {**spec, "devices": [device]}}
+    classes = {**header, "kind": "DeviceClass", "metadata": {"name": "c"}, "spec": {"selectors": [expression]}}
+    Snapshot.of([slices, classes]).save(tmp_path / "redacted", redact=True)
+    text = gzip.decompress((tmp_path / "redacted").read_bytes()).decode()
+
+    assert '"model":{"string":"a100"}' in text
+    assert not re.search("s-123|r7|gpu-0", text)
