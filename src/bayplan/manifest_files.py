@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -48,7 +50,14 @@ def read_documents(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def yaml_documents(name: str, text: str) -> Iterator[tuple[int, Any]]:
-    """Each document of a text with the number of its first line. `name` is the file, for messages."""
+    """Each document of a text with the number of its first line. `name` is the file, for messages.
+
+    The documents are YAML, or JSON in a row, with or without `---` between them.
+    """
+    in_json = _json_documents(text)
+    if in_json is not None:
+        yield from in_json
+        return
     number = 1
     has_aliases = "&" in text and "*" in text
     try:
@@ -68,6 +77,31 @@ def yaml_documents(name: str, text: str) -> Iterator[tuple[int, Any]]:
         raise ManifestError(f"{name}, document {number}: nested too deeply") from error
     except yaml.YAMLError as error:
         raise ManifestError(f"{name}, document {number}: not valid YAML: {' '.join(str(error).split())}") from error
+
+
+def _json_documents(text: str) -> list[tuple[int, Any]] | None:
+    """The documents of a text that is JSON; None if any of them is not, so that it may be YAML."""
+    found, position = [], _separator(text, 0)
+    if not text.startswith("{", position):
+        return None
+    try:
+        while position < len(text):
+            document, end = _json.raw_decode(text, position)
+            found.append((text.count("\n", 0, position) + 1, document))
+            position = _separator(text, end)
+    except (ValueError, RecursionError):
+        return None
+    return found
+
+
+def _separator(text: str, position: int) -> int:
+    """Where the next document begins."""
+    match = _SEPARATOR.match(text, position)
+    return match.end() if match is not None else position
+
+
+_json = json.JSONDecoder()
+_SEPARATOR = re.compile(r"\s*(---[ \t]*(\n|$)\s*)?")
 
 
 def objects_in(document: Any, where: str) -> Iterator[tuple[dict[str, Any], str]]:

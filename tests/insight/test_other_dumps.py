@@ -12,8 +12,10 @@ import msgspec
 import pytest
 import yaml
 from bayplan_documents import document
+from click.testing import CliRunner
 
-from bayplan.insight import Snapshot, SnapshotError
+from bayplan.cli import main
+from bayplan.insight import Insight, Snapshot, SnapshotError
 
 NODE = document("Node", "a", namespace="", status={"allocatable": {"cpu": "4"}})
 POD = document("Pod", "web", spec={"containers": [{"name": "c", "image": "x"}]})
@@ -212,6 +214,8 @@ LACKING = {
     "nothing": ([NODE, POD], []),
     "claims": ([NODE, pod(volumes=[CLAIM])], ["persistentvolumeclaims"]),
     "volumes": ([NODE, pod(volumes=[CLAIM]), PVC], ["persistentvolumes"]),
+    "priority classes": ([NODE, pod(priorityClassName="gold")], ["priorityclasses.scheduling.k8s.io"]),
+    "classes of Kubernetes": ([NODE, pod(priorityClassName="system-node-critical")], []),
     "storage classes": ([NODE, UNBOUND], ["storageclasses.storage.k8s.io"]),
     "device claims": ([NODE, pod(resourceClaims=[{"name": "g"}])], ["resourceclaims.resource.k8s.io"]),
     "devices": ([NODE, DEVICES], ["deviceclasses.resource.k8s.io", "resourceslices.resource.k8s.io"]),
@@ -225,3 +229,35 @@ def test_dump_is_said_to_lack_what_its_objects_refer_to(tmp_path, objects, missi
 
     assert [each.kind.resource for each in gaps] == missing
     assert all("there are none in the files" in str(each) for each in gaps)
+
+
+FAST = {"accessModes": ["ReadWriteOnce"], "storageClassName": "fast", "resources": {"requests": {"storage": "1Gi"}}}
+NEW_CLAIM = document("PersistentVolumeClaim", "data", spec=FAST)
+CLASS = document("StorageClass", "fast", "storage.k8s.io/v1", namespace="")
+CLASS["provisioner"] = "example.com"
+NEEDED = {
+    "class of a claim": ([NODE], [NEW_CLAIM], "storageclasses.storage.k8s.io: there are none"),
+    "class in the manifests": ([NODE], [NEW_CLAIM, CLASS], ""),
+    "class in the dump": ([NODE, CLASS], [NEW_CLAIM], ""),
+    "claim of a pod": ([NODE], [pod(volumes=[CLAIM])], "persistentvolumeclaims: there are none"),
+    "no names": ([NODE], [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "a-"}}], ""),
+}
+
+
+@pytest.mark.parametrize(("dump", "manifests", "warning"), NEEDED.values(), ids=NEEDED)
+def test_fit_says_what_the_dump_lacks_for_the_manifests(tmp_path, dump, manifests, warning):
+    for name, objects in (("dump", dump), ("new", manifests)):
+        (tmp_path / name).write_text(yaml.safe_dump_all(objects))
+    result = CliRunner().invoke(main, ["fit", "-f", str(tmp_path / "new"), "--from", str(tmp_path / "dump")])
+
+    assert [line.startswith(f"warning: {warning}") for line in result.stderr.splitlines() if "warning" in line] == (
+        [True] * bool(warning)
+    )
+
+
+def test_pods_keep_unknown_priority_classes_of_a_dump_without_any(tmp_path):
+    (tmp_path / "dump").write_text(yaml.safe_dump_all([NODE, pod(priorityClassName="gold")]))
+    new = {**pod(priorityClassName="gold"), "metadata": {"name": "new"}}
+    new["spec"]["containers"] = [{"name": "c", "image": "x"}]
+
+    assert [each.outcome for each in Insight(Snapshot.open(tmp_path / "dump")).fit([new]).pods] == ["pending"]

@@ -55,6 +55,7 @@ class Objects:
         self._complete: set[str] = set()
         """Namespaces whose objects have all been read, because a quota counts them."""
         self._with_quotas = {key.partition("/")[0] for key in snapshot.of_kind(RESOURCE_QUOTA)}
+        self._classes_are_unknown = any(gap.kind == PRIORITY_CLASS for gap in snapshot.gaps)
         for kind in ADMISSION:
             self._restore(kind, snapshot.of_kind(kind))
 
@@ -73,10 +74,8 @@ class Objects:
         if name:
             metadata["name"] = given["metadata"]["name"] = name
         spec = given.get("spec") or {}
-        if resource.kind.kind in {"Pod", "PodGroup"} and spec.get("priority"):
-            # Only a class can set a priority. Pods that were copied from a cluster have both.
-            spec.setdefault("priorityClassName", f"priority-{spec['priority']}")
-            self._ensure(PRIORITY_CLASS, spec["priorityClassName"], value=spec["priority"])
+        if resource.kind.kind in {"Pod", "PodGroup"}:
+            self._ensure_class(spec)
         created = self._storage.decode(resource, self._storage.create(resource, namespace, given))
         created["metadata"] |= {each: metadata[each] for each in ("uid", "creationTimestamp") if metadata.get(each)}
         if status:
@@ -141,6 +140,13 @@ class Objects:
         if resource.kind == RESOURCE_QUOTA or namespace in self._with_quotas:
             self._fill(namespace)
         return given, namespace
+
+    def _ensure_class(self, spec: Document) -> None:
+        """Make the priority class of a pod that was copied from a cluster, or if nobody knows the classes."""
+        if priority := spec.get("priority"):
+            spec.setdefault("priorityClassName", f"priority-{priority}")  # only a class can set a priority
+        if spec.get("priorityClassName") and (priority or self._classes_are_unknown):
+            self._ensure(PRIORITY_CLASS, spec["priorityClassName"], value=priority or 0)
 
     def _resource_of(self, document: Document) -> Resource | None:
         return self._storage.served.of_kind(str(document.get("apiVersion", "")), str(document.get("kind", "")))

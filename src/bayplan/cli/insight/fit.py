@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bayplan.cli.insight.answering import answer
-from bayplan.cli.insight.cluster_options import Asked, Command, cluster_options, fail
+from bayplan.cli.insight.cluster_options import Asked, Command, cluster_options, fail, warn
 from bayplan.cli.insight.progress import interruptible
 from bayplan.cli.run_options import FilesOfKind
 
@@ -46,6 +46,8 @@ def fit(asked: Asked, files: tuple[str, ...]) -> None:
     their order. Exits with 0 if all pods would be placed, with 1 if some would not, and with 2 for bad input.
     """
     documents = list(documents_in(asked, files))
+    if asked.source.path is not None:
+        _warn_of_lacking_kinds(asked, documents)
 
     def ask(insight: Insight) -> Fit:
         with interruptible("Placing pods") as progress:
@@ -53,6 +55,16 @@ def fit(asked: Asked, files: tuple[str, ...]) -> None:
 
     if not answer(asked, ask).fits:
         raise SystemExit(EXIT_SOME_DO_NOT_FIT)
+
+
+def _warn_of_lacking_kinds(asked: Asked, documents: list[dict[str, Any]]) -> None:
+    """Say which kinds a dump lacks that the manifests need. A saved snapshot has what its cluster had."""
+    from bayplan.insight.sources.archive import is_archive
+    from bayplan.insight.sources.lacking import lacking_for
+
+    known = {gap.kind for gap in asked.snapshot.gaps}
+    if asked.source.path is not None and not is_archive(asked.source.path):
+        warn(str(gap) for gap in lacking_for(asked.snapshot.documents, documents) if gap.kind not in known)
 
 
 def documents_in(asked: Asked, files: tuple[str, ...]) -> Iterator[dict[str, Any]]:

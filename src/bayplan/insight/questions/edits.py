@@ -332,13 +332,17 @@ class _Editor:
     def add_objects(self, objects: Iterable[Mapping[str, Any]]) -> None:
         """Add objects with the pods of workloads."""
         documents = list(objects)
+        steps = []
         for document in documents:
-            kind, key, _ = identify(document)
+            prefix = (document.get("metadata") or {}).get("generateName")
+            named = document if not prefix else {**document, "metadata": {"name": prefix, **document["metadata"]}}
+            kind, key, _ = identify(named)
+            steps.append(f"add {kind.singular} {key}")
             if kind in {POD, *WORKLOADS} and key in self.snapshot.of_kind(kind):
                 hint = "; to change the number of its pods, use scale" if kind in _SCALABLE else ""
                 raise QuestionError(f"{kind.singular} {key} exists already{hint}")
         self._create(documents)
-        self.steps += [f"add {identify(document)[0].singular} {identify(document)[1]}" for document in documents]
+        self.steps += steps
 
     def _create(self, documents: Sequence[Mapping[str, Any]]) -> None:
         """Add what manifests lead to, as far as it doesn't exist."""

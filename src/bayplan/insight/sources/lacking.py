@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from bayplan.api.kinds import (
     DEVICE_CLASS,
@@ -12,14 +13,17 @@ from bayplan.api.kinds import (
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
     POD,
+    PRIORITY_CLASS,
     RESOURCE_CLAIM,
     RESOURCE_SLICE,
     STORAGE_CLASS,
     Kind,
     custom_kind,
 )
+from bayplan.api.objects import encode
 from bayplan.api.pod_groups import POD_GROUPS
-from bayplan.insight.sources.reading import Documents, Gap
+from bayplan.insight.sources.documents import identify
+from bayplan.insight.sources.reading import Documents, Gap, SnapshotError
 from bayplan.insight.sources.rights import EFFECTS
 from bayplan.plugins.coscheduling.groups import POD_GROUP_LABEL
 from bayplan.plugins.coscheduling.groups import POD_GROUPS as COSCHEDULING_POD_GROUPS
@@ -38,6 +42,7 @@ class _Reference:
 _CLAIM_OF_POD = _Reference(POD, b'"persistentVolumeClaim":', "pods refer to them")
 _DEVICES_OF_POD = _Reference(POD, b'"resourceClaims":', "pods refer to them")
 _REFERENCES: Mapping[Kind, _Reference] = {
+    PRIORITY_CLASS: _Reference(POD, b'"priorityClassName":"', "pods name some", b'"priorityClassName":"system-'),
     PERSISTENT_VOLUME_CLAIM: _CLAIM_OF_POD,
     PERSISTENT_VOLUME: _Reference(PERSISTENT_VOLUME_CLAIM, b'"volumeName":"', "claims are bound to them"),
     STORAGE_CLASS: _Reference(PERSISTENT_VOLUME_CLAIM, b'"storageClassName":"', "claims need them", b'"volumeName":"'),
@@ -62,3 +67,25 @@ def lacking(documents: Documents) -> tuple[Gap, ...]:
                 gaps.append(Gap(kind, reason, EFFECTS[kind]))
                 break
     return tuple(gaps)
+
+
+def lacking_for(documents: Documents, manifests: Iterable[Mapping[str, Any]]) -> tuple[Gap, ...]:
+    """The kinds of which there is no object, neither in a dump nor in manifests, although the manifests need some.
+
+    PriorityClasses aren't among them: pods that name an unknown one are refused, and say so.
+    """
+    found = [_found(each) for each in manifests]
+    given, text = {kind for kind, _ in found}, b"\n".join(raw for _, raw in found)
+    return tuple(
+        Gap(kind, "there are none in the files, although the manifests refer to them", EFFECTS[kind])
+        for kind, reference in _REFERENCES.items()
+        if kind not in {*given, PRIORITY_CLASS} and not documents.get(kind) and reference.field in text
+    )
+
+
+def _found(document: Mapping[str, Any]) -> tuple[Kind | None, bytes]:
+    try:
+        kind, _, raw = identify(document)
+    except SnapshotError:  # without a name, for example
+        return None, encode(document)
+    return kind, raw
