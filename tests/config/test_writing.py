@@ -69,7 +69,8 @@ def test_the_default_configuration_is_unchanged_by_reading_it():
         ("1ns", "1ns"),
         ("3µs", "3µs"),
         ("-2s", "-2s"),
-        ("0", "0s"),
+        ("0", "5s"),
+        ("", "5s"),
     ],
 )
 def test_durations_are_formatted_like_in_go(given, printed):
@@ -88,7 +89,7 @@ def test_an_extender_is_written_without_empty_fields():
             "filterVerb": "f",
             "prioritizeVerb": "p",
             "weight": 2,
-            "httpTimeout": "0s",
+            "httpTimeout": "5s",
             "ignorable": True,
             "tlsConfig": {"caFile": "/ca"},
             "managedResources": [{"name": "example.com/x", "ignoredByScheduler": False}],
@@ -108,6 +109,16 @@ def test_plugins_are_merged():
     assert multi["disabled"] == [{"name": "ImageLocality", "weight": 0}]
     weights = {each["name"]: each["weight"] for each in multi["enabled"]}
     assert (weights["NodeAffinity"], list(weights)[-1], "ImageLocality" in weights) == (9, "tier", False)
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "written"),
+    [("score", "NodeAffinity", 1), ("multiPoint", "NodeAffinity", 1), ("multiPoint", "NodeName", 0)],
+)
+def test_a_weight_of_zero_is_written_as_what_it_means(place, name, written):
+    (profile,) = rewritten(f"profiles: [{{plugins: {{{place}: {{enabled: [{{name: {name}, weight: 0}}]}}}}}}]")["profiles"]
+    weights = {each["name"]: each["weight"] for each in profile["plugins"][place]["enabled"]}
+    assert weights[name] == written
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ Settings with their default value are ignored, because generated files contain a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from bayplan.api.field_errors import FieldError
 from bayplan.config.catalog import Catalog
 from bayplan.config.decoding import decode
-from bayplan.config.merging import ALL, default_set, effective_sets
+from bayplan.config.merging import ALL, SCORING, default_set, effective_sets, effective_weight
 from bayplan.config.planning import plan_profile, unknown
 from bayplan.config.types import (
     MULTI_POINT,
@@ -25,11 +25,15 @@ from bayplan.framework.profile import Point
 from bayplan.plugins.registry import PLUGINS
 
 JSON = "application/json"
-_SCORING = (Point.SCORE, Point.PLACEMENT_SCORE)
 
 
-def ineffective_settings(configuration: KubeSchedulerConfiguration, catalog: Catalog) -> Iterator[FieldError]:
-    """The settings of a valid configuration that have no effect, with the reasons."""
+def ineffective_settings(
+    configuration: KubeSchedulerConfiguration, catalog: Catalog, is_given: Callable[[str], bool] = lambda _: False
+) -> Iterator[FieldError]:
+    """The settings of a valid configuration that have no effect, with the reasons.
+
+    `is_given` says whether the document has a path, which tells a weight of 0 from none.
+    """
     if configuration.parallelism != KubeSchedulerConfiguration().parallelism:
         yield _no_effect("parallelism", "all nodes are evaluated at once")
     connection = configuration.clientConnection
@@ -39,18 +43,20 @@ def ineffective_settings(configuration: KubeSchedulerConfiguration, catalog: Cat
         yield _no_effect("clientConnection.acceptContentTypes", "Bayplan always uses JSON")
     for index, profile in enumerate(configuration.profiles):
         path = f"profiles[{index}]"
-        yield from _plugins(profile, f"{path}.plugins", catalog)
+        yield from _plugins(profile, f"{path}.plugins", catalog, is_given)
         names = set(plan_profile(profile, catalog)[0].names())
         for position, config in enumerate(profile.pluginConfig):
             yield from _arguments(config, f"{path}.pluginConfig[{position}]", names, catalog)
 
 
-def _plugins(profile: KubeSchedulerProfile, path: str, catalog: Catalog) -> Iterator[FieldError]:
+def _plugins(
+    profile: KubeSchedulerProfile, path: str, catalog: Catalog, is_given: Callable[[str], bool]
+) -> Iterator[FieldError]:
     by_default = {reference.name for reference in default_set(catalog).enabled}
     multi = {reference.name for reference in effective_sets(profile.plugins, catalog).multiPoint.enabled}
     for place in Plugins.__struct_fields__:
         plugins: PluginSet = getattr(profile.plugins, place)
-        yield from _enabled(plugins, f"{path}.{place}", place, catalog)
+        yield from _enabled(plugins, f"{path}.{place}", place, catalog, is_given)
         for index, reference in enumerate(plugins.disabled):
             would = by_default if place == MULTI_POINT else multi
             reason = _why_not_disabled(reference.name, place, would, catalog)
@@ -58,12 +64,16 @@ def _plugins(profile: KubeSchedulerProfile, path: str, catalog: Catalog) -> Iter
                 yield _no_effect(f"{path}.{place}.disabled[{index}].name", reason)
 
 
-def _enabled(plugins: PluginSet, path: str, place: str, catalog: Catalog) -> Iterator[FieldError]:
+def _enabled(
+    plugins: PluginSet, path: str, place: str, catalog: Catalog, is_given: Callable[[str], bool]
+) -> Iterator[FieldError]:
     for index, reference in enumerate(plugins.enabled):
         name, where = reference.name, f"{path}.enabled[{index}]"
-        if reference.weight and place not in {MULTI_POINT, Point.SCORE.value, Point.PLACEMENT_SCORE.value}:
+        if not reference.weight and is_given(f"{where}.weight") and effective_weight(reference, place, catalog):
+            yield FieldError(f"{where}.weight", "0 means 1: to turn the scores of a plugin off, list it under disabled")
+        elif reference.weight and place not in {MULTI_POINT, Point.SCORE.value, Point.PLACEMENT_SCORE.value}:
             yield _no_effect(f"{where}.weight", "a weight is used only in score, placementScore and multiPoint")
-        elif reference.weight and not any(catalog.takes_part(name, each) for each in _SCORING):
+        elif reference.weight and not any(catalog.takes_part(name, each) for each in SCORING):
             yield _no_effect(f"{where}.weight", f"plugin {name!r} does not score")
 
 

@@ -91,7 +91,11 @@ def read_document_of(document: Document, catalog: Catalog | None = None) -> Read
         raise ConfigurationError(document.in_order(faults), document.source, document.line_of)
     notes = list(converted.notes)
     if catalog is not None:
-        notes += map(converted.in_original, ineffective_settings(configuration, catalog))
+
+        def is_given(path: str) -> bool:
+            return converted.path_of(path) in document.places
+
+        notes += map(converted.in_original, ineffective_settings(configuration, catalog, is_given))
         notes += map(converted.in_original, unprepared_plugins(configuration, catalog))
     plugins = list(catalog.extras.values()) if catalog is not None else []
     return Reading(configuration, plugins, document.in_order(notes), document)

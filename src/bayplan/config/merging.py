@@ -7,7 +7,7 @@ getValidScoreWeights (framework/runtime/framework.go). `planning` reports errors
 from __future__ import annotations
 
 from bayplan.config.catalog import Catalog
-from bayplan.config.types import PluginReference, Plugins, PluginSet
+from bayplan.config.types import MULTI_POINT, PluginReference, Plugins, PluginSet
 from bayplan.framework.profile import Point
 
 ALL = "*"
@@ -41,6 +41,19 @@ def names_at(point: Point, sets: Plugins, catalog: Catalog) -> list[str]:
         *(name for name in multi if name not in specific),
         *(name for name in specific if name not in multi),
     ]
+
+
+SCORING = (Point.SCORE, Point.PLACEMENT_SCORE)
+
+
+def effective_weight(reference: PluginReference, place: str, catalog: Catalog) -> int:
+    """The weight that a plugin has where it is enabled: at least 1 if it scores there.
+
+    Upstream's defaults list plugins whose scores a feature gate turns on with weight 0. They are as upstream writes them.
+    """
+    by_default = place == MULTI_POINT and reference in default_set(catalog).enabled
+    scores = any(catalog.takes_part(reference.name, point) for point in SCORING if place in {point.value, MULTI_POINT})
+    return reference.weight or int(scores and not by_default)
 
 
 def score_weights(sets: Plugins, catalog: Catalog, point: Point = Point.SCORE) -> dict[str, int]:

@@ -19,6 +19,8 @@ DEFAULT_SCHEDULER_NAME = "default-scheduler"
 OUR_SCHEDULER_NAME = "bayplan-scheduler"
 """The name of a scheduler that `bayplan run` serves by default."""
 MULTI_POINT = "multiPoint"
+DEFAULT_HTTP_TIMEOUT = "5s"
+"""How long a request to an extender may take. Mirrors DefaultExtenderTimeout (pkg/scheduler/extender.go)."""
 DEFAULT_QPS = 50.0
 DEFAULT_BURST = 100
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -171,10 +173,15 @@ class Extender(msgspec.Struct, kw_only=True):
     bindVerb: str = ""
     enableHTTPS: bool = False
     tlsConfig: ExtenderTLSConfig | None = None
-    httpTimeout: Duration = "0s"
+    httpTimeout: Duration = DEFAULT_HTTP_TIMEOUT
     nodeCacheCapable: bool = False
     managedResources: list[ExtenderManagedResource] = []
     ignorable: bool = False
+
+    def __post_init__(self) -> None:
+        """As in Go, an empty or zero timeout becomes the default."""
+        if not self.httpTimeout or _is_zero(self.httpTimeout):
+            self.httpTimeout = DEFAULT_HTTP_TIMEOUT
 
 
 class KubeSchedulerConfiguration(msgspec.Struct, kw_only=True):

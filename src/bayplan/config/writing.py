@@ -14,7 +14,7 @@ import yaml
 
 from bayplan.api import durations
 from bayplan.config.catalog import Catalog
-from bayplan.config.merging import effective_sets
+from bayplan.config.merging import effective_sets, effective_weight
 from bayplan.config.plugin_arguments import own_arguments, plugin_arguments
 from bayplan.config.types import (
     API_VERSION,
@@ -23,7 +23,6 @@ from bayplan.config.types import (
     Extender,
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
-    PluginReference,
     Plugins,
 )
 from bayplan.plugins.registry import PLUGINS
@@ -68,7 +67,10 @@ def _profile(profile: KubeSchedulerProfile, catalog: Catalog) -> dict[str, Any]:
         "schedulerName": profile.schedulerName,
         "plugins": {
             place: {
-                side: [_reference(each) for each in getattr(getattr(sets, place), side)]
+                side: [
+                    {"name": each.name, "weight": effective_weight(each, place, catalog) if side == "enabled" else 0}
+                    for each in getattr(getattr(sets, place), side)
+                ]
                 for side in ("enabled", "disabled")
                 if getattr(getattr(sets, place), side)
             }
@@ -79,10 +81,6 @@ def _profile(profile: KubeSchedulerProfile, catalog: Catalog) -> dict[str, Any]:
     if profile.percentageOfNodesToScore is not None:
         document["percentageOfNodesToScore"] = profile.percentageOfNodesToScore
     return document
-
-
-def _reference(reference: PluginReference) -> dict[str, Any]:
-    return {"name": reference.name, "weight": reference.weight}
 
 
 def _plugin_config(profile: KubeSchedulerProfile, sets: Plugins, catalog: Catalog) -> list[dict[str, Any]]:

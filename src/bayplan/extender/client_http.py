@@ -28,9 +28,6 @@ from bayplan.framework.status import Status
 
 T = TypeVar("T")
 
-DEFAULT_TIMEOUT = 5.0
-"""The default timeout of a request, in seconds."""
-
 OpenSession = Callable[[], aiohttp.ClientSession]
 
 
@@ -52,7 +49,7 @@ class HttpExtender:
         """Whether requests contain only the names of nodes."""
         self._verbs = extender
         self._managed = frozenset(resource.name for resource in extender.managedResources)
-        seconds = durations.parse(extender.httpTimeout) or DEFAULT_TIMEOUT
+        seconds = durations.parse(extender.httpTimeout)
         self._seconds = seconds if seconds > 0 else None
         self._tls = ExtenderTls(extender, path) if extender.tlsConfig or extender.enableHTTPS else None
         self._proxy = proxy_for(self.url, os.environ)
