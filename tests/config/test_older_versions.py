@@ -1,4 +1,4 @@
-"""v1beta1 to v1beta3 as in articles and documentation of their time, and the older Policy."""
+"""v1beta1 to v1beta3 as in articles and documentation of their time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from bayplan import Plugin
 from bayplan.cluster.state import ClusterState
-from bayplan.config import Catalog, ConfigurationError, build_profiles, read_configuration
+from bayplan.config import Catalog, build_profiles, read_configuration
 from bayplan.config.writing import to_yaml
 from bayplan.framework.profile import Point
 from bayplan.simulation.handle import OfflineHandle
@@ -228,69 +228,3 @@ profiles:
     (gang,) = profile.at(Point.QUEUE_SORT)
     assert gang is profile.at(Point.PERMIT)[0]
     assert gang.args == GangArgs(10, 3)
-
-
-POLICY = """{
-  "kind": "Policy",
-  "apiVersion": "v1",
-  "predicates": [{"name": "PodFitsHostPorts"}, {"name": "PodFitsResources"}],
-  "priorities": [{"name": "MostRequestedPriority", "weight": 2}, {"name": "EqualPriority", "weight": 1}],
-  "extenders": [{
-    "urlPrefix": "http://127.0.0.1:12346/scheduler", "filterVerb": "filter", "weight": 1,
-    "enableHttps": false, "httpTimeout": 1000000000, "nodeCacheCapable": false
-  }],
-  "alwaysCheckAllPredicates": false
-}
-"""
-INSTEAD = """apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- plugins:
-    score:
-      disabled:
-      - name: '*'
-      enabled:
-      - name: NodeResourcesFit
-        weight: 2
-  pluginConfig:
-  - name: NodeResourcesFit
-    args:
-      scoringStrategy:
-        type: MostAllocated
-        resources:
-        - name: cpu
-        - name: memory
-extenders:
-- urlPrefix: http://127.0.0.1:12346/scheduler
-  filterVerb: filter
-  weight: 1
-  enableHTTPS: false
-  httpTimeout: 1s
-  nodeCacheCapable: false
-"""
-
-
-def test_the_error_about_a_policy_contains_a_valid_replacement(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("policy.json").write_text(POLICY)
-    with pytest.raises(ConfigurationError) as error:
-        read_configuration(Path("policy.json"))
-    first, _, instead = str(error.value).partition("\n")
-    assert first == (
-        "policy.json:2: kind: a Policy is no longer supported; its predicates are enabled by default. Write instead:"
-    )
-    assert instead == "\n".join(f"    {line}" for line in INSTEAD.splitlines())
-    assert scored(built(read(INSTEAD, tmp_path))) == {"NodeResourcesFit": 2}
-
-
-@pytest.mark.parametrize(
-    "policy",
-    [
-        "kind: Policy\n",
-        "kind: Policy\npriorities: 3\nextenders: {a: b}\n",
-        "kind: Policy\npriorities: [3, {name: [1]}]\n",
-    ],
-)
-def test_an_invalid_policy_is_rejected_with_the_same_error(policy, tmp_path):
-    with pytest.raises(ConfigurationError, match="a Policy is no longer supported"):
-        read(policy, tmp_path)

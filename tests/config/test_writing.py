@@ -116,7 +116,9 @@ def test_plugins_are_merged():
     [("score", "NodeAffinity", 1), ("multiPoint", "NodeAffinity", 1), ("multiPoint", "NodeName", 0)],
 )
 def test_a_weight_of_zero_is_written_as_what_it_means(place, name, written):
-    (profile,) = rewritten(f"profiles: [{{plugins: {{{place}: {{enabled: [{{name: {name}, weight: 0}}]}}}}}}]")["profiles"]
+    (profile,) = rewritten(f"profiles: [{{plugins: {{{place}: {{enabled: [{{name: {name}, weight: 0}}]}}}}}}]")[
+        "profiles"
+    ]
     weights = {each["name"]: each["weight"] for each in profile["plugins"][place]["enabled"]}
     assert weights[name] == written
 

@@ -49,7 +49,7 @@ SCORING = (Point.SCORE, Point.PLACEMENT_SCORE)
 def effective_weight(reference: PluginReference, place: str, catalog: Catalog) -> int:
     """The weight that a plugin has where it is enabled: at least 1 if it scores there.
 
-    Upstream's defaults list plugins whose scores a feature gate turns on with weight 0. They are as upstream writes them.
+    Upstream's defaults have weight 0 for plugins whose scores a feature gate turns on. They stay so.
     """
     by_default = place == MULTI_POINT and reference in default_set(catalog).enabled
     scores = any(catalog.takes_part(reference.name, point) for point in SCORING if place in {point.value, MULTI_POINT})
