@@ -54,10 +54,15 @@ def _plugins(
 ) -> Iterator[FieldError]:
     by_default = {reference.name for reference in default_set(catalog).enabled}
     multi = {reference.name for reference in effective_sets(profile.plugins, catalog).multiPoint.enabled}
+    missing: set[str] = set()
     for place in Plugins.__struct_fields__:
         plugins: PluginSet = getattr(profile.plugins, place)
         yield from _enabled(plugins, f"{path}.{place}", place, catalog, is_given)
         for index, reference in enumerate(plugins.disabled):
+            if reference.name not in {*catalog.names, ALL}:
+                if reference.name in missing:  # one warning is enough for a plugin that doesn't exist
+                    continue
+                missing.add(reference.name)
             would = by_default if place == MULTI_POINT else multi
             reason = _why_not_disabled(reference.name, place, would, catalog)
             if reason:

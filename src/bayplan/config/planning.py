@@ -12,6 +12,7 @@ from bayplan.config.catalog import Catalog
 from bayplan.config.errors import PluginLoadError, unrelated
 from bayplan.config.former_plugins import REPLACEMENTS
 from bayplan.config.merging import effective_sets, names_at, score_weights
+from bayplan.config.origins import KOORDINATOR, SCHEDULER_PLUGINS, is_koordinators, origin_of
 from bayplan.config.plugin_arguments import own_arguments, plugin_arguments
 from bayplan.config.suggestions import did_you_mean
 from bayplan.config.types import MULTI_POINT, KubeSchedulerProfile, Plugins, PluginSet
@@ -53,6 +54,7 @@ def plan_profile(
     where = field_errors.join(path, "plugins")
     for name in Plugins.__struct_fields__:
         faults += _set_faults(getattr(profile.plugins, name), f"{where}.{name}", name, catalog)
+    faults += _unknown_faults(profile, where, catalog)
     sets = effective_sets(profile.plugins, catalog)
     points = {point: names_at(point, sets, catalog) for point in Point}
     names = dict.fromkeys(name for enabled in points.values() for name in enabled)
@@ -100,19 +102,44 @@ def _set_faults(plugins: PluginSet, path: str, place: str, catalog: Catalog) -> 
         if name in seen:
             yield FieldError(f"{where}.name", f"plugin {name!r} is already in this list, as enabled[{seen[name]}]")
         elif name not in catalog.names:
-            problem = unknown(name, catalog)
-            hint = ": load your own plugin with --plugin FILE" if problem.endswith("exist") else ""
-            yield FieldError(f"{where}.name", f"{problem}{hint}")
+            continue  # see _unknown_faults
         elif place != MULTI_POINT and not _implements(name, place, catalog):
             points = ", ".join(point.value for point in catalog.points(name))
             yield FieldError(f"{where}.name", f"plugin {name!r} does not implement {place}; it implements {points}")
         seen.setdefault(name, index)
 
 
+def _unknown_faults(profile: KubeSchedulerProfile, where: str, catalog: Catalog) -> Iterator[FieldError]:
+    """One error for each plugin that doesn't exist, at the first place that enables it."""
+    places: dict[str, dict[str, str]] = {}
+    for place in Plugins.__struct_fields__:
+        for index, reference in enumerate(getattr(profile.plugins, place).enabled):
+            name = reference.name
+            if name not in catalog.names or (name not in catalog.extras and is_koordinators(name, profile)):
+                places.setdefault(name, {}).setdefault(place, f"{where}.{place}.enabled[{index}].name")
+    for name, found in places.items():
+        (_, first), *others = found.items()
+        also = f" (also in {', '.join(place for place, _ in others)})" if others else ""
+        yield FieldError(first, f"{_why_missing(name, catalog)}{also}")
+
+
+def _why_missing(name: str, catalog: Catalog) -> str:
+    if name in catalog.names:
+        return (
+            f"plugin {name!r} is {KOORDINATOR}'s here, and Bayplan has that of {SCHEDULER_PLUGINS}, "
+            "whose arguments and annotations differ"
+        )
+    problem = unknown(name, catalog)
+    needs_file = problem.endswith("exist") or origin_of(name)
+    return f"{problem}: load your own plugin with --plugin FILE" if needs_file else problem
+
+
 def unknown(name: str, catalog: Catalog) -> str:
     """The message about a plugin that doesn't exist."""
     if name in REPLACEMENTS:
         return f"plugin {name!r} was removed: {REPLACEMENTS[name]}"
+    if origin_of(name):
+        return f"plugin {name!r} is part of {origin_of(name)}, and not of Bayplan"
     return f"plugin {name!r} does not exist{did_you_mean(name, catalog.names)}"
 
 

@@ -12,6 +12,7 @@ from bayplan.config.catalog import Catalog, ExtraPlugin
 from bayplan.config.decoding import decode, fields_of
 from bayplan.config.errors import PluginLoadError, unrelated
 from bayplan.config.former_plugins import LIMITS
+from bayplan.config.origins import is_koordinators
 from bayplan.config.types import API_VERSION, KubeSchedulerProfile
 from bayplan.plugins.arguments import PluginArgs
 from bayplan.plugins.registry import PLUGINS
@@ -40,7 +41,7 @@ def plugin_arguments(
                 problem = f"plugin {config.name!r} was removed, and took no arguments: {LIMITS[config.name]}"
                 faults.append(FieldError(where, problem))
             entry = PLUGINS.get(config.name)
-            if entry is None or entry.arguments is None:
+            if entry is None or entry.arguments is None or is_koordinators(config.name, profile):
                 continue
             typed, found = _in_tree(config.name, entry.arguments, config.args, f"{where}.args")
         faults += found

@@ -112,7 +112,7 @@ def _note_unconverted(name: str, argument: Mapping[str, Any], notes: list[str]) 
     if isinstance(preferred, Mapping):
         operator = "Exists" if preferred.get("presence") else "DoesNotExist"
         notes.append(
-            f"priority {name}: no equivalent with its own weight: NodeAffinity's addedAffinity can prefer nodes on which "
+            f"priority {name}: no equivalent of its own: NodeAffinity's addedAffinity can prefer nodes on which "
             f"label {preferred.get('label')} {operator}"
         )
     elif isinstance(spread, Mapping):
