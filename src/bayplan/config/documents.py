@@ -1,6 +1,6 @@
 """Reads YAML (or JSON) files into plain values, as Kubernetes reads them, and keeps the line of each value.
 
-Duplicate keys are errors, dates and base-60 numbers are strings, a file has one document, and sizes are limited.
+Duplicate keys are errors, dates and base-60 numbers are strings, and sizes are limited.
 """
 
 from __future__ import annotations
@@ -27,13 +27,18 @@ MERGE = "tag:yaml.org,2002:merge"
 
 @dataclass(slots=True)
 class Document:
-    """The content of a file. `places` has the line and column of every path."""
+    """A document of a file. `places` has the line and column of every path."""
 
     data: dict[str, Any]
     source: str = ""
     places: dict[str, tuple[int, int]] = field(default_factory=dict)
+    blocks: dict[str, int] = field(default_factory=dict)
+    """The first lines of the texts that are written as blocks (`|`), by path."""
+    first_line: int = 1
     faults: list[FieldError] = field(default_factory=list)
     """Duplicate keys; the last one is in `data`."""
+    notes: list[FieldError] = field(default_factory=list)
+    """Warnings about where the document was found."""
 
     def place(self, path: str) -> tuple[int, int]:
         """The line and column of a path, or of its nearest known parent; (0, 0) for the whole document."""
@@ -77,61 +82,86 @@ def parse_yaml(text: str, source: str = "") -> dict[str, Any]:
 
 
 def read_document(text: str, source: str = "") -> Document:
-    """The document in a text. Raises ConfigurationError if it isn't a mapping. Reports duplicate keys in `faults`."""
+    """The only document in a text. Raises ConfigurationError if there are more, and as `read_documents` does."""
+    documents = read_documents(text, source)
+    if len(documents) > 1:
+        raise another_document(documents[1])
+    return documents[0]
+
+
+def read_documents(text: str, source: str = "", first_line: int = 1) -> list[Document]:
+    """All documents in a text, which starts at `first_line` of the file. Empty ones are left out.
+
+    Raises ConfigurationError if there is none, or if one isn't a mapping. Reports duplicate keys in `faults`.
+    """
     unprintable = yaml.reader.Reader.NON_PRINTABLE.search(text)
     if unprintable:
-        line = text.count("\n", 0, unprintable.start()) + 1
+        line = text.count("\n", 0, unprintable.start()) + first_line
         raise _unreadable(f"has an unprintable character, U+{ord(unprintable.group()):04X}", source, line)
+    hint = ": render the template first, as with helm template" if _TEMPLATE.search(text) else ""
     loader = _Loader(_spaced(text))
     try:
-        root = _only_root(loader, source)
-        document = Document({}, source)
-        _survey(root, document)
-        found = loader.construct_document(root)
+        documents: list[Document] = []
+        for root in _roots(loader):
+            document = Document({}, source, first_line=root.start_mark.line + first_line)
+            _survey(root, document, first_line)
+            found = loader.construct_document(root)
+            if not isinstance(found, dict):
+                found_kind = "a list" if isinstance(found, list) else "a single value"
+                line = document.first_line if documents else 0
+                raise _unreadable(f"expected a mapping of fields, found {found_kind}{hint}", source, line)
+            document.data = found
+            documents.append(document)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise _unreadable(_explained(error), source, mark.line + 1 if mark else 0) from None
+        raise _unreadable(f"{_explained(error)}{hint}", source, mark.line + first_line if mark else 0) from None
     except yaml.YAMLError as error:
         raise _unreadable(f"is not YAML: {' '.join(str(error).split())}", source) from None
     except RecursionError:
         raise _unreadable(f"is nested deeper than {DEEPEST} levels", source) from None
     finally:
         loader.dispose()
-    if not isinstance(found, dict):
-        found_kind = "a list" if isinstance(found, list) else "a single value"
-        raise _unreadable(f"expected a mapping of fields, found {found_kind}", source)
-    document.data = found
-    return document
+    if not documents:
+        raise _unreadable("is empty: expected a mapping of fields", source)
+    return documents
 
 
-def _only_root(loader: _Loader, source: str) -> yaml.Node:
-    """The only document of the file. Empty documents, which templates may produce, are ignored."""
-    roots: list[yaml.Node] = []
+def another_document(document: Document) -> ConfigurationError:
+    """The error about a document that isn't the first one of its file."""
+    return _unreadable(
+        "another document starts here: expected only one in the file", document.source, document.first_line
+    )
+
+
+_TEMPLATE = re.compile(r"\{\{.*\}\}")
+
+
+def _roots(loader: _Loader) -> Iterator[yaml.Node]:
+    """The documents of a file, without empty ones, which templates may produce."""
     while loader.check_node():
         node = loader.get_node()
         if node is not None and node.tag != "tag:yaml.org,2002:null":
-            roots.append(node)
-    if len(roots) > 1:
-        line = roots[1].start_mark.line + 1
-        raise _unreadable("another document starts here: expected only one in the file", source, line)
-    if not roots:
-        raise _unreadable("is empty: expected a mapping of fields", source)
-    return roots[0]
+            yield node
 
 
-def _survey(root: yaml.Node, document: Document) -> None:
+def _survey(root: yaml.Node, document: Document, first_line: int) -> None:
     """Record the places of all values, and duplicate keys. Raises ConfigurationError or a YAML error."""
-    for visited, (path, node) in enumerate(_nodes(root, "", (), document.faults)):
+    for visited, (path, node, value) in enumerate(_nodes(root, "", (), document.faults, first_line)):
         if visited >= MOST_VALUES:
             problem = f"has more than {MOST_VALUES:,} values with aliases expanded"
             raise _unreadable(problem, document.source)
-        document.places[path] = (node.start_mark.line + 1, node.start_mark.column)
+        document.places[path] = (node.start_mark.line + first_line, node.start_mark.column)
+        if isinstance(value, yaml.ScalarNode) and value.style == "|":
+            document.blocks[path] = value.start_mark.line + 1 + first_line
 
 
 def _nodes(
-    node: yaml.Node, path: str, above: tuple[yaml.Node, ...], faults: list[FieldError]
-) -> Iterator[tuple[str, yaml.Node]]:
-    """All nodes below a node, in order, with their paths. A value in a mapping is represented by its key."""
+    node: yaml.Node, path: str, above: tuple[yaml.Node, ...], faults: list[FieldError], first_line: int
+) -> Iterator[tuple[str, yaml.Node, yaml.Node]]:
+    """All nodes below a node, in order: path, the node that marks its place, and the node itself.
+
+    The key marks the place of a value in a mapping.
+    """
     if node in above:
         raise yaml.MarkedYAMLError(None, None, f"{path or 'the document'} contains itself", node.start_mark)
     if len(above) >= DEEPEST:
@@ -139,31 +169,31 @@ def _nodes(
     above = (*above, node)
     if isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
-            yield f"{path}[{index}]", item
-            yield from _nodes(item, f"{path}[{index}]", above, faults)
+            yield f"{path}[{index}]", item, item
+            yield from _nodes(item, f"{path}[{index}]", above, faults, first_line)
     elif isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             if key.tag == MERGE:  # the mapping's own keys override merged ones, so they come later
-                yield from _merged(value, path, above, faults)
+                yield from _merged(value, path, above, faults, first_line)
         lines: dict[str, int] = {}
         for key, value in node.value:
             if key.tag == MERGE:
                 continue
             where = field_errors.join(path, str(key.value) if isinstance(key, yaml.ScalarNode) else "?")
-            line = key.start_mark.line + 1
+            line = key.start_mark.line + first_line
             if where in lines:
                 faults.append(FieldError(where, f"duplicate field, in lines {lines[where]} and {line}"))
             lines.setdefault(where, line)
-            yield where, key
-            yield from _nodes(value, where, above, faults)
+            yield where, key, value
+            yield from _nodes(value, where, above, faults, first_line)
 
 
 def _merged(
-    node: yaml.Node, path: str, above: tuple[yaml.Node, ...], faults: list[FieldError]
-) -> Iterator[tuple[str, yaml.Node]]:
+    node: yaml.Node, path: str, above: tuple[yaml.Node, ...], faults: list[FieldError], first_line: int
+) -> Iterator[tuple[str, yaml.Node, yaml.Node]]:
     """The nodes that `<<` merges into a mapping."""
     for each in node.value if isinstance(node, yaml.SequenceNode) else [node]:
-        yield from _nodes(each, path, above, faults)
+        yield from _nodes(each, path, above, faults, first_line)
 
 
 def _spaced(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from bayplan.api.field_errors import FieldError
 from bayplan.config.catalog import Catalog, ExtraPlugin
 from bayplan.config.decoding import decode
-from bayplan.config.documents import Document, read_document, read_file
+from bayplan.config.documents import Document, read_file
 from bayplan.config.errors import ConfigurationError, error_line, unrelated
 from bayplan.config.ineffective import ineffective_settings
 from bayplan.config.planning import plan_profile
@@ -23,6 +23,7 @@ from bayplan.config.types import KubeSchedulerConfiguration
 from bayplan.config.unprepared import unprepared_plugins
 from bayplan.config.validation import configuration_faults
 from bayplan.config.versions import current_version
+from bayplan.config.wrapping import configuration_in
 from bayplan.plugins.registry import PLUGINS
 
 
@@ -50,7 +51,7 @@ def read_configuration(
     PluginLoadError if two plugins have the same name or an installed one can't be loaded. After that, `build_profiles`
     can fail only if a plugin fails to start.
     """
-    document = read_document(read_file(path), str(path))
+    document = configuration_in(read_file(path), str(path))
     given = {plugin.name for plugin in extra_plugins}
     installed = installed_plugins()
     wanted = [
@@ -62,7 +63,7 @@ def read_configuration(
 
 def load_configuration(path: Path) -> KubeSchedulerConfiguration:
     """The configuration in a file, which may name plugins that don't exist. Raises ConfigurationError."""
-    return read_document_of(read_document(read_file(path), str(path))).configuration
+    return read_document_of(configuration_in(read_file(path), str(path))).configuration
 
 
 def parse_configuration(document: Mapping[str, Any], source: str = "") -> KubeSchedulerConfiguration:
@@ -89,7 +90,7 @@ def read_document_of(document: Document, catalog: Catalog | None = None) -> Read
                 add(plan_profile(profile, catalog, path, earlier=faults)[1])
     if configuration is None or faults:
         raise ConfigurationError(document.in_order(faults), document.source, document.line_of)
-    notes = list(converted.notes)
+    notes = [*document.notes, *converted.notes]
     if catalog is not None:
 
         def is_given(path: str) -> bool:

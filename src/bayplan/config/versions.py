@@ -11,6 +11,7 @@ from bayplan.config.documents import Document
 from bayplan.config.errors import ConfigurationError
 from bayplan.config.older_versions import OLDER_VERSIONS, to_v1
 from bayplan.config.types import API_VERSION, KIND
+from bayplan.config.wrapping import is_of_another_scheduler
 
 
 def current_version(document: Document) -> Converted:
@@ -18,6 +19,9 @@ def current_version(document: Document) -> Converted:
     version, kind = document.data.get("apiVersion"), document.data.get("kind")
     if kind == policies.POLICY:
         raise ConfigurationError([policies.policy_error(document.data)], document.source, document.line_of)
+    if is_of_another_scheduler(document.data):
+        problem = f"this is the configuration of Volcano's or of NVIDIA's KAI scheduler: expected a {KIND}"
+        raise ConfigurationError([FieldError("actions", problem)], document.source, document.line_of)
     faults = [
         *_wrong("apiVersion", version, (API_VERSION, *OLDER_VERSIONS)),
         *_wrong("kind", kind, (KIND,)),
