@@ -118,12 +118,15 @@ async def test_no_nodes():
         assert await extender.ask("prioritize", Pod=pod(), Nodes={"items": []}) == []
 
 
+INVALID = 'plugin "by_label" returns an invalid score 101, it should in the range of [0, 100] after normalizing'
+
+
 @pytest.mark.parametrize(
     ("args", "answer"),
     [
         pytest.param(
             {"Nodes": {"items": nodes(a=101)}},
-            (500, "plugin by_label failed in Score: scores must be 0 to 100 after normalization, got 101 to 101\n"),
+            (500, f"plugin by_label failed in Score: {INVALID}\n"),
             id="a plugin that fails",
         ),
         pytest.param({"Pod": None}, (400, "the request has no Pod\n"), id="no pod"),

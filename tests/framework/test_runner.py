@@ -181,8 +181,18 @@ class TestScore:
     @pytest.mark.parametrize(
         ("answer", "method", "problem"),
         [
-            (101, "score", "scores must be 0 to 100"),
-            (-1, "score", "scores must be 0 to 100"),
+            (
+                101,
+                "score",
+                'plugin "P" returns an invalid score 101, it should in the range of [0, 100] after normalizing',
+            ),
+            (
+                -1,
+                "score",
+                'plugin "P" returns an invalid score -1, it should in the range of [0, 100] after normalizing',
+            ),
+            (2**63, "score", "expected an integer of 64 bits, got 9223372036854775808"),
+            (-(2**63) - 1, "score", "expected an integer of 64 bits, got -9223372036854775809"),
             ("best", "score", "expected an integer"),
             (1.5, "score", "expected an integer, got 1.5: floats are not rounded, round them in the plugin"),
             (np.float64(1), "score", "floats are not rounded, round them in the plugin"),
@@ -199,6 +209,20 @@ class TestScore:
         with pytest.raises(PluginError, match="plugin P failed in Score") as error:
             self.scores(nodes, answering(Point.SCORE, answer, method=method))
         assert problem in str(error.value)
+
+    @pytest.mark.parametrize("score", [-(2**63), 2**63 - 1])
+    def test_a_score_to_normalize_may_be_any_integer_of_64_bits(self, nodes, score):
+        class Extreme(Plugin):
+            name = "Extreme"
+
+            def score(self, cycle, pod, node):
+                return score
+
+            def normalize_scores(self, cycle, pod, scores, nodes):
+                assert scores.tolist() == [score] * 3
+                return scores * 0
+
+        assert self.scores(nodes, Extreme()) == {"Extreme": [0, 0, 0]}
 
     def test_pre_score_skips_the_score(self, nodes):
         cycle = CycleState()

@@ -198,7 +198,7 @@ BROKEN_ANSWERS = [
     (AnswersTrue, "answers", "returned True; expected None, a reason (str) or a Status"),
     (NamesAsList, "answers", "give NodeNames a frozenset of node names"),
     (raises, "answers", "KeyError: 'example.com/tier'"),
-    (beyond, "answers", "scores must be 0 to 100 after normalization"),
+    (beyond, "answers", "it should in the range of [0, 100] after normalizing"),
     (FloatScores, "answers", "integers, got float64"),
     (DeadRows, "answers", "AssertionError"),
     (AsksLate, "answers", "namespaces are not watched: ask the handle for them in __init__"),

@@ -132,7 +132,7 @@ def score_node(plugins: Iterable[tuple[Any, int]], cycle: CycleState, pod: PodIn
         score = cycle.call(plugin, "Score", plugin.score, cycle, pod, node)
         score = integer(score, plugin, "Score")
         if not 0 <= score <= MAX_NODE_SCORE:
-            raise PluginError(plugin.name, "Score", f"expected an integer from 0 to {MAX_NODE_SCORE}, got {score}")
+            raise _invalid_score(score, plugin)
         total += score * weight
     return total
 
@@ -272,7 +272,7 @@ def integer(score: Any, plugin: Any, point: str) -> int:
         hint = _ROUND_IT if isinstance(score, float | np.floating) else ""
         raise PluginError(plugin.name, point, f"expected an integer, got {score!r}{hint}")
     value = int(score)
-    if abs(value) >= _TOO_LARGE:
+    if not -_TOO_LARGE <= value < _TOO_LARGE:
         raise PluginError(plugin.name, point, f"expected an integer of 64 bits, got {value}")
     return value
 
@@ -284,12 +284,14 @@ def checked(scores: Any, plugin: Any, count: int) -> Int64:
     checked_scores: Int64 = scores.astype(np.int64, copy=False)
     unsigned = checked_scores.view(np.uint64)  # negative scores are huge
     if len(unsigned) and unsigned[unsigned.argmax()] > MAX_NODE_SCORE:  # `max` takes several times as long
-        raise PluginError(
-            plugin.name,
-            "Score",
-            f"scores must be 0 to {MAX_NODE_SCORE} after normalization, got {scores.min()} to {scores.max()}",
-        )
+        raise _invalid_score(next(each for each in scores.tolist() if not 0 <= each <= MAX_NODE_SCORE), plugin)
     return checked_scores
+
+
+def _invalid_score(score: int, plugin: Any) -> PluginError:
+    """The error for a final score out of range. Its words are upstream's (RunScorePlugins in runtime/framework.go)."""
+    problem = f"returns an invalid score {score}, it should in the range of [0, {MAX_NODE_SCORE}] after normalizing"
+    return PluginError(plugin.name, "Score", f'plugin "{plugin.name}" {problem}')
 
 
 def _shape(value: object) -> str:
