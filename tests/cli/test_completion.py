@@ -25,6 +25,22 @@ def test_an_unknown_shell_is_rejected():
 
 
 @pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["explan", "web"], "No such command 'explan'. Did you mean 'explain'?"),
+        (["Run"], "No such command 'Run'. Did you mean 'run'?"),
+        (["xyz"], "No such command 'xyz'."),
+        (["explain", "--al-pending"], "No such option '--al-pending'. Did you mean '--all-pending'?"),
+        (["run", "--scheduler-nam", "x"], "No such option '--scheduler-nam'. Did you mean '--scheduler-name'?"),
+    ],
+)
+def test_a_misspelled_word_has_a_suggestion(arguments, problem):
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 2
+    assert done.output.splitlines()[-1].startswith(f"Error: {problem}")
+
+
+@pytest.mark.parametrize(
     ("words", "expected"),
     [
         ("bayplan ", {f"plain,{name}" for name in COMMANDS}),

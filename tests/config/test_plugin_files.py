@@ -246,6 +246,30 @@ def test_the_error_lists_the_plugins_of_the_file(tmp_path):
         load_plugins([f"{write(tmp_path, POLICY)}:odd"])
 
 
+@pytest.mark.parametrize(
+    ("reference", "problem"),
+    [
+        (".", ".: is a directory: expected a Python file, such as one.py"),
+        ("./", ".: is a directory: expected a Python file, such as one.py"),
+        ("..", "..: is a directory, and has no Python file"),
+        ("./notes.txt", "notes.txt: is not a Python file"),
+        ("none-such", "'none-such' is no file and no module"),
+        ("a b", "'a b' is no file and no module"),
+        ("", "'' is no file and no module"),
+        (".one", "'.one' is no file and no module"),
+    ],
+)
+def test_a_reference_that_names_neither_a_file_nor_a_module(reference, problem, tmp_path, monkeypatch):
+    folder = tmp_path / "inner"
+    folder.mkdir()
+    (folder / "one.py").touch()
+    (folder / "notes.txt").touch()
+    monkeypatch.chdir(folder)
+    with pytest.raises(PluginLoadError) as error:
+        load_plugins([reference])
+    assert str(error.value) == problem
+
+
 class Limits(msgspec.Struct):
     most: int = 10
 

@@ -66,6 +66,7 @@ async def test_kubeconfig_is_a_folder(tmp_path):
 async def test_missing_kubeconfig(tmp_path):
     line = await startup_error(HOME=str(tmp_path))
     assert "no kubeconfig: pass a file, set KUBECONFIG" in line
+    assert line.rstrip().endswith("; --kubeconfig names a file, and `bayplan cluster` starts a cluster")
 
 
 async def test_unknown_context(cluster):

@@ -104,6 +104,7 @@ def _run_until_done(scheduling: Coroutine[Any, Any, None]) -> None:
     from bayplan.cli.heap import keep_heap
     from bayplan.cli.serving import RefusedError, run_until_done
     from bayplan.client import ConfigError
+    from bayplan.client.errors import NoKubeconfigError
     from bayplan.config import ConfigurationError, PluginLoadError
     from bayplan.service.leader_election import LeaseLostError
     from bayplan.service.scheduler import SchedulingEndedError
@@ -114,6 +115,8 @@ def _run_until_done(scheduling: Coroutine[Any, Any, None]) -> None:
         run_until_done(scheduling)
     except ConfigurationError as error:
         _refuse(*str(error).splitlines())
+    except NoKubeconfigError as error:
+        _refuse(f"bayplan run: {error}; --kubeconfig names a file, and `bayplan cluster` starts a cluster")
     except (ConfigError, PluginLoadError, RefusedError, ServingError) as error:
         _refuse(f"bayplan run: {error}")
     except SchedulingEndedError as error:

@@ -86,6 +86,10 @@ class ConfigError(Exception):
     """A kubeconfig or its credentials can't be used. The message names the problem, its location and the fix."""
 
 
+class NoKubeconfigError(ConfigError):
+    """There is no kubeconfig where kubectl looks for one."""
+
+
 LONGEST_RETRY_AFTER = 300.0
 """Seconds. A server can't ask for a longer wait."""
 

@@ -21,7 +21,7 @@ from lightkube.config.kubeconfig import SERVICE_ACCOUNT
 
 from bayplan.client.access import Anonymous, ClusterAccess, Credentials
 from bayplan.client.credentials import Exec, ExecPlugin, FixedHeaders, TokenFile, basic
-from bayplan.client.errors import ConfigError
+from bayplan.client.errors import ConfigError, NoKubeconfigError
 from bayplan.client.proxies import proxy_for
 from bayplan.tls import verify_like_go
 
@@ -45,13 +45,13 @@ def load_kubeconfig(
     if listed := [_expanded(name) for name in environ.get("KUBECONFIG", "").split(os.pathsep) if name]:
         if existing := [path for path in listed if path.exists()]:
             return _from_files(existing, context, environ)
-        raise ConfigError(f"none of the files in KUBECONFIG exists: {os.pathsep.join(map(str, listed))}")
+        raise NoKubeconfigError(f"none of the files in KUBECONFIG exists: {os.pathsep.join(map(str, listed))}")
     default = _expanded(environ.get("HOME", "~")) / ".kube" / "config"
     if default.exists():
         return _from_files([default], context, environ)
     if environ.get("KUBERNETES_SERVICE_HOST") and Path(service_account, "token").exists():
         return _in_cluster(Path(service_account), environ)
-    raise ConfigError(
+    raise NoKubeconfigError(
         f"no kubeconfig: pass a file, set KUBECONFIG, create {default}, or run in a pod with a service account"
     )
 

@@ -89,7 +89,7 @@ def _split(reference: str) -> tuple[str, str]:
 def _import_file(path: Path) -> ModuleType:
     """A file as a module with a unique name, so that it doesn't hide or replace another module."""
     if not path.is_file():
-        raise PluginLoadError(f"{path}: {'is a directory' if path.is_dir() else 'no such file'}")
+        raise _no_file(path)
     private = f"_bayplan_plugin_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(private, path)
     if spec is None or spec.loader is None:
@@ -104,7 +104,22 @@ def _import_file(path: Path) -> ModuleType:
     return module
 
 
+def _no_file(path: Path) -> PluginLoadError:
+    """The error about a path that isn't that of a Python file."""
+    if not path.is_dir():
+        return PluginLoadError(f"{path}: {'is not a Python file' if path.exists() else 'no such file'}")
+    files = sorted(each.name for each in path.glob("*.py"))
+    example = f": expected a Python file, such as {path / files[0]}" if files else ", and has no Python file"
+    return PluginLoadError(f"{path}: is a directory{example}")
+
+
 def _import_module(name: str) -> ModuleType:
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise (
+            _no_file(Path(name))
+            if name and Path(name).exists()
+            else PluginLoadError(f"{name!r} is no file and no module")
+        )
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

@@ -48,8 +48,23 @@ GANG_PLUGINS = ("GangScheduling",)
 """Plugins of feature gates that decide only about pods with a PodGroup. Clusters without the gate have none."""
 
 
+SERVED_NAMES = (DEFAULT_SCHEDULER_NAME, OUR_SCHEDULER_NAME)
+"""The names of schedulers that a world without a configuration decides for."""
+
 _TEMPLATES = 256
 """Templates kept per profile: questions are about pods of many workloads in turn."""
+
+
+def usual_configuration(
+    plugins: Sequence[ExtraPlugin], gated_plugins: Sequence[str] = GANG_PLUGINS, names: Sequence[str] = ()
+) -> KubeSchedulerConfiguration:
+    """The configuration of a world without one: the default plugins and `plugins`, under SERVED_NAMES and `names`.
+
+    Raises PluginLoadError.
+    """
+    catalog = Catalog(plugins, gated_plugins)
+    served = dict.fromkeys((*SERVED_NAMES, *names))
+    return KubeSchedulerConfiguration(profiles=[profile_of_all(name, catalog) for name in served])
 
 
 class World:
@@ -81,8 +96,7 @@ class World:
         self.handle = OfflineHandle(self.state)
         self.client: Any = StoreClient(self.state.objects, self.change)
         if configuration is None:
-            catalog, names = Catalog(plugins, gated_plugins), (DEFAULT_SCHEDULER_NAME, OUR_SCHEDULER_NAME)
-            configuration = KubeSchedulerConfiguration(profiles=[profile_of_all(name, catalog) for name in names])
+            configuration = usual_configuration(plugins, gated_plugins)
         self.profiles: Mapping[str, Profile] = build_profiles(configuration, self.handle, plugins, gated_plugins)
         self._without_preemption = {
             name: replace(profile, plugins={**profile.plugins, Point.POST_FILTER: ()})

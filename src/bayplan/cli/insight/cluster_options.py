@@ -33,6 +33,7 @@ OUTPUTS = ("table", "wide", "json", "html")
 DEFAULT_LIMIT = 20
 _MOST_WARNINGS = 40
 """More than there are kinds, so that every missing permission is named."""
+_HOW_TO_BEGIN = "--kubeconfig names a file, --from reads files instead, and `bayplan cluster` starts a cluster"
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
 
@@ -135,6 +136,13 @@ _SCHEDULER = (
         help="The KubeSchedulerConfiguration of the scheduler. Default: the default plugins.",
     ),
     plugin_option("Your own plugins: a file, or a module. May be repeated."),
+    click.option(
+        "--scheduler-name",
+        "names",
+        metavar="NAME",
+        multiple=True,
+        help="Also answer for pods with this schedulerName. With --config: the name of its profile. May be repeated.",
+    ),
     click.option("--seed", type=int, default=0, show_default=True, help="Chooses among nodes with equal scores."),
 )
 _SHOWN = (
@@ -170,12 +178,13 @@ def follow_options(command: Command) -> Command:
         path: str | None,
         config: str | None,
         plugins: tuple[str, ...],
+        names: tuple[str, ...],
         seed: int,
         **others: Any,
     ) -> Any:
         with errors_reported():
             source = _source(kubeconfig, context, path)
-            return command(Followed(source, *_scheduler(config, plugins), seed), **others)
+            return command(Followed(source, *_scheduler(config, plugins, names), seed), **others)
 
     return _with(call, (*_SOURCE, *_SCHEDULER))
 
@@ -216,6 +225,7 @@ def _asking(command: Command, path_argument: str = "") -> Command:
         path: str | None,
         config: str | tuple[str | None, ...] | None,
         plugins: tuple[str, ...],
+        names: tuple[str, ...],
         seed: int,
         namespace: str | None,
         selector: str | None,
@@ -224,15 +234,20 @@ def _asking(command: Command, path_argument: str = "") -> Command:
         **others: Any,
     ) -> Any:
         with errors_reported():
+            from bayplan.insight.other_schedulers import unknown_schedulers
+            from bayplan.simulation.world import SERVED_NAMES
+
             given = others.get(path_argument)
             if given is not None and path is not None:
                 raise click.UsageError(f"--from {path} and {given}: expected only one of them")
             source = _source(kubeconfig, context, path if given is None else given)
             files = config if isinstance(config, tuple) else (config,)
-            schedulers = [_scheduler(file, plugins) for file in files]
+            schedulers = [_scheduler(file, plugins, names) for file in files]
             labels = _selector(selector)
             kinds = {kind for configuration, loaded in schedulers for kind in _kinds(configuration, loaded)}
             snapshot = source.read(sorted(kinds, key=lambda kind: kind.resource))
+            if not any(files):
+                warn(unknown_schedulers(snapshot, (*SERVED_NAMES, *names)))
             first, other = schedulers[0], schedulers[1] if len(schedulers) > 1 else None
             return command(Asked(snapshot, *first, source, namespace, labels, limit, output, seed, other), **others)
 
@@ -249,13 +264,15 @@ def _with(command: Command, options: Sequence[Callable[[Command], Command]]) -> 
 def errors_reported() -> Iterator[None]:
     """End the process with status 2 and one message for input that can't be used, and with 130 after Ctrl-C."""
     from bayplan.client import ConfigError
+    from bayplan.client.errors import NoKubeconfigError
     from bayplan.config import ConfigurationError, PluginLoadError
     from bayplan.insight import SnapshotError
 
     try:
         yield
     except (SnapshotError, ConfigError, PluginLoadError) as error:
-        fail(str(error))
+        missing = isinstance(error, NoKubeconfigError) or isinstance(error.__cause__, NoKubeconfigError)
+        fail(f"{error}; {_HOW_TO_BEGIN}" if missing else str(error))
     except ConfigurationError as error:
         click.echo(str(error), err=True)  # one line per error, each with the file and the line
         raise SystemExit(EXIT_BAD_INPUT) from None
@@ -288,19 +305,36 @@ def _source(kubeconfig: str | None, context: str | None, path: str | None) -> So
 
 
 def _scheduler(
-    config: str | None, references: Sequence[str]
+    config: str | None, references: Sequence[str], names: Sequence[str]
 ) -> tuple[KubeSchedulerConfiguration | None, Sequence[ExtraPlugin]]:
-    if config is None and not references:
+    if config is None and not references and not names:
         return None, ()
     from bayplan.config import load_plugins, read_configuration
 
     plugins = load_plugins(references)
     if config is None:
-        return None, plugins
+        from bayplan.simulation.world import usual_configuration
+
+        return usual_configuration(plugins, names=names) if names else None, plugins
     reading = read_configuration(Path(config), plugins)
     for line in reading.warning_lines():
         click.echo(line, err=True)
+    if names:
+        _rename(config, reading.configuration, names)
     return reading.configuration, reading.plugins
+
+
+def _rename(config: str, configuration: KubeSchedulerConfiguration, names: Sequence[str]) -> None:
+    """Serve the profile of a configuration under other names. As for `bayplan run`, it must have a single one."""
+    from msgspec.structs import replace
+
+    if len(configuration.profiles) > 1:
+        there = ", ".join(profile.schedulerName for profile in configuration.profiles)
+        fail(
+            f"--scheduler-name: {config} has {len(configuration.profiles)} profiles ({there}): "
+            "set profiles[].schedulerName there instead"
+        )
+    configuration.profiles = [replace(configuration.profiles[0], schedulerName=name) for name in dict.fromkeys(names)]
 
 
 def _kinds(configuration: KubeSchedulerConfiguration | None, plugins: Sequence[ExtraPlugin]) -> Iterable[Kind]:

@@ -1,0 +1,132 @@
+"""Signs in a snapshot that its scheduler has plugins which a question without a configuration doesn't know.
+
+Plugins leave labels on pods, objects, and messages in conditions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator
+
+import msgspec
+
+from bayplan.api.kinds import POD, custom_kind
+from bayplan.api.pod_groups import POD_GROUPS
+from bayplan.config.origins import KOORDINATOR, SCHEDULER_PLUGINS, origin_of
+from bayplan.insight.snapshot import Snapshot
+from bayplan.plugins.registry import PLUGINS
+
+_COSCHEDULING = "scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io"
+"""The labels of Coscheduling. The second one is also a prefix of the labels that need no PodGroup."""
+_COSCHEDULING_GROUPS = "podgroups.v1alpha1.scheduling.x-k8s.io"
+_MARKS = tuple(mark.encode() for mark in _COSCHEDULING)
+_PLACED = re.compile(rb'"nodeName":\s*"[^"]')
+
+_MESSAGES = (
+    (re.compile(r'running "?([\w.-]+)"? \w+ plugin'), ""),
+    (re.compile(r'running \w+ plugin "([\w.-]+)"'), ""),
+    (re.compile(r"at plugin ([\w.-]+)"), ""),
+    (re.compile(r"cannot find enough sibling pods|PodGroup \S+ gets rejected"), "Coscheduling"),
+    (re.compile(r"ElasticQuota \S+ is more than M|total ElasticQuota used is more than"), "CapacityScheduling"),
+    (re.compile(r"cannot align (pod|container)"), "NodeResourceTopologyMatch"),
+    (re.compile(r"usage exceed threshold"), "LoadAwareScheduling"),
+    (re.compile(r"[Gg]ang \"[^\"]+\" (gets rejected|has not init)"), "koord"),
+    (re.compile(r"pod group is not ready|tasks in gang unschedulable"), "volcano"),
+)
+"""Messages of conditions, and the plugin that writes them, whose name a group of the pattern may have."""
+_PROJECTS = {"koord": KOORDINATOR, "volcano": "Volcano"}
+
+
+class _Metadata(msgspec.Struct):
+    labels: dict[str, str] | None = None
+
+
+class _Spec(msgspec.Struct):
+    schedulerName: str = "default-scheduler"
+
+
+class _Condition(msgspec.Struct):
+    type: str = ""
+    message: str | None = None
+
+
+class _Status(msgspec.Struct):
+    conditions: list[_Condition] | None = None
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+def unknown_schedulers(snapshot: Snapshot, served: Collection[str]) -> Iterator[str]:
+    """What the snapshot tells about schedulers that decide differently, one line each, with what to pass instead.
+
+    `served`: the scheduler names that are answered for, with the default plugins.
+    """
+    in_groups, names, plugins = 0, Counter[str](), Counter[str]()
+    for raw in snapshot.of_kind(POD).values():
+        pending = not _PLACED.search(raw)
+        grouped = any(mark in raw for mark in _MARKS)
+        if not (pending or grouped):
+            continue
+        try:
+            pod = msgspec.json.decode(raw, type=_Pod)
+        except msgspec.MsgspecError:  # reported when the pod is read
+            continue
+        in_groups += grouped and any(label.startswith(_COSCHEDULING) for label in pod.metadata.labels or ())
+        if pending:
+            if pod.spec.schedulerName not in served:
+                names[pod.spec.schedulerName] += 1
+            plugins.update(_plugins_in_messages(pod))
+    yield from _of_groups(snapshot, in_groups)
+    for name, count in sorted(names.items()):
+        yield (
+            f"{_pods(count)} pending for the scheduler {name}, which isn't served here: pass --scheduler-name {name}, "
+            "and --config with its configuration if it has one"
+        )
+    for name, count in sorted(plugins.items()):
+        if name != "Coscheduling" or not in_groups:
+            yield f"{_pods(count)} pending with a message of {_owner(name)}"
+
+
+def _of_groups(snapshot: Snapshot, in_groups: int) -> Iterator[str]:
+    if in_groups or snapshot.of_kind(custom_kind(_COSCHEDULING_GROUPS)):
+        there = f"{_pods(in_groups)} in PodGroups" if in_groups else "there are PodGroups"
+        yield (
+            f"{there} of {SCHEDULER_PLUGINS}, which the default plugins don't place together: pass --config with a "
+            "configuration that enables Coscheduling, as docs/gangs.md shows"
+        )
+    if any(b'"schedulingConstraints"' in raw for raw in snapshot.of_kind(custom_kind(POD_GROUPS)).values()):
+        yield (
+            "there are PodGroups with schedulingConstraints, which the default plugins ignore: pass --config with a "
+            "configuration that enables TopologyPlacementGenerator and PodGroupPodsCount"
+        )
+
+
+def _plugins_in_messages(pod: _Pod) -> Iterator[str]:
+    """The plugins that wrote the message of the pod's PodScheduled condition and aren't default ones."""
+    for condition in pod.status.conditions or ():
+        if condition.type != "PodScheduled" or not condition.message:
+            continue
+        for pattern, plugin in _MESSAGES:
+            found = pattern.search(condition.message)
+            name = "" if found is None else plugin or found.group(1)
+            if name and (name not in PLUGINS or name == "Coscheduling"):
+                yield name
+                return
+
+
+def _owner(name: str) -> str:
+    if name in _PROJECTS:
+        return f"{_PROJECTS[name]}, whose plugins aren't known here: the answers are those of the default plugins"
+    if name in PLUGINS:
+        return f"the plugin {name}: pass --config with a configuration that enables it"
+    origin = f" of {origin_of(name)}" if origin_of(name) else ""
+    return f"the plugin {name}{origin}, which isn't known here: pass --plugin FILE if you have it in Python"
+
+
+def _pods(count: int) -> str:
+    return "1 pod is" if count == 1 else f"{count} pods are"
