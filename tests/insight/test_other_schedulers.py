@@ -44,8 +44,8 @@ TOPOLOGY = (
     "configuration that enables TopologyPlacementGenerator and PodGroupPodsCount"
 )
 VOLCANO = (
-    "2 pods are pending for the scheduler volcano, which isn't served here: pass --scheduler-name volcano, and --config "
-    "with its configuration if it has one"
+    "2 pods are pending for the scheduler volcano, which isn't served here: pass --scheduler-name volcano, and "
+    "--config with its configuration if it has one"
 )
 MESSAGE = "1 pod is pending with a message of the plugin"
 UNKNOWN = "which isn't known here: pass --plugin FILE if you have it in Python"

@@ -3,36 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import re
-import shlex
-import signal
-import tempfile
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import click
 
 from bayplan.api import quantity
-from bayplan.api.kinds import NODE
 from bayplan.api.requests import is_extended
-from bayplan.cli.run_options import accept_hosts_option
-from bayplan.cli.serving import unless
+from bayplan.cli import cluster_detached
+from bayplan.cli.cluster_contents import read_contents
+from bayplan.cli.cluster_detached import UnusableError
+from bayplan.cli.cluster_serving import Wanted, check_kubeconfig, serve
+from bayplan.cli.run_options import accept_hosts_option, plugin_option
+from bayplan.cli.ui import need_extra
 from bayplan.clock import RunningClock
-from bayplan.collector import keep_pauses_short
-from bayplan.devcluster import manifests
-from bayplan.devcluster.cluster import CONTEXT, DevCluster
+from bayplan.config import PluginLoadError, load_plugins
+from bayplan.devcluster.cluster import DevCluster
 from bayplan.devcluster.kubelet import KubeletDelays, NodeShape, make_nodes
-from bayplan.devcluster.manifests import Manifest
+from bayplan.insight import SnapshotError
 from bayplan.manifest_files import ManifestError
 
-DEFAULT_SCHEDULER = "default-scheduler"
-"""The scheduler of pods that name none."""
-
-
-class UnusableError(Exception):
-    """The cluster can't be started as requested. The message is one line."""
+NODES = 3
+"""The nodes of a cluster, unless it restores nodes."""
 
 
 class _Quantity(click.ParamType[str]):
@@ -71,8 +63,25 @@ class _ExtendedResource(click.ParamType[tuple[str, str]]):
 _RESOURCE_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 
-@click.command()
-@click.option("--nodes", type=click.IntRange(0), default=3, show_default=True, help="Simulated nodes.")
+class ClusterCommand(click.Command):
+    """A command that keeps its arguments, so that it can be run again in the background."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments."""
+        ctx.meta[ARGUMENTS] = list(args)
+        return super().parse_args(ctx, args)
+
+
+ARGUMENTS = "bayplan.arguments"
+
+
+@click.command(cls=ClusterCommand)
+@click.option(
+    "--nodes",
+    type=click.IntRange(0),
+    default=None,
+    help=f"Simulated nodes.  [default: {NODES}; 0 if --filename has the nodes of another cluster]",
+)
 @click.option("--zones", type=click.IntRange(1), default=3, show_default=True, help="Zones of the nodes.")
 @click.option("--cpu", default="8", show_default=True, type=_Quantity(), help="CPUs per node.")
 @click.option("--memory", default="32Gi", show_default=True, type=_Quantity(), help="Memory per node.")
@@ -103,7 +112,8 @@ _RESOURCE_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/[A-Za-z0-9]([
     "files",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="A file or directory of objects to create at startup, in YAML or JSON. May be repeated.",
+    help="A file or directory of objects to start with: manifests, what `kubectl get -o json` prints, or a snapshot of "
+    "`bayplan snapshot`. May be repeated.",
 )
 @click.option(
     "--kubeconfig",
@@ -125,10 +135,20 @@ _RESOURCE_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/[A-Za-z0-9]([
     help="How long pods of Jobs run by default, in seconds of the cluster's clock.",
 )
 @click.option("--scheduler", is_flag=True, help="Also run a scheduler, for pods that don't name another one.")
+@plugin_option("Your own plugins for that scheduler. Implies --scheduler. May be repeated.")
+@click.option("--ui", is_flag=True, help="Also serve the page of `bayplan ui`.")
+@click.option(
+    "--set-context", is_flag=True, help="Make it kubectl's current context, and restore the previous one at the end."
+)
+@click.option("--detach", is_flag=True, help="Return when the cluster is ready, and run it in the background.")
+@click.option("--stop", is_flag=True, help="Stop a cluster that runs in the background, which --kubeconfig names.")
+@click.option("--ready-fd", type=int, hidden=True, help="Announce the cluster here, and close it.")
 @click.option("--controllers/--no-controllers", default=True, help="Run the controllers.")
 @click.option("--kubelets/--no-kubelets", default=True, help="Run simulated kubelets. Without them there are no nodes.")
+@click.pass_context
 def cluster(
-    nodes: int,
+    ctx: click.Context,
+    nodes: int | None,
     zones: int,
     cpu: str,
     memory: str,
@@ -144,6 +164,12 @@ def cluster(
     clock_rate: float,
     run_seconds: float,
     scheduler: bool,
+    plugins: tuple[str, ...],
+    ui: bool,
+    set_context: bool,
+    detach: bool,
+    stop: bool,
+    ready_fd: int | None,
     controllers: bool,
     kubelets: bool,
 ) -> None:
@@ -152,117 +178,50 @@ def cluster(
     Its nodes are simulated and run no containers, and its state is in memory. Without --scheduler it has no scheduler:
     use `bayplan run` or your own.
     """
-    shape = NodeShape(cpu=cpu, memory=memory, pods=str(pods), extended=dict(extended))
     try:
-        loaded = manifests.read(files)
-        _check_kubeconfig(kubeconfig)
+        if stop:
+            click.echo(cluster_detached.stop(kubeconfig or cluster_detached.current_kubeconfig()))
+            return
+        if detach:
+            _detach(ctx.meta[ARGUMENTS], kubeconfig)
+            return
+        if ui:
+            need_extra()
+        contents = read_contents(files)
+        check_kubeconfig(kubeconfig)
+        wanted = Wanted(
+            contents=contents,
+            kubeconfig=kubeconfig,
+            scheduler=scheduler or bool(plugins),
+            plugins=load_plugins(plugins),
+            page=ui,
+            set_context=set_context,
+            ready_fd=ready_fd,
+        )
+        shape = NodeShape(cpu=cpu, memory=memory, pods=str(pods), extended=dict(extended))
+        count = (0 if contents.have_nodes else NODES) if nodes is None else nodes
         served = DevCluster(
-            make_nodes(nodes, shape, zones=zones),
+            make_nodes(count, shape, zones=zones),
             clock=RunningClock(clock_rate),
             port=port,
             accept_hosts=accept_hosts,
             tls=tls or rbac,  # kubectl sends tokens only over HTTPS
             rbac=rbac,
-            alpha=pod_groups,
+            alpha=pod_groups or contents.need_alpha,
             controllers=controllers,
             kubelets=kubelets,
             delays=KubeletDelays(job=run_seconds),
         )
-        asyncio.run(_serve(served, loaded, kubeconfig, scheduler=scheduler))
-    except (ManifestError, UnusableError) as error:
+        asyncio.run(serve(served, wanted))
+    except (ManifestError, PluginLoadError, SnapshotError, UnusableError) as error:
         click.echo(f"bayplan cluster: {error}", err=True)
         raise SystemExit(2) from None
 
 
-async def _serve(served: DevCluster, loaded: Sequence[Manifest], kubeconfig: Path | None, *, scheduler: bool) -> None:
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with AsyncExitStack() as stack:
-        try:
-            await stack.enter_async_context(served)
-        except OSError as error:
-            raise UnusableError(_explain(error, served.port)) from error
-        if not await unless(stop, _prepare(served, loaded)):
-            return
-        if kubeconfig is None:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="bayplan-"))
-            kubeconfig = Path(folder) / "kubeconfig"
-        _write_kubeconfig(served, kubeconfig)
-        stack.callback(asyncio.create_task(keep_pauses_short(), name="garbage collector").cancel)
-        if scheduler:
-            await stack.enter_async_context(_scheduling(kubeconfig))
-        click.echo(_announcement(served, loaded, kubeconfig.absolute(), scheduler=scheduler))
-        await stop.wait()
-
-
-@asynccontextmanager
-async def _scheduling(kubeconfig: Path) -> AsyncGenerator[None]:
-    """Run a scheduler under the name of the stock one. It finishes its bindings at the end."""
-    from bayplan.client import connect
-    from bayplan.config import default_profile
-    from bayplan.service.scheduler import Scheduler
-
-    stop = asyncio.Event()
-    async with connect(kubeconfig) as client, asyncio.TaskGroup() as tasks:
-        scheduler = Scheduler(client, lambda handle: {DEFAULT_SCHEDULER: default_profile(DEFAULT_SCHEDULER, handle)})
-        tasks.create_task(scheduler.run(stop), name="scheduler")
-        try:
-            yield
-        finally:
-            stop.set()
-
-
-async def _prepare(served: DevCluster, loaded: Sequence[Manifest]) -> None:
-    await served.nodes_ready()
-    await manifests.create(served.client, loaded)
-    await served.nodes_ready(_node_names(loaded))
-
-
-def _node_names(loaded: Sequence[Manifest]) -> set[str]:
-    names = (one.document["metadata"].get("name") for one in loaded if one.kind is NODE)
-    return {name for name in names if name}
-
-
-def _check_kubeconfig(path: Path | None) -> None:
-    """Refuse to overwrite a file that isn't the kubeconfig of an embedded cluster."""
-    if path is None or not path.exists():
-        return
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UnusableError(f"{path} exists and cannot be read: {error}") from error
-    if text.strip() and f"current-context: {CONTEXT}\n" not in text:
-        raise UnusableError(f"{path} exists and is not the kubeconfig of an embedded cluster: choose another file")
-
-
-def _write_kubeconfig(served: DevCluster, path: Path) -> None:
-    try:
-        served.write_kubeconfig(path)
-    except OSError as error:
-        raise UnusableError(f"cannot write the kubeconfig {path}: {error.strerror}") from error
-
-
-def _explain(error: OSError, port: int) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return f"port {port} on 127.0.0.1 is in use: choose another with --port, or omit --port to use a free one"
-    return f"cannot serve on port {port} of 127.0.0.1: {error.strerror or error}"
-
-
-def _announcement(served: DevCluster, loaded: Sequence[Manifest], kubeconfig: Path, *, scheduler: bool) -> str:
-    nodes = served.node_names | _node_names(loaded)
-    count = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
-    lines = [f"Serving an embedded Kubernetes cluster with {count} at {served.url}"]
-    if loaded:
-        lines.append(f"{len(loaded)} objects created")
-    lines += ["", f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}", ""]
-    if scheduler:
-        lines.append("A scheduler runs inside, for pods that don't set schedulerName.")
-    else:
-        lines += [
-            "No scheduler runs yet: pods that don't set schedulerName stay Pending until you run this as well:",
-            "",
-            f"  bayplan run --scheduler-name {DEFAULT_SCHEDULER}",
-            "",
-        ]
-    return "\n".join([*lines, "Press Ctrl-C to stop it. Its state is not saved."])
+def _detach(arguments: list[str], kubeconfig: Path | None) -> None:
+    """Run the command again without --detach, in the background."""
+    arguments = [each for each in arguments if each != "--detach"]
+    path = kubeconfig or cluster_detached.default_kubeconfig()
+    if kubeconfig is None:
+        arguments += ["--kubeconfig", str(path)]
+    click.echo(cluster_detached.start(arguments, path.absolute()))

@@ -36,12 +36,16 @@ class Manifest:
 
 
 def read(paths: Iterable[Path]) -> list[Manifest]:
-    """The objects of all files and directories: CustomResourceDefinitions first, then objects without a namespace.
+    """The objects of all files and directories, as `of` orders them. Raises ManifestError."""
+    return of([one for path in paths for file in files_in(path) for one in read_documents(file)])
 
-    Raises ManifestError. The kinds are the built-in ones and those that the files define.
+
+def of(found: Sequence[tuple[dict[str, Any], str]], others: Iterable[Mapping[str, Any]] = ()) -> list[Manifest]:
+    """The objects of documents with their places: CustomResourceDefinitions first, then objects without a namespace.
+
+    The kinds are the built-in ones and those that the documents and `others` define. Raises ManifestError.
     """
-    found = [one for path in paths for file in files_in(path) for one in read_documents(file)]
-    kinds = _KIND_OF | dict(_defined(document for document, _ in found))
+    kinds = _KIND_OF | dict(_defined([*(document for document, _ in found), *others]))
     manifests = [_manifest(document, where, kinds) for document, where in found]
     return sorted(manifests, key=lambda one: (one.kind is not CUSTOM_RESOURCE_DEFINITION, one.kind.namespaced))
 

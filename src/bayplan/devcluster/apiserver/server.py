@@ -14,6 +14,7 @@ from typing import Self
 
 import yaml
 
+from bayplan.api.kinds import CUSTOM_RESOURCE_DEFINITION
 from bayplan.clock import Clock, SystemClock
 from bayplan.devcluster.apiserver.authorization.access import Access
 from bayplan.devcluster.apiserver.authorization.bootstrap_policy import bootstrap_policy
@@ -44,7 +45,7 @@ from bayplan.devcluster.apiserver.kinds.quotas import Quotas
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import StatusError
 from bayplan.devcluster.apiserver.storage.garbage_collector import GarbageCollector
-from bayplan.devcluster.apiserver.storage.rest_storage import RestStorage
+from bayplan.devcluster.apiserver.storage.rest_storage import NAMESPACES, RestStorage
 from bayplan.devcluster.apiserver.storage.served_resources import ServedResources
 from bayplan.devcluster.apiserver.storage.store import Store
 
@@ -219,6 +220,36 @@ class ApiServer:
             new = {**old, "metadata": {**old["metadata"]}, "status": {**old.get("status", {}), **status}}
             self.storage.update(resource, old, new, subresource="status")
 
+    def restore(self, documents: Iterable[Object]) -> list[str]:
+        """Stores objects as another server had them: with their uids, versions, times, owners and status.
+
+        To be called before the server starts. Objects whose kind isn't served, or whose fields have wrong types, are
+        left out; the returned lines name them. An owner that isn't among the objects counts as existing. A namespace
+        that isn't among them is created.
+        """
+        problems = []
+        owners: set[str] = set()
+        namespaces: set[str] = set()
+        for document in sorted(documents, key=lambda each: each.get("kind") != CUSTOM_RESOURCE_DEFINITION.kind):
+            kind, version = str(document.get("kind", "")), str(document.get("apiVersion", ""))
+            resource = self.storage.served.of_kind(version, kind)
+            if resource is None:
+                problems.append(f"{_named(document)}: there is no kind {kind} in {version}")
+                continue
+            try:
+                obj = accept(resource.schema, document, FieldValidation("Ignore"))
+            except StatusError as error:
+                problems.append(f"{_named(document)}: {error.message}")
+                continue
+            if resource.kind.namespaced:
+                namespaces.add(obj["metadata"].setdefault("namespace", "default"))
+            owners.update(self.storage.restore(resource, obj).owners)
+        for name in sorted(namespaces - self.store.collection(NAMESPACES).objects.keys()):
+            self._load({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        self.store.elsewhere |= owners - self.store.uids.keys()
+        self.store.begin()
+        return problems
+
     def _create_initial_objects(self) -> None:
         for name in ("default", "kube-system", "kube-public", "kube-node-lease"):
             self._load({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
@@ -255,6 +286,12 @@ INITIAL_OBJECTS: tuple[Object, ...] = (
     },
 )
 """The objects of a new cluster, besides its namespaces."""
+
+
+def _named(document: Object) -> str:
+    metadata = document.get("metadata") or {}
+    name = "/".join(str(metadata[field]) for field in ("namespace", "name") if metadata.get(field))
+    return f"{document.get('kind', 'object')} {name}"
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:

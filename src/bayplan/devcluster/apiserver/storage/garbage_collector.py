@@ -112,7 +112,7 @@ class GarbageCollector:
     def _may_exist(self, owner: Object) -> bool:
         """Whether an owner exists, or is of a kind that is not served here, so that it is unknown."""
         served = self._storage.served
-        return owner["uid"] in self._storage.store.uids or served.of_kind(owner["apiVersion"], owner["kind"]) is None
+        return self._storage.store.exists(owner["uid"]) or served.of_kind(owner["apiVersion"], owner["kind"]) is None
 
     def _orphan_dependents(self, uid: str) -> None:
         for name, key in list(self._storage.store.dependents.get(uid, ())):

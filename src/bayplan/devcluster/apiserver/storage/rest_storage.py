@@ -125,6 +125,22 @@ class RestStorage:
             raise error(kind, name, being_deleted=existing.terminating)
         return self._store(resource, obj, dry_run=dry_run)
 
+    def restore(self, resource: Resource, obj: Object) -> Entry:
+        """Stores an object as another server had it: with its uid, version, times, owners and status.
+
+        It replaces an object with the same name, and is neither admitted nor validated. `store.begin` must follow.
+        """
+        metadata = obj["metadata"]
+        metadata.pop("managedFields", None)
+        metadata.pop("selfLink", None)
+        metadata.setdefault("uid", str(uuid.UUID(int=self.random.getrandbits(128), version=4)))
+        metadata.setdefault("creationTimestamp", rfc3339(self.clock.now()))
+        resource.strategy.default(obj)
+        stored = resource.schema.to_storage(obj)
+        entry = self.store.restore(resource.collection, stored, resource.fields.read(stored))
+        self._follow(resource, entry, removed=False)
+        return entry
+
     def _generated_name(self, resource: Resource, namespace: str, prefix: str) -> str:
         """Returns a name that is not taken, or a taken one after GENERATED_NAMES taken ones."""
         taken = self.collection(resource).objects
@@ -165,7 +181,7 @@ class RestStorage:
         if dry_run:
             return Entry(stored, 0, fields)
         entry = self.store.put(resource.collection, stored, fields)
-        if any(owner not in self.store.uids for owner in entry.owners):
+        if not all(map(self.store.exists, entry.owners)):
             for notify in self.on_orphaned:
                 notify(resource.collection, entry.key)
         self._follow(resource, entry, removed=False)

@@ -181,6 +181,8 @@ class Store:
         """By uid of the owner: (resource, key) of its dependents."""
         self.uids: dict[str, tuple[str, str]] = {}
         """By uid: (resource, key) of every object."""
+        self.elsewhere: set[str] = set()
+        """The uids of owners that restored objects have, and that were not restored."""
         self._history = history
         self._begin = 0
         self._collections: dict[str, Collection] = {}
@@ -202,6 +204,24 @@ class Store:
         self._index(resource, entry, previous)
         collection.record(Change("ADDED" if previous is None else "MODIFIED", entry, previous))
         return entry
+
+    def restore(self, resource: str, obj: Object, fields: dict[str, str]) -> Entry:
+        """Stores an object with the version that it has, in place of one with the same key. `begin` must follow."""
+        collection = self.collection(resource)
+        version = int(obj["metadata"].get("resourceVersion", 0)) or self.version + 1
+        entry = Entry(obj, version, fields)
+        previous = collection.objects.get(entry.key)
+        if previous is not None:
+            self.uids.pop(previous.uid, None)
+            self._remove_from_dependents(resource, previous)
+        self._index(resource, entry, None)
+        collection.record(Change("ADDED" if previous is None else "MODIFIED", entry, previous))
+        self.version = max(self.version, version)
+        return entry
+
+    def exists(self, uid: str) -> bool:
+        """Whether there is an object with this uid, here or where restored objects come from."""
+        return uid in self.uids or uid in self.elsewhere
 
     def remove(self, resource: str, obj: Object, fields: dict[str, str]) -> Entry:
         """Removes a stored object; `obj` is its last state. The returned entry has the version of the deletion."""
