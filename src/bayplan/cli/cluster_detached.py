@@ -101,7 +101,8 @@ def start(arguments: Sequence[str], kubeconfig: Path) -> str:
     reading, writing = os.pipe()
     command = [sys.executable, "-m", "bayplan", "cluster", *arguments, "--ready-fd", str(writing)]
     try:
-        log.parent.mkdir(parents=True, exist_ok=True)
+        if kubeconfig == default_kubeconfig():
+            log.parent.mkdir(exist_ok=True)
         with log.open("w", encoding="utf-8") as output:
             process = subprocess.Popen(  # noqa: S603 - this program again
                 command,

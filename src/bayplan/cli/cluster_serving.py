@@ -106,7 +106,6 @@ def _write_kubeconfig(served: DevCluster, wanted: Wanted, stack: AsyncExitStack)
         path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bayplan-"))) / "kubeconfig"
     file = kubectl_file() if wanted.set_context else None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(mode=0o600)
         path.write_text(marked(served.kubeconfig(), context_in=file), encoding="utf-8")
         stack.enter_context(held(path))

@@ -208,7 +208,8 @@ class Store:
     def restore(self, resource: str, obj: Object, fields: dict[str, str]) -> Entry:
         """Stores an object with the version that it has, in place of one with the same key. `begin` must follow."""
         collection = self.collection(resource)
-        version = int(obj["metadata"].get("resourceVersion", 0)) or self.version + 1
+        given = obj["metadata"].get("resourceVersion", "")
+        version = int(given) if given.isdecimal() else self.version + 1
         entry = Entry(obj, version, fields)
         previous = collection.objects.get(entry.key)
         if previous is not None:
