@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from importlib import import_module
-from importlib.metadata import version
 
 import click
 from click.shell_completion import CompletionItem
@@ -77,7 +76,7 @@ class LazyGroup(click.Group):
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(version("bayplan"), prog_name="bayplan")
+@click.version_option(package_name="bayplan", prog_name="bayplan")
 def main() -> None:
     """Bayplan: a Kubernetes scheduler, and a framework for writing schedulers."""
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bayplan.api.kinds import DAEMON_SET, NODE, POD
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.config.suggestions import did_you_mean
 from bayplan.insight.answers import Progress, QuestionError, plural, silent
-from bayplan.insight.manifests import Manifests
 from bayplan.insight.owners import WORKLOADS, kind_called, owned_by
 from bayplan.insight.questions.balance import Balance, balance
 from bayplan.insight.questions.capacity import Capacity, capacity, demand_of, one_replica
@@ -28,6 +27,9 @@ from bayplan.insight.questions.what_if import WhatIf, what_if
 from bayplan.insight.questions.why_not import WhyNot, why_not
 from bayplan.insight.snapshot import Snapshot, flattened
 from bayplan.simulation.world import World
+
+if TYPE_CHECKING:
+    from bayplan.insight.manifests import Manifests
 
 
 class Insight:
@@ -106,7 +108,7 @@ class Insight:
     def fit(self, objects: Iterable[Mapping[str, Any]], *, shown: int = 20, progress: Progress = silent) -> Fit:
         """Return whether the pods of these objects (documents) would all be placed now. Raises QuestionError."""
         self.world.reset()
-        expansion = Manifests(self.snapshot, self.seed).deploy(objects)
+        expansion = self._manifests.deploy(objects)
         return fit(self.world, expansion, shown=shown, progress=progress)
 
     def what_if(
@@ -138,7 +140,7 @@ class Insight:
         self.world.reset()
         pod = None if like is None else pod_document(pending_copy(self.pod(like)))
         if like is None:
-            expansion = Manifests(self.snapshot, self.seed).expand(objects)
+            expansion = self._manifests.expand(objects)
             pod = next(iter(expansion.pods), None)
         return balance(self.world, most, pod, shown)
 
@@ -177,7 +179,7 @@ class Insight:
         demands = []
         for number, objects in enumerate(kinds):
             documents = [one_replica(document) for document in flattened(objects)]
-            expansion = Manifests(self.snapshot, self.seed).expand(documents)
+            expansion = self._manifests.expand(documents)
             demands.append(demand_of(expansion, documents, ratio[number] if ratio else 1))
         return capacity(self.world, demands, most=most, preempt=preempt, labels=labels, shown=shown, progress=progress)
 
@@ -245,6 +247,12 @@ class Insight:
         others = [other for other in self.snapshot.of_kind(POD) if other.rpartition("/")[2] == name]
         hint = f"; there is {', '.join(others)}" if others else ""
         raise QuestionError(f"there is no pod {key} in {self._where}{hint}")
+
+    @property
+    def _manifests(self) -> Manifests:
+        from bayplan.insight.manifests import Manifests  # imports the embedded API server
+
+        return Manifests(self.snapshot, self.seed)
 
     @property
     def _pods(self) -> Mapping[str, PodInfo]:

@@ -5,11 +5,16 @@ All state is in memory. The package imports only `bayplan.api` and `bayplan.cloc
 its clients.
 """
 
-from bayplan.devcluster.apiserver.authorization.users import ADMIN, User
-from bayplan.devcluster.apiserver.faults import Fault, Faults
-from bayplan.devcluster.apiserver.http.messages import ConnectionDropped, HttpRequest, HttpResponse
-from bayplan.devcluster.apiserver.http.tls import Tls
-from bayplan.devcluster.apiserver.server import ApiServer
+from typing import TYPE_CHECKING
+
+from bayplan.lazy import lazily
+
+if TYPE_CHECKING:
+    from bayplan.devcluster.apiserver.authorization.users import ADMIN, User
+    from bayplan.devcluster.apiserver.faults import Fault, Faults
+    from bayplan.devcluster.apiserver.http.messages import ConnectionDropped, HttpRequest, HttpResponse
+    from bayplan.devcluster.apiserver.http.tls import Tls
+    from bayplan.devcluster.apiserver.server import ApiServer
 
 __all__ = [
     "ADMIN",
@@ -22,3 +27,15 @@ __all__ = [
     "Tls",
     "User",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "bayplan.devcluster.apiserver.authorization.users": ("ADMIN", "User"),
+        "bayplan.devcluster.apiserver.faults": ("Fault", "Faults"),
+        "bayplan.devcluster.apiserver.http.messages": ("ConnectionDropped", "HttpRequest", "HttpResponse"),
+        "bayplan.devcluster.apiserver.http.tls": ("Tls",),
+        "bayplan.devcluster.apiserver.server": ("ApiServer",),
+    },
+)
+"""Questions about clusters use small parts of the package."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import yaml
 
@@ -26,7 +26,6 @@ from bayplan.devcluster.apiserver.endpoints.rendering import to_yaml
 from bayplan.devcluster.apiserver.endpoints.request import Request
 from bayplan.devcluster.apiserver.endpoints.resource_handler import ResourceHandler
 from bayplan.devcluster.apiserver.faults import Faults
-from bayplan.devcluster.apiserver.http.listener import HttpListener
 from bayplan.devcluster.apiserver.http.messages import (
     JSON_TYPE,
     YAML_TYPE,
@@ -36,7 +35,6 @@ from bayplan.devcluster.apiserver.http.messages import (
 )
 from bayplan.devcluster.apiserver.http.negotiation import negotiate
 from bayplan.devcluster.apiserver.http.request_info import read_request_info
-from bayplan.devcluster.apiserver.http.tls import Tls
 from bayplan.devcluster.apiserver.kinds.admission import admit
 from bayplan.devcluster.apiserver.kinds.api_services import update_api_services
 from bayplan.devcluster.apiserver.kinds.catalog import CONTROLLERS, FINALIZE, catalog
@@ -48,6 +46,10 @@ from bayplan.devcluster.apiserver.storage.garbage_collector import GarbageCollec
 from bayplan.devcluster.apiserver.storage.rest_storage import NAMESPACES, RestStorage
 from bayplan.devcluster.apiserver.storage.served_resources import ServedResources
 from bayplan.devcluster.apiserver.storage.store import Store
+
+if TYPE_CHECKING:
+    from bayplan.devcluster.apiserver.http.listener import HttpListener
+    from bayplan.devcluster.apiserver.http.tls import Tls
 
 _log = logging.getLogger(__name__)
 
@@ -98,7 +100,11 @@ class ApiServer:
         )
         self._resources = ResourceHandler(Backend(self.storage, self.access), self.faults)
         self._non_resources = NonResourceHandler(self.storage.served)
-        self._listener = HttpListener(self.handle, host, port, tls, accept_hosts) if listen else None
+        self._listener: HttpListener | None = None
+        if listen:
+            from bayplan.devcluster.apiserver.http.listener import HttpListener  # imports aiohttp
+
+            self._listener = HttpListener(self.handle, host, port, tls, accept_hosts)
         self._advertise = advertise
         self._tls = tls
         self._first_token = next(iter(users), None)

@@ -24,13 +24,10 @@ from bayplan.api.kinds import (
 from bayplan.api.labels import InvalidSelector, label_key_errors, label_value_errors, parse_label_selector
 from bayplan.api.tolerations import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, UNSCHEDULABLE_TAINT, tolerate
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.devcluster.controllers.replicaset import scale_down_order
-from bayplan.devcluster.controllers.stateful_pods import parent_and_ordinal
 from bayplan.devices.claims import claim_names, is_made_for, is_reserved_for
 from bayplan.framework.remedies import is_daemon
 from bayplan.insight.answers import QuestionError, listed, plural
 from bayplan.insight.expansion import MOST_PODS
-from bayplan.insight.manifests import Manifests
 from bayplan.insight.owners import WORKLOADS, kind_called, newest_replica_set, owned_by
 from bayplan.insight.questions.documents import copy_of_node, pending_copy, pod_document
 from bayplan.insight.snapshot import Snapshot
@@ -293,6 +290,8 @@ class _Editor:
 
     def scale(self, text: str) -> None:
         """Change the number of a workload's pods."""
+        from bayplan.devcluster.controllers.replicaset import scale_down_order
+
         match = _SCALE.fullmatch(text)
         kind = kind_called(match[1]) if match is not None else None
         if match is None or kind not in _SCALABLE:
@@ -324,6 +323,8 @@ class _Editor:
         return [pod for pod in pods if pod.key in self.snapshot.of_kind(POD)]
 
     def _scale_stateful_set(self, document: Mapping[str, Any], pods: Sequence[PodInfo]) -> None:
+        from bayplan.devcluster.controllers.stateful_pods import parent_and_ordinal
+
         start = (document["spec"].get("ordinals") or {}).get("start", 0)
         end = start + document["spec"]["replicas"]
         self._remove_pods([pod for pod in pods if parent_and_ordinal(pod.name)[1] >= end])
@@ -346,6 +347,8 @@ class _Editor:
 
     def _create(self, documents: Sequence[Mapping[str, Any]]) -> None:
         """Add what manifests lead to, as far as it doesn't exist."""
+        from bayplan.insight.manifests import Manifests
+
         expansion = Manifests(self.snapshot, self._seed).expand(documents)
         for document in expansion.objects:
             kind, key, _ = identify(document)

@@ -1,0 +1,42 @@
+"""Commands start quickly: they import what is slow only when they need it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+NODE = """
+apiVersion: v1
+kind: Node
+metadata: {name: n}
+status: {allocatable: {cpu: "4", pods: "10"}}
+"""
+SLOW = {"aiohttp", "cryptography", "jinja2", "prometheus_client", "pyinstrument", "starlette", "trustme", "uvicorn"}
+SERVERS = {"bayplan.client.http", "bayplan.devcluster.apiserver.server", "bayplan.http_server", "bayplan.service"}
+"""What a question about a file needs no part of."""
+NEEDED_BY_QUESTIONS = {"bayplan.api", "celpy", "importlib.metadata", "lightkube", "msgspec", "numpy", "rich", "yaml"}
+
+
+def imported(folder, *arguments):
+    """The modules that a call of `bayplan` imports."""
+    program = (
+        "import sys; from bayplan.cli import main; "
+        "main(sys.argv[1:], standalone_mode=False); print('modules:', *sys.modules)"
+    )
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=folder)
+    return set(done.stdout.rpartition("modules:")[2].split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unwanted"),
+    [
+        pytest.param(["--help"], SLOW | SERVERS | NEEDED_BY_QUESTIONS, id="help"),
+        pytest.param(["explain", "--all-pending", "--from", "node.yaml"], SLOW | SERVERS, id="a question"),
+    ],
+)
+def test_no_slow_modules_are_imported_in_vain(arguments, unwanted, tmp_path):
+    (tmp_path / "node.yaml").write_text(NODE)
+    assert imported(tmp_path, *arguments) & unwanted == set()
