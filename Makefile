@@ -40,6 +40,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 
 demo: install ## Show the scheduler at work on an embedded cluster
 	@$(BIN)/bayplan demo
+	@printf '\nTo use bayplan in this shell: source $(VENV)/bin/activate\n'
 
 test: install ## Run all tests; ARGS=... is passed to pytest
 	$(PYTEST) $(ARGS)

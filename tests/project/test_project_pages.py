@@ -94,6 +94,10 @@ def test_readme_policy_has_ten_lines_and_can_be_loaded(tmp_path):
     assert [plugin.name for plugin in load_plugins([str(policy)])] == ["tier", "cheap"]
 
 
+def test_readme_policy_is_among_the_examples():
+    assert (ROOT / "examples" / "policy" / "policy.py").read_text(encoding="utf-8") == blocks(README, "python")[0]
+
+
 @pytest.mark.parametrize("plugin", PLUGINS)
 def test_readme_lists_every_plugin_as_supported(plugin):
     rows = [row for row in README.splitlines() if row.startswith("|") and re.search(rf"\b{plugin}\b", row)]
