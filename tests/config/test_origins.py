@@ -47,7 +47,7 @@ def test_a_misspelled_name_is_no_plugin_to_load(tmp_path):
     assert error.endswith("plugin 'ImageLocalty' does not exist: did you mean 'ImageLocality'?")
 
 
-POINTS = {point: ["Coscheduling"] for point in ("preFilter", "permit")}
+POINTS = {point: ["Coscheduling"] for point in ("preFilter", "permit", "postBind")}
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,9 @@ def test_koordinators_coscheduling_is_another_plugin(plugins, args, tmp_path):
     assert found[-1] == (
         "profiles[0].plugins.preFilter.enabled[0].name: plugin 'Coscheduling' is Koordinator's here, and Bayplan "
         "has that of the scheduler-plugins project (kubernetes-sigs), whose arguments and annotations differ "
-        "(also in permit)"
+        "(also in permit, postBind)"
     )
-    assert len(found) == len(plugins) - 1  # one for each plugin
+    assert len(found) == len(plugins) - 2  # one for each plugin
 
 
 def test_coscheduling_of_scheduler_plugins_is_taken(tmp_path):

@@ -53,7 +53,7 @@ def plan_profile(
     arguments, faults = plugin_arguments(profile, catalog, path)
     where = field_errors.join(path, "plugins")
     for name in Plugins.__struct_fields__:
-        faults += _set_faults(getattr(profile.plugins, name), f"{where}.{name}", name, catalog)
+        faults += _set_faults(getattr(profile.plugins, name), f"{where}.{name}", name, profile, catalog)
     faults += _unknown_faults(profile, where, catalog)
     sets = effective_sets(profile.plugins, catalog)
     points = {point: names_at(point, sets, catalog) for point in Point}
@@ -93,7 +93,9 @@ def place_of(name: str, profile: KubeSchedulerProfile, path: str) -> str:
     return field_errors.join(path, places[0]) if places else path
 
 
-def _set_faults(plugins: PluginSet, path: str, place: str, catalog: Catalog) -> Iterator[FieldError]:
+def _set_faults(
+    plugins: PluginSet, path: str, place: str, profile: KubeSchedulerProfile, catalog: Catalog
+) -> Iterator[FieldError]:
     seen: dict[str, int] = {}
     for index, reference in enumerate(plugins.enabled):
         where, name = f"{path}.enabled[{index}]", reference.name
@@ -101,8 +103,8 @@ def _set_faults(plugins: PluginSet, path: str, place: str, catalog: Catalog) -> 
             yield field_errors.invalid(f"{where}.weight", reference.weight, "must not be negative")
         if name in seen:
             yield FieldError(f"{where}.name", f"plugin {name!r} is already in this list, as enabled[{seen[name]}]")
-        elif name not in catalog.names:
-            continue  # see _unknown_faults
+        elif _is_unknown(name, profile, catalog):
+            pass  # see _unknown_faults
         elif place != MULTI_POINT and not _implements(name, place, catalog):
             points = ", ".join(point.value for point in catalog.points(name))
             yield FieldError(f"{where}.name", f"plugin {name!r} does not implement {place}; it implements {points}")
@@ -115,12 +117,16 @@ def _unknown_faults(profile: KubeSchedulerProfile, where: str, catalog: Catalog)
     for place in Plugins.__struct_fields__:
         for index, reference in enumerate(getattr(profile.plugins, place).enabled):
             name = reference.name
-            if name not in catalog.names or (name not in catalog.extras and is_koordinators(name, profile)):
+            if _is_unknown(name, profile, catalog):
                 places.setdefault(name, {}).setdefault(place, f"{where}.{place}.enabled[{index}].name")
     for name, found in places.items():
         (_, first), *others = found.items()
         also = f" (also in {', '.join(place for place, _ in others)})" if others else ""
         yield FieldError(first, f"{_why_missing(name, catalog)}{also}")
+
+
+def _is_unknown(name: str, profile: KubeSchedulerProfile, catalog: Catalog) -> bool:
+    return name not in catalog.names or (name not in catalog.extras and is_koordinators(name, profile))
 
 
 def _why_missing(name: str, catalog: Catalog) -> str:
