@@ -25,6 +25,7 @@ from bayplan.extender.verbs import Verbs
 from bayplan.extender.watched_cluster import WatchedCluster
 from bayplan.failures import Failures
 from bayplan.framework.handle import Handle
+from bayplan.http_server import Limits
 from bayplan.service.handle import SchedulerHandle
 from bayplan.service.runtime import Runtime
 from bayplan.service.watchdog import Watchdog
@@ -51,6 +52,7 @@ class ServerSettings:
     blocked_after: float = 2.0
     drain: float = 10.0
     accept_hosts: str | None = None
+    limits: Limits = field(default_factory=Limits)
     freeze: bool = False
 
 
@@ -102,6 +104,7 @@ async def running_extender(
         tls=settings.tls,
         drain=settings.drain,
         accept_hosts=settings.accept_hosts,
+        limits=settings.limits,
     )
     watchdog = Watchdog(settings.blocked_after)
     async with AsyncExitStack() as stack:

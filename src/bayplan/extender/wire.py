@@ -130,6 +130,8 @@ def read(wanted: type[T], body: bytes) -> T:
             value = _read(inspect.type_info(wanted), msgspec.Raw(body), "")
         except msgspec.DecodeError as error:
             raise WireError(f"not JSON: {error}") from None
+        except UnicodeDecodeError as error:
+            raise WireError(f"not a text in UTF-8: {error.reason}") from None
         except RecursionError:
             raise WireError("nested too deeply") from None
     return value

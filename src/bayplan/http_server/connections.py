@@ -17,19 +17,21 @@ from bayplan.http_server.refusals import Refusals
 SERVER = "bayplan"
 """The Server header. aiohttp's own has the versions of Python and aiohttp."""
 
+_BUFFER = 64 * 1024
+"""Bytes of a body that are received before a handler reads it. aiohttp receives up to twice as many."""
+_SMALL = 256 * 1024
+"""An unread body of at most so many bytes is received, so that the connection can be used again; as in Go."""
+
 
 class Connections(web.Server):
     """All connections. Those in `waiting` serve no request; the one that has waited longest is first."""
 
-    def __init__(
-        self, handle: Any, limits: Limits, refusals: Refusals, *, body_limit: int, log: logging.Logger, cancels: bool
-    ) -> None:
+    def __init__(self, handle: Any, limits: Limits, refusals: Refusals, *, log: logging.Logger, cancels: bool) -> None:
         super().__init__(handle, request_factory=self._begin, handler_cancellation=cancels)
         self.limits = limits
         self.refusals = refusals
         self.waiting: dict[Connection, None] = {}
         self.serving: set[Connection] = set()
-        self._body_limit = body_limit
         self._log = log
 
     def __len__(self) -> int:
@@ -43,6 +45,9 @@ class Connections(web.Server):
             accepted,
             loop=asyncio.get_running_loop(),
             keepalive_timeout=self.limits.idle,
+            lingering_time=self.limits.rest,
+            read_bufsize=_BUFFER,
+            auto_decompress=False,  # else aiohttp inflates every body, also those that nobody reads
             access_log=None,
             logger=self._log,
         )
@@ -58,8 +63,7 @@ class Connections(web.Server):
         self, message: Any, payload: Any, protocol: Any, writer: Any, task: asyncio.Task[None]
     ) -> web.BaseRequest:
         protocol.begin()
-        loop = asyncio.get_running_loop()
-        return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=self._body_limit)
+        return web.BaseRequest(message, payload, protocol, writer, task, asyncio.get_running_loop())
 
 
 class Connection(web.RequestHandler):
@@ -115,11 +119,14 @@ class Connection(web.RequestHandler):
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
         """Write a response, then wait for the next request."""
+        unread = not request.content.is_eof() and not 0 <= _length(request) <= _SMALL
         if not resp.prepared:
             resp.headers[hdrs.SERVER] = SERVER
+            if unread:
+                resp.force_close()
         try:
             async with asyncio.timeout(self._server.limits.response):
-                return await super().finish_response(request, resp, start_time)
+                resp, lost = await super().finish_response(request, resp, start_time)
         except TimeoutError:
             self._server.refusals.record("a client did not read its response", str(request.remote))
             self.drop()
@@ -128,6 +135,16 @@ class Connection(web.RequestHandler):
             if self in self._server.serving:
                 self._server.serving.discard(self)
                 self._server.waiting[self] = None
+        if unread and not lost and self.wire is not None:
+            await self._turn_away(self.wire)
+        return resp, lost or unread
+
+    async def _turn_away(self, wire: asyncio.Transport) -> None:
+        """Let the client read its response. A socket that closes before it has received everything resets that."""
+        wire.pause_reading()
+        if wire.can_write_eof():
+            wire.write_eof()
+        await asyncio.sleep(self._server.limits.rest)
 
     def handle_error(
         self,
@@ -158,3 +175,8 @@ class Connection(web.RequestHandler):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _length(request: web.BaseRequest) -> int:
+    """The length of a body as its header says; -1 if it doesn't."""
+    return -1 if request.content_length is None else request.content_length

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from aiohttp import web
 
+from bayplan.http_server.bodies import Bodies, BodyError
 from bayplan.http_server.connections import Connections
 from bayplan.http_server.hosts import HostNames
 from bayplan.http_server.limits import Limits
@@ -30,7 +31,10 @@ class HttpServer:
 
     At the limit of connections, a new one replaces the one that has waited longest for a request. If all are serving
     requests, the new one is closed. `hosts` decides which Host headers are answered, by default all; others get status
-    403. Bodies have at most `body_limit` bytes. With `cancels`, a handler is cancelled if its client disconnects.
+    403. With `cancels`, a handler is cancelled if its client disconnects.
+
+    A handler gets the body of a request from `body`; bodies that it doesn't ask for are not read. They have at most
+    `body_limit` bytes; with `inflate`, compressed ones are inflated, and the limit holds for the result.
     """
 
     def __init__(
@@ -42,7 +46,8 @@ class HttpServer:
         tls: ssl.SSLContext | None = None,
         hosts: HostNames | None = None,
         refusals: Refusals | None = None,
-        body_limit: int = 2**20,
+        body_limit: int = 0,
+        inflate: bool = False,
         cancels: bool = False,
     ) -> None:
         self.limits = limits
@@ -51,7 +56,7 @@ class HttpServer:
         self._hosts = hosts
         self._tls = tls
         self._log = log
-        self._body_limit = body_limit
+        self._bodies = Bodies(limits, body_limit, inflate=inflate)
         self._cancels = cancels
         self._connections: Connections | None = None
         self._listeners: list[socket.socket] = []
@@ -61,14 +66,7 @@ class HttpServer:
     def start(self, listeners: Iterable[socket.socket]) -> None:
         """Accept connections on these sockets, which the server closes at the end."""
         self._listeners = list(listeners)
-        self._connections = Connections(
-            self._serve,
-            self.limits,
-            self.refusals,
-            body_limit=self._body_limit,
-            log=self._log,
-            cancels=self._cancels,
-        )
+        self._connections = Connections(self._serve, self.limits, self.refusals, log=self._log, cancels=self._cancels)
         for listener in self._listeners:
             listener.setblocking(False)
             listener.listen(_BACKLOG)
@@ -148,12 +146,22 @@ class HttpServer:
                 connections.forget(connection)
                 accepted.close()
 
+    async def body(self, request: web.BaseRequest) -> bytes:
+        """Return the body of a request. Raises BodyError; if the handler doesn't catch it, it becomes the response."""
+        return await self._bodies.read(request)
+
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         host = request.headers.get("Host", "")
-        if self._hosts is None or self._hosts.accept(host):
+        if self._hosts is not None and not self._hosts.accept(host):
+            self.refusals.record("refused a request for another host", f"Host {host!r}")
+            return web.Response(status=403, text="the Host header is not a name of this server; see --accept-hosts\n")
+        try:
             return await self._handle(request)
-        self.refusals.record("refused a request for another host", f"Host {host!r}")
-        return web.Response(status=403, text="the Host header is not a name of this server; see --accept-hosts\n")
+        except BodyError as error:
+            self.refusals.record("refused a body", f"{request.method} {request.path}: {error} (from {request.remote})")
+            return web.Response(status=error.status, text=f"{error}\n", headers={"Connection": "close"})
+        finally:
+            self._bodies.release(request)
 
 
 async def bind(host: str, port: int) -> list[socket.socket]:

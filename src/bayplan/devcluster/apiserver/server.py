@@ -53,6 +53,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_WITH_BODY = {"POST", "PUT", "PATCH", "DELETE"}
+"""The methods whose requests have a body. It is read after authorization."""
+
 IN_MEMORY_URL = "http://in-memory"
 """The URL of a server that does not listen."""
 
@@ -179,8 +182,11 @@ class ApiServer:
             user = self.access.admit(user, info, query, headers.items())
             if self.faults.active:
                 fault = await self.faults.before(info)
+            body = request.body
+            if request.receive is not None and request.method in _WITH_BODY:
+                body = await request.receive()
             content_type, accepted = headers.get("Content-Type", JSON_TYPE), headers.get("Accept", "")
-            response = self._respond(Request(info, query, request.body, content_type, accepted, user))
+            response = self._respond(Request(info, query, body, content_type, accepted, user))
             if response.stream is None and "yaml" in accepted and negotiate(accepted).yaml:
                 response = replace(response, body=to_yaml(response.body), content_type=YAML_TYPE)
         except StatusError as error:

@@ -27,6 +27,10 @@ class DirectResponse(web.StreamResponse):
         """Whether the connection stays open for further requests."""
         return self._keeps_alive
 
+    def force_close(self) -> None:
+        """Closes the connection after the response."""
+        self._keeps_alive = False
+
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
         """Does nothing: `write_eof` writes head and body together."""
         return None

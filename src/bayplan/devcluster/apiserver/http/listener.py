@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -13,8 +14,8 @@ from aiohttp import web
 from bayplan.devcluster.apiserver.http.direct_response import DirectResponse
 from bayplan.devcluster.apiserver.http.messages import JSON_TYPE, ConnectionDropped, HttpRequest, HttpResponse
 from bayplan.devcluster.apiserver.http.tls import Tls
-from bayplan.devcluster.apiserver.status import too_large
-from bayplan.http_server import SERVER, HostNames, HttpServer, Limits, bind
+from bayplan.devcluster.apiserver.status import StatusError, too_large
+from bayplan.http_server import SERVER, BodyError, HostNames, HttpServer, Limits, bind
 
 BODY_LIMIT = 3 * 1024 * 1024
 LIMITS = Limits(connections=1024)
@@ -68,14 +69,7 @@ class HttpListener:
 
     async def _serve(self, http: web.BaseRequest) -> web.StreamResponse:
         try:
-            async with asyncio.timeout(self._server.limits.body):
-                request = await _read(http)
-            response = await self._handle(request)
-        except TimeoutError:
-            self._server.refusals.record("a client did not send its body", f"from {http.remote}")
-            return web.Response(status=408, headers={"Connection": "close"})
-        except web.HTTPRequestEntityTooLarge:
-            response = HttpResponse.of_error(too_large())
+            response = await self._handle(_request(http, partial(self._body, http)))
         except ConnectionDropped:
             if http.transport is not None:
                 http.transport.abort()
@@ -83,6 +77,17 @@ class HttpListener:
         if response.stream is not None:
             return await self._stream(http, response.stream)
         return DirectResponse(http, response)
+
+    async def _body(self, http: web.BaseRequest) -> bytes:
+        """Reads a body. Raises StatusError."""
+        try:
+            return await self._server.body(http)
+        except BodyError as error:
+            if error.status == 413:
+                raise too_large() from None
+            self._server.refusals.record("refused a body", f"{error} (from {http.remote})")
+            reason = {408: "Timeout", 503: "ServiceUnavailable"}.get(error.status, "BadRequest")
+            raise StatusError(error.status, reason, str(error)) from None
 
     async def _stream(self, http: web.BaseRequest, pieces: AsyncIterator[bytes]) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": JSON_TYPE, "Server": SERVER})
@@ -102,11 +107,10 @@ class HttpListener:
         return response
 
 
-async def _read(http: web.BaseRequest) -> HttpRequest:
-    """Reads a request. Raises HTTPRequestEntityTooLarge."""
+def _request(http: web.BaseRequest, receive: Callable[[], Awaitable[bytes]]) -> HttpRequest:
     path, _, text = http.raw_path.partition("?")
     query: dict[str, str] = {}
     if text:
         for name, value in parse_qsl(text, keep_blank_values=True):
             query.setdefault(name, value)  # of a repeated parameter, the first value counts
-    return HttpRequest(http.method, path, query, http.headers, await http.read())
+    return HttpRequest(http.method, path, query, http.headers, receive=receive)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from bayplan.devcluster.apiserver.encoding import encode
@@ -20,7 +20,8 @@ class HttpRequest:
     """A request for `ApiServer.handle`.
 
     `path` is percent-encoded, as in the request line. `query` has the decoded query parameters. `headers` is a plain
-    dict with the usual names (`Accept`, `Authorization`, `Content-Type`), or a case-insensitive multidict.
+    dict with the usual names (`Accept`, `Authorization`, `Content-Type`), or a case-insensitive multidict. The body is
+    `body`, or what `receive` returns, which raises StatusError.
     """
 
     method: str
@@ -28,6 +29,7 @@ class HttpRequest:
     query: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+    receive: Callable[[], Awaitable[bytes]] | None = None
 
 
 @dataclass(slots=True)
