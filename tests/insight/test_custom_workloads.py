@@ -109,7 +109,11 @@ COMMANDS = {
     "generated name": ([POD, GENERATED], 0, "not decided: only their controllers know the pods of Training t-"),
     "no kind at all": ([custom("apps/v1", "Deploiment", {}), POD], 1, "there is no kind Deploiment in apps/v1"),
     "a pod group": ([GROUP], 0, "the manifests have no pods"),
-    "too many": ([custom("ray.io/v1", "RayCluster", ray(replicas=10**8, maxReplicas=10**9))], 2, "expected at most"),
+    "too many": (
+        [custom("ray.io/v1", "RayCluster", ray(replicas=10**8, maxReplicas=10**9))],
+        2,
+        "the limit of pods is",
+    ),
     "no spec": ([custom("ray.io/v1", "RayCluster", None)], 0, "the manifests have no pods"),
 }
 

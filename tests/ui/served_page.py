@@ -110,6 +110,13 @@ class Visitor:
             assert "Traceback" not in text
             return text
 
+    async def post(self, path, **fields):
+        """The page that a form leads to."""
+        async with self.session.post(self.base + path, data=fields, headers={"Origin": self.base}) as response:
+            text = await response.text()
+            assert response.status == 200, text
+            return Page(text)
+
     async def page(self, path, status=200, **options):
         return Page(await self.get(path, status, **options))
 

@@ -37,6 +37,12 @@ def test_changes_have_all_entries():
     assert changes.namespace == "team"
 
 
+def test_change_is_taken_out_by_its_number():
+    basket = Basket((("cordon", "a"), ("cordon", "b")), "team")
+    assert basket.without("0") == Basket((("cordon", "b"),), "team")
+    assert basket.without("2") == basket.without("x") == basket
+
+
 def test_unknown_empty_and_repeated_parameters_are_ignored():
     items = [("cordon", " a "), ("cordon", "a"), ("cordon", ""), ("objects", "x"), ("seen", "5"), ("namespace", "")]
     assert Basket.of(items) == Basket((("cordon", "a"),))
@@ -86,16 +92,42 @@ async def test_page_shows_both_sides():
 
 async def test_basket_is_kept_in_a_cookie_until_it_is_emptied():
     async with served_objects(*small_cluster()) as visitor:
-        await visitor.get("/what-if?add=cordon&cordon=node-a1")
-        both = await visitor.page("/what-if?add=remove_nodes&remove_nodes=node-b2")
+        await visitor.post("/what-if", cordon="node-a1")
+        both = await visitor.post("/what-if", remove_nodes="node-b2")
         again = await visitor.page("/what-if")
-        fewer = await visitor.page("/what-if?cordon=node-a1")
-        await visitor.get("/what-if?empty=1")
-        empty = await visitor.page("/what-if")
+        fewer = await visitor.post("/what-if", take_out="1")
+        other = await visitor.post("/what-if", basket="cordon=node-b1", change="taints", text="node-a1 x:NoSchedule")
+        empty = await visitor.post("/what-if", empty="1")
     assert "cordon node-a1 × remove node node-b2 ×" in both.text
     assert "cordon node-a1 × remove node node-b2 ×" in again.text
     assert "remove node node-b2 ×" not in fewer.text
+    assert "cordon node-b1 × taint node-a1 x:NoSchedule ×" in other.text
     assert "Choose changes of the cluster." in empty.text
+
+
+async def test_address_of_a_basket_is_shown_and_changes_nothing():
+    async with served_objects(*small_cluster()) as visitor:
+        await visitor.post("/what-if", cordon="node-a1")
+        for query in ("remove_nodes=node-b2", "add=cordon&cordon=node-b2", "change=cordon&text=node-b2"):
+            shown = await visitor.page(f"/what-if?{query}")
+            assert "node-b2 ×" in shown.text
+            assert "not those of your basket. Keep them in the basket" in shown.text
+        await visitor.get("/what-if?empty=1")
+        kept = await visitor.page("/what-if")
+        assert "cordon node-a1 × Empty the basket Change" in kept.text
+        taken = await visitor.post("/what-if", basket="remove_nodes=node-b2")
+        assert "remove node node-b2 × Empty the basket Change" in taken.text
+
+
+async def test_form_of_another_site_changes_nothing():
+    async with served_objects(*small_cluster()) as visitor:
+        await visitor.get("/what-if")
+        for headers in ({}, {"Origin": "http://attacker.example"}, {"Sec-Fetch-Site": "cross-site"}):
+            async with visitor.session.post(
+                f"{visitor.base}/what-if", data={"cordon": "node-a1"}, headers=headers
+            ) as response:
+                assert response.status == 403
+        assert "Choose changes of the cluster." in (await visitor.page("/what-if")).text
 
 
 @pytest.mark.parametrize(
@@ -107,6 +139,11 @@ async def test_basket_is_kept_in_a_cookie_until_it_is_emptied():
         ("delete_pods=none", "there is no pod default/none to delete"),
         ("labels=x", "expected a node and a text"),
         ("remove_nodes=%3Cscript%3E", "there is no node <script>"),
+        (
+            "add_nodes=1000000xlike:node-a1",
+            "1000000xlike:node-a1: 1,000,000 new nodes in one question; the limit of nodes is 5,000",
+        ),
+        ("add_nodes=3000xlike:node-a1&add_nodes=3000xlike:node-b1", "the limit of nodes is 5,000"),
     ],
 )
 async def test_impossible_change_is_one_message(query, message):

@@ -9,7 +9,7 @@ from served_page import node, pod, small_cluster
 from bayplan.api.kinds import POD
 from bayplan.insight import Insight, Snapshot
 from bayplan.testing.in_memory import load, make_client
-from bayplan.ui import app
+from bayplan.ui import app, pages
 from bayplan.ui.server import serving
 from bayplan.ui.sources import ClusterSource, FileSource
 
@@ -99,7 +99,7 @@ async def test_slash_searches_as_you_type(tab):
 
 
 async def test_plan_follows_the_cluster_and_keeps_the_focus(tab, monkeypatch):
-    monkeypatch.setattr(app, "SMALL_PAUSE", 0.1)
+    monkeypatch.setattr(pages, "SMALL_PAUSE", 0.1)
     client = make_client(node("a"), node("b"))
     async with serving(ClusterSource(client), Insight(Snapshot())) as url:
         await tab.open(url)
@@ -113,7 +113,7 @@ async def test_plan_follows_the_cluster_and_keeps_the_focus(tab, monkeypatch):
 
 
 async def test_lost_connection_is_shown(tab, monkeypatch):
-    monkeypatch.setattr(app, "SMALL_PAUSE", 0.1)
+    monkeypatch.setattr(pages, "SMALL_PAUSE", 0.1)
     async with serving(ClusterSource(make_client(node("a"))), Insight(Snapshot())) as url:
         await tab.open(url)
         assert await tab.value("document.getElementById('lost').hidden")
@@ -122,7 +122,7 @@ async def test_lost_connection_is_shown(tab, monkeypatch):
 
 
 async def test_pod_that_is_deleted_while_its_page_is_open_is_reported_until_it_comes_back(tab, monkeypatch):
-    monkeypatch.setattr(app, "POD_PAUSE", 0.1)
+    monkeypatch.setattr(pages, "POD_PAUSE", 0.1)
     monkeypatch.setattr(app, "GONE_PAUSE", 0.1)
     client = make_client(node("a"), pod("web-0", node="a"))
     async with serving(ClusterSource(client), Insight(Snapshot())) as url:

@@ -127,11 +127,11 @@ def test_unreachable_cluster_is_one_message(tmp_path):
 
 @pytest.mark.parametrize("command", ["ui", "demo"])
 def test_missing_extra_is_one_message(command, file, monkeypatch):
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
     arguments = ["ui", "--from", file] if command == "ui" else ["demo", "--ui"]
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 2
-    assert f"{command}: the page needs uvicorn: pip install 'bayplan[ui]'" in result.stderr
+    assert f"{command}: the page needs jinja2: pip install 'bayplan[ui]'" in result.stderr
 
 
 async def test_demo_serves_its_page():

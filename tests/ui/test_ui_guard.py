@@ -1,52 +1,36 @@
-"""Who gets in: the token, the cookie, the Host header, and methods."""
+"""Who gets in: the token, the cookie, the Host header, methods, and what other sites lead to."""
 
 from __future__ import annotations
 
 import aiohttp
 import pytest
-from served_page import served_objects
-from starlette.responses import PlainTextResponse
+from aiohttp.test_utils import make_mocked_request
+from served_page import served_objects, small_cluster
 
 from bayplan.ui.guard import Guard, is_loopback
 
 TOKEN = "secret-token"
 COOKIE = {"Cookie": f"bayplan={TOKEN}"}
+OWN = {"Origin": "http://127.0.0.1:80"}
 
 
-async def ask(address="127.0.0.1", path="/", host="127.0.0.1:80", method="GET", query="", headers=None):
-    """The status and the headers of a guarded application's answer."""
-    sent = []
-
-    async def send(message):
-        sent.append(message)
-
-    async def receive():
-        return {"type": "http.request"}
-
-    given = {"host": host, **(headers or {})}
-    scope = {
-        "type": "http",
-        "http_version": "1.1",
-        "scheme": "http",
-        "method": method,
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": query.encode(),
-        "server": ("127.0.0.1", 80),
-        "headers": [(name.lower().encode(), value.encode()) for name, value in given.items()],
-    }
-    await Guard(PlainTextResponse("in"), TOKEN, address)(scope, receive, send)
-    found = {}
-    for name, value in sent[0]["headers"]:
-        found[name.decode()] = value.decode()
-    return sent[0]["status"], found
+def ask(address="127.0.0.1", path="/", host="127.0.0.1:80", method="GET", query="", headers=None):
+    """The status and the headers of the refusal of a request; 200 if it is let in."""
+    target = f"{path}?{query}" if query else path
+    response = Guard(TOKEN, address).refusal(
+        make_mocked_request(method, target, headers={"Host": host, **(headers or {})})
+    )
+    if response is None:
+        return 200, {}
+    cookies = response.cookies.output(header="")
+    return response.status, {**response.headers, **({"Set-Cookie": cookies.strip()} if cookies else {})}
 
 
-async def test_token_becomes_a_cookie_and_leaves_the_address():
-    status, headers = await ask(path="/pods/a/b", query=f"node=x&token={TOKEN}")
-    assert (status, headers["location"]) == (303, "/pods/a/b?node=x")
-    assert headers["set-cookie"] == f"bayplan={TOKEN}; HttpOnly; Path=/; SameSite=lax"
-    assert (await ask(headers=COOKIE))[0] == 200
+def test_token_becomes_a_cookie_and_leaves_the_address():
+    status, headers = ask(path="/pods/a/b", query=f"node=x&token={TOKEN}")
+    assert (status, headers["Location"]) == (303, "/pods/a/b?node=x")
+    assert headers["Set-Cookie"] == f"bayplan={TOKEN}; HttpOnly; Path=/; SameSite=Strict"
+    assert ask(headers=COOKIE)[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -61,10 +45,10 @@ async def test_token_becomes_a_cookie_and_leaves_the_address():
         ("", {"Cookie": f"other={TOKEN}"}),
     ],
 )
-async def test_without_the_token_nothing_is_shown(query, headers):
-    status, answer = await ask(query=query, headers=headers)
+def test_without_the_token_nothing_is_shown(query, headers):
+    status, answer = ask(query=query, headers=headers)
     assert status == 403
-    assert "set-cookie" not in answer
+    assert "Set-Cookie" not in answer
 
 
 @pytest.mark.parametrize(
@@ -84,34 +68,77 @@ async def test_without_the_token_nothing_is_shown(query, headers):
         ("box.example", "attacker.example", 403),
     ],
 )
-async def test_host_header_is_an_address_of_the_server(address, host, status):
-    assert (await ask(address, host=host, headers=COOKIE))[0] == status
+def test_host_header_is_an_address_of_the_server(address, host, status):
+    assert (ask(address, host=host, headers=COOKIE))[0] == status
 
 
-async def test_token_with_a_foreign_host_sets_no_cookie():
-    status, headers = await ask(host="attacker.example", query=f"token={TOKEN}")
+def test_token_with_a_foreign_host_sets_no_cookie():
+    status, headers = ask(host="attacker.example", query=f"token={TOKEN}")
     assert status == 403
-    assert "set-cookie" not in headers
+    assert "Set-Cookie" not in headers
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT"])
-async def test_only_reading_is_allowed(method):
-    assert (await ask(method=method, headers=COOKIE))[0] == 405
+@pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW"])
+def test_only_reading_and_forms_are_allowed(method):
+    assert (ask(method=method, headers=COOKIE))[0] == 405
 
 
 @pytest.mark.parametrize("path", ["//attacker.example", "/\\attacker.example", "///attacker.example/x"])
-async def test_redirect_stays_on_the_server(path):
-    status, headers = await ask(path=path, query=f"token={TOKEN}")
+def test_redirect_stays_on_the_server(path):
+    status, headers = ask(path=path, query=f"token={TOKEN}")
     assert status == 303
-    assert headers["location"][1] not in "/\\"
+    assert headers["Location"][1:2] not in {"/", "\\"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        (OWN, 200),
+        ({"Sec-Fetch-Site": "same-origin"}, 200),
+        ({"Sec-Fetch-Site": "same-origin", "Origin": "null"}, 200),
+        ({}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://127.0.0.1:81"}, 403),
+        ({"Origin": "http://attacker.example"}, 403),
+        ({"Origin": "http://127.0.0.1:80.attacker.example"}, 403),
+        ({"Sec-Fetch-Site": "same-site", **OWN}, 403),
+        ({"Sec-Fetch-Site": "cross-site", **OWN}, 403),
+        ({"Sec-Fetch-Site": "none"}, 403),
+    ],
+)
+def test_forms_are_those_of_the_page(headers, status):
+    assert ask(method="POST", path="/what-if", headers={**COOKIE, **headers})[0] == status
+    assert ask(method="POST", path="/what-if", headers=headers)[0] == 403  # without the cookie
+    assert ask(method="POST", path="/what-if", query=f"token={TOKEN}", headers=headers)[0] == 403
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_link_of_another_site_asks_nothing_and_can_be_followed(site):
+    headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate"}
+    for given in (headers, {**headers, **COOKIE}):
+        response = Guard(TOKEN, "127.0.0.1").refusal(
+            make_mocked_request("GET", "/what-if?cordon=a&x=%22%3E", headers={"Host": "localhost", **given})
+        )
+        assert response.status == 403
+        assert "<a href='/what-if?cordon=a&amp;x=%22%3E'>" in response.text
+        assert not response.cookies
+    assert ask(query=f"token={TOKEN}", headers=headers)[0] == 303  # the printed address in another program
+
+
+@pytest.mark.parametrize("site", ["none", "same-origin"])
+def test_bookmarks_and_links_of_the_page_are_answered(site):
+    assert ask(path="/what-if", query="cordon=a", headers={**COOKIE, "Sec-Fetch-Site": site})[0] == 200
 
 
 async def test_every_answer_forbids_scripts_and_frames_of_others():
-    for _, headers in (await ask(headers=COOKIE), await ask()):
-        assert "default-src 'self'" in headers["content-security-policy"]
-        assert "frame-ancestors 'none'" in headers["content-security-policy"]
-        assert headers["referrer-policy"] == "no-referrer"
-        assert headers["cache-control"] == "no-store"
+    async with served_objects(*small_cluster()) as visitor, aiohttp.ClientSession() as stranger:
+        for session in (visitor.session, stranger):
+            async with session.get(visitor.base) as response:
+                headers = response.headers
+            assert "default-src 'self'" in headers["Content-Security-Policy"]
+            assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+            assert headers["Referrer-Policy"] == "no-referrer"
+            assert headers["Cache-Control"] == "no-store"
 
 
 @pytest.mark.parametrize(

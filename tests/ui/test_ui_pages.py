@@ -8,7 +8,7 @@ import pytest
 from served_page import node, pod, served, served_objects, small_cluster
 
 from bayplan.insight import Snapshot
-from bayplan.ui import app, sources
+from bayplan.ui import pages, sources
 from bayplan.ui.sources import FileSource
 
 PAGES = {
@@ -141,10 +141,10 @@ async def test_what_does_not_exist_is_a_404_page(path, message):
 
 
 async def test_failure_is_a_500_page_and_a_log_line(monkeypatch, caplog):
-    def broken(insight, name):
+    def broken(insight, name, progress):
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(app, "node_report", broken)
+    monkeypatch.setattr(pages, "node_report", broken)
     async with served_objects(*small_cluster()) as visitor:
         page = await visitor.page("/nodes/node-a1", status=500)
         await visitor.page("/")

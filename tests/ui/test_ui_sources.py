@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 from contextlib import asynccontextmanager
 
 import aiohttp
 from served_page import node, served
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from bayplan.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_SLICE
+from bayplan.client import connect
 from bayplan.devcluster.apiserver import ApiServer, Fault
 from bayplan.devcluster.in_memory import InMemoryClient
 from bayplan.insight import Insight, Snapshot
 from bayplan.insight.sources.rights import EFFECTS, REQUIRED, ROLE, cluster_role
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.in_memory import load, make_client
-from bayplan.ui import app, server, sources
+from bayplan.ui import app, sources
 from bayplan.ui.server import serving
 from bayplan.ui.sources import ClusterSource, FileSource
 
@@ -33,8 +32,8 @@ async def followed(client):
         running.cancel()
 
 
-async def until(condition):
-    async with asyncio.timeout(10):
+async def until(condition, seconds=10):
+    async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110 - the source sets no event
             await asyncio.sleep(0.01)
 
@@ -151,34 +150,34 @@ async def test_page_says_why_the_cluster_is_not_read(monkeypatch):
     assert '<meta http-equiv="refresh" content="3">' in text
 
 
-async def test_connection_that_is_accepted_at_the_end_is_closed(monkeypatch):
-    late = []
-
-    class Server(server._Server):
-        async def main_loop(self):
-            await super().main_loop()
-            late.append(socket.create_connection(self.servers[0].sockets[0].getsockname()))
-            for _ in range(2):  # the loop accepts it, but has not made its transport
-                await asyncio.sleep(0)
-
-    monkeypatch.setattr(server, "_Server", Server)
-    async with served(FileSource(Snapshot.of([node("a")]))):
-        pass
-    with late[0] as connection:
-        connection.settimeout(5)
-        assert connection.recv(1) == b""
-
-
-async def test_connection_that_does_not_end_is_aborted(monkeypatch):
-    monkeypatch.setattr(server, "GRACE", 0.1)
-    monkeypatch.setattr(HttpToolsProtocol, "shutdown", lambda _: None)
-    async with serving(FileSource(Snapshot.of([node("a")])), Insight(Snapshot())) as url:
-        host, _, port = url.split("/")[2].partition(":")
-        reader, writer = await asyncio.open_connection(host, int(port))
-        writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert await reader.readline()
-    await asyncio.wait_for(reader.read(), 2)  # up to the end; an idle connection is closed after 5 seconds
-    writer.close()
+async def test_one_line_says_that_the_api_server_is_gone(tmp_path):
+    kubeconfig = tmp_path / "kubeconfig"
+    async with ApiServer() as server:
+        load(server, make_node("a"))
+        kubeconfig.write_text(server.kubeconfig())
+        port = int(server.url.rpartition(":")[2])
+        connecting = connect(kubeconfig)
+        source = ClusterSource(await connecting.__aenter__())
+        serving_page = served(source)
+        visitor = await serving_page.__aenter__()
+        first = await visitor.page("/")
+    try:
+        assert "live, read-only" in first.text
+        await until(lambda: source.lost)
+        lost = await visitor.page("/")
+        assert lost.text.count("The cluster can't be read since ") == lost.text.count("connection refused") == 1
+        assert "not live , read-only" in lost.text
+        again = next(address for address in first.addresses if address.startswith("/?seen="))
+        part = await visitor.get(again, part="live")
+        assert "/nodes/a" in part
+        assert 'hx-swap-oob="true"><b>not live</b>' in part
+        async with ApiServer(port=port) as server:
+            load(server, make_node("a"), make_node("b"))
+            await until(lambda: not source.lost and len(source.snapshot().of_kind(NODE)) == 2, seconds=30)
+            assert "live, read-only" in (await visitor.page("/")).text
+    finally:
+        await serving_page.__aexit__(None, None, None)
+        await connecting.__aexit__(None, None, None)
 
 
 async def test_object_that_cannot_be_read_is_named():

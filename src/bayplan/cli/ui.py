@@ -35,14 +35,12 @@ def ui(followed: Followed, address: str, port: int) -> None:
 
 
 def need_extra() -> None:
-    """End the process with status 2 if the packages of the page are not installed."""
+    """End the process with status 2 if the package of the page is not installed."""
     try:
         import jinja2
-        import starlette
-        import uvicorn
     except ImportError as error:
         fail(f"the page needs {error.name}: pip install 'bayplan[ui]'")
-    del jinja2, starlette, uvicorn
+    del jinja2
 
 
 async def _ui(followed: Followed, address: str, port: int) -> None:

@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -108,6 +109,8 @@ class ListWatch(Generic[T]):
         """Set once the first complete list was reported."""
         self.problem = ""
         """Why the last request failed; "" after the server has replied since."""
+        self.problem_since = datetime.now(UTC)
+        """When requests began to fail, if there is a problem."""
         self.kind = kind
         self._client = client
         self._sink = sink
@@ -183,6 +186,7 @@ class ListWatch(Generic[T]):
                     self._version = ""
                 break
         self._unreachable = False
+        self.problem = ""
 
     async def _list(self) -> None:
         began = self._clock()
@@ -315,6 +319,8 @@ class ListWatch(Generic[T]):
             pause = max(pause, error.retry_after or 0.0)
         if isinstance(error, TransportError) and not error.sent:
             self._unreachable = True
+        if not self.problem:
+            self.problem_since = datetime.now(UTC)
         self.problem = f"{self.kind.resource}: {error}"
         self._report_failure(self.kind, error, pause)
         return pause

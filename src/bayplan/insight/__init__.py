@@ -7,6 +7,7 @@ from bayplan.lazy import lazily
 if TYPE_CHECKING:
     from bayplan.insight.answers import Answer, QuestionError, Stopped
     from bayplan.insight.insight import Insight
+    from bayplan.insight.limits import LimitError, Limits
     from bayplan.insight.questions.balance import Balance
     from bayplan.insight.questions.capacity import Capacity
     from bayplan.insight.questions.diff import Difference
@@ -32,6 +33,8 @@ __all__ = [
     "Fit",
     "Gap",
     "Insight",
+    "LimitError",
+    "Limits",
     "PendingPods",
     "QuestionError",
     "Shrink",
@@ -47,6 +50,7 @@ __getattr__ = lazily(
     {
         "bayplan.insight.answers": ("Answer", "QuestionError", "Stopped"),
         "bayplan.insight.insight": ("Insight",),
+        "bayplan.insight.limits": ("LimitError", "Limits"),
         "bayplan.insight.questions.balance": ("Balance",),
         "bayplan.insight.questions.capacity": ("Capacity",),
         "bayplan.insight.questions.diff": ("Difference",),

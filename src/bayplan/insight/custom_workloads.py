@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from bayplan.api.kinds import JOB, POD, STATEFUL_SET, Kind
-from bayplan.insight.expansion import MOST_PODS, Document, at_most
+from bayplan.insight.expansion import Document
 from bayplan.insight.sources.documents import kind_named
 from bayplan.insight.sources.reading import SnapshotError
 from bayplan.insight.sources.rights import EFFECTS
@@ -21,6 +21,8 @@ _LEADER_WORKER_SET = "leaderworkerset.sigs.k8s.io"
 _TRAINING = "training.kubeflow.org"
 _AUTOSCALER = {"cpu": "500m", "memory": "512Mi"}
 """What KubeRay's autoscaler requests beside the head, if the cluster doesn't say."""
+_NO_LIMIT = 2**31 - 1
+"""KubeRay's default for maxReplicas."""
 _SUBMITTER = {"requests": {"cpu": "500m", "memory": "200Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
 """What the pod requests that submits a RayJob."""
 
@@ -30,14 +32,14 @@ def header_of(document: Mapping[str, Any]) -> tuple[str, str]:
     return str(document.get("apiVersion")), str(document.get("kind"))
 
 
-def children(document: Document) -> list[Document] | None:
-    """Return the objects that the controller of a custom resource creates; None if it isn't known."""
+def children(document: Document) -> Iterator[Document] | None:
+    """Yield the objects that the controller of a custom resource creates; None if it isn't known."""
     api_version, kind = header_of(document)
     expand = _KNOWN.get((api_version.partition("/")[0], kind))
     if expand is None:
         return None
     spec = document.get("spec")
-    return list(expand(document, spec)) if isinstance(spec, dict) and not _suspended(spec) else []
+    return expand(document, spec) if isinstance(spec, dict) and not _suspended(spec) else iter(())
 
 
 def has_pods(document: Document) -> bool:
@@ -109,10 +111,9 @@ def _ray_cluster(owner: Document, spec: Mapping[str, Any]) -> Iterator[Document]
     yield _pod(owner, f"{_name(owner)}-head", head)
     for group in _list(spec.get("workerGroupSpecs")):
         least = _number(group.get("minReplicas"), 0)
-        most = _number(group.get("maxReplicas"), MOST_PODS)
+        most = _number(group.get("maxReplicas"), _NO_LIMIT)
         number = min(max(_number(group.get("replicas"), least), least), most)
         number = 0 if group.get("suspend") else number * _number(group.get("numOfHosts"), 1)
-        at_most(number)
         name = str(group.get("groupName"))
         template = _labelled(group.get("template"), _of_ray(owner, "worker", name))
         for index in range(number):
@@ -216,4 +217,4 @@ def _list(value: Any) -> list[Any]:
 
 
 def _number(value: Any, default: int) -> int:
-    return at_most(value) if isinstance(value, int) and value >= 0 else default
+    return value if isinstance(value, int) and value >= 0 else default

@@ -6,19 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bayplan.insight.answers import QuestionError
-
 Document = dict[str, Any]
-
-MOST_PODS = 1_000_000
-"""Of one workload: more are a mistake."""
-
-
-def at_most(number: int) -> int:
-    """Return a number of pods. Raises QuestionError if there are more than MOST_PODS."""
-    if number > MOST_PODS:
-        raise QuestionError(f"{number:,} pods of one workload: expected at most {MOST_PODS:,}")
-    return number
 
 
 @dataclass(frozen=True, slots=True)

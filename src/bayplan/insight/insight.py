@@ -10,7 +10,8 @@ from bayplan.api.kinds import DAEMON_SET, NODE, POD
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.config.suggestions import did_you_mean
-from bayplan.insight.answers import Progress, QuestionError, plural, silent
+from bayplan.insight.answers import Progress, QuestionError, Stopped, plural, silent
+from bayplan.insight.limits import Limits, Room
 from bayplan.insight.owners import WORKLOADS, kind_called, owned_by
 from bayplan.insight.questions.balance import Balance, balance
 from bayplan.insight.questions.capacity import Capacity, capacity, demand_of, one_replica
@@ -36,7 +37,8 @@ class Insight:
     """Answers questions about the cluster of a snapshot, as a scheduler with this configuration would decide.
 
     Without a configuration, that is kube-scheduler's default profile, with `plugins` after the default ones. `seed`
-    chooses among nodes with equal scores. Answers depend on nothing else. Raises ConfigurationError or PluginLoadError.
+    chooses among nodes with equal scores. Answers depend on nothing else. A question that adds more to the cluster than
+    `limits` allow is a LimitError. Raises ConfigurationError or PluginLoadError.
     """
 
     def __init__(
@@ -46,8 +48,10 @@ class Insight:
         plugins: Sequence[ExtraPlugin] = (),
         *,
         seed: int = 0,
+        limits: Limits = Limits(),  # noqa: B008 - immutable
     ) -> None:
         self.snapshot = snapshot
+        self.limits = limits
         self.seed = seed
         self.world = World(configuration, plugins, seed=seed)
         self.world.move(snapshot.documents, snapshot.taken or datetime.now(UTC))
@@ -108,7 +112,10 @@ class Insight:
     def fit(self, objects: Iterable[Mapping[str, Any]], *, shown: int = 20, progress: Progress = silent) -> Fit:
         """Return whether the pods of these objects (documents) would all be placed now. Raises QuestionError."""
         self.world.reset()
-        expansion = self._manifests.deploy(objects)
+        try:
+            expansion = self._manifests(progress).deploy(objects)
+        except Stopped:
+            return Fit((), shown, interrupted=True)
         return fit(self.world, expansion, shown=shown, progress=progress)
 
     def what_if(
@@ -118,15 +125,25 @@ class Insight:
         plugins: Sequence[ExtraPlugin] = (),
         *,
         shown: int = 20,
+        progress: Progress = silent,
     ) -> WhatIf:
         """Return which pods change after changes of the cluster, and the utilization before and after.
 
         With a `configuration`, a scheduler with that one and `plugins` decides about the changed cluster. `shown`: as
-        for `capacity`. Raises QuestionError.
+        for `capacity`. Raises QuestionError, and Stopped if `progress` does: there is no part of this answer.
         """
         self.world.reset()
         other = self.world if configuration is None else World(configuration, plugins, seed=self.seed)
-        return what_if(self.world, other, self.snapshot, changes or Changes(), self.seed, shown)
+        return what_if(
+            self.world,
+            other,
+            self.snapshot,
+            changes or Changes(),
+            self.seed,
+            self.limits,
+            shown=shown,
+            progress=progress,
+        )
 
     def balance(
         self, like: str | None = None, objects: Iterable[Mapping[str, Any]] = (), *, most: int = 1000, shown: int = 20
@@ -140,7 +157,7 @@ class Insight:
         self.world.reset()
         pod = None if like is None else pod_document(pending_copy(self.pod(like)))
         if like is None:
-            expansion = self._manifests.expand(objects)
+            expansion = self._manifests().expand(objects)
             pod = next(iter(expansion.pods), None)
         return balance(self.world, most, pod, shown)
 
@@ -179,7 +196,7 @@ class Insight:
         demands = []
         for number, objects in enumerate(kinds):
             documents = [one_replica(document) for document in flattened(objects)]
-            expansion = self._manifests.expand(documents)
+            expansion = self._manifests().expand(documents)
             demands.append(demand_of(expansion, documents, ratio[number] if ratio else 1))
         return capacity(self.world, demands, most=most, preempt=preempt, labels=labels, shown=shown, progress=progress)
 
@@ -231,6 +248,11 @@ class Insight:
         known = self.world.state.objects[NODE]
         return sorted(name for name, node in known.items() if matches(node.metadata.labels or {}))
 
+    def _manifests(self, progress: Progress = silent) -> Manifests:
+        from bayplan.insight.manifests import Manifests  # imports the embedded API server
+
+        return Manifests(self.snapshot, self.seed, Room(self.limits, progress))
+
     def _daemon_set_exists(self, key: str) -> bool:
         """Whether a DaemonSet exists; True if the snapshot has none at all, as a dump of nodes and pods."""
         known = self.snapshot.of_kind(DAEMON_SET)
@@ -247,12 +269,6 @@ class Insight:
         others = [other for other in self.snapshot.of_kind(POD) if other.rpartition("/")[2] == name]
         hint = f"; there is {', '.join(others)}" if others else ""
         raise QuestionError(f"there is no pod {key} in {self._where}{hint}")
-
-    @property
-    def _manifests(self) -> Manifests:
-        from bayplan.insight.manifests import Manifests  # imports the embedded API server
-
-        return Manifests(self.snapshot, self.seed)
 
     @property
     def _pods(self) -> Mapping[str, PodInfo]:

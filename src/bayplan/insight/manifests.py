@@ -39,7 +39,8 @@ from bayplan.devcluster.controllers.resource_claims import claim_of_template
 from bayplan.devcluster.controllers.rollout import POD_TEMPLATE_HASH, pod_template_hash
 from bayplan.insight.answers import QuestionError
 from bayplan.insight.custom_workloads import children, has_pods, header_of
-from bayplan.insight.expansion import Document, Expansion, Refused, at_most
+from bayplan.insight.expansion import Document, Expansion, Refused
+from bayplan.insight.limits import Room
 from bayplan.insight.objects import ADMISSION, Objects
 from bayplan.insight.owners import WORKLOADS
 from bayplan.insight.redeployment import Redeployment, redeployment
@@ -49,10 +50,14 @@ from bayplan.insight.sources.reading import SnapshotError
 
 
 class Manifests:
-    """Expands manifests in the cluster of a snapshot. Names are generated from `seed`."""
+    """Expands manifests in the cluster of a snapshot. Names are generated from `seed`.
 
-    def __init__(self, snapshot: Snapshot, seed: int = 0) -> None:
+    `room`: what may be created. Its LimitError ends an expansion.
+    """
+
+    def __init__(self, snapshot: Snapshot, seed: int = 0, room: Room | None = None) -> None:
         self._snapshot = snapshot
+        self._room = room or Room()
         self._objects = Objects(snapshot, seed)
         self._deploying = False
         self._last: dict[Any, int] = {}
@@ -170,7 +175,12 @@ class Manifests:
             if has_pods(document):
                 expansion.unknown.append(f"{_name_of(document)} ({document['apiVersion']})")
             return
+        counted = []
         for child in made:
+            pods = int(header_of(child) == _POD)
+            self._room.take(_name_of(document), pods=pods, objects=1 - pods, memory=len(msgspec.json.encode(child)))
+            counted.append(child)
+        for child in counted:
             self._expand(child, expansion)
 
     def _deployment(self, document: Document, expansion: Expansion) -> None:
@@ -196,12 +206,13 @@ class Manifests:
 
     def _replicas(self, kind: Kind, document: Document, expansion: Expansion) -> None:
         owner: Any = convert(kind.type, document)
-        new = (pods.from_template(owner.spec.template, kind, owner) for _ in range(at_most(owner.spec.replicas or 0)))
+        number = self._at_most(owner.spec.replicas or 0, owner)
+        new = (pods.from_template(owner.spec.template, kind, owner) for _ in range(number))
         self._create_pods(new, owner, expansion)
 
     def _stateful_set(self, document: Document, expansion: Expansion) -> None:
         owner: Any = convert(STATEFUL_SET.type, document)
-        at_most(owner.spec.replicas or 0)
+        self._at_most(owner.spec.replicas or 0, owner)
         for number in stateful_pods.ordinals(owner):
             pod = stateful_pods.new_pod(owner, owner.spec.template, "0", number)
             for claim in stateful_pods.new_claims(owner, pod):
@@ -212,9 +223,11 @@ class Manifests:
     def _daemon_set(self, document: Document, expansion: Expansion) -> None:
         owner: Any = convert(DAEMON_SET.type, document)
         placement = daemon_pods.Placement.of(owner)
-        for name, raw in self._snapshot.of_kind(NODE).items():
-            if placement.judge(decode(NODE.type, raw)).run:
-                self._create_pods([daemon_pods.new_pod(owner, "0", name)], owner, expansion)
+        nodes = self._snapshot.of_kind(NODE).items()
+        names = [name for name, raw in nodes if placement.judge(decode(NODE.type, raw)).run]
+        self._at_most(len(names), owner)
+        for name in names:
+            self._create_pods([daemon_pods.new_pod(owner, "0", name)], owner, expansion)
 
     def _job(self, document: Document, expansion: Expansion) -> None:
         job: Any = convert(JOB.type, document)
@@ -223,7 +236,8 @@ class Manifests:
         number = job.spec.parallelism if job.spec.parallelism is not None else 1
         number = min(number, job.spec.completions) if job.spec.completions is not None else number
         indexed = job.spec.completionMode == "Indexed"
-        new = (job_pods.new_pod(job, index if indexed else None) for index in range(at_most(number)))
+        number = self._at_most(number, job)
+        new = (job_pods.new_pod(job, index if indexed else None) for index in range(number))
         self._create_pods(new, job, expansion)
 
     def _cron_job(self, document: Document, expansion: Expansion) -> None:
@@ -232,12 +246,19 @@ class Manifests:
         job = {"apiVersion": JOB.api_version, "kind": JOB.kind, "metadata": metadata, "spec": template["spec"]}
         self._expand(job, expansion)
 
+    def _at_most(self, number: int, owner: Any) -> int:
+        """The number of a workload's pods. Raises LimitError."""
+        where = f"{owner.metadata.namespace}/{owner.metadata.name or owner.metadata.generateName}"
+        self._room.take(where, pods=number, memory=number * len(encode(owner.spec.template)))
+        return number
+
     # Pods and their claims
 
     def _create_pods(self, new: Iterable[Any], owner: Any, expansion: Expansion) -> None:
         """Create pods that differ only in their names. After a refused one, the others are refused, too."""
         refusal = ""
         for pod in new:
+            self._room.progress(f"{len(expansion.pods):,} pods")
             document = _document(POD, pod, owner.metadata.namespace)
             if not refusal:
                 try:
@@ -284,7 +305,9 @@ class Manifests:
         return None if found is None else convert(kind.type, found)
 
     def _create_claim(self, kind: Kind, claim: Any, namespace: str, expansion: Expansion) -> Document:
-        created = self._objects.create(_document(kind, claim, namespace))
+        document = _document(kind, claim, namespace)
+        self._room.take(_name_of(document), objects=1, memory=len(msgspec.json.encode(document)))
+        created = self._objects.create(document)
         expansion.objects.append(created)
         return created
 

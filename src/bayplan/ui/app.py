@@ -1,75 +1,76 @@
-"""The web application: its pages, all of them read-only and made on the server. htmx asks for parts of them again."""
+"""The web application: finds the page of a request, and renders it. htmx asks for parts of the pages again.
+
+A page is a function of a `Visit`, and a line in `routes.py`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+import mimetypes
+import zlib
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote, unquote
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, quote, unquote
 
+from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.middleware.gzip import GZipMiddleware
-from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp
 
-from bayplan.insight import Insight, QuestionError
-from bayplan.ui.asking import Asking
-from bayplan.ui.basket import CHOICE, TITLES, Basket, compare_sides
-from bayplan.ui.bay_plan import BayPlan, bay_plan
-from bayplan.ui.guard import Guard
-from bayplan.ui.reports import PodRow, node_report, pod_row, search
+from bayplan.http_server import BodyError, HttpServer, Limits
+from bayplan.insight import QuestionError
+from bayplan.ui.asking import Asking, Question
+from bayplan.ui.guard import HEADERS, Guard
 
-FEW_NODES = 600
-SMALL_PAUSE, LARGE_PAUSE = 2, 10
-"""Seconds between two checks for changes, for at most FEW_NODES nodes and for more."""
-POD_PAUSE, QUEUE_PAUSE, GONE_PAUSE = 3, 5, 5
-"""Seconds between two checks of a pod or a node, of the queue, and for a pod or a node that is gone."""
+T = TypeVar("T")
+
 PATIENCE = 5.0
 """Seconds to wait for the first snapshot. The browser then asks again."""
-WAITING_SHOWN = 24
-"""The most pending pods to show next to the plan."""
+GONE_PAUSE = 5
+"""Seconds between two checks for a pod or a node that is gone."""
+FORM_LIMIT = 64 * 1024
+"""Bytes of a form."""
+FIELDS = 200
+"""The most fields of a form."""
 
-_VERSION = "bayplan.version"
-"""The key of a request's scope for the version of the cluster that the answer is about."""
+log = logging.getLogger(__name__)
 
-logger = logging.getLogger(__name__)
+Page = Callable[..., Awaitable[web.Response]]
+"""A page: gets the visit, and the variable parts of the path."""
+Route = tuple[str, str, Page]
+"""A method, a path whose variable parts are `*`, and the page."""
 
-
-def application(asking: Asking, token: str, address: str = "127.0.0.1", cookie: str = "bayplan") -> ASGIApp:
-    """Return the ASGI application. `token` and `address`: see `Guard`."""
-    pages = _Pages(asking, f"{cookie}-basket")
-    app = Starlette(
-        routes=[
-            Route("/", pages.plan),
-            Route("/queue", pages.queue),
-            Route("/pods/{namespace}/{name}", pages.pod),
-            Route("/nodes/{name}", pages.node),
-            Route("/search", pages.search),
-            Route("/what-if", pages.what_if),
-            Mount("/static", StaticFiles(directory=Path(__file__).with_name("static"))),
-        ],
-        exception_handlers={
-            QuestionError: pages.no_answer,
-            HTTPException: pages.http_error,
-            Exception: pages.failure,
-        },
-    )
-    return Guard(GZipMiddleware(app), token, address, cookie)
+_STATIC = Path(__file__).with_name("static")
 
 
-class _Pages:
-    def __init__(self, asking: Asking, basket_cookie: str) -> None:
-        self._asking = asking
-        self._basket_cookie = basket_cookie
-        self._templates = Environment(
+class PageError(Exception):
+    """An answer that is a page with a status and a message."""
+
+    def __init__(self, status: HTTPStatus, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Application:
+    """Answers requests with pages. `http` serves it. `token`, `address` and `cookie`: see `Guard`."""
+
+    def __init__(
+        self,
+        asking: Asking,
+        routes: Sequence[Route],
+        token: str,
+        address: str = "127.0.0.1",
+        *,
+        cookie: str = "bayplan",
+        limits: Limits = Limits(),  # noqa: B008 - immutable
+    ) -> None:
+        self.asking = asking
+        self.basket_cookie = f"{cookie}-basket"
+        self.http = HttpServer(self.handle, log=log, limits=limits, body_limit=FORM_LIMIT, cancels=True)
+        self._guard = Guard(token, address, cookie)
+        self._routes = routes
+        self.templates = Environment(
             loader=PackageLoader("bayplan.ui"),
             autoescape=True,
             undefined=StrictUndefined,
@@ -77,153 +78,131 @@ class _Pages:
             lstrip_blocks=True,
         )
 
-    async def plan(self, request: Request) -> Response:
-        """Return the bay plan and the list of pending pods."""
-        resource = request.query_params.get("resource", "cpu")
-
-        def draw(insight: Insight) -> tuple[BayPlan, list[PodRow], int]:
-            pending = sorted(insight.world.pending.values(), key=lambda pod: (-pod.priority, pod.key))
-            return bay_plan(insight.world, resource), [pod_row(pod) for pod in pending[:WAITING_SHOWN]], len(pending)
-
-        plan, waiting, pending = await self._ask(request, ("plan", resource), draw)
-        return self._page(
-            request,
-            "plan.html",
-            plan=plan,
-            waiting=waiting,
-            pending=pending,
-            every=SMALL_PAUSE if plan.nodes <= FEW_NODES else LARGE_PAUSE,
-            title="Bay plan",
-        )
-
-    async def queue(self, request: Request) -> Response:
-        """Return the pending pods by cause."""
-        pending = await self._ask(request, "queue", lambda insight: insight.explain_all())
-        return self._page(request, "queue.html", pending=pending, every=QUEUE_PAUSE, title="Queue")
-
-    async def pod(self, request: Request) -> Response:
-        """Return the explanation of a pod; with `?node=`, also what keeps it from that node."""
-        key = f"{request.path_params['namespace']}/{request.path_params['name']}"
-        node = request.query_params.get("node", "").strip()
-        found, row = await self._ask(
-            request, ("pod", key), lambda insight: (insight.explain(key), pod_row(insight.pod(key)))
-        )
-        why_not, problem = None, ""
-        if node:
-            try:
-                why_not = await self._ask(request, ("why-not", key, node), lambda insight: insight.why_not(key, node))
-            except QuestionError as error:
-                problem = str(error)
-        return self._page(
-            request,
-            "pod.html",
-            pod=found,
-            row=row,
-            asked_node=node,
-            why_not=why_not,
-            problem=problem,
-            every=POD_PAUSE,
-            title=f"Pod {key}",
-        )
-
-    async def node(self, request: Request) -> Response:
-        """Return what is on a node, and which pending pods it rejects."""
-        name = request.path_params["name"]
-        found = await self._ask(request, ("node", name), lambda insight: node_report(insight, name))
-        return self._page(request, "node.html", node=found, every=POD_PAUSE, title=f"Node {name}")
-
-    async def search(self, request: Request) -> Response:
-        """Return the nodes and pods of a name. A single one is opened at once, unless htmx asks as the user types."""
-        text = request.query_params.get("q", "")
-        hits = await self._ask(request, ("search", text), lambda insight: search(insight, text))
-        if len(hits) == 1 and "hx-request" not in request.headers:
-            return RedirectResponse(f"/{hits[0].kind}s/{hits[0].name}", HTTPStatus.SEE_OTHER)
-        return self._page(request, "search.html", hits=hits, text=text, every=0, title="Search")
-
-    async def what_if(self, request: Request) -> Response:
-        """Return the cluster after a basket of changes, next to today's.
-
-        The basket is the query; without one, that of the cookie. With `add`, the query is added to the cookie's.
-        """
-        kept = Basket.read(unquote(request.cookies.get(self._basket_cookie, "")))
-        given = Basket.of(request.query_params.multi_items())
-        if "empty" in request.query_params:
-            emptied = RedirectResponse("/what-if", HTTPStatus.SEE_OTHER)
-            emptied.delete_cookie(self._basket_cookie)
-            return emptied
-        if CHOICE in request.query_params:
-            return RedirectResponse(f"/what-if?{given.query() or 'empty=1'}", HTTPStatus.SEE_OTHER)
-        if "add" in request.query_params or (kept.entries and not given.entries):
-            query = kept.with_all(given).query() if given.entries else kept.query()
-            return RedirectResponse(f"/what-if?{query}" if query else "/what-if?empty=1", HTTPStatus.SEE_OTHER)
-        resource = request.query_params.get("resource", "cpu")
-        sides, problem = None, ""
-        if given.entries:
-            try:
-                sides = await self._ask(
-                    request, ("what-if", given, resource), lambda insight: compare_sides(insight, given, resource)
-                )
-            except QuestionError as error:
-                problem = str(error)
-        response = self._page(
-            request,
-            "what_if.html",
-            basket=given,
-            titles=TITLES,
-            sides=sides,
-            problem=problem,
-            every=LARGE_PAUSE if sides is not None and sides.after.nodes <= FEW_NODES else 0,
-            title="What if",
-        )
-        response.set_cookie(self._basket_cookie, quote(given.query()), httponly=True, samesite="lax")
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request. Raises BodyError for a form that can't be read."""
+        response = self._guard.refusal(request) or await self._answer(request)
+        for name, value in HEADERS.items():
+            response.headers.setdefault(name, value)
+        if isinstance(response, web.Response) and response.body:
+            response.enable_compression()
         return response
 
-    async def no_answer(self, request: Request, error: Exception) -> Response:
-        """Return the page for a question about something that doesn't exist. In a live cluster, it may come back."""
-        return self._error(request, HTTPStatus.NOT_FOUND, str(error), every=GONE_PAUSE)
+    async def _answer(self, request: web.BaseRequest) -> web.Response:
+        visit = Visit(self, request)
+        try:
+            page, parts = self._find(request)
+            return await page(visit, *parts)
+        except PageError as error:
+            return visit.error(error.status, str(error))
+        except QuestionError as error:  # in a live cluster, what doesn't exist may come back
+            return visit.error(HTTPStatus.NOT_FOUND, str(error), every=GONE_PAUSE)
+        except BodyError:
+            raise
+        except Exception:
+            log.exception("%s failed", request.path)
+            return visit.error(HTTPStatus.INTERNAL_SERVER_ERROR, "the question failed; the log says why")
 
-    async def http_error(self, request: Request, error: Exception) -> Response:
-        """Return the page for an address that doesn't exist."""
-        assert isinstance(error, HTTPException)
-        status = HTTPStatus(error.status_code)
-        message = f"there is no page {request.url.path}" if status is HTTPStatus.NOT_FOUND else error.detail
-        return self._error(request, status, message)
+    def _find(self, request: web.BaseRequest) -> tuple[Page, list[str]]:
+        """The page of a request, and the parts of its path that are variable. Raises PageError."""
+        parts = [unquote(part) for part in request.rel_url.raw_path.split("/")[1:]]
+        methods = set()
+        for method, path, page in self._routes:
+            wanted = path.split("/")[1:]
+            if len(wanted) == len(parts) and all(want in {"*", part} for want, part in zip(wanted, parts, strict=True)):
+                if method == request.method or (method, request.method) == ("GET", "HEAD"):
+                    return page, [part for want, part in zip(wanted, parts, strict=True) if want == "*"]
+                methods.add(method)
+        if methods:
+            raise PageError(HTTPStatus.METHOD_NOT_ALLOWED, f"{request.path} requires {', '.join(sorted(methods))}")
+        raise PageError(HTTPStatus.NOT_FOUND, f"there is no page {request.path}")
 
-    async def failure(self, request: Request, error: Exception) -> Response:
-        """Return the page for a failure of the server, which goes to the log."""
-        logger.error("%s failed", request.url.path)  # the web server logs the error
-        return self._error(request, HTTPStatus.INTERNAL_SERVER_ERROR, "the question failed; the log says why")
 
-    def _error(self, request: Request, status: HTTPStatus, message: str, every: float = 0) -> Response:
-        context = {"status": status, "message": message, "every": every, "title": status.phrase}
-        return self._page(request, "error.html", status, **context)
+class Visit:
+    """A request for a page, with what pages need to answer it."""
 
-    async def _ask(self, request: Request, key: Any, question: Callable[[Insight], Any]) -> Any:
+    def __init__(self, application: Application, request: web.BaseRequest) -> None:
+        self.request = request
+        self.path = request.rel_url.path
+        self.query: Mapping[str, str] = request.rel_url.query
+        self.items = tuple(request.rel_url.query.items())
+        """The parameters of the query, in their order."""
+        self.part = request.headers.get("HX-Target", "") if "HX-Request" in request.headers else ""
+        """The id of the element that htmx asks for."""
+        self._application = application
+        self._version: int | None = None
+        """The version of the cluster that the answer is about."""
+
+    async def ask(self, key: Hashable, question: Question[T]) -> T:
+        """Ask about the cluster. `key` identifies the question. Raises PageError, or what the question raises."""
+        asking = self._application.asking
         try:
             async with asyncio.timeout(PATIENCE):
-                await self._asking.source.ready()
+                await asking.source.ready()
         except TimeoutError:
-            reasons = "; ".join(self._asking.problems) or "large clusters take up to half a minute"
-            raise HTTPException(503, f"the cluster has not been read yet: {reasons}") from None
-        request.scope.setdefault(_VERSION, self._asking.source.version)
-        return await self._asking.ask(key, question)
+            reasons = "; ".join(asking.problems) or "large clusters take up to half a minute"
+            message = f"the cluster has not been read yet: {reasons}"
+            raise PageError(HTTPStatus.SERVICE_UNAVAILABLE, message) from None
+        if self._version is None:
+            self._version = asking.source.version
+        return await asking.ask(key, question)
 
-    def _page(self, request: Request, template: str, code: HTTPStatus = HTTPStatus.OK, /, **context: Any) -> Response:
-        """Render a page, or only its main part for htmx; nothing if it has that already."""
-        source = self._asking.source
-        part = request.headers.get("hx-target") if "hx-request" in request.headers else None
-        version = request.scope.get(_VERSION, source.version)
-        if part and request.query_params.get("seen") == str(version):
-            return Response(status_code=HTTPStatus.NO_CONTENT)
-        every = context["every"] if source.live else 0
+    async def form(self) -> list[tuple[str, str]]:
+        """Return the fields of a form that was sent. Raises PageError or BodyError."""
+        body = await self._application.http.body(self.request)
+        try:
+            return parse_qsl(body.decode(), max_num_fields=FIELDS, errors="strict")
+        except ValueError as error:
+            raise PageError(HTTPStatus.BAD_REQUEST, f"the form can't be read: {error}") from None
+
+    @property
+    def basket(self) -> str:
+        """The query of the basket in the cookie."""
+        return unquote(self.request.cookies.get(self._application.basket_cookie, ""))
+
+    def page(self, template: str, code: HTTPStatus = HTTPStatus.OK, /, **context: Any) -> web.Response:
+        """Render a page, or only its main part for htmx; nothing if it has that already.
+
+        `context`: what the template shows, with its `title` and `every`: seconds between two checks for changes.
+        """
+        asking = self._application.asking
+        source = asking.source
+        version = source.version if self._version is None else self._version
+        problems = asking.problems if source.version else []
+        seen = f"{version}-{zlib.crc32(repr((source.lost, problems)).encode())}"
+        if self.part and self.query.get("seen") == seen:
+            return web.Response(status=HTTPStatus.NO_CONTENT)
+        again = self.request.rel_url.update_query(seen=seen)
         shown: Mapping[str, Any] = {
             **context,
-            "every": every,
-            "part": part,
-            "path": request.url.path,
-            "again": f"{request.url.path}?{request.url.include_query_params(seen=version).query}",
+            "every": context["every"] if source.live else 0,
+            "part": self.part,
+            "path": self.path,
+            "again": f"{again.raw_path}?{again.raw_query_string}",
             "source": source.snapshot().source if source.version else "",
             "live": source.live,
-            "problems": self._asking.problems,
+            "lost": source.lost,
+            "problems": problems,
         }
-        return HTMLResponse(self._templates.get_template(template).render(shown), code)
+        text = self._application.templates.get_template(template).render(shown)
+        return web.Response(status=code, text=text, content_type="text/html")
+
+    def error(self, status: HTTPStatus, message: str, every: float = 0) -> web.Response:
+        """Render the page for an error."""
+        context = {"status": status, "message": message, "every": every, "title": status.phrase}
+        return self.page("error.html", status, **context)
+
+    def redirect(self, address: str, basket: str | None = None) -> web.Response:
+        """Lead to another page of this server. `basket`: what its cookie has from now on."""
+        response = web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": address})
+        if basket is not None:
+            response.set_cookie(self._application.basket_cookie, quote(basket), httponly=True, samesite="Strict")
+        return response
+
+
+async def static(_: Visit, name: str) -> web.Response:
+    """Return a file of `static/`."""
+    files = {file.name: file for file in _STATIC.iterdir()}
+    if name not in files:
+        raise PageError(HTTPStatus.NOT_FOUND, f"there is no page /static/{name}")
+    kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    return web.Response(body=files[name].read_bytes(), content_type=kind)

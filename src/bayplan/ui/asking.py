@@ -1,21 +1,29 @@
-"""Asks questions in a worker thread, so that the page stays responsive."""
+"""Asks questions in a worker thread, so that the page stays responsive, and ends those that take too long."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from bayplan.insight import Insight
+from bayplan.insight import Insight, QuestionError, Stopped
+from bayplan.insight.answers import Progress
 from bayplan.insight.snapshot import Snapshot
 from bayplan.ui.sources import Source
 
 T = TypeVar("T")
+Question = Callable[[Insight, Progress], T]
+"""Asks an Insight. It passes the progress on, which raises Stopped when the question must end."""
 
 CACHED = 64
 """The number of latest answers to keep."""
+LONGEST = 30.0
+"""The most seconds of a question. The next one waits meanwhile."""
 SHOWN = 5
 """The most objects that can't be read to report."""
 
@@ -23,28 +31,43 @@ SHOWN = 5
 class Asking:
     """Answers questions about a source with one Insight, whose World only the single worker thread uses.
 
-    Equal questions about the same version of the cluster are answered once.
+    Equal questions about the same version of the cluster are answered once. A question ends after `longest` seconds, or
+    when nobody waits for its answer any longer.
     """
 
-    def __init__(self, source: Source, insight: Insight) -> None:
+    def __init__(self, source: Source, insight: Insight, longest: float = LONGEST) -> None:
         self.source = source
         self._insight = insight
+        self._longest = longest
         self._thread = ThreadPoolExecutor(1, "insight")
-        self._answers: dict[Hashable, asyncio.Future[Any]] = {}
+        self._asked: dict[Hashable, _Asked] = {}
 
-    async def ask(self, key: Hashable, question: Callable[[Insight], T]) -> T:
-        """Ask about the cluster as it is now. `key` identifies the question. Raises what the question raises."""
+    async def ask(self, key: Hashable, question: Question[T]) -> T:
+        """Ask about the cluster as it is now. `key` identifies the question.
+
+        Raises what the question raises, and QuestionError if it takes too long.
+        """
         await self.source.ready()
         key = (self.source.version, key)
-        answer: asyncio.Future[T] | None = self._answers.pop(key, None)
-        if answer is None:
+        asked = self._asked.pop(key, None)
+        if asked is None:
+            asked, loop = _Asked(), asyncio.get_running_loop()
             snapshot = self.source.snapshot()
-            loop = asyncio.get_running_loop()
-            answer = loop.run_in_executor(self._thread, self._answer, snapshot, question)
-        self._answers[key] = answer
-        while len(self._answers) > CACHED:
-            del self._answers[next(iter(self._answers))]
-        return await asyncio.shield(answer)
+            asked.answer = loop.run_in_executor(self._thread, self._answer, snapshot, question, asked.stop)
+            asked.answer.add_done_callback(_retrieve)
+        self._asked[key] = asked
+        while len(self._asked) > CACHED:
+            del self._asked[next(iter(self._asked))]
+        asked.waiting += 1
+        try:
+            answer: T = await asyncio.shield(asked.answer)
+            return answer
+        finally:
+            asked.waiting -= 1
+            if not asked.waiting and not asked.answer.done():
+                asked.stop.set()
+                if self._asked.get(key) is asked:
+                    del self._asked[key]
 
     @property
     def problems(self) -> list[str]:
@@ -55,14 +78,45 @@ class Asking:
         left_out = dict.fromkeys(self._insight.world.problems)
         return [*map(str, gaps), *others, *list(left_out)[-SHOWN:]]
 
-    def _answer(self, snapshot: Snapshot, question: Callable[[Insight], T]) -> T:
+    def _answer(self, snapshot: Snapshot, question: Question[T], stop: threading.Event) -> T:
+        if stop.is_set():
+            raise QuestionError("nobody waits for the answer")
         insight = self._insight
         if insight.snapshot is not snapshot:
             insight.snapshot = snapshot
             insight.world.move(snapshot.documents, snapshot.taken or datetime.now(UTC))
         insight.world.reset()
-        return question(insight)
+        end = time.monotonic() + self._longest
+
+        def progress(_: str) -> None:
+            if stop.is_set() or time.monotonic() > end:
+                raise Stopped
+
+        try:
+            return question(insight, progress)
+        except Stopped:
+            raise QuestionError(
+                f"the question took longer than {self._longest:g} s, which is the page's limit of time; "
+                "the commands of bayplan have none"
+            ) from None
 
     def close(self) -> None:
-        """Drop the questions that wait."""
+        """End the question in progress, and drop those that wait."""
+        for asked in self._asked.values():
+            asked.stop.set()
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A question, how many requests wait for its answer, and how to end it."""
+
+    answer: asyncio.Future[Any] = field(init=False)
+    waiting: int = 0
+    stop: threading.Event = field(default_factory=threading.Event)
+
+
+def _retrieve(answer: asyncio.Future[Any]) -> None:
+    """Don't let asyncio log the error of a question that nobody waits for."""
+    if not answer.cancelled():
+        answer.exception()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlencode
 
 from bayplan.insight import Changes, Insight, QuestionError
+from bayplan.insight.answers import Progress, silent
 from bayplan.insight.questions.what_if import WhatIf, what_if
 from bayplan.simulation.world import World
 from bayplan.ui.bay_plan import BayPlan, bay_plan
@@ -40,14 +41,17 @@ class Basket:
     namespace: str = "default"
 
     @classmethod
-    def of(cls, items: Iterable[tuple[str, str]]) -> Basket:
-        """Return the basket of the parameters of a query. Unknown and empty ones, and repetitions, are ignored."""
+    def of(cls, items: Iterable[tuple[str, str]], namespace: str = "default") -> Basket:
+        """Return the basket of the parameters of a query. Unknown and empty ones, and repetitions, are ignored.
+
+        `namespace`: that of the basket if the parameters have none.
+        """
         known = list(items)
         form = dict(known)
         known.append((form.get(CHOICE, ""), form.get(TEXT, "")))
         texts = [(field, text.strip()) for field, text in known if field in TITLES and text.strip()]
-        namespace = next((text.strip() for field, text in known if field == NAMESPACE and text.strip()), "default")
-        return cls(tuple(dict.fromkeys(texts))[:LARGEST], namespace)
+        given = next((text.strip() for field, text in known if field == NAMESPACE and text.strip()), namespace)
+        return cls(tuple(dict.fromkeys(texts))[:LARGEST], given)
 
     @classmethod
     def read(cls, query: str) -> Basket:
@@ -62,9 +66,10 @@ class Basket:
         """Return this basket with the changes of another one, and with its namespace."""
         return Basket(tuple(dict.fromkeys((*self.entries, *other.entries)))[:LARGEST], other.namespace)
 
-    def without(self, index: int) -> Basket:
-        """Return the basket without one change."""
-        return Basket(self.entries[:index] + self.entries[index + 1 :], self.namespace)
+    def without(self, number: str) -> Basket:
+        """Return the basket without the change of a number, the first of which is 0."""
+        rest = tuple(entry for index, entry in enumerate(self.entries) if str(index) != number)
+        return Basket(rest, self.namespace)
 
     def titles(self) -> list[str]:
         """Return the changes for people."""
@@ -109,8 +114,8 @@ class Sides:
     new: frozenset[str]
 
 
-def compare_sides(insight: Insight, basket: Basket, resource: str) -> Sides:
-    """Answer a basket. Raises QuestionError for changes that aren't possible."""
+def compare_sides(insight: Insight, basket: Basket, resource: str, progress: Progress = silent) -> Sides:
+    """Answer a basket. Raises QuestionError for changes that aren't possible, and Stopped if `progress` does."""
     world, plans = insight.world, list[BayPlan]()
     known, new = frozenset(world.state.table.row_of), frozenset[str]()
 
@@ -119,6 +124,8 @@ def compare_sides(insight: Insight, basket: Basket, resource: str) -> Sides:
         new = frozenset(world.state.table.row_of.keys() - known)
         plans.append(bay_plan(world, resource, new))
 
-    answer = what_if(world, world, insight.snapshot, basket.changes(), insight.seed, observe=draw)
+    answer = what_if(
+        world, world, insight.snapshot, basket.changes(), insight.seed, insight.limits, observe=draw, progress=progress
+    )
     before, after = plans
     return Sides(answer, before, after, new)

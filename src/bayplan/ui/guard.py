@@ -1,6 +1,6 @@
-"""Who may see the page: requests with the token, to a name that can't be rebound. All others get 403.
+"""Who may see the page: requests with the token, to a name that can't be rebound, that come from the page itself.
 
-The token comes in the printed address once, then in a cookie. Only GET and HEAD are served.
+The token comes in the printed address once, then in a cookie. Other requests get 403.
 """
 
 from __future__ import annotations
@@ -8,63 +8,68 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import socket
+from html import escape
 from http import HTTPStatus
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from aiohttp import web
 
 PARAMETER = "token"
-_LOCAL_NAMES = {"localhost", "ip6-localhost"}
-_HEADERS = {
+HEADERS = {
     "Content-Security-Policy": "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
+"""Of every response."""
+
+_LOCAL_NAMES = {"localhost", "ip6-localhost"}
+_READING = {"GET", "HEAD"}
+_ELSEWHERE = {"cross-site", "same-site"}
+"""What browsers send as Sec-Fetch-Site if another site, or another port of this machine, led to the request."""
 
 
 class Guard:
-    """ASGI middleware. `address` is the one that the server listens on; `token` is what requests must have.
+    """Refuses requests. `address` is the one that the server listens on; `token` is what requests must have.
 
     A name in the Host header could be an attacker's that resolves to this address (DNS rebinding). So the header must
     be this machine's name, or an IP address: of the loopback interface if the server listens there.
+
+    A page of another site can link to this one, or send it a form, and the browser may add the cookie. Such a request
+    asks nothing and changes nothing: one that opens a page gets a link to it, which the user may follow.
     """
 
-    def __init__(self, app: ASGIApp, token: str, address: str, cookie: str = "bayplan") -> None:
-        self._app = app
+    def __init__(self, token: str, address: str, cookie: str = "bayplan") -> None:
         self._token = token
         self._loopback = is_loopback(address)
         self._names = _LOCAL_NAMES if self._loopback else _LOCAL_NAMES | {socket.gethostname().lower(), address.lower()}
         self._cookie = cookie
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """See ASGI."""
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-        elif scope["type"] == "http":
-            response = self._refusal(Request(scope))
-            await (response or self._app)(scope, receive, _with_headers(send))
-
-    def _refusal(self, request: Request) -> Response | None:
-        if not self._is_own(Headers(scope=request.scope).get("host", "")):
+    def refusal(self, request: web.BaseRequest) -> web.Response | None:
+        """Return the response to a request that may not be answered; None for one that may."""
+        host = request.headers.get("Host", "")
+        if not self._is_own(host):
             return _text(HTTPStatus.FORBIDDEN, "The Host header is not an address of this server.")
-        if request.method not in {"GET", "HEAD"}:
-            return _text(HTTPStatus.METHOD_NOT_ALLOWED, "This page only reads: use GET.")
-        given = request.query_params.get(PARAMETER)
-        if given is not None and self._is_token(given):
-            response = RedirectResponse(_without_token(request), HTTPStatus.SEE_OTHER)
-            response.set_cookie(self._cookie, self._token, httponly=True, samesite="lax")
+        if request.method not in {*_READING, "POST"}:
+            response = _text(HTTPStatus.METHOD_NOT_ALLOWED, "Use GET, or POST for the forms of the page.")
+            response.headers["Allow"] = "GET, HEAD, POST"
             return response
-        if given is None and self._is_token(request.cookies.get(self._cookie, "")):
-            return None
-        return _text(HTTPStatus.FORBIDDEN, "Open the address that bayplan ui has printed: it has a token.")
+        given = request.query.get(PARAMETER)
+        if given is not None and request.method in _READING and self._is_token(given):
+            response = web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": _without_token(request)})
+            response.set_cookie(self._cookie, self._token, httponly=True, samesite="Strict")
+            return response
+        if request.method in _READING and request.headers.get("Sec-Fetch-Site") in _ELSEWHERE:
+            return _link(request)
+        if given is not None or not self._is_token(request.cookies.get(self._cookie, "")):
+            return _text(HTTPStatus.FORBIDDEN, "Open the address that bayplan ui has printed: it has a token.")
+        if request.method == "POST" and not _is_same_origin(request, host):
+            return _text(HTTPStatus.FORBIDDEN, f"The request is not from this page: its Origin must be http://{host}.")
+        return None
 
     def _is_token(self, given: str) -> bool:
-        return hmac.compare_digest(given.encode(), self._token.encode())
+        return hmac.compare_digest(given.encode(errors="replace"), self._token.encode())
 
     def _is_own(self, header: str) -> bool:
         name = header.rpartition("]")[0].removeprefix("[") if "]" in header else header.partition(":")[0]
@@ -85,23 +90,30 @@ def is_loopback(address: str) -> bool:
         return address.lower() in _LOCAL_NAMES
 
 
-def _without_token(request: Request) -> str:
+def _is_same_origin(request: web.BaseRequest, host: str) -> bool:
+    """Whether a page of this server sends the request. Browsers say that in one of two headers."""
+    site = request.headers.get("Sec-Fetch-Site")
+    if site is not None:
+        return site == "same-origin"
+    return urlsplit(request.headers.get("Origin", "")).netloc.lower() == host.lower()
+
+
+def _without_token(request: web.BaseRequest) -> str:
     """The path and the query of a request without the token, on this server."""
-    query = urlencode([(name, value) for name, value in parse_qsl(request.url.query) if name != PARAMETER])
-    path = "/" + request.url.path.lstrip("/\\")
+    query = urlencode([each for each in parse_qsl(request.rel_url.raw_query_string) if each[0] != PARAMETER])
+    path = "/" + request.rel_url.raw_path.lstrip("/\\").replace("\\", "%5C")
     return f"{path}?{query}" if query else path
 
 
-def _text(status: HTTPStatus, text: str) -> Response:
-    return PlainTextResponse(f"{status.value} {status.phrase}\n{text}\n", status)
+def _link(request: web.BaseRequest) -> web.Response:
+    address = escape(_without_token(request))
+    return web.Response(
+        status=HTTPStatus.FORBIDDEN,
+        content_type="text/html",
+        text="<!doctype html><html lang=en><title>Bayplan</title><meta name=color-scheme content='light dark'>"
+        f"<p>Another site led here. Nothing has been asked yet.<p><a href='{address}'>Open {address}</a></html>\n",
+    )
 
 
-def _with_headers(send: Send) -> Send:
-    async def with_headers(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            for name, value in _HEADERS.items():
-                headers.setdefault(name, value)
-        await send(message)
-
-    return with_headers
+def _text(status: HTTPStatus, text: str) -> web.Response:
+    return web.Response(status=status, text=f"{status.value} {status.phrase}\n{text}\n")

@@ -9,7 +9,7 @@ from bayplan.api.kinds import POD
 from bayplan.api.tolerations import taint_text
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight import Insight, QuestionError
-from bayplan.insight.answers import listed
+from bayplan.insight.answers import Progress, listed, plural, silent
 from bayplan.insight.questions.blockers import Blocker, Blockers
 from bayplan.insight.questions.utilization import quantity_text
 from bayplan.simulation.world import World
@@ -70,8 +70,8 @@ class NodeReport:
     others: int
 
 
-def node_report(insight: Insight, name: str) -> NodeReport:
-    """Report on a node. Raises QuestionError if there is none of that name."""
+def node_report(insight: Insight, name: str, progress: Progress = silent) -> NodeReport:
+    """Report on a node. Raises QuestionError if there is none of that name, and Stopped if `progress` does."""
     nodes = insight.world.state.nodes
     position = nodes.position(name)
     if position is None:
@@ -86,7 +86,7 @@ def node_report(insight: Insight, name: str) -> NodeReport:
     ]
     bars.append(Bar("pods", str(node.pod_count), str(node.allowed_pods), percent(node.pod_count, node.allowed_pods)))
     conditions = {each.type: each.status for each in node.status.conditions or ()}
-    rejections, others = _rejections(insight.world, position)
+    rejections, others = _rejections(insight.world, position, progress)
     return NodeReport(
         name,
         node.labels.get(ZONE, ""),
@@ -109,17 +109,23 @@ def pod_row(pod: PodInfo) -> PodRow:
     return PodRow(pod.key, workload, hue_of(workload), phase, pod.priority, requests)
 
 
-def _rejections(world: World, position: int) -> tuple[tuple[Rejection, ...], int]:
+def waiting_pods(world: World) -> list[PodInfo]:
+    """Return all pods without a node, also those that no scheduler serves, by priority and name."""
+    pods: Mapping[str, PodInfo] = world.state.objects[POD]
+    return sorted((pod for pod in pods.values() if not pod.node_name), key=lambda pod: (-pod.priority, pod.key))
+
+
+def _rejections(world: World, position: int, progress: Progress) -> tuple[tuple[Rejection, ...], int]:
     """Compare the pending pods with a node; of equal pods only one. Returns also how many sorts are left out."""
     sorts: dict[Hashable, list[PodInfo]] = {}
     for key in sorted(world.pending):
         pod = world.pending[key]
         sorts.setdefault(world.equivalence_key(pod) or key, []).append(pod)
     largest = sorted(sorts.values(), key=len, reverse=True)
-    found = [
-        Rejection(tuple(pod.key for pod in pods), tuple(Blockers(world, pods[0]).of(position)))
-        for pods in largest[:SORTS_OF_PODS]
-    ]
+    found: list[Rejection] = []
+    for pods in largest[:SORTS_OF_PODS]:
+        progress(f"{plural(len(found), 'sort')} of pods")
+        found.append(Rejection(tuple(pod.key for pod in pods), tuple(Blockers(world, pods[0]).of(position))))
     return tuple(found), max(len(largest) - SORTS_OF_PODS, 0)
 
 

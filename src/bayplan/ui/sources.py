@@ -46,8 +46,12 @@ class Source(Protocol):
     def problems(self) -> list[str]:
         """What is wrong now, one line each: kinds that can't be read, or a file that is no longer valid."""
 
+    @property
+    def lost(self) -> str:
+        """Why the cluster can't be followed any longer, and since when; "" if it can."""
+
     def snapshot(self) -> Snapshot:
-        """Return the cluster as it is now."""
+        """Return the cluster as it is now, or as it was when it was lost."""
 
     async def ready(self) -> None:
         """Wait for the first complete snapshot."""
@@ -58,6 +62,8 @@ class Source(Protocol):
 
 class FileSource:
     """A snapshot of a file or a folder; see `Snapshot.open`. `path`: None if the file can't change, as for stdin."""
+
+    lost = ""
 
     def __init__(self, snapshot: Snapshot, path: str | Path | None = None) -> None:
         self.live = path is not None
@@ -122,8 +128,19 @@ class ClusterSource:
 
     @property
     def problems(self) -> list[str]:
-        """See Source."""
-        return [follow.problem for follow in self._follows.values() if follow.problem]
+        """See Source. While the cluster is lost, that is the only one."""
+        return [] if self.lost else [follow.problem for follow in self._follows.values() if follow.problem]
+
+    @property
+    def lost(self) -> str:
+        """See Source: that is so while neither nodes nor pods, which were known before, can be read."""
+        failing = [follow for kind, follow in self._follows.items() if kind in REQUIRED and follow.failing_since]
+        if len(failing) < len(REQUIRED):
+            return ""
+        since = max(follow.failing_since for follow in failing if follow.failing_since).astimezone()
+        return (
+            f"The cluster can't be read since {since:%H:%M:%S} ({failing[0].problem}). The page shows how it was then."
+        )
 
     def snapshot(self) -> Snapshot:
         """See Source. Kinds that have not been listed because of an error are its gaps."""
@@ -182,6 +199,11 @@ class _Follow:
     def problem(self) -> str:
         """Why the kind can't be read now; "" if it can."""
         return self._failure if self._watch is None else self._watch.problem
+
+    @property
+    def failing_since(self) -> datetime | None:
+        """Since when the kind, which was known before, can't be read; None if it can."""
+        return self._watch.problem_since if self._watch is not None and self.synced and self._watch.problem else None
 
     def frozen(self) -> Mapping[str, bytes]:
         """Return the objects as they are now; the same mapping if nothing has changed."""

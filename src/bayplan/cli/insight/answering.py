@@ -18,17 +18,27 @@ if TYPE_CHECKING:
 A = TypeVar("A", bound="Answer")
 
 
-def answer(asked: Asked, ask: Callable[[Insight], A]) -> A:
-    """Ask, print the answer to stdout, and return it.
+yes_option = click.option(
+    "--yes", is_flag=True, help="Ask even if the question adds more to the cluster than a typo should."
+)
+"""For commands that add to a cluster: their questions have limits, unless the user confirms."""
+
+
+def answer(asked: Asked, ask: Callable[[Insight], A], *, yes: bool = False) -> A:
+    """Ask, print the answer to stdout, and return it. `yes`: without the limits of `bayplan.insight.limits`.
 
     A question that can't be answered ends the process with status 2, and an interrupted one with status 130 after what
     is known was printed.
     """
-    from bayplan.insight import Insight, QuestionError
+    from bayplan.insight import Insight, LimitError, Limits, QuestionError
+    from bayplan.insight.limits import UNLIMITED
 
     try:
-        insight = Insight(asked.snapshot, asked.configuration, asked.plugins, seed=asked.seed)
+        limits = UNLIMITED if yes else Limits()
+        insight = Insight(asked.snapshot, asked.configuration, asked.plugins, seed=asked.seed, limits=limits)
         found = ask(insight)
+    except LimitError as error:
+        fail(f"{error}; if that is not a typo, pass --yes")
     except QuestionError as error:
         fail(str(error))
     warn(insight.world.problems)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from bayplan.cli.insight.answering import answer
+from bayplan.cli.insight.answering import answer, yes_option
 from bayplan.cli.insight.cluster_options import Asked, cluster_options
 from bayplan.cli.insight.explain import pod_key
 from bayplan.cli.insight.fit import documents_in, manifests_option
@@ -14,8 +14,9 @@ from bayplan.cli.insight.fit import documents_in, manifests_option
 @click.option("--like", metavar="POD", help="A pod that the members of the largest gang are like.")
 @manifests_option("A manifest; the members of the largest gang are like its first pod. - is standard input.")
 @click.option("--most", type=click.IntRange(1), default=1000, show_default=True, help="The largest gang that is tried.")
+@yes_option
 @cluster_options
-def balance(asked: Asked, like: str | None, files: tuple[str, ...], most: int) -> None:
+def balance(asked: Asked, like: str | None, files: tuple[str, ...], most: int, *, yes: bool) -> None:
     """Show what is requested by resource, zone, pool and node, and what still fits.
 
     Stranded is what is free on nodes that a typical pod does not fit on for another reason: cpu where no memory is
@@ -26,4 +27,4 @@ def balance(asked: Asked, like: str | None, files: tuple[str, ...], most: int) -
         raise click.UsageError("--like and --filename: expected one of them")
     key = None if like is None else pod_key(asked, like)
     documents = list(documents_in(asked, files)) if files else []
-    answer(asked, lambda insight: insight.balance(key, documents, most=most, shown=asked.limit))
+    answer(asked, lambda insight: insight.balance(key, documents, most=most, shown=asked.limit), yes=yes)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.insight.answering import answer
+from bayplan.cli.insight.answering import answer, yes_option
 from bayplan.cli.insight.cluster_options import Asked, cluster_options
 from bayplan.cli.insight.fit import documents_in, manifests_option
 from bayplan.cli.insight.progress import interruptible
@@ -30,6 +30,7 @@ _MOST_COPIES = 10_000
 @click.option("--most", type=click.IntRange(1), metavar="N", help="Stop after N sets.")
 @click.option("--by", "labels", multiple=True, metavar="LABEL", help="A node label to group by. May be repeated.")
 @click.option("--preempt", is_flag=True, help="Let the pods evict pods of lower priority.")
+@yes_option
 @cluster_options
 def capacity(
     asked: Asked,
@@ -39,6 +40,7 @@ def capacity(
     labels: tuple[str, ...],
     *,
     preempt: bool,
+    yes: bool,
 ) -> None:
     """Show how many more pods of manifests fit, what stops the next one, and on which nodes they are.
 
@@ -66,7 +68,7 @@ def capacity(
                 progress=progress,
             )
 
-    answer(asked, ask)
+    answer(asked, ask, yes=yes)
 
 
 def _counted(file: str) -> tuple[str, int | None]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bayplan.cli.insight.answering import answer
+from bayplan.cli.insight.answering import answer, yes_option
 from bayplan.cli.insight.cluster_options import Asked, Command, cluster_options, fail, warn
 from bayplan.cli.insight.progress import interruptible
 from bayplan.cli.run_options import FilesOfKind
@@ -38,8 +38,9 @@ def manifests_option(help_text: str, *, required: bool = False, metavar: str = "
 @manifests_option(
     "A manifest in YAML or JSON, a folder of these, or - for standard input. May be repeated.", required=True
 )
+@yes_option
 @cluster_options
-def fit(asked: Asked, files: tuple[str, ...]) -> None:
+def fit(asked: Asked, files: tuple[str, ...], *, yes: bool) -> None:
     """Show whether all pods of manifests would be placed now, where, and which pods they would preempt.
 
     The manifests may have pods, workloads, jobs, PodGroups, and claims of volumes and devices. Pods are decided in
@@ -53,7 +54,7 @@ def fit(asked: Asked, files: tuple[str, ...]) -> None:
         with interruptible("Placing pods") as progress:
             return insight.fit(documents, shown=asked.limit, progress=progress)
 
-    if not answer(asked, ask).fits:
+    if not answer(asked, ask, yes=yes).fits:
         raise SystemExit(EXIT_SOME_DO_NOT_FIT)
 
 

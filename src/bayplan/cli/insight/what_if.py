@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from bayplan.cli.insight.answering import answer
+from bayplan.cli.insight.answering import answer, yes_option
 from bayplan.cli.insight.cluster_options import Asked, Command, comparing_options
 from bayplan.cli.insight.fit import documents_in
 from bayplan.cli.run_options import FilesOfKind
@@ -39,11 +39,12 @@ def _many(name: str, field: str, metavar: str, text: str, **others: Any) -> Call
     "Add the objects of a manifest in YAML or JSON, of a folder of these, or - for standard input.",
     type=FilesOfKind("path", ""),
 )
+@yes_option
 @comparing_options(
     "The scheduler's configuration after the change. Given twice, the first one is the present one; by default, that "
     "has the default plugins."
 )
-def what_if(asked: Asked, files: tuple[str, ...], **changes: tuple[Any, ...]) -> None:
+def what_if(asked: Asked, files: tuple[str, ...], *, yes: bool, **changes: tuple[Any, ...]) -> None:
     """Show which pods would be placed, pending or on other nodes, and the utilization, after changes of the cluster.
 
     All options may be repeated and combined. Changes are made in the order of this list. NODE is a name, or a label
@@ -56,4 +57,4 @@ def what_if(asked: Asked, files: tuple[str, ...], **changes: tuple[Any, ...]) ->
     documents = list(documents_in(asked, files)) if files else []
     namespace = asked.in_namespace if changes["scale"] or changes["delete_pods"] else "default"
     found = Changes(**changes, objects=documents, namespace=namespace)
-    answer(asked, lambda insight: insight.what_if(found, *(asked.other or ()), shown=asked.limit))
+    answer(asked, lambda insight: insight.what_if(found, *(asked.other or ()), shown=asked.limit), yes=yes)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+import msgspec
+
 from bayplan.api.kinds import (
     CSI_NODE,
     DEPLOYMENT,
@@ -27,7 +29,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.devices.claims import claim_names, is_made_for, is_reserved_for
 from bayplan.framework.remedies import is_daemon
 from bayplan.insight.answers import QuestionError, listed, plural
-from bayplan.insight.expansion import MOST_PODS
+from bayplan.insight.limits import Room
 from bayplan.insight.owners import WORKLOADS, kind_called, newest_replica_set, owned_by
 from bayplan.insight.questions.documents import copy_of_node, pending_copy, pod_document
 from bayplan.insight.snapshot import Snapshot
@@ -84,9 +86,12 @@ class Edited:
     new_claims: tuple[str, ...]
 
 
-def edited(world: World, snapshot: Snapshot, changes: Changes, seed: int = 0) -> Edited:
-    """Return the snapshot with the changes. `world` holds the snapshot. Raises QuestionError for impossible changes."""
-    editor = _Editor(world, snapshot, changes.namespace, seed)
+def edited(world: World, snapshot: Snapshot, changes: Changes, seed: int = 0, room: Room | None = None) -> Edited:
+    """Return the snapshot with the changes. `world` holds the snapshot, and `room` is what may be created.
+
+    Raises QuestionError for impossible changes, and LimitError.
+    """
+    editor = _Editor(world, snapshot, changes.namespace, seed, room or Room())
     for node in changes.remove_nodes:
         editor.each_node("remove node", node, editor.remove_node)
     for text in changes.add_nodes:
@@ -110,13 +115,14 @@ def edited(world: World, snapshot: Snapshot, changes: Changes, seed: int = 0) ->
 class _Editor:
     """Changes a snapshot step by step. `world` holds the snapshot as it was before."""
 
-    def __init__(self, world: World, snapshot: Snapshot, namespace: str, seed: int) -> None:
+    def __init__(self, world: World, snapshot: Snapshot, namespace: str, seed: int, room: Room) -> None:
         self.snapshot = snapshot
         self.steps: list[str] = []
         self.new_claims: list[str] = []
         self._world = world
         self._namespace = namespace
         self._seed = seed
+        self._room = room
         self._created = world.handle.time.strftime("%Y-%m-%dT%H:%M:%SZ")
         """When the pods are created: after all those of the snapshot."""
 
@@ -127,6 +133,7 @@ class _Editor:
         given = given.removeprefix("node/")
         names = self._nodes(given)
         for name in names:
+            self._room.progress(f"{verb} {name}")
             change(name, *text)
         count = f"({plural(len(names), 'node')})" if names != [given] else ""
         self.steps.append(" ".join(filter(None, (verb, given, *text, count))))
@@ -179,12 +186,13 @@ class _Editor:
         if match is None:
             raise QuestionError(f"{text}: expected the number of new nodes and one that they are like: 3xlike:node-a")
         count, like = int(match[1] or 1), match[2]
-        if count > MOST_PODS:
-            raise QuestionError(f"{text}: expected at most {MOST_PODS:,} nodes")
         position = self._world.state.nodes.position(like)
         if position is None:
             raise QuestionError(f"{text}: there is no node {like}")
         node, known = self._world.state.nodes.info(position), self.snapshot.of_kind(NODE)
+        one = copy_of_node(node)
+        size = sum(len(msgspec.json.encode(document)) for document in one)
+        self._room.take(text, nodes=count, pods=count * (len(one) - 1), memory=count * size)
         free = (name for number in range(1, 10**9) if (name := f"{like}-new-{number}") not in known)
         names = [next(free) for _ in range(count)]
         self.snapshot = self.snapshot.but(add=[document for name in names for document in copy_of_node(node, name)])
@@ -298,8 +306,6 @@ class _Editor:
             kinds = ", ".join(each.singular for each in _SCALABLE)
             raise QuestionError(f"scale {text}: expected TYPE/NAME=NUMBER, as in deployment/web=40; TYPE is {kinds}")
         name, number = match[2], int(match[3])
-        if number > MOST_PODS:
-            raise QuestionError(f"scale {text}: expected at most {MOST_PODS:,} pods")
         document = self.snapshot.document(kind, f"{self._namespace}/{name}")
         if document is None:
             raise QuestionError(f"scale {text}: there is no {kind.singular} {self._namespace}/{name}")
@@ -349,7 +355,7 @@ class _Editor:
         """Add what manifests lead to, as far as it doesn't exist."""
         from bayplan.insight.manifests import Manifests
 
-        expansion = Manifests(self.snapshot, self._seed).expand(documents)
+        expansion = Manifests(self.snapshot, self._seed, self._room).expand(documents)
         for document in expansion.objects:
             kind, key, _ = identify(document)
             if kind is NODE:  # a new node of an API server isn't ready

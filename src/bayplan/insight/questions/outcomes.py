@@ -13,7 +13,7 @@ from rich.text import Text
 
 from bayplan.api.kinds import POD
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.insight.answers import Answer, listed, plural
+from bayplan.insight.answers import Answer, Progress, listed, plural, silent
 from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.questions.utilization import Usage, utilization
 from bayplan.scheduling import Preemption
@@ -92,19 +92,19 @@ class Comparison(Answer):
 
 
 def settled(
-    world: World, observe: Callable[[World], object] = lambda _: None
+    world: World, observe: Callable[[World], object] = lambda _: None, progress: Progress = silent
 ) -> tuple[dict[str, PodState], tuple[Usage, ...]]:
     """Return the states of all pods after the pending ones have been attempted, and the utilization then.
 
-    `observe` is called with the world at that point. The world ends as it began.
+    `observe` is called with the world at that point. The world ends as it began, also if `progress` raises Stopped.
     """
     with world.what_if():
-        states = settle(world)
+        states = settle(world, progress)
         observe(world)
         return states, utilization(world)
 
 
-def settle(world: World) -> dict[str, PodState]:
+def settle(world: World, progress: Progress = silent) -> dict[str, PodState]:
     """Schedule the pending pods of a world in the order of the queue. Returns the states of all pods by key.
 
     Controllers create preempted pods again; those without a controller are gone. The changes stay in the world: call
@@ -120,7 +120,9 @@ def settle(world: World) -> dict[str, PodState]:
 
     waiting = list(world.pending.values())
     while waiting:
-        results |= Simulation(world, evicted, together=True).schedule(world.in_queue_order(waiting))
+        results |= Simulation(world, evicted, together=True).schedule(
+            world.in_queue_order(waiting), lambda done: progress(f"{done:,} pods")
+        )
         waiting = list(recreated)
         recreated.clear()
         for pod in waiting:

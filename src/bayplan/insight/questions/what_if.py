@@ -11,6 +11,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM
+from bayplan.insight.answers import Progress, silent
+from bayplan.insight.limits import Limits, Room
 from bayplan.insight.questions.edits import Changes, edited
 from bayplan.insight.questions.new_objects import bind_immediately
 from bayplan.insight.questions.outcomes import Comparison, changes_table, compare, pending_in, settled, summary
@@ -47,23 +49,27 @@ def what_if(
     snapshot: Snapshot,
     changes: Changes,
     seed: int = 0,
+    limits: Limits = Limits(),  # noqa: B008 - immutable
+    *,
     shown: int = 20,
     observe: Callable[[World], object] = lambda _: None,
+    progress: Progress = silent,
 ) -> WhatIf:
     """Compare a snapshot, which `world` holds, with the changed one, in the world `other`.
 
     `other` may be the same world, and then ends as it began. `observe` is called with the world of each side after its
-    pending pods have been attempted, first with the unchanged one. Raises QuestionError for impossible changes.
+    pending pods have been attempted, first with the unchanged one. Raises QuestionError for impossible changes,
+    LimitError, and Stopped if `progress` does.
     """
-    edit = edited(world, snapshot, changes, seed)
-    before, usage_before = settled(world, observe)
+    edit = edited(world, snapshot, changes, seed, Room(limits, progress))
+    before, usage_before = settled(world, observe, progress)
     now = world.handle.time
     other.move(edit.snapshot.documents, now)
     try:
         for key in edit.new_claims:
             if key in other.state.objects[PERSISTENT_VOLUME_CLAIM]:
                 bind_immediately(other, key)
-        after, usage_after = settled(other, observe)
+        after, usage_after = settled(other, observe, progress)
     finally:
         if other is world:
             world.move(snapshot.documents, now)

@@ -82,12 +82,12 @@ def read_document(schema: ObjectSchema, body: bytes, content_type: str) -> Any:
     if media in {"application/json", "", "application/json-patch+json"} or media.endswith("merge-patch+json"):
         try:
             return decode(body)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _unrecognized(kind, body) from error
     if media in {"application/yaml", "application/apply-patch+yaml"}:
         try:
             return _plain(yaml.safe_load(body))
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
+        except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
             raise bad_request(
                 f"the object provided is unrecognized (must be of type {kind.kind}): error converting YAML to JSON: "
                 f"{' '.join(str(error).split())}"
@@ -128,6 +128,8 @@ def json_error(text: str) -> str:
     """Returns Go's message for a text that is not JSON."""
     try:
         json.loads(text)
+    except RecursionError:
+        return "exceeded max depth"
     except json.JSONDecodeError as error:
         if error.pos >= len(text):
             return "unexpected end of JSON input"

@@ -1,0 +1,80 @@
+"""The pages about the cluster as it is: the bay plan, the queue, pods, nodes and the search."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from bayplan.insight import Insight, QuestionError
+from bayplan.insight.answers import Progress
+from bayplan.ui.app import Visit
+from bayplan.ui.bay_plan import BayPlan, bay_plan
+from bayplan.ui.reports import PodRow, node_report, pod_row, search, waiting_pods
+
+FEW_NODES = 600
+SMALL_PAUSE, LARGE_PAUSE = 2, 10
+"""Seconds between two checks for changes, for at most FEW_NODES nodes and for more."""
+POD_PAUSE, QUEUE_PAUSE = 3, 5
+"""Seconds between two checks of a pod or a node, and of the queue."""
+WAITING_SHOWN = 24
+"""The most pending pods to show next to the plan."""
+
+
+async def plan_page(visit: Visit) -> web.Response:
+    """Return the bay plan and the list of pending pods."""
+    resource = visit.query.get("resource", "cpu")
+
+    def draw(insight: Insight, _: Progress) -> tuple[BayPlan, list[PodRow], int]:
+        pending = waiting_pods(insight.world)
+        return bay_plan(insight.world, resource), [pod_row(pod) for pod in pending[:WAITING_SHOWN]], len(pending)
+
+    plan, waiting, pending = await visit.ask(("plan", resource), draw)
+    every = SMALL_PAUSE if plan.nodes <= FEW_NODES else LARGE_PAUSE
+    return visit.page("plan.html", plan=plan, waiting=waiting, pending=pending, every=every, title="Bay plan")
+
+
+async def queue_page(visit: Visit) -> web.Response:
+    """Return the pending pods by cause."""
+    pending = await visit.ask("queue", lambda insight, progress: insight.explain_all(progress=progress))
+    return visit.page("queue.html", pending=pending, every=QUEUE_PAUSE, title="Queue")
+
+
+async def pod_page(visit: Visit, namespace: str, name: str) -> web.Response:
+    """Return the explanation of a pod; with `?node=`, also what keeps it from that node."""
+    key, node = f"{namespace}/{name}", visit.query.get("node", "").strip()
+    found, row = await visit.ask(
+        ("pod", key),
+        lambda insight, progress: (insight.explain(key, progress=progress), pod_row(insight.pod(key))),
+    )
+    why_not, problem = None, ""
+    if node:
+        try:
+            why_not = await visit.ask(
+                ("why-not", key, node), lambda insight, progress: insight.why_not(key, node, progress=progress)
+            )
+        except QuestionError as error:
+            problem = str(error)
+    return visit.page(
+        "pod.html",
+        pod=found,
+        row=row,
+        asked_node=node,
+        why_not=why_not,
+        problem=problem,
+        every=POD_PAUSE,
+        title=f"Pod {key}",
+    )
+
+
+async def node_page(visit: Visit, name: str) -> web.Response:
+    """Return what is on a node, and which pending pods it rejects."""
+    found = await visit.ask(("node", name), lambda insight, progress: node_report(insight, name, progress))
+    return visit.page("node.html", node=found, every=POD_PAUSE, title=f"Node {name}")
+
+
+async def search_page(visit: Visit) -> web.Response:
+    """Return the nodes and pods of a name. A single one is opened at once, unless htmx asks as the user types."""
+    text = visit.query.get("q", "")
+    hits = await visit.ask(("search", text), lambda insight, _: search(insight, text))
+    if len(hits) == 1 and not visit.part:
+        return visit.redirect(f"/{hits[0].kind}s/{hits[0].name}")
+    return visit.page("search.html", hits=hits, text=text, every=0, title="Search")

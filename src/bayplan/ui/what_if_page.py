@@ -1,0 +1,59 @@
+"""The page of what-ifs: a basket of changes, and the changed cluster next to today's.
+
+GET shows the basket of the address, or leads to that of the cookie; it changes nothing, so that addresses can be
+shared. POST changes the basket of the cookie.
+"""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from bayplan.insight import QuestionError
+from bayplan.ui.app import Visit
+from bayplan.ui.basket import TITLES, Basket, compare_sides
+from bayplan.ui.pages import FEW_NODES, LARGE_PAUSE
+
+
+async def what_if_page(visit: Visit) -> web.Response:
+    """Return the cluster after a basket of changes, next to today's."""
+    kept, shown = Basket.read(visit.basket), Basket.of(visit.items)
+    if kept.entries and not shown.entries:
+        return visit.redirect(f"/what-if?{kept.query()}")
+    resource = visit.query.get("resource", "cpu")
+    sides, problem = None, ""
+    if shown.entries:
+        try:
+            sides = await visit.ask(
+                ("what-if", shown, resource),
+                lambda insight, progress: compare_sides(insight, shown, resource, progress),
+            )
+        except QuestionError as error:
+            problem = str(error)
+    return visit.page(
+        "what_if.html",
+        basket=shown,
+        is_kept=shown == kept,
+        titles=TITLES,
+        sides=sides,
+        problem=problem,
+        every=LARGE_PAUSE if sides is not None and sides.after.nodes <= FEW_NODES else 0,
+        title="What if",
+    )
+
+
+async def change_basket(visit: Visit) -> web.Response:
+    """Change the basket that a form shows, by default the kept one; keep it, and lead to its page.
+
+    The form has new changes, or `take_out` with the number of a change, or `empty`.
+    """
+    fields = await visit.form()
+    form = dict(fields)
+    basket = Basket.read(form.get("basket", visit.basket))
+    if "empty" in form:
+        basket = Basket()
+    elif "take_out" in form:
+        basket = basket.without(form["take_out"])
+    else:
+        basket = basket.with_all(Basket.of(fields, basket.namespace))
+    query = basket.query()
+    return visit.redirect(f"/what-if?{query}" if query else "/what-if", basket=query)
