@@ -60,7 +60,7 @@ class HttpServer:
         self._cancels = cancels
         self._connections: Connections | None = None
         self._listeners: list[socket.socket] = []
-        self._accepting: list[asyncio.Task[None]] = []
+        self._pauses: set[asyncio.TimerHandle] = set()
         self._establishing: set[asyncio.Task[None]] = set()
 
     def start(self, listeners: Iterable[socket.socket]) -> None:
@@ -70,19 +70,21 @@ class HttpServer:
         for listener in self._listeners:
             listener.setblocking(False)
             listener.listen(_BACKLOG)
-            self._accepting.append(asyncio.create_task(self._accept(listener, self._connections), name="accept"))
+            self._expect_connections(listener, self._connections)
 
     async def stop(self, seconds: float) -> None:
         """Close the sockets, give requests in progress that many seconds, and close all connections."""
         connections, self._connections = self._connections, None
         if connections is None:
             return
-        for task in self._accepting:
-            task.cancel()
+        for pause in self._pauses:
+            pause.cancel()
+        for listener in self._listeners:
+            asyncio.get_running_loop().remove_reader(listener)
         for connection in list(connections.waiting):
             if connection.wire is None:
                 connection.drop()
-        await asyncio.gather(*self._accepting, *self._establishing, return_exceptions=True)
+        await asyncio.gather(*self._establishing, return_exceptions=True)
         for listener in self._listeners:
             listener.close()
         still_open = [*connections.waiting, *connections.serving]
@@ -93,24 +95,29 @@ class HttpServer:
         await asyncio.sleep(0)  # let the transports close before the loop does
         self.refusals.close()
 
-    async def _accept(self, listener: socket.socket, connections: Connections) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                accepted, peer = await loop.sock_accept(listener)
-            except ConnectionAbortedError:
-                continue
-            except OSError as error:
-                self.refusals.record("cannot accept connections", error.strerror or str(error))
-                await asyncio.sleep(self.limits.pause)
-                continue
-            if self._has_room(connections):
-                task = asyncio.create_task(self._establish(connections, accepted, peer[0]))
-                self._establishing.add(task)
-                task.add_done_callback(self._establishing.discard)
-            else:
-                accepted.close()
-            await asyncio.sleep(0)  # `sock_accept` does not wait if there is a next connection
+    def _expect_connections(self, listener: socket.socket, connections: Connections) -> None:
+        asyncio.get_running_loop().add_reader(listener, self._accept, listener, connections)
+
+    def _accept(self, listener: socket.socket, connections: Connections) -> None:
+        """Accept the next connection. The loop calls it while there is one."""
+        try:
+            accepted, peer = listener.accept()
+        except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+            return
+        except OSError as error:
+            self.refusals.record("cannot accept connections", error.strerror or str(error))
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(listener)
+            self._pauses = {pause for pause in self._pauses if pause.when() > loop.time()}
+            self._pauses.add(loop.call_later(self.limits.pause, self._expect_connections, listener, connections))
+            return
+        accepted.setblocking(False)
+        if self._has_room(connections):
+            task = asyncio.create_task(self._establish(connections, accepted, peer[0]))
+            self._establishing.add(task)
+            task.add_done_callback(self._establishing.discard)
+        else:
+            accepted.close()
 
     def _has_room(self, connections: Connections) -> bool:
         """Whether a connection can be added. Drops one that waits, if necessary."""
