@@ -168,20 +168,49 @@ async def test_page_follows_the_color_scheme(tab, scheme):
         assert (red > 128) is (scheme == "light")
 
 
-async def test_pages_fit_a_narrow_window(tab):
+PATHS = (
+    "/",
+    "/queue",
+    "/pods/default/web-0?node=node-b1",
+    "/pods/default/big-0",
+    "/nodes/node-a1",
+    "/what-if?cordon=node-a1&labels=node-a1+disk%3Dnvme",
+)
+BROKEN_WORDS = """
+(() => {
+  const found = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const text = walker.currentNode;
+    if (text.parentElement.closest("script, select, thead, details:not([open])")) continue;
+    for (const word of text.data.matchAll(/\\w{2,30}/g)) {
+      const range = document.createRange();
+      range.setStart(text, word.index);
+      range.setEnd(text, word.index + word[0].length);
+      if (new Set([...range.getClientRects()].map((each) => Math.round(each.top))).size > 1) found.push(word[0]);
+    }
+  }
+  return found;
+})()
+"""
+"""The words that continue on the next line."""
+CUT_CELLS = """
+[...document.querySelectorAll("td, tbody th")]
+  .filter((cell) => { const box = cell.getBoundingClientRect(); return box.width && box.right > innerWidth + 1; })
+  .map((cell) => cell.innerText)
+"""
+"""The cells of tables that are not in the window as a whole."""
+
+
+@pytest.mark.parametrize("width", [420, 1400])
+async def test_pages_fit_the_window_and_no_word_breaks(tab, width):
     async with page_of(*small_cluster()) as url:
-        await tab.size(420, 800)
+        await tab.size(width, 800)
         await tab.open(url)
-        for path in (
-            "/",
-            "/queue",
-            "/pods/default/web-0",
-            "/pods/default/big-0",
-            "/nodes/node-a1",
-            "/what-if?cordon=node-a1",
-        ):
+        for path in PATHS:
             await tab.open(url.partition("/?")[0] + path)
-            assert await tab.value("document.documentElement.scrollWidth") <= 420, path
+            assert await tab.value("document.documentElement.scrollWidth") <= width, path
+            assert await tab.value(BROKEN_WORDS) == [], path
+            assert await tab.value(CUT_CELLS) == [], path
 
 
 async def test_long_names_and_markup_in_names_fit_the_window(tab):

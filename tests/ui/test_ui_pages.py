@@ -79,6 +79,16 @@ async def test_queue_shows_causes():
     assert "label node-a1 with disk=nvme → node-a1" in page.text
 
 
+async def test_plan_and_queue_count_the_same_pods():
+    foreign = pod("foreign-0", schedulerName="someone-else")
+    async with served_objects(*small_cluster(), foreign, pod("gated-0", schedulingGates=[{"name": "g/g"}])) as visitor:
+        plan = await visitor.page("/")
+        queue = await visitor.page("/queue")
+    assert "4 pending" in plan.text
+    assert "/pods/default/foreign-0" in plan.links
+    assert "Queue 4 pods pending" in queue.text
+
+
 async def test_pending_pod_is_explained():
     async with served_objects(*small_cluster()) as visitor:
         page = await visitor.page("/pods/default/big-0")
