@@ -237,12 +237,24 @@ BODIES = {
 }
 
 
+LAUGHS = b"a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + b"".join(
+    b"a%d: &a%d [%s]\n" % (level, level, b", ".join([b"*a%d" % (level - 1)] * 10)) for level in range(1, 12)
+)
+"""YAML whose aliases stand for 10**12 values."""
+
+
 async def odd_bodies(port):
     for name, body in BODIES.items():
         for request in filter(None, (port.bodied, port.stranger)):
             status, text = await port.send(head(request, f"Content-Length: {len(body)}"), body)
             assert status in {303, 400, 401, 403, 413, 422}, (name, text)
             assert is_one_line(text), name
+    yaml = port.bodied.replace("application/json", "application/yaml")
+    if yaml != port.bodied:
+        for body in (*BODIES.values(), LAUGHS):
+            status, text = await port.send(head(yaml, f"Content-Length: {len(body)}"), body)
+            assert status in {400, 422}, text
+            assert is_one_line(text)
 
 
 ABUSES = [

@@ -143,6 +143,8 @@ async def test_form_of_another_site_changes_nothing():
             "add_nodes=1000000xlike:node-a1",
             "1000000xlike:node-a1: 1,000,000 new nodes in one question; the limit of nodes is 5,000",
         ),
+        (f"add_nodes={'9' * 5000}xlike:node-a1", "expected the number of new nodes"),
+        (f"scale=deployment/web={'9' * 5000}", "expected TYPE/NAME=NUMBER"),
         ("add_nodes=3000xlike:node-a1&add_nodes=3000xlike:node-b1", "the limit of nodes is 5,000"),
     ],
 )

@@ -203,10 +203,11 @@ CUT_CELLS = """
 
 @pytest.mark.parametrize("width", [420, 1400])
 async def test_pages_fit_the_window_and_no_word_breaks(tab, width):
-    async with page_of(*small_cluster()) as url:
+    long = [node(f"ip-10-0-0-{number}.eu-central-1.compute.internal") for number in range(12)]
+    async with page_of(*small_cluster(), *long, pod("train-0", "40")) as url:
         await tab.size(width, 800)
         await tab.open(url)
-        for path in PATHS:
+        for path in (*PATHS, "/pods/default/train-0"):
             await tab.open(url.partition("/?")[0] + path)
             assert await tab.value("document.documentElement.scrollWidth") <= width, path
             assert await tab.value(BROKEN_WORDS) == [], path

@@ -20,8 +20,8 @@ T = TypeVar("T")
 Question = Callable[[Insight, Progress], T]
 """Asks an Insight. It passes the progress on, which raises Stopped when the question must end."""
 
-CACHED = 64
-"""The number of latest answers to keep."""
+CACHED = 16
+"""The number of latest answers about the newest version to keep. That of a large what-if takes 15 MB."""
 LONGEST = 30.0
 """The most seconds of a question. The next one waits meanwhile."""
 SHOWN = 5
@@ -40,7 +40,8 @@ class Asking:
         self._insight = insight
         self._longest = longest
         self._thread = ThreadPoolExecutor(1, "insight")
-        self._asked: dict[Hashable, _Asked] = {}
+        self._closed = threading.Event()
+        self._asked: dict[tuple[int, Hashable], _Asked] = {}
 
     async def ask(self, key: Hashable, question: Question[T]) -> T:
         """Ask about the cluster as it is now. `key` identifies the question.
@@ -48,16 +49,16 @@ class Asking:
         Raises what the question raises, and QuestionError if it takes too long.
         """
         await self.source.ready()
-        key = (self.source.version, key)
-        asked = self._asked.pop(key, None)
+        version = self.source.version
+        asked = self._asked.pop((version, key), None)
         if asked is None:
             asked, loop = _Asked(), asyncio.get_running_loop()
             snapshot = self.source.snapshot()
             asked.answer = loop.run_in_executor(self._thread, self._answer, snapshot, question, asked.stop)
             asked.answer.add_done_callback(_retrieve)
-        self._asked[key] = asked
-        while len(self._asked) > CACHED:
-            del self._asked[next(iter(self._asked))]
+        self._asked[version, key] = asked
+        for old in [each for each in self._asked if each[0] != version] or list(self._asked)[:-CACHED]:
+            del self._asked[old]
         asked.waiting += 1
         try:
             answer: T = await asyncio.shield(asked.answer)
@@ -66,8 +67,8 @@ class Asking:
             asked.waiting -= 1
             if not asked.waiting and not asked.answer.done():
                 asked.stop.set()
-                if self._asked.get(key) is asked:
-                    del self._asked[key]
+                if self._asked.get((version, key)) is asked:
+                    del self._asked[version, key]
 
     @property
     def problems(self) -> list[str]:
@@ -79,7 +80,7 @@ class Asking:
         return [*map(str, gaps), *others, *list(left_out)[-SHOWN:]]
 
     def _answer(self, snapshot: Snapshot, question: Question[T], stop: threading.Event) -> T:
-        if stop.is_set():
+        if stop.is_set() or self._closed.is_set():
             raise QuestionError("nobody waits for the answer")
         insight = self._insight
         if insight.snapshot is not snapshot:
@@ -89,7 +90,7 @@ class Asking:
         end = time.monotonic() + self._longest
 
         def progress(_: str) -> None:
-            if stop.is_set() or time.monotonic() > end:
+            if stop.is_set() or self._closed.is_set() or time.monotonic() > end:
                 raise Stopped
 
         try:
@@ -102,8 +103,7 @@ class Asking:
 
     def close(self) -> None:
         """End the question in progress, and drop those that wait."""
-        for asked in self._asked.values():
-            asked.stop.set()
+        self._closed.set()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 

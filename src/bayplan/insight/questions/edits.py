@@ -37,8 +37,8 @@ from bayplan.insight.sources.documents import identify
 from bayplan.simulation.world import World
 
 NOT_READY = "node.kubernetes.io/not-ready"
-_ADD_NODES = re.compile(r"(?:([1-9][0-9]*)x)?like:(.+)")
-_SCALE = re.compile(r"([^/=]+)/([^/=]+)=([0-9]+)")
+_ADD_NODES = re.compile(r"(?:([1-9][0-9]{0,17})x)?like:(.+)")
+_SCALE = re.compile(r"([^/=]+)/([^/=]+)=([0-9]{1,18})")
 _EFFECTS = (NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE)
 _SCALABLE = (DEPLOYMENT, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET)
 

@@ -86,8 +86,8 @@ def read_document(schema: ObjectSchema, body: bytes, content_type: str) -> Any:
             raise _unrecognized(kind, body) from error
     if media in {"application/yaml", "application/apply-patch+yaml"}:
         try:
-            return _plain(yaml.safe_load(body))
-        except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+            return _Plain(len(body)).of(yaml.safe_load(body))
+        except (yaml.YAMLError, _Aliasing, ValueError, RecursionError) as error:
             raise bad_request(
                 f"the object provided is unrecognized (must be of type {kind.kind}): error converting YAML to JSON: "
                 f"{' '.join(str(error).split())}"
@@ -95,15 +95,28 @@ def read_document(schema: ObjectSchema, body: bytes, content_type: str) -> Any:
     raise unsupported_media_type()
 
 
-def _plain(value: Any) -> Any:
-    """Converts YAML's dates and keys to the text that JSON has."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if hasattr(value, "isoformat"):
-        return value.isoformat()
-    return value
+class _Aliasing(Exception):
+    """A text whose aliases stand for much more than the text."""
+
+
+class _Plain:
+    """Converts YAML's dates and keys to the text that JSON has. Without aliases, a text has fewer values than bytes."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def of(self, value: Any) -> Any:
+        """Returns the plain value. Raises _Aliasing."""
+        self._left -= 1
+        if self._left < 0:
+            raise _Aliasing("yaml: document contains excessive aliasing")
+        if isinstance(value, dict):
+            return {str(key): self.of(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.of(item) for item in value]
+        if hasattr(value, "isoformat"):
+            return value.isoformat()
+        return value
 
 
 def _unrecognized(kind: Kind, body: bytes) -> StatusError:
