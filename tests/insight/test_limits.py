@@ -65,7 +65,10 @@ QUESTIONS = {
     "nodes": (Changes(add_nodes=["11xlike:n1"]), "11xlike:n1: 11 new nodes in one question; the limit of nodes is 10"),
     "nodes in parts": (Changes(add_nodes=["6xlike:n1", "5xlike:n1"]), "5xlike:n1: 11 new nodes in one question"),
     "replicas": (Changes(objects=[workload(replicas=21)]), "21 new pods in one question; the limit of pods is 20"),
-    "replicas of a scale": (Changes(scale=["deployment/old=21"]), "default/old-5f: 21 new pods in one question"),
+    "replicas of a scale": (
+        Changes(scale=["deployment/old=21"]),
+        "scale deployment/old=21: 21 new pods in one question",
+    ),
     "stateful set": (Changes(objects=[workload("StatefulSet", 21, serviceName="web")]), "21 new pods in one question"),
     "job": (Changes(objects=[job(21)]), "21 new pods in one question"),
     "workloads together": (

@@ -41,24 +41,26 @@ class Room:
     objects: int = 0
     memory: int = 0
 
-    def take(self, where: str, *, nodes: int = 0, pods: int = 0, objects: int = 0, memory: int = 0) -> None:
-        """Count what is to be created, and its bytes of JSON. Raises LimitError, or what the progress raises.
+    def check(self, where: str, *, nodes: int = 0, pods: int = 0, objects: int = 0, memory: int = 0) -> None:
+        """Check whether so much more may be created. Raises LimitError. `where`: the part of the question that asks."""
+        wanted = {"nodes": self.nodes + nodes, "pods": self.pods + pods, "objects": self.objects + objects}
+        for name, number in wanted.items():
+            most = getattr(self.limits, name)
+            if number > most:
+                raise LimitError(f"{where}: {number:,} new {name} in one question; the limit of {name} is {most:,}")
+        if self.memory + memory > self.limits.memory:
+            raise LimitError(
+                f"{where}: {_mebibytes(self.memory + memory)} of new objects in one question; "
+                f"the limit of memory is {_mebibytes(self.limits.memory)}"
+            )
 
-        `where`: the part of the question that asks for it.
-        """
+    def take(self, where: str, *, nodes: int = 0, pods: int = 0, objects: int = 0, memory: int = 0) -> None:
+        """Count what is to be created, and its bytes of JSON. Raises LimitError, or what the progress raises."""
+        self.check(where, nodes=nodes, pods=pods, objects=objects, memory=memory)
         self.nodes += nodes
         self.pods += pods
         self.objects += objects
         self.memory += memory
-        for name, wanted in (("nodes", self.nodes), ("pods", self.pods), ("objects", self.objects)):
-            most = getattr(self.limits, name)
-            if wanted > most:
-                raise LimitError(f"{where}: {wanted:,} new {name} in one question; the limit of {name} is {most:,}")
-        if self.memory > self.limits.memory:
-            raise LimitError(
-                f"{where}: {_mebibytes(self.memory)} of new objects in one question; "
-                f"the limit of memory is {_mebibytes(self.limits.memory)}"
-            )
         self.progress(f"{self.nodes + self.pods + self.objects:,} new objects")
 
 

@@ -37,8 +37,8 @@ from bayplan.insight.sources.documents import identify
 from bayplan.simulation.world import World
 
 NOT_READY = "node.kubernetes.io/not-ready"
-_ADD_NODES = re.compile(r"(?:([1-9][0-9]{0,17})x)?like:(.+)")
-_SCALE = re.compile(r"([^/=]+)/([^/=]+)=([0-9]{1,18})")
+_ADD_NODES = re.compile(r"(?:([1-9][0-9]{0,29})x)?like:(.+)")
+_SCALE = re.compile(r"([^/=]+)/([^/=]+)=([0-9]{1,30})")
 _EFFECTS = (NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE)
 _SCALABLE = (DEPLOYMENT, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET)
 
@@ -310,6 +310,7 @@ class _Editor:
         if document is None:
             raise QuestionError(f"scale {text}: there is no {kind.singular} {self._namespace}/{name}")
         pods = [pod for pod in self._owned(kind, name) if not pod.terminating]
+        self._room.check(f"scale {text}", pods=number - len(pods))
         document["spec"]["replicas"] = number
         self.snapshot = self.snapshot.but(change=[document])
         if kind is STATEFUL_SET:
