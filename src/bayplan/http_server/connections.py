@@ -143,7 +143,8 @@ class Connection(web.RequestHandler):
         """Let the client read its response. A socket that closes before it has received everything resets that."""
         wire.pause_reading()
         if wire.can_write_eof():
-            wire.write_eof()
+            with suppress(OSError):  # the client has gone
+                wire.write_eof()
         await asyncio.sleep(self._server.limits.rest)
 
     def handle_error(

@@ -82,8 +82,7 @@ class HttpServer:
         for listener in self._listeners:
             asyncio.get_running_loop().remove_reader(listener)
         for connection in list(connections.waiting):
-            if connection.wire is None:
-                connection.drop()
+            connection.drop()  # first: asyncio ignores the abort of a TLS connection that was closed twice
         await asyncio.gather(*self._establishing, return_exceptions=True)
         for listener in self._listeners:
             listener.close()
