@@ -76,7 +76,7 @@ async def test_queue_shows_causes():
     assert "Queue 3 pods pending" in page.text
     assert "2 0/4 nodes are available" in page.text
     assert "NodeResourcesFit" in page.text
-    assert "label node-a1 with disk=nvme → node-a1" in page.text
+    assert "label node-a1 with disk=nvme -> node-a1" in page.text
 
 
 async def test_plan_and_queue_count_the_same_pods():
