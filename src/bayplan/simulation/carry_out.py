@@ -11,29 +11,38 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
+from typing import Any
 
 import msgspec
 
 from bayplan.api.kinds import POD
 from bayplan.api.objects import encode
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.binding_runner import run_permit, run_reserve, run_unreserve
+from bayplan.framework.binding_runner import (
+    run_permit,
+    run_pre_bind,
+    run_pre_bind_pre_flight,
+    run_reserve,
+    run_unreserve,
+)
 from bayplan.framework.interface import CycleState
 from bayplan.framework.profile import Point, Profile
 from bayplan.framework.status import Code, PluginError, Status
-from bayplan.plugins.dynamic_resources.plugin import DynamicResources
-from bayplan.plugins.volume_binding.plugin import VolumeBinding
 from bayplan.scheduling import Decision, Plan, Preemption, Refusal
 from bayplan.simulation.evictions import evict
 from bayplan.simulation.retries import Retries
 from bayplan.simulation.world import World
-from bayplan.simulation.writes import WouldWaitError, finished
+from bayplan.simulation.writes import NO_LOOP, WouldWaitError, finished
 
 _ATTEMPTS = 5
 """A unit that preempts is attempted again this often at most."""
 
 _FEW = 100
 """More pods than these arrive faster than they are attempted: failed ones are attempted again after all of them."""
+
+
+_WAITS = (WouldWaitError, RuntimeError)
+"""What shows that a plugin waits: the second one without an event loop."""
 
 
 class Fate(Enum):
@@ -188,6 +197,28 @@ class Simulation:
         results.setdefault(pod.key, Result(pod, Fate.PENDING, message=plan.message))
         return results
 
+    def outcome(self, pod: PodInfo) -> dict[str, Result]:
+        """Decide the unit of a pending pod as if no other pod came after it: whoever waits in Permit waits in vain.
+
+        This is what all questions mean by "would be placed". Returns the results as `decide` does.
+        """
+        results = self.decide(pod)
+        self._time_out(results)
+        return results
+
+    def rejection_on(self, decision: Decision, node_name: str) -> Status | None:
+        """Return what Reserve, Permit and PreBind say to a decided pod on another node; None if they let it pass.
+
+        `decision`: of a pod that is in no gang, found feasible on the node. Nothing changes.
+        """
+        with self.world.what_if():
+            status = self._assume(replace(decision, node=node_name))
+            if status is None:
+                for waiting in self.world.handle.waiting_pods:
+                    waiting.time_out_first()
+                status = self._end_decided_waits().get(decision.pod.uid)
+            return status
+
     def carry_out(self, plan: Plan) -> dict[str, Result]:
         """Give effect to a plan on the world. Returns the results of its pods."""
         decisions = {decision.pod.key: decision for decision in plan.decisions}
@@ -258,21 +289,35 @@ class Simulation:
         return status
 
     def _bind(self, binding: _Binding) -> Status:
-        """Bind the pod, after the plugins that write claims in PreBind. Other PreBind plugins do not run."""
+        """Bind the pod after PreBind, whose plugins get a client that writes in memory.
+
+        A plugin that waits for something else is taken to succeed: here, it would wait forever.
+        """
         world = self.world
         world.handle.client = world.client
         try:
-            for plugin in binding.profile.at(Point.PRE_BIND):
-                if isinstance(plugin, VolumeBinding | DynamicResources):
-                    with suppress(WouldWaitError):  # binding conditions of devices: they are met later
-                        status = finished(plugin.pre_bind(binding.cycle, binding.pod, binding.node_name))
-                        if status is not None:
-                            return status.by(plugin.name)
+            for plugin in run_pre_bind_pre_flight(binding.profile, binding.cycle, binding.pod, binding.node_name):
+                with suppress(WouldWaitError):
+                    status = self._pre_bind(plugin, binding)
+                    if status.code is not Code.SUCCESS:
+                        return status
+        except PluginError as error:
+            return Status(Code.ERROR, (str(error),), error.plugin)
         finally:
             world.handle.client = None
         world.change(POD, binding.pod.key, binding.pod)
         self._shrink(binding)
         return Status(Code.SUCCESS)
+
+    def _pre_bind(self, plugin: Any, binding: _Binding) -> Status:
+        """The result of PreBind. Raises PluginError or WouldWaitError."""
+        try:
+            status = finished(run_pre_bind([plugin], binding.cycle, binding.pod, binding.node_name, _WAITS))
+        except RuntimeError as error:
+            raise PluginError.of(plugin.name, "PreBind", error) from error
+        if NO_LOOP in status.message:  # a plugin that makes a status of every exception
+            raise WouldWaitError(status.message)
+        return status
 
     def _shrink(self, binding: _Binding) -> None:
         """Drop the cycle's data of plugins that don't reserve: the cycle is kept for `unreserve`.

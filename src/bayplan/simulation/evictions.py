@@ -6,11 +6,11 @@ from typing import Any
 
 from msgspec import structs
 
-from bayplan.api.kinds import POD, POD_DISRUPTION_BUDGET, RESOURCE_CLAIM
+from bayplan.api.kinds import POD, POD_DISRUPTION_BUDGET
 from bayplan.api.labels import InvalidSelector
 from bayplan.api.selectors import label_selector
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.devices.claims import claim_names, is_made_for, is_reserved_for, reservations
+from bayplan.simulation.claims import release_claims
 from bayplan.simulation.world import World
 
 
@@ -28,7 +28,7 @@ def evict(world: World, pod: PodInfo) -> None:
 
 def remove(world: World, pod: PodInfo) -> None:
     """Remove a pod from a world, with its reservations of devices, as its controller does. Budgets don't matter."""
-    _release_claims(world, pod)
+    release_claims(world, pod)
     world.change(POD, pod.key, None)
 
 
@@ -48,22 +48,3 @@ def _selects(budget: Any, pod: PodInfo) -> bool:
     except InvalidSelector:
         return False
     return selector is not None and bool(selector.requirements) and selector.matches(pod.labels)
-
-
-def _release_claims(world: World, pod: PodInfo) -> None:
-    """Delete the claims that were made for the pod; claims without any other user are deallocated."""
-    store = world.state.objects[RESOURCE_CLAIM]
-    if not store or not pod.spec.resourceClaims:
-        return
-    for name, _ in claim_names(pod.object):
-        key = f"{pod.namespace}/{name}"
-        claim = store.get(key)
-        if claim is None or not is_reserved_for(claim, pod.uid):
-            continue
-        if is_made_for(claim, pod.uid):
-            world.change(RESOURCE_CLAIM, key, None)
-            continue
-        left = [each for each in reservations(claim) if each.uid != pod.uid]
-        allocation = claim.status.allocation if left else None
-        status = structs.replace(claim.status, reservedFor=left or None, allocation=allocation)
-        world.change(RESOURCE_CLAIM, key, structs.replace(claim, status=status))

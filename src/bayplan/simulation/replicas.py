@@ -24,7 +24,7 @@ from bayplan.plugins.pod_topology_spread.plugin import PodTopologySpread
 from bayplan.scheduling.reuse import FeasibleSet, Reuse
 from bayplan.simulation.world import World
 
-_BINDING = (Point.PRE_ENQUEUE, Point.RESERVE, Point.PERMIT)
+_BINDING = (Point.PRE_ENQUEUE, Point.RESERVE, Point.PERMIT, Point.PRE_BIND)
 _OWN_PLUGINS = "bayplan.plugins."
 """The package of the plugins that do nothing at these points for pods without gates, claims and gangs."""
 _INFEASIBLE = -1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
@@ -37,8 +38,11 @@ class StoreClient:
         self._writes = 0
 
     async def get(self, kind: Kind, name: str, namespace: str | None = None) -> Any:
-        """Return an object."""
-        return self._objects[kind][_key(namespace, name)]
+        """Return an object. Raises WouldWaitError for one that is not known here, whether it exists or not."""
+        key = _key(namespace, name)
+        if key not in self._objects[kind]:
+            raise WouldWaitError(f"reading {kind.kind} {key}")
+        return self._objects[kind][key]
 
     async def create(self, kind: Kind, obj: Any, namespace: str | None = None) -> Any:
         """Create an object, with a name and a uid."""
@@ -96,6 +100,8 @@ class StoreClient:
 
 
 _NEWEST = 10**18
+NO_LOOP = "no running event loop"
+"""What asyncio says to a coroutine that waits where nothing can be waited for."""
 
 
 def finished(writing: Coroutine[Any, Any, T]) -> T:
@@ -106,10 +112,11 @@ def finished(writing: Coroutine[Any, Any, T]) -> T:
         result: T = end.value
         return result
     except RuntimeError as error:  # asyncio.sleep needs an event loop
-        if "no running event loop" not in str(error):
+        if NO_LOOP not in str(error):
             raise
     finally:
-        writing.close()
+        with suppress(RuntimeError):  # it waits again while it is closed
+            writing.close()
     raise WouldWaitError("waiting before a pod is bound")
 
 

@@ -136,7 +136,7 @@ def node_after(world: World, pod: PodInfo, change: Change) -> str | None:
                 world.add(*identify(document))
         settle_claims(world, pod)
         pending = world.pending.get(pod.key)
-        result = None if pending is None else Simulation(world).decide(pending).get(pod.key)
+        result = None if pending is None else Simulation(world).outcome(pending).get(pod.key)
         return result.node if result is not None and result.fate is Fate.PLACED else None
 
 

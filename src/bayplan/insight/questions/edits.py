@@ -26,7 +26,7 @@ from bayplan.api.kinds import (
 from bayplan.api.labels import InvalidSelector, label_key_errors, label_value_errors, parse_label_selector
 from bayplan.api.tolerations import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, UNSCHEDULABLE_TAINT, tolerate
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.devices.claims import claim_names, is_made_for, is_reserved_for
+from bayplan.devices.claims import is_made_for, key_of
 from bayplan.framework.remedies import is_daemon
 from bayplan.insight.answers import QuestionError, listed, plural
 from bayplan.insight.limits import Room
@@ -34,6 +34,7 @@ from bayplan.insight.owners import WORKLOADS, kind_called, newest_replica_set, o
 from bayplan.insight.questions.documents import copy_of_node, pending_copy, pod_document
 from bayplan.insight.snapshot import Snapshot
 from bayplan.insight.sources.documents import identify
+from bayplan.simulation.claims import claims_of, is_for_extended_resources
 from bayplan.simulation.world import World
 
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -279,13 +280,18 @@ class _Editor:
         return document
 
     def _release_claims(self, pods: Iterable[PodInfo]) -> None:
-        """Free the devices of pods: claims without any other user are no longer allocated."""
-        store = self._world.state.objects[RESOURCE_CLAIM]
+        """Free the devices of pods: claims without any other user are no longer allocated.
+
+        The claims of templates stay, because the pods that are created again have the same names.
+        """
         for pod in pods:
-            for name, _ in claim_names(pod.object) if pod.spec.resourceClaims else ():
-                key = f"{pod.namespace}/{name}"
-                claim, document = store.get(key), self.snapshot.document(RESOURCE_CLAIM, key)
-                if claim is None or document is None or not is_reserved_for(claim, pod.uid):
+            for claim in claims_of(self._world, pod):
+                key = key_of(claim)
+                document = self.snapshot.document(RESOURCE_CLAIM, key)
+                if document is None:
+                    continue
+                if is_for_extended_resources(self._world, pod, claim):
+                    self.snapshot = self.snapshot.but(remove=[(RESOURCE_CLAIM, key)])
                     continue
                 status = document["status"]
                 left = [each for each in status.get("reservedFor") or () if each["uid"] != pod.uid]

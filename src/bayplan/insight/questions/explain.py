@@ -268,7 +268,7 @@ def _explain_bound(world: World, pod: PodInfo) -> Explanation:
 def _explain_pending(world: World, pod: PodInfo, nearest: int) -> Explanation:
     notes = notes_of(world, pod)
     with world.what_if():
-        result = Simulation(world).decide(pod)[pod.key]
+        result = Simulation(world).outcome(pod)[pod.key]
     placed = result.fate is Fate.PLACED
     notes += progress_notes(world, pod, message_of(result), placed=placed, gated=result.gated)
     chosen = chosen_node(world, pod)

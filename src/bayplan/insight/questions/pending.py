@@ -12,10 +12,9 @@ from rich.padding import Padding
 from rich.text import Text
 
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.status import PluginError
 from bayplan.insight.answers import INTERRUPTED, Answer, Progress, Stopped, listed, plural, shortened, silent
 from bayplan.insight.questions.explain import Explanation, explain
-from bayplan.scheduling import Plan
+from bayplan.simulation.carry_out import Fate, Result, Simulation
 from bayplan.simulation.world import World
 
 NOT_TRIED = (
@@ -147,7 +146,7 @@ def _sort_out(
 ) -> Iterator[PodInfo]:
     """Add the pending pods to their causes; yield each pod after that."""
     known: dict[Hashable, _Key] = {}
-    plans: dict[str, Plan] = {}
+    results: dict[str, Result] = {}
     for pod in pods:
         if pod.node_name:
             done.placed += 1
@@ -155,7 +154,7 @@ def _sort_out(
             key = world.equivalence_key(pod) if pod.scheduler_name in world.profiles else None
             cause = known.get(key) if key is not None else None
             if cause is None:
-                cause = _cause(world, pod, plans)
+                cause = _cause(world, pod, results)
                 if key is not None:
                     known[key] = cause
             causes.setdefault(cause, []).append(pod)
@@ -163,24 +162,24 @@ def _sort_out(
         yield pod
 
 
-def _cause(world: World, pod: PodInfo, plans: dict[str, Plan]) -> _Key:
-    """The message and the plugins that keep a pod pending. `plans`: those of gangs, by the uids of their members."""
+def _cause(world: World, pod: PodInfo, results: dict[str, Result]) -> _Key:
+    """The message and the plugins that keep a pod pending. `results`: those of gangs, by the uids of their members."""
     if pod.scheduler_name not in world.profiles:
         return f"no scheduler here has the name {pod.scheduler_name!r}", frozenset()
-    gate = world.gate_of(pod)
-    if gate is not None:
-        return gate[1], frozenset({gate[0]})
-    plan = plans.get(pod.uid)
-    if plan is None:
-        try:
-            plan = world.attempt(world.unit_of(pod))
-        except PluginError as error:
-            return str(error), frozenset({error.plugin})
-        plans |= {refusal.pod.uid: plan for refusal in plan.refused if plan.unit.gang is not None}
-    if any(preemption.pod.uid == pod.uid for preemption in plan.preemptions):
-        return PREEMPTING, frozenset()
-    refusal = next((refusal for refusal in plan.refused if refusal.pod.uid == pod.uid), None)
-    return (NOT_TRIED, frozenset()) if refusal is None else (refusal.message, refusal.plugins)
+    result = results.get(pod.uid)
+    if result is None:
+        with world.what_if():
+            found = Simulation(world).outcome(pod)
+        result = found[pod.key]
+        if len(found) > 1:
+            results |= {each.pod.uid: each for each in found.values()}
+    match result.fate:
+        case Fate.PLACED:
+            return NOT_TRIED, frozenset()
+        case Fate.PREEMPTS:
+            return PREEMPTING, frozenset()
+        case Fate.PENDING:
+            return result.message, result.plugins
 
 
 def _indented(text: str) -> Padding:

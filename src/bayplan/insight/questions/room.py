@@ -146,8 +146,9 @@ def _node_for(world: World, like: Mapping[str, Any], requests: Requests) -> str 
     limits = {name: text for name, text in texts.items() if "/" in name}
     container = {"name": "main", "image": _NAME, "resources": {"requests": texts, "limits": limits}}
     pod = PodInfo.from_raw(encode({**like, "spec": {**like["spec"], "containers": [container]}}))
-    plan = world.attempt(world.unit_of(pod))
-    return plan.placed[0].node if plan.placed else None
+    with world.what_if():
+        world.change(POD, pod.key, pod)
+        return Simulation(world).outcome(pod)[pod.key].node
 
 
 def _probe(world: World, resource: str = "") -> dict[str, Any]:
@@ -188,7 +189,7 @@ def largest_gang(world: World, most: int, pod: Mapping[str, Any] | None = None) 
             status = {**(pod.get("status") or {}), "phase": "Pending"}
             copy = PodInfo.from_raw(encode({"metadata": metadata, "spec": spec, "status": status}))
             world.change(POD, copy.key, copy)
-            result = simulation.decide(copy)[copy.key]
+            result = simulation.outcome(copy)[copy.key]
             if result.fate is not Fate.PLACED or result.node is None:
                 return LargestGang(name, len(nodes), len(set(nodes)), complete=True, message=result.message)
             nodes.append(result.node)

@@ -20,6 +20,8 @@ from bayplan.insight.questions.changes import Help, what_would_help
 from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.questions.explain import decision_of, preemption_trials
 from bayplan.insight.questions.scores import ScoreTable, score_table
+from bayplan.scheduling import Decision
+from bayplan.simulation.carry_out import Simulation
 from bayplan.simulation.world import World
 
 
@@ -112,6 +114,9 @@ def why_not(world: World, pod: PodInfo, node_name: str, progress: Progress = sil
         blockers = Blockers(world, pod)
         found = tuple(blockers.of(position))
         decision = decision_of(world, pod)
+        late = None if found else _rejection(world, pod, decision, node_name)
+        if late is not None:
+            return WhyNot(pod.key, node_name, feasible=False, blockers=(late,), gate=_gated(gate))
         if not found:
             scores = score_table(world, decision, node_name) if decision is not None else None
             chosen = decision.node if decision is not None else None
@@ -130,6 +135,21 @@ def why_not(world: World, pod: PodInfo, node_name: str, progress: Progress = sil
             help=tuple(helps),
             interrupted=helpful.interrupted,
         )
+
+
+def _rejection(world: World, pod: PodInfo, decision: Decision | None, node_name: str) -> Blocker | None:
+    """What Reserve, Permit or PreBind say to a node that the filters accept; for a member of a gang, to all members."""
+    if decision is None or decision.node is None or world.gate_of(pod) is not None:
+        return None
+    simulation = Simulation(world)
+    if world.unit_of(pod).gang is None:
+        status = simulation.rejection_on(decision, node_name)
+        return None if status is None else Blocker(status.plugin, status.reasons, status.message)
+    with world.what_if():
+        result = simulation.outcome(pod)[pod.key]
+    if result.placed:
+        return None
+    return Blocker(" ".join(sorted(result.plugins)), (result.message,), result.message)
 
 
 def _gated(gate: Sequence[str] | None) -> str:

@@ -1,0 +1,56 @@
+"""The device claims that are reserved for a pod, and what becomes of them when the pod is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lightkube.models.resource_v1 import ResourceClaim
+from msgspec import structs
+
+from bayplan.api.kinds import RESOURCE_CLAIM
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.devices.claims import UnusableClaim, claim_name, is_made_for, is_reserved_for, key_of, reservations
+from bayplan.devices.extended_claims import ExtendedResourceClaims
+from bayplan.simulation.world import World
+
+
+def claims_of(world: World, pod: PodInfo) -> Iterator[ResourceClaim]:
+    """Yield the claims that are reserved for a pod: those of its spec, and the one for its extended resources."""
+    store = world.state.objects[RESOURCE_CLAIM]
+    if not store:
+        return
+    extended = store.view(ExtendedResourceClaims).of(pod.uid)
+    if extended is not None:
+        yield extended
+    for reference in pod.spec.resourceClaims or ():
+        try:
+            claim = store.get(f"{pod.namespace}/{claim_name(pod.object, reference)}")
+        except UnusableClaim:  # it has not been made, so nothing is reserved
+            continue
+        if claim is not None and is_reserved_for(claim, pod.uid):
+            yield claim
+
+
+def is_for_extended_resources(world: World, pod: PodInfo, claim: ResourceClaim) -> bool:
+    """Return whether the scheduler made a claim of the pod for extended resources, and makes another one next time."""
+    extended = world.state.objects[RESOURCE_CLAIM].view(ExtendedResourceClaims).of(pod.uid)
+    return extended is not None and key_of(extended) == key_of(claim)
+
+
+def without(claim: ResourceClaim, pod: PodInfo) -> ResourceClaim:
+    """Return a claim that is no longer reserved for a pod; without any other user, it is deallocated."""
+    left = [each for each in reservations(claim) if each.uid != pod.uid]
+    assert claim.status is not None
+    allocation = claim.status.allocation if left else None
+    status = structs.replace(claim.status, reservedFor=left or None, allocation=allocation)
+    return structs.replace(claim, status=status)
+
+
+def release_claims(world: World, pod: PodInfo) -> None:
+    """Free what a pod that is gone has reserved. Claims that were made for it are deleted.
+
+    Mirrors the ResourceClaim controller and the garbage collector.
+    """
+    for claim in list(claims_of(world, pod)):
+        gone = is_made_for(claim, pod.uid)
+        world.change(RESOURCE_CLAIM, key_of(claim), None if gone else without(claim, pod))
