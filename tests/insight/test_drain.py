@@ -210,3 +210,29 @@ def test_answers_are_repeatable_and_change_nothing():
 def test_an_unknown_node_is_an_error():
     with pytest.raises(QuestionError, match="there is no node worker-2 in the snapshot: did you mean 'worker-1'"):
         ask([node("worker-1")], "worker-2")
+
+
+def test_flags_that_a_drain_lacks_are_tried_the_fewest_first():
+    objects = [node("a"), node("b"), node("c", "8")]
+    objects += [pod(f"log-{name}", name, owner="DaemonSet", cpu="100m") for name in "ab"]
+    objects += [pod("web-1", "a"), pod("bare", "b", owner="", **SCRATCH), pod("web-2", "b", "9")]
+
+    answer = ask(objects, "a", "b")
+
+    assert [(each.flags, each.drains, dict(each.nodes), dict(each.pods)) for each in answer.with_flags] == [
+        (("--ignore-daemonsets",), False, {"drained": 1, "refused": 1}, {"placed": 1}),
+        (
+            ("--ignore-daemonsets", "--delete-emptydir-data", "--force"),
+            False,
+            {"drained": 2},
+            {"placed": 1, "deleted": 1, "pending": 1},
+        ),
+    ]
+    assert answer.to_dict()["withFlags"][0]["flags"] == ["--ignore-daemonsets"]
+    assert "with --ignore-daemonsets: 1 node drained, 1 node refused: 1 pod would be placed" in answer.text()
+    assert "unable to drain 2 nodes (a, b): cannot delete DaemonSet-managed" in answer.text(width=200)
+
+
+def test_a_drain_that_is_not_refused_tries_no_flags():
+    assert ask([node("a"), node("b"), pod("web-1", "a")], "a").with_flags == ()
+    assert ask([node("a"), pod("log-1", "a", owner="DaemonSet")], "a", ignore_daemonsets=True).with_flags == ()

@@ -94,3 +94,28 @@ def test_interrupted_question_has_what_is_known_so_far():
     assert (removable(answer), answer.untried) == (["a"], ("b", "c"))
     assert answer.to_dict()["interrupted"]
     assert "interrupted: 2 nodes not tried" in answer.text()
+
+
+@pytest.mark.parametrize(
+    ("others", "message"),
+    [
+        ([], "no nodes available to schedule pods"),
+        ([node("b"), node("c"), pod("api-1", "c", "1")], "0/1 nodes are available: 1 Insufficient cpu."),
+        (
+            [node("b", "8", unschedulable=True), pod("db-1", "b", "1", annotations=SAFE), node("c")],
+            "0/1 nodes are available: 1 node(s) were unschedulable.",
+        ),
+        (
+            [node("b", taints=[{"key": "gpu", "effect": "NoSchedule"}]), pod("db-1", "b", "1", annotations=SAFE)],
+            "taint",
+        ),
+    ],
+    ids=["one node", "nodes that may go", "a cordon of the user", "a taint"],
+)
+def test_reasons_tell_nothing_of_the_cordons_of_the_question(others, message):
+    answer = ask(node("a"), pod("web-1", "a", "3500m"), *others)
+
+    held = {each.node: each for each in answer.held}["a"]
+    assert held.rule == "no place"
+    assert message in held.message
+    assert ("unschedulable" in held.message) is ("unschedulable" in message)

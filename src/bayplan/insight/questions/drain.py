@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lightkube.models.core_v1 import NodeSpec
@@ -17,6 +18,7 @@ from bayplan.api.kinds import NODE, POD_DISRUPTION_BUDGET
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.collector import collector_paused
 from bayplan.insight.answers import Answer, Progress, Stopped, listed, plural, silent
+from bayplan.insight.questions.drain_flags import WithFlags, more_flags, summed_up
 from bayplan.insight.questions.drain_rules import DrainRules, SortedPods, has_local_storage
 from bayplan.insight.questions.eviction_budgets import allowed_by, budgets_of
 from bayplan.insight.questions.moving import Move, Moving
@@ -72,12 +74,16 @@ class BudgetUse:
 
 @dataclass(frozen=True, slots=True)
 class Drain(Answer):
-    """What `kubectl drain` leads to. `local_storage`: pods whose emptyDir data is lost."""
+    """What `kubectl drain` leads to.
+
+    `local_storage`: pods whose emptyDir data is lost. `with_flags`: what more flags would change, if nodes are refused.
+    """
 
     nodes: tuple[NodeDrain, ...]
     pods: tuple[MovedPod, ...]
     budgets: tuple[BudgetUse, ...] = ()
     local_storage: tuple[str, ...] = ()
+    with_flags: tuple[WithFlags, ...] = ()
     interrupted: bool = False
     shown: int = 20
 
@@ -114,6 +120,7 @@ class Drain(Answer):
                 for each in self.budgets
             ],
             "localStorage": list(self.local_storage),
+            "withFlags": [each.to_dict() for each in self.with_flags],
         }
 
     def rows(self) -> list[dict[str, Any]]:
@@ -134,10 +141,13 @@ class Drain(Answer):
     def render(self, *, wide: bool = False) -> RenderableType:
         """Return a sentence, the pods, and what kubectl and the budgets say."""
         limit = len(self.pods) if wide or not self.shown else self.shown
-        parts: list[RenderableType] = [Text(self._headline(), style="bold")]
+        parts: list[RenderableType] = [Text(self.headline, style="bold")]
+        parts += [Text(f"with {' '.join(each.flags)}: {each.text}", style="bold") for each in self.with_flags]
+        for nodes, error in summed_up({node.node: node.errors for node in self.nodes}, wide=wide):
+            parts.append(Text(f"error: unable to drain {nodes}: {error}", style="red"))
+        for nodes, warning in summed_up({node.node: node.warnings for node in self.nodes}, wide=wide):
+            parts.append(Text(f"warning: {nodes}: {warning}", style="yellow"))
         for node in self.nodes:
-            parts += [Text(f"error: unable to drain node {node.node}: {error}", style="red") for error in node.errors]
-            parts += [Text(f"warning: node {node.node}: {warning}", style="yellow") for warning in node.warnings]
             if node.static:
                 parts.append(Text(f"note: node {node.node}: static pods stay: {listed(list(node.static))}"))
         if self.pods:
@@ -152,7 +162,9 @@ class Drain(Answer):
             parts += [Text(), self._budget_table(wide=wide)]
         return Lines(*parts)
 
-    def _headline(self) -> str:
+    @property
+    def headline(self) -> str:
+        """The answer in one sentence."""
         counts = {outcome: sum(each.outcome == outcome for each in self.nodes) for outcome in _NODES}
         nodes = ", ".join(f"{plural(number, 'node')} {outcome}" for outcome, number in counts.items() if number)
         moved = {outcome: sum(each.outcome in found for each in self.pods) for outcome, found in _PODS.items()}
@@ -201,8 +213,25 @@ def drain(
 ) -> Drain:
     """Cordon nodes and drain them, one after the other as `kubectl drain` does, or all `at_once`.
 
-    Pods are evicted as far as their budgets allow; once their replacements have a node, the next ones follow.
+    Pods are evicted as far as their budgets allow; once their replacements have a node, the next ones follow. If nodes
+    are refused, the drain is tried with the flags that they need, too.
     """
+    found = _drain(world, names, rules, at_once, shown, progress)
+    refused = [pods_on(world, each.node) for each in found.nodes if each.outcome == REFUSED]
+    tried = []
+    for flags, others in more_flags(rules, refused):
+        if found.interrupted:
+            break
+        other = _drain(world, names, others, at_once, shown, progress)
+        found = replace(found, interrupted=other.interrupted)
+        nodes, pods = (Counter(each.outcome for each in every) for every in (other.nodes, other.pods))
+        tried.append(WithFlags(flags, other.drains, nodes, pods, other.headline))
+    return replace(found, with_flags=tuple(tried))
+
+
+def _drain(
+    world: World, names: Sequence[str], rules: DrainRules, at_once: bool, shown: int, progress: Progress
+) -> Drain:
     with world.what_if(), collector_paused():
         draining = _Draining(world)
         for name in names:
@@ -225,8 +254,8 @@ def drain(
                 for key, (allowed, pods) in budgets.items()
             ),
             tuple(key for key, move in draining.moving.moves.items() if has_local_storage(move.pod)),
-            interrupted,
-            shown,
+            interrupted=interrupted,
+            shown=shown,
         )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,14 @@ from bayplan.api.kinds import NODE
 from bayplan.api.requests import CPU, MEMORY
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.collector import collector_paused
+from bayplan.framework.verdicts import fit_error
 from bayplan.insight.answers import Answer, Progress, Stopped, listed, plural, silent
 from bayplan.insight.pools import pool_of, zone_of
 from bayplan.insight.questions.drain import cordon, pods_on, uncordon
 from bayplan.insight.questions.drain_rules import DrainRules, SortedPods
 from bayplan.insight.questions.moving import Moving
+from bayplan.scheduling.cycle import NO_NODES
+from bayplan.simulation.carry_out import Result
 from bayplan.simulation.evictions import evict
 from bayplan.simulation.world import World
 
@@ -158,16 +162,17 @@ def shrink(
                     free.append(name)
                 else:
                     held.append(kept)
-            cordoned = {name for name in free[: _most(world, free)] if cordon(world, name)}
+            cordons = _Cordons(world)
+            for name in free[: _most(world, free)]:
+                cordons.add(name)
             for number, name in enumerate(free):
                 progress(f"{number:,} of {plural(len(free), 'node')} tried, {len(gone):,} can go")
-                found = _remove(world, name, rules, moving)
+                found = _remove(world, name, rules, moving, cordons)
                 if isinstance(found, Gone):
                     gone.append(found)
                 else:
                     held.append(found)
-                    if name in cordoned:
-                        uncordon(world, name)
+                    cordons.lift(name)
         except Stopped:
             pass
         tried = {each.node for each in gone} | {each.node for each in held}
@@ -175,7 +180,53 @@ def shrink(
         return Shrink(tuple(gone), tuple(held), untried, shown)
 
 
-def _remove(world: World, name: str, rules: DrainRules, moving: Moving) -> Gone | Held:
+class _Cordons:
+    """The cordons of this question: what they keep from a pod is no reason for a user, who has not set them."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._set: set[str] = set()
+
+    def add(self, name: str) -> None:
+        """Cordon a node that may go."""
+        if cordon(self._world, name):
+            self._set.add(name)
+
+    def lift(self, name: str) -> None:
+        """Uncordon a node that must stay, unless it was cordoned before."""
+        if name in self._set:
+            uncordon(self._world, name)
+            self._set.discard(name)
+
+    def message_without(self, node: str, result: Result) -> str:
+        """Return why a pod is pending, as if `node` and those with these cordons were not there.
+
+        Mirrors Diagnosis.explain.
+        """
+        world, pod = self._world, result.pod
+        decisions = world.attempt(world.unit_of(pod), preempt=False).decisions if pod.key in world.pending else []
+        diagnosis = next((each.diagnosis for each in decisions if each.pod.uid == pod.uid), None)
+        if diagnosis is None or (diagnosis.verdicts is None and diagnosis.absent is None):
+            return result.message
+        own = np.zeros(len(world.state.nodes), dtype=np.bool_)
+        own[[row for name in (*self._set, node) if (row := world.state.table.row_of.get(name)) is not None]] = True
+        total = diagnosis.total - int(own.sum())
+        if not total:
+            return NO_NODES
+        if diagnosis.pre_filter_message:
+            return replace(diagnosis, total=total).explain()
+        reasons, rejected, verdicts = Counter[str](), 0, diagnosis.verdicts
+        if verdicts is not None:
+            counts = np.bincount(verdicts.codes[~own[verdicts.nodes.rows]], minlength=len(verdicts.table))
+            for status, number in zip(verdicts.table[1:], counts[1:].tolist(), strict=True):
+                rejected += number
+                reasons.update(dict.fromkeys(status.reasons, number))
+        if diagnosis.absent is not None:
+            reasons.update(dict.fromkeys(diagnosis.absent.reasons, total - rejected))
+        return fit_error(total, +reasons)
+
+
+def _remove(world: World, name: str, rules: DrainRules, moving: Moving, cordons: _Cordons) -> Gone | Held:
     """Drain a node and remove it. If that isn't possible, nothing changes."""
     mark = world.mark()
     cordon(world, name)
@@ -193,8 +244,9 @@ def _remove(world: World, name: str, rules: DrainRules, moving: Moving) -> Gone 
         moving.settle()
         pending = next((move for move in moving.moves.values() if move.result is not None and not move.placed), None)
         if pending is not None and pending.result is not None:
+            message = cordons.message_without(name, pending.result)
             moving.undo_to(mark)
-            return Held(name, "no place", moving.original(pending.pod.key), pending.result.message)
+            return Held(name, "no place", moving.original(pending.pod.key), message)
         if len(blocked) == len(left):
             moving.undo_to(mark)
             return Held(name, "budget", moving.original(blocked[0][0].key), blocked[0][1])
