@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from bayplan_documents import node, pod, workload
+from bayplan_documents import document, node, pod, workload
 from click.testing import CliRunner
 
 from bayplan.cli import main
@@ -131,3 +131,88 @@ def test_diff_command_rejects_bad_input(files, monkeypatch, arguments, message):
 
     assert (result.exit_code, "Traceback" in result.output) == (2, False)
     assert message in result.stderr
+
+
+def budget(name, allowed):
+    status = {"disruptionsAllowed": allowed}
+    return document("PodDisruptionBudget", name, "policy/v1", spec={"minAvailable": 1, "selector": {}}, status=status)
+
+
+def quota(name, hard, used):
+    return document("ResourceQuota", name, spec={"hard": hard}, status={"used": used})
+
+
+def selecting(kind, name, replicas):
+    found = workload(kind, name, replicas)
+    found["spec"]["template"]["spec"]["nodeSelector"] = {"disk": "ssd"}
+    return found
+
+
+def controlled(found):
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "web", "controller": True}
+    found["metadata"]["ownerReferences"] = [owner]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ([workload("Deployment", "web", 3)], [workload("Deployment", "web", 7)], ("scaled", "replicas 3 -> 7")),
+        (
+            [workload("StatefulSet", "db", 1)],
+            [selecting("StatefulSet", "db", 1)],
+            ("changed", "nodeSelector of the pods changed"),
+        ),
+        ([], [workload("Deployment", "web", 3)], ("added", "replicas 3")),
+        ([workload("Deployment", "web", 3)], [], ("removed", "replicas 3")),
+        ([budget("web", 2)], [budget("web", 0)], ("changed", "disruptionsAllowed 2 -> 0")),
+        (
+            [quota("team", {"pods": "9"}, {"pods": "3"})],
+            [quota("team", {"pods": "4"}, {"pods": "4"})],
+            ("changed", "hard pods 9 -> 4; used pods 3 -> 4"),
+        ),
+        ([controlled(workload("ReplicaSet", "web-1", 3))], [controlled(workload("ReplicaSet", "web-1", 7))], None),
+        ([budget("web", 2)], [{**budget("web", 2), "metadata": {"name": "web", "resourceVersion": "2"}}], None),
+    ],
+    ids=[
+        "scaled",
+        "another template",
+        "new workload",
+        "removed workload",
+        "budget",
+        "quota",
+        "replica set of a deployment",
+        "another version",
+    ],
+)
+def test_diff_knows_workloads_budgets_and_quotas(before, after, expected):
+    answer = compared([node("a1"), *before], [node("a1"), *after])
+
+    found = [(each.change, "; ".join(each.details)) for each in answer.objects]
+    assert found == ([] if expected is None else [expected])
+    assert len(answer.to_dict()["objects"]) == len(found)
+    for change in answer.objects:
+        assert change.object in answer.text()
+
+
+def test_many_pods_of_a_workload_are_summed_up():
+    web = [pod(f"web-{number}", "a1", cpu="100m", owner=("ReplicaSet", "web")) for number in range(30)]
+    api = [pod(f"api-{number}", cpu="900m", owner=("ReplicaSet", "api")) for number in range(4)]
+
+    answer = compared([node("a1"), *web, *api, pod("lone")], [node("a1"), *web[:3], *api, pod("lone", "a1", "100m")])
+
+    changes = {change.workload: (change.before, change.after) for change in answer.workloads}
+    assert changes == {
+        "replicaset default/web": ({"placed": 30, "pending": 0}, {"placed": 3, "pending": 0}),
+        "replicaset default/api": ({"placed": 1, "pending": 3}, {"placed": 4, "pending": 0}),
+    }
+    assert "replicaset default/web 30 -> 3 0 27 gone" in " ".join(answer.text().split())
+
+
+def test_all_pods_are_listed_in_a_wide_answer():
+    web = [pod(f"web-{number}", "a1", cpu="100m", owner=("ReplicaSet", "web")) for number in range(30)]
+
+    answer = compared([node("a1"), *web], [node("a1")])
+
+    assert "web-29" not in answer.text()
+    assert "web-29" in answer.text(wide=True)

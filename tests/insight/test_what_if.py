@@ -123,6 +123,24 @@ def test_what_if_leaves_the_snapshot_as_it_was():
     assert insight.explain("default/web-0").node == "a1"
 
 
+def test_what_if_starts_with_the_sentence_that_sums_it_up():
+    lines = ask(uncordon=["a2"]).text().splitlines()
+
+    assert lines[:2] == ["1 pod from pending to placed", "if you uncordon a2"]
+
+
+def test_removed_siblings_do_not_hide_the_pods_that_are_placed():
+    web = [pod(f"web-{number:03}", "a1", cpu="7m", owner=("ReplicaSet", "web")) for number in range(500)]
+    api = [pod(f"api-{number}", cpu="150m", owner=("ReplicaSet", "api")) for number in range(20)]
+
+    answer = ask(node("a1"), workload("ReplicaSet", "web", 500), *web, *api, scale=["rs/web=0"])
+
+    first, *others = [line for line in answer.text().splitlines() if line.startswith("replicaset")]
+    assert first.split("  ")[0] == "replicaset default/api"
+    assert "20 from pending to placed on a1" in first
+    assert len(others) == 1
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -169,7 +169,7 @@ class Insight:
         """
         self.world.reset()
         other.world.reset()
-        return diff(self.world, other.world, names, shown)
+        return diff(self.world, other.world, (self.snapshot, other.snapshot), names, shown)
 
     def capacity(
         self,

@@ -73,3 +73,9 @@ def newest_replica_set(snapshot: Snapshot, deployment: Mapping[str, Any]) -> dic
 def _revision(replica_set: Mapping[str, Any]) -> tuple[int, int]:
     revision = (replica_set["metadata"].get("annotations") or {}).get("deployment.kubernetes.io/revision", "")
     return int(revision) if revision.isdecimal() else 0, (replica_set["spec"].get("replicas") or 0)
+
+
+def workload_of(pod: PodInfo) -> str:
+    """Return the workload of a pod, such as `deployment default/web`; "" for a pod without a controller."""
+    owners = list(owners_of(pod))
+    return f"{owners[-1][0].lower()} {pod.namespace}/{owners[-1][1]}" if owners else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +15,12 @@ from rich.text import Text
 from bayplan.api.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from bayplan.api.tolerations import taint_text
 from bayplan.cluster.nodes import NodeInfo
-from bayplan.insight.answers import plural
-from bayplan.insight.questions.outcomes import Comparison, changes_table, compare, pending_in, settled, summary
+from bayplan.insight.answers import plural, shortened
+from bayplan.insight.questions.comparing import changes_table, summary
+from bayplan.insight.questions.object_changes import ObjectChange, object_changes
+from bayplan.insight.questions.outcomes import Comparison, by_workload, compare, pending_in, settled
 from bayplan.insight.questions.utilization import before_and_after, quantity_text
+from bayplan.insight.snapshot import Snapshot
 from bayplan.simulation.world import World
 
 
@@ -35,11 +39,15 @@ class NodeChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference(Comparison):
-    """How cluster `b` differs from `a`. `nodes`: those that are added, removed or changed."""
+    """How cluster `b` differs from `a`.
+
+    `nodes`: those that are added, removed or changed. `objects`: workloads that scale or change, budgets and quotas.
+    """
 
     a: str
     b: str
     nodes: tuple[NodeChange, ...]
+    objects: tuple[ObjectChange, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
@@ -47,37 +55,53 @@ class Difference(Comparison):
             "a": self.a,
             "b": self.b,
             "nodes": [change.to_dict() for change in self.nodes],
+            "objects": [change.to_dict() for change in self.objects],
             **Comparison.to_dict(self),
         }
 
     def render(self, *, wide: bool = False) -> RenderableType:
-        """Return the changed nodes, the changed pods, and the utilization."""
+        """Return the changed nodes, other objects and pods, and the utilization."""
         parts: list[RenderableType] = [Text(f"from {self.a} to {self.b}: {self._headline()}", style="bold")]
-        if self.nodes:
-            table = Table("NODE", "CHANGE", "DETAILS", box=None, pad_edge=False, header_style="bold")
-            limit = len(self.nodes) if wide or not self.shown else self.shown
-            for change in self.nodes[:limit]:
-                table.add_row(change.node, change.change, "; ".join(change.details))
-            parts += [Text(), table]
-            if len(self.nodes) > limit:
-                parts.append(Text(f"... and {plural(len(self.nodes) - limit, 'more node')}"))
-        parts += changes_table(self.pods, self.shown, wide=wide)
+        limit = 0 if wide else self.shown
+        nodes = [(change.node, change.change, change.details) for change in self.nodes]
+        objects = [(change.object, change.change, change.details) for change in self.objects]
+        for title, rows in (("NODE", nodes), ("OBJECT", objects)):
+            if rows:
+                table = Table(title, "CHANGE", "DETAILS", box=None, pad_edge=False, header_style="bold")
+                shown, more = shortened(rows, limit)
+                for name, change, details in shown:
+                    table.add_row(name, change, "; ".join(details))
+                if more:
+                    table.add_row(more, "", "")
+                parts += [Text(), table]
+        parts += changes_table(self.pods, self.workloads, self.shown, wide=wide)
         return Lines(*parts, Text(), before_and_after(self.before, self.after, ("A", "B")))
 
     def _headline(self) -> str:
         nodes = f"{plural(len(self.nodes), 'node')} added, removed or changed; " if self.nodes else ""
-        return f"{nodes}{summary(self.pods, self.pending)}"
+        kinds = Counter(change.object.partition(" ")[0] for change in self.objects)
+        objects = ", ".join(plural(number, _NOUNS.get(kind, kind)) for kind, number in kinds.items())
+        objects = f"{objects} added, removed or changed; " if objects else ""
+        return f"{nodes}{objects}{summary(self.pods, self.pending)}"
 
 
-def diff(world: World, other: World, names: tuple[str, str], shown: int = 20) -> Difference:
-    """Compare two worlds, which both end as they began. `names`: what they are called."""
+_NOUNS = {"poddisruptionbudget": "budget", "resourcequota": "quota"}
+
+
+def diff(
+    world: World, other: World, snapshots: tuple[Snapshot, Snapshot], names: tuple[str, str], shown: int = 20
+) -> Difference:
+    """Compare two worlds, which end as they began, and the snapshots that they hold. `names`: what they are called."""
     nodes = tuple(_node_changes(world, other))
     (before, usage_before), (after, usage_after) = settled(world), settled(other)
+    pods = compare(before, after)
     return Difference(
         a=names[0],
         b=names[1],
         nodes=nodes,
-        pods=compare(before, after),
+        objects=tuple(object_changes(*snapshots)),
+        pods=pods,
+        workloads=by_workload(pods, before, after),
         pending=pending_in(after),
         before=usage_before,
         after=usage_after,

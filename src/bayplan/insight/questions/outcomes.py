@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
-
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
 
 from bayplan.api.kinds import POD
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.insight.answers import Answer, Progress, listed, plural, silent
+from bayplan.insight.answers import Answer, Progress, silent
+from bayplan.insight.owners import workload_of
 from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.questions.utilization import Usage, utilization
 from bayplan.scheduling import Preemption
@@ -28,11 +25,12 @@ ABSENT = "absent"
 
 @dataclass(frozen=True, slots=True)
 class PodState:
-    """The state of a pod, with its node, and the reason if it is pending."""
+    """The state of a pod, with its node, and the reason if it is pending. `workload`: see `owners.workload_of`."""
 
     state: str
     node: str | None = None
     message: str = ""
+    workload: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +46,16 @@ class PodChange:
         """The states before and after."""
         return self.before.state, self.after.state
 
+    @property
+    def workload(self) -> str:
+        """The workload that the pod belongs to; "" if there is none."""
+        return self.after.workload or self.before.workload
+
     def to_dict(self) -> dict[str, Any]:
         """Return the change as in docs/insight.md."""
         return {
             "pod": self.pod,
+            "workload": self.workload,
             "before": self.before.state,
             "after": self.after.state,
             "nodeBefore": self.before.node,
@@ -61,15 +65,30 @@ class PodChange:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class WorkloadChange:
+    """A workload with pods that change. `before` and `after`: the number of all its pods by state."""
+
+    workload: str
+    before: Mapping[str, int]
+    after: Mapping[str, int]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the change as in docs/insight.md."""
+        return {"workload": self.workload, "before": dict(self.before), "after": dict(self.after)}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison(Answer):
     """An answer that compares two clusters, both after their pending pods have been attempted.
 
-    `pods`: those with another state, node or message. `pending`: how many are pending in the second cluster. `before`
-    and `after`: the utilization by resource. `shown`: rows of each sort in tables; 0 for all.
+    `pods`: those with another state, node or message. `workloads`: those of these pods, summed up. `pending`: how many
+    are pending in the second cluster. `before` and `after`: the utilization by resource. `shown`: rows in tables; 0 for
+    all.
     """
 
     pods: tuple[PodChange, ...]
+    workloads: tuple[WorkloadChange, ...]
     pending: int
     before: tuple[Usage, ...]
     after: tuple[Usage, ...]
@@ -79,6 +98,7 @@ class Comparison(Answer):
         """Return the answer as in docs/insight.md."""
         return {
             "pods": self.rows(),
+            "workloads": [change.to_dict() for change in self.workloads],
             "pending": self.pending,
             "utilization": {
                 "before": [usage.to_dict() for usage in self.before],
@@ -127,21 +147,20 @@ def settle(world: World, progress: Progress = silent) -> dict[str, PodState]:
         recreated.clear()
         for pod in waiting:
             world.change(POD, pod.key, pod)
-    states = {key: _state(world, pod, results.get(key)) for key, pod in world.state.objects[POD].items()}
-    for key, result in results.items():
-        if result.fate is not Fate.PENDING and key in states:
-            states[key] = PodState(PLACED, result.node)
-    return states
+    return {key: _state(world, pod, results.get(key)) for key, pod in world.state.objects[POD].items()}
 
 
 def _state(world: World, pod: PodInfo, result: Result | None) -> PodState:
+    workload = workload_of(pod)
+    if result is not None and result.fate is not Fate.PENDING:
+        return PodState(PLACED, result.node, workload=workload)
     if pod.node_name:
-        return PodState(PLACED, pod.node_name)
+        return PodState(PLACED, pod.node_name, workload=workload)
     if result is not None:
-        return PodState(PENDING, message=result.message)
+        return PodState(PENDING, message=result.message, workload=workload)
     if pod.scheduler_name not in world.profiles:
-        return PodState(PENDING, message=f"no scheduler here has the name {pod.scheduler_name!r}")
-    return PodState(PENDING)
+        return PodState(PENDING, None, f"no scheduler here has the name {pod.scheduler_name!r}", workload)
+    return PodState(PENDING, workload=workload)
 
 
 _NOWHERE = PodState(ABSENT)
@@ -153,64 +172,18 @@ def compare(before: Mapping[str, PodState], after: Mapping[str, PodState]) -> tu
     return tuple(PodChange(key, before.get(key, _NOWHERE), after.get(key, _NOWHERE)) for key in sorted(keys))
 
 
-# For people
-
-_SUMMARIES = {
-    (PENDING, PLACED): "from pending to placed",
-    (PLACED, PENDING): "from placed to pending",
-    (PLACED, PLACED): "on another node",
-    (PENDING, PENDING): "pending for another reason",
-    (ABSENT, PLACED): "new and placed",
-    (ABSENT, PENDING): "new and pending",
-    (PLACED, ABSENT): "gone",
-    (PENDING, ABSENT): "no longer pending",
-}
-"""The texts for changes, by the states before and after, in the order of the answers."""
+def by_workload(
+    pods: Iterable[PodChange], before: Mapping[str, PodState], after: Mapping[str, PodState]
+) -> tuple[WorkloadChange, ...]:
+    """Return the workloads of changed pods, ordered by name, with the numbers of all their pods before and after."""
+    names = {change.workload for change in pods} - {""}
+    counts = [Counter((each.workload, each.state) for each in states.values()) for states in (before, after)]
+    return tuple(
+        WorkloadChange(name, *({state: count[name, state] for state in (PLACED, PENDING)} for count in counts))
+        for name in sorted(names)
+    )
 
 
 def pending_in(states: Mapping[str, PodState]) -> int:
     """Return the number of pending pods."""
     return sum(each.state == PENDING for each in states.values())
-
-
-def summary(pods: Sequence[PodChange], pending: int) -> str:
-    """Return one sentence about changes. `pending`: the number of pods that are pending afterwards."""
-    counts = Counter(change.states for change in pods)
-    parts = [
-        f"{plural(counts[states], 'pod') if number == 0 else f'{counts[states]:,}'} {text}"
-        for number, (states, text) in enumerate(each for each in _SUMMARIES.items() if counts[each[0]])
-    ]
-    text = ", ".join(parts) if parts else "no pod changes"
-    return f"{text}; {plural(pending, 'pod')} pending afterwards" if pending else text
-
-
-def changes_table(pods: Sequence[PodChange], limit: int, *, wide: bool) -> list[RenderableType]:
-    """Return the table of changed pods, up to `limit` of each sort, and why pods are pending afterwards."""
-    if not pods:
-        return []
-    table = Table("POD", "BEFORE", "AFTER", box=None, pad_edge=False, header_style="bold")
-    left = 0
-    for states in _SUMMARIES:
-        found = [change for change in pods if change.states == states]
-        shown = found if wide or not limit else found[:limit]
-        left += len(found) - len(shown)
-        for change in shown:
-            table.add_row(change.pod, _where(change.before), _where(change.after))
-    parts: list[RenderableType] = [Text(), table]
-    if left:
-        parts.append(Text(f"... and {plural(left, 'more pod')}"))
-    causes: dict[tuple[str, str], list[str]] = {}
-    for change in pods:
-        if change.after.state == PENDING:
-            before = change.before.message if change.before.state == PENDING else ""
-            causes.setdefault((before, change.after.message), []).append(change.pod)
-    for number, ((before, after), names) in enumerate(causes.items()):
-        parts += [Text()] if number == 0 else []
-        parts.append(Text(f"{listed(names, len(names) if wide else 5)}: {after}"))
-        if before:
-            parts.append(Text(f"  before: {before}"))
-    return parts
-
-
-def _where(state: PodState) -> str:
-    return {PLACED: state.node or PLACED, ABSENT: "-"}.get(state.state, state.state)

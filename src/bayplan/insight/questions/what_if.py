@@ -13,9 +13,10 @@ from rich.text import Text
 from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM
 from bayplan.insight.answers import Progress, silent
 from bayplan.insight.limits import Limits, Room
+from bayplan.insight.questions.comparing import changes_table, summary
 from bayplan.insight.questions.edits import Changes, edited
 from bayplan.insight.questions.new_objects import bind_immediately
-from bayplan.insight.questions.outcomes import Comparison, changes_table, compare, pending_in, settled, summary
+from bayplan.insight.questions.outcomes import Comparison, by_workload, compare, pending_in, settled
 from bayplan.insight.questions.utilization import before_and_after
 from bayplan.insight.snapshot import Snapshot
 from bayplan.simulation.world import World
@@ -32,12 +33,12 @@ class WhatIf(Comparison):
         return {"steps": list(self.steps), **Comparison.to_dict(self)}
 
     def render(self, *, wide: bool = False) -> RenderableType:
-        """Return the changes, a sentence, the pods, and the utilization."""
+        """Return a sentence, the changes, the workloads and pods, and the utilization."""
         changed = [each for each in self.pods if wide or each.states != ("pending", "pending")]
         return Lines(
-            Text(f"if you {', then '.join(self.steps)}"),
             Text(summary(changed, self.pending), style="bold"),
-            *changes_table(changed, self.shown, wide=wide),
+            Text(f"if you {', then '.join(self.steps)}"),
+            *changes_table(changed, self.workloads, self.shown, wide=wide),
             Text(),
             before_and_after(self.before, self.after, ("BEFORE", "AFTER")),
         )
@@ -74,9 +75,11 @@ def what_if(
         if other is world:
             world.move(snapshot.documents, now)
     steps = edit.steps if other is world else (*edit.steps, "use the other configuration")
+    pods = compare(before, after)
     return WhatIf(
         steps=steps,
-        pods=compare(before, after),
+        pods=pods,
+        workloads=by_workload(pods, before, after),
         pending=pending_in(after),
         before=usage_before,
         after=usage_after,
