@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+
+import msgspec
 
 from bayplan.api.kinds import (
     CRON_JOB,
@@ -31,13 +32,41 @@ def kind_called(name: str) -> Kind | None:
     )
 
 
+class Owner(msgspec.Struct, frozen=True):
+    """An owner reference, as far as questions read it."""
+
+    kind: str
+    name: str
+    uid: str = ""
+    controller: bool | None = None
+
+
+class _Metadata(msgspec.Struct):
+    ownerReferences: tuple[Owner, ...] | None = None
+
+
+class _Owned(msgspec.Struct):
+    metadata: _Metadata
+
+
+_owned = msgspec.json.Decoder(_Owned)
+
+
+def references_of(pod: PodInfo) -> tuple[Owner, ...]:
+    """Return the owner references of a pod. They are kept, because the object of most pods is decoded again."""
+    found: tuple[Owner, ...] | None = pod.cache.get(Owner)
+    if found is None:
+        found = pod.cache[Owner] = _owned.decode(pod.raw).metadata.ownerReferences or ()
+    return found
+
+
 def owners_of(pod: PodInfo) -> Iterator[tuple[str, str]]:
     """Yield the kind and the name of a pod's controller, and of the controller of that.
 
     The names of ReplicaSets end with the pod's hash after the name of their Deployment, those of a CronJob's Jobs with
     the time.
     """
-    owner: Any = next((each for each in pod.metadata.ownerReferences or () if each.controller), None)
+    owner = next((each for each in references_of(pod) if each.controller), None)
     if owner is None:
         return
     yield owner.kind, owner.name

@@ -40,11 +40,18 @@ def _many(name: str, field: str, metavar: str, text: str, **others: Any) -> Call
     type=FilesOfKind("path", ""),
 )
 @yes_option
+@click.option(
+    "--replace-all",
+    is_flag=True,
+    help="Place all pods anew, but for those of DaemonSets, static pods and pods of other schedulers.",
+)
 @comparing_options(
     "The scheduler's configuration after the change. Given twice, the first one is the present one; by default, that "
     "has the default plugins."
 )
-def what_if(asked: Asked, files: tuple[str, ...], *, yes: bool, **changes: tuple[Any, ...]) -> None:
+def what_if(
+    asked: Asked, files: tuple[str, ...], *, yes: bool, replace_all: bool, **changes: tuple[Any, ...]
+) -> None:
     """Show which pods would be placed, pending or on other nodes, and the utilization, after changes of the cluster.
 
     All options may be repeated and combined. Changes are made in the order of this list. NODE is a name, or a label
@@ -52,9 +59,9 @@ def what_if(asked: Asked, files: tuple[str, ...], *, yes: bool, **changes: tuple
     """
     from bayplan.insight import Changes
 
-    if not (files or asked.other or any(changes.values())):
+    if not (files or asked.other or replace_all or any(changes.values())):
         raise click.UsageError("expected at least one change, such as --remove-node node-a")
     documents = list(documents_in(asked, files)) if files else []
     namespace = asked.in_namespace if changes["scale"] or changes["delete_pods"] else "default"
-    found = Changes(**changes, objects=documents, namespace=namespace)
+    found = Changes(**changes, objects=documents, replace_all=replace_all, namespace=namespace)
     answer(asked, lambda insight: insight.what_if(found, *(asked.other or ()), shown=asked.limit), yes=yes)

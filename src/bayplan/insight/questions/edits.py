@@ -72,6 +72,8 @@ class Changes:
     """`deployment/web=40`; also ReplicaSets, ReplicationControllers and StatefulSets, in `namespace`."""
     objects: Iterable[Mapping[str, Any]] = ()
     """New objects, as documents, with the pods of workloads. Other objects that exist are replaced."""
+    replace_all: bool = False
+    """Whether placed pods are placed anew, but for those of DaemonSets, static pods and pods of other schedulers."""
     namespace: str = "default"
 
     def __bool__(self) -> bool:
@@ -110,6 +112,8 @@ def edited(world: World, snapshot: Snapshot, changes: Changes, seed: int = 0, ro
     for text in changes.scale:
         editor.scale(text)
     editor.add_objects(changes.objects)
+    if changes.replace_all:
+        editor.steps.append("place all pods anew")
     return Edited(editor.snapshot, tuple(editor.steps), tuple(editor.new_claims))
 
 

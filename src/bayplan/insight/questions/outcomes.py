@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -111,21 +111,28 @@ class Comparison(Answer):
         return [change.to_dict() for change in self.pods]
 
 
+Order = Callable[[Iterable[PodInfo]], Sequence[PodInfo]]
+
+
 def settled(
-    world: World, observe: Callable[[World], object] = lambda _: None, progress: Progress = silent
+    world: World,
+    observe: Callable[[World], object] = lambda _: None,
+    progress: Progress = silent,
+    order: Order | None = None,
 ) -> tuple[dict[str, PodState], tuple[Usage, ...]]:
     """Return the states of all pods after the pending ones have been attempted, and the utilization then.
 
-    `observe` is called with the world at that point. The world ends as it began, also if `progress` raises Stopped.
+    `observe` is called with the world at that point. `order`: that of the queue by default. The world ends as it began,
+    also if `progress` raises Stopped.
     """
     with world.what_if():
-        states = settle(world, progress)
+        states = settle(world, order or world.in_queue_order, progress)
         observe(world)
         return states, utilization(world)
 
 
-def settle(world: World, progress: Progress = silent) -> dict[str, PodState]:
-    """Schedule the pending pods of a world in the order of the queue. Returns the states of all pods by key.
+def settle(world: World, order: Order, progress: Progress = silent) -> dict[str, PodState]:
+    """Schedule the pending pods of a world in an order. Returns the states of all pods by key.
 
     Controllers create preempted pods again; those without a controller are gone. The changes stay in the world: call
     this in a `what_if`.
@@ -141,7 +148,7 @@ def settle(world: World, progress: Progress = silent) -> dict[str, PodState]:
     waiting = list(world.pending.values())
     while waiting:
         results |= Simulation(world, evicted, together=True).schedule(
-            world.in_queue_order(waiting), lambda done: progress(f"{done:,} pods")
+            order(waiting), lambda done: progress(f"{done:,} pods")
         )
         waiting = list(recreated)
         recreated.clear()

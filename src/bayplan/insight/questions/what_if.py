@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import numpy as np
 from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.text import Text
 
 from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM
-from bayplan.insight.answers import Progress, silent
+from bayplan.insight.answers import Progress, listed, plural, silent
 from bayplan.insight.limits import Limits, Room
 from bayplan.insight.questions.comparing import changes_table, summary
 from bayplan.insight.questions.edits import Changes, edited
 from bayplan.insight.questions.new_objects import bind_immediately
 from bayplan.insight.questions.outcomes import Comparison, by_workload, compare, pending_in, settled
+from bayplan.insight.questions.replacing import by_workload_in_turn, replace_all, stays
 from bayplan.insight.questions.utilization import before_and_after
 from bayplan.insight.snapshot import Snapshot
 from bayplan.simulation.world import World
@@ -24,20 +27,28 @@ from bayplan.simulation.world import World
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIf(Comparison):
-    """How a cluster differs after hypothetical changes. `steps`: the changes, in the order in which they were made."""
+    """How a cluster differs after hypothetical changes.
+
+    `steps`: the changes, in the order in which they were made. `emptied`: nodes on which only pods of DaemonSets and
+    static pods are left.
+    """
 
     steps: tuple[str, ...]
+    emptied: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
-        return {"steps": list(self.steps), **Comparison.to_dict(self)}
+        return {"steps": list(self.steps), "emptied": list(self.emptied), **Comparison.to_dict(self)}
 
     def render(self, *, wide: bool = False) -> RenderableType:
         """Return a sentence, the changes, the workloads and pods, and the utilization."""
         changed = [each for each in self.pods if wide or each.states != ("pending", "pending")]
+        names = listed(list(self.emptied), len(self.emptied) if wide or not self.shown else self.shown)
+        emptied = [Text(f"{plural(len(self.emptied), 'node')} would be empty: {names}")] if self.emptied else []
         return Lines(
             Text(summary(changed, self.pending), style="bold"),
             Text(f"if you {', then '.join(self.steps)}"),
+            *emptied,
             *changes_table(changed, self.workloads, self.shown, wide=wide),
             Text(),
             before_and_after(self.before, self.after, ("BEFORE", "AFTER")),
@@ -63,14 +74,25 @@ def what_if(
     LimitError, and Stopped if `progress` does.
     """
     edit = edited(world, snapshot, changes, seed, Room(limits, progress))
-    before, usage_before = settled(world, observe, progress)
+    used: list[frozenset[str]] = []
+
+    def look(seen: World) -> None:
+        used.append(nodes_in_use(seen))
+        observe(seen)
+
+    before, usage_before = settled(world, look, progress)
     now = world.handle.time
     other.move(edit.snapshot.documents, now)
     try:
         for key in edit.new_claims:
             if key in other.state.objects[PERSISTENT_VOLUME_CLAIM]:
                 bind_immediately(other, key)
-        after, usage_after = settled(other, observe, progress)
+        left = frozenset(other.state.table.row_of)
+        with other.what_if():
+            if changes.replace_all:
+                replace_all(other)
+            order = partial(by_workload_in_turn, other) if changes.replace_all else None
+            after, usage_after = settled(other, look, progress, order)
     finally:
         if other is world:
             world.move(snapshot.documents, now)
@@ -78,6 +100,7 @@ def what_if(
     pods = compare(before, after)
     return WhatIf(
         steps=steps,
+        emptied=tuple(sorted((used[0] - used[1]) & left)),
         pods=pods,
         workloads=by_workload(pods, before, after),
         pending=pending_in(after),
@@ -85,3 +108,10 @@ def what_if(
         after=usage_after,
         shown=shown,
     )
+
+
+def nodes_in_use(world: World) -> frozenset[str]:
+    """Return the names of the nodes that have pods other than those of DaemonSets and static ones."""
+    nodes = world.state.nodes
+    rows = np.flatnonzero(nodes.live & (nodes.pod_count > 0)).tolist()
+    return frozenset(nodes.name(row) for row in rows if not all(map(stays, nodes.pods(row))))
