@@ -112,3 +112,9 @@ def test_a_pod_whose_claim_was_never_made_is_drained():
     answer = Insight(Snapshot.of([node("n1"), *devices(), *holder(), lost])).drain(["n1"], force=True)
 
     assert {each.pod: each.outcome for each in answer.pods} == {"default/first": "deleted", "default/lost": "pending"}
+
+
+def test_a_new_node_has_devices_like_the_other_one():
+    objects = [node("n1"), *devices(), *holder()]
+
+    assert placed_after([*objects, SECOND], add_nodes=["like:n1"]) == {"second": "n1-new-1"}

@@ -24,8 +24,13 @@ COMMANDS = {
         "insight.shrink:shrink",
         "Show which nodes can go, and what holds the others.",
     ),
+    "scale-up": (
+        "insight.scale_up:scale_up",
+        "Show how many nodes of which pool would be enough for what is pending, or for manifests.",
+    ),
     "what-if": ("insight.what_if:what_if", "Show which pods change if nodes, workloads or the scheduler change."),
     "balance": ("insight.balance:balance", "Show how evenly a cluster is used, and the largest pods that fit."),
+    "usage": ("insight.usage:usage", "Show what pods request, by namespace, workload and priority."),
     "diff": ("insight.diff:diff", "Show what changes between two snapshots, or between two configurations."),
     "ui": ("ui:ui", "Serve a page about a cluster: its bay plan, the queue, pods, nodes and what-ifs."),
     "manifests": ("manifests:manifests", "Print the Kubernetes objects that run the scheduler in a cluster."),

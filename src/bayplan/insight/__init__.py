@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from bayplan.insight.questions.explain import Explanation
     from bayplan.insight.questions.fit import Fit
     from bayplan.insight.questions.pending import PendingPods
+    from bayplan.insight.questions.scale_up import ScaleUp
     from bayplan.insight.questions.shrink import Shrink
+    from bayplan.insight.questions.usage import Requests
     from bayplan.insight.questions.what_if import WhatIf
     from bayplan.insight.questions.why_not import WhyNot
     from bayplan.insight.snapshot import Snapshot
@@ -37,6 +39,8 @@ __all__ = [
     "Limits",
     "PendingPods",
     "QuestionError",
+    "Requests",
+    "ScaleUp",
     "Shrink",
     "Snapshot",
     "SnapshotError",
@@ -59,7 +63,9 @@ __getattr__ = lazily(
         "bayplan.insight.questions.explain": ("Explanation",),
         "bayplan.insight.questions.fit": ("Fit",),
         "bayplan.insight.questions.pending": ("PendingPods",),
+        "bayplan.insight.questions.scale_up": ("ScaleUp",),
         "bayplan.insight.questions.shrink": ("Shrink",),
+        "bayplan.insight.questions.usage": ("Requests",),
         "bayplan.insight.questions.what_if": ("WhatIf",),
         "bayplan.insight.questions.why_not": ("WhyNot",),
         "bayplan.insight.snapshot": ("Snapshot",),

@@ -22,8 +22,11 @@ from bayplan.insight.questions.drain_rules import DrainRules
 from bayplan.insight.questions.edits import Changes
 from bayplan.insight.questions.explain import Explanation, explain
 from bayplan.insight.questions.fit import Fit, fit
+from bayplan.insight.questions.node_groups import node_groups
 from bayplan.insight.questions.pending import PendingPods, explain_all
+from bayplan.insight.questions.scale_up import MOST_NODES, ScaleUp, scale_up
 from bayplan.insight.questions.shrink import Shrink, shrink
+from bayplan.insight.questions.usage import GROUPINGS, Requests, usage
 from bayplan.insight.questions.what_if import WhatIf, what_if
 from bayplan.insight.questions.why_not import WhyNot, why_not
 from bayplan.insight.snapshot import Snapshot, flattened
@@ -160,6 +163,48 @@ class Insight:
             expansion = self._manifests().expand(objects)
             pod = next(iter(expansion.pods), None)
         return balance(self.world, most, pod, shown)
+
+    def scale_up(
+        self,
+        objects: Iterable[Mapping[str, Any]] | None = None,
+        matches: Callable[[PodInfo], bool] = lambda _: True,
+        *,
+        pools: Sequence[str] = (),
+        most: int = MOST_NODES,
+        shown: int = 20,
+        progress: Progress = silent,
+    ) -> ScaleUp:
+        """Return how many new nodes of which pool would be enough for the pending pods with `matches`.
+
+        With `objects` (documents), for the pods of these. `pools`: those that may grow; by default, all. `most`: the
+        most new nodes of a pool. `shown` and `progress`: as for `capacity`. Raises QuestionError.
+        """
+        self.world.reset()
+        known = {group.pool for group in node_groups(self.world)}
+        for pool in pools:
+            if pool not in known:
+                raise QuestionError(f"there is no pool {pool} in {self._where}{did_you_mean(pool, sorted(known))}")
+        expansion = None if objects is None else Manifests(self.snapshot, self.seed).expand(objects)
+        return scale_up(self.world, expansion, pools=pools, matches=matches, most=most, shown=shown, progress=progress)
+
+    def usage(
+        self,
+        namespace: str | None = None,
+        matches: Callable[[PodInfo], bool] = lambda _: True,
+        *,
+        by: Sequence[str] = (),
+        shown: int = 20,
+    ) -> Requests:
+        """Return what pods request, by `namespace`, `workload` and `priority`, or only `by` some of these.
+
+        `namespace` and `matches` choose pods. Raises QuestionError for an unknown grouping.
+        """
+        for grouping in by:
+            if grouping not in GROUPINGS:
+                raise QuestionError(f"by {grouping}: expected one of {', '.join(GROUPINGS)}")
+        self.world.reset()
+        pods = (pod for pod in self._pods.values() if namespace in {None, pod.namespace} and matches(pod))
+        return usage(self.world, pods, tuple(dict.fromkeys(by)) or GROUPINGS, shown)
 
     def diff(self, other: Insight, names: tuple[str, str] = ("A", "B"), *, shown: int = 20) -> Difference:
         """Return what changes from this cluster and scheduler to another one's: nodes, pods and the utilization.

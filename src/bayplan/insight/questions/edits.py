@@ -32,6 +32,7 @@ from bayplan.insight.answers import QuestionError, listed, plural
 from bayplan.insight.limits import Room
 from bayplan.insight.owners import WORKLOADS, kind_called, newest_replica_set, owned_by
 from bayplan.insight.questions.documents import copy_of_node, pending_copy, pod_document
+from bayplan.insight.questions.node_groups import attached_objects
 from bayplan.insight.snapshot import Snapshot
 from bayplan.insight.sources.documents import identify
 from bayplan.simulation.claims import claims_of, is_for_extended_resources
@@ -200,7 +201,8 @@ class _Editor:
         self._room.take(text, nodes=count, pods=count * (len(one) - 1), memory=count * size)
         free = (name for number in range(1, 10**9) if (name := f"{like}-new-{number}") not in known)
         names = [next(free) for _ in range(count)]
-        self.snapshot = self.snapshot.but(add=[document for name in names for document in copy_of_node(node, name)])
+        added = [[*copy_of_node(node, name), *attached_objects(self._world, like, name)] for name in names]
+        self.snapshot = self.snapshot.but(add=[document for documents in added for document in documents])
         self.steps.append(f"add {plural(count, 'node')} like {like}")
 
     def cordon(self, name: str) -> None:

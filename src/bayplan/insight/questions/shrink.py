@@ -24,12 +24,12 @@ from bayplan.insight.pools import pool_of, zone_of
 from bayplan.insight.questions.drain import cordon, pods_on, uncordon
 from bayplan.insight.questions.drain_rules import DrainRules, SortedPods
 from bayplan.insight.questions.moving import Moving
+from bayplan.insight.questions.node_groups import CONTROL_PLANE
 from bayplan.scheduling.cycle import NO_NODES
 from bayplan.simulation.carry_out import Result
 from bayplan.simulation.evictions import evict
 from bayplan.simulation.world import World
 
-CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 KEEP_POD = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.sh/do-not-disrupt": "true"}
 """Annotations with which autoscalers keep the node of a pod."""
 KEEP_NODE = {"cluster-autoscaler.kubernetes.io/scale-down-disabled": "true", "karpenter.sh/do-not-disrupt": "true"}

@@ -1,0 +1,51 @@
+"""`bayplan scale-up`: how many nodes of which pool would be enough."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from bayplan.cli.insight.answering import answer
+from bayplan.cli.insight.cluster_options import Asked, cluster_options
+from bayplan.cli.insight.fit import documents_in, manifests_option
+from bayplan.cli.insight.progress import interruptible
+
+if TYPE_CHECKING:
+    from bayplan.cluster.pod_info import PodInfo
+    from bayplan.insight import Insight, ScaleUp
+
+EXIT_NOT_ENOUGH = 1
+
+
+@click.command("scale-up")
+@manifests_option(
+    "A manifest in YAML or JSON, a folder of these, or - for standard input, whose pods need nodes. May be repeated. "
+    "Default: the pending pods of the cluster."
+)
+@click.option("--pool", "pools", multiple=True, metavar="NAME", help="A pool that may grow. May be repeated.")
+@click.option(
+    "--max-nodes", type=click.IntRange(1), default=1000, show_default=True, help="The most new nodes of a pool."
+)
+@cluster_options
+def scale_up(asked: Asked, files: tuple[str, ...], pools: tuple[str, ...], max_nodes: int) -> None:
+    """Show how many new nodes of which pool would be enough for what is pending, or for the pods of manifests.
+
+    New nodes are like those that a pool has: as large, with the labels, taints, devices and DaemonSets of one of them.
+    Pods are not preempted. -n and -l choose pending pods. Exits with 0 if all pods would be placed, with 1 if some
+    would not, and with 2 for bad input. Ctrl-C shows what is known so far.
+    """
+    documents = list(documents_in(asked, files)) if files else None
+    selector, namespace = asked.selector, asked.namespace
+
+    def matches(pod: PodInfo) -> bool:
+        return namespace in {None, pod.namespace} and (selector is None or selector.matches(pod.labels))
+
+    def ask(insight: Insight) -> ScaleUp:
+        with interruptible("Adding nodes") as progress:
+            return insight.scale_up(
+                documents, matches, pools=pools, most=max_nodes, shown=asked.limit, progress=progress
+            )
+
+    if not answer(asked, ask).fits:
+        raise SystemExit(EXIT_NOT_ENOUGH)

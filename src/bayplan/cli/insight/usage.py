@@ -1,0 +1,33 @@
+"""`bayplan usage`: who uses the cluster."""
+
+from __future__ import annotations
+
+import click
+
+from bayplan.cli.insight.answering import answer
+from bayplan.cli.insight.cluster_options import Asked, cluster_options
+
+
+@click.command()
+@click.option(
+    "--by",
+    type=click.Choice(("namespace", "workload", "priority")),
+    multiple=True,
+    help="What to sum up by. May be repeated. Default: all of them.",
+)
+@cluster_options
+def usage(asked: Asked, by: tuple[str, ...]) -> None:
+    """Show what pods request, by namespace, workload and priority, with the share of what the nodes have.
+
+    Pods with a node count, those without one have a column of their own. -n and -l choose pods.
+    """
+    selector = asked.selector
+    answer(
+        asked,
+        lambda insight: insight.usage(
+            asked.namespace,
+            lambda pod: selector is None or selector.matches(pod.labels),
+            by=by,
+            shown=asked.limit,
+        ),
+    )

@@ -1,0 +1,185 @@
+"""How many nodes of which pool would be enough."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from bayplan_documents import document, node, pod
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_clusters import ZONE
+from test_devices_that_go import GPU, devices
+
+from bayplan.cli import main
+from bayplan.insight import Changes, Insight, QuestionError, Snapshot, Stopped
+
+NVIDIA = "nvidia.com/gpu"
+TAINT = [{"key": "gpu", "effect": "NoSchedule"}]
+
+
+def member(name, pool, zone="", cpu="4", gpus=0, **spec):
+    found = node(name, cpu=cpu, **spec)
+    found["metadata"]["labels"] |= {"pool": pool} | ({ZONE: zone} if zone else {})
+    if gpus:
+        for amounts in ("allocatable", "capacity"):
+            found["status"][amounts] = {**found["status"][amounts], NVIDIA: str(gpus)}
+    return found
+
+
+def full(name, node_name, cpu="3"):
+    return pod(name, node_name, cpu=cpu)
+
+
+CLUSTER = (
+    member("web-1", "web"),
+    full("r-1", "web-1"),
+    member("gpu-1", "gpu", cpu="16", gpus=4, taints=TAINT),
+    pod("r-2", "gpu-1", cpu="15"),
+)
+
+
+def ask(*objects, **options):
+    return Insight(Snapshot.of([*CLUSTER, *objects])).scale_up(**options)
+
+
+def enough(answer):
+    return {each.pool: each.nodes for each in answer.enough}
+
+
+def trainer(name):
+    return pod(name, requests={"cpu": "1", NVIDIA: "2"}, tolerations=[{"operator": "Exists"}])
+
+
+APART = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "apart"}}}
+        ]
+    }
+}
+
+
+def apart(name):
+    found = pod(name, cpu="100m", affinity=APART)
+    found["metadata"]["labels"] = {"app": "apart"}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("pods", "expected", "left"),
+    [
+        ([], {}, 0),
+        ([pod("fits", cpu="500m")], {}, 0),
+        ([pod("p", cpu="2")], {"web": 1}, 0),
+        ([pod(f"p-{number}", cpu="2") for number in range(5)], {"web": 3}, 0),
+        ([pod(f"p-{number}", cpu="1") for number in range(5)], {"web": 1}, 0),
+        ([trainer("t-1"), trainer("t-2"), trainer("t-3"), trainer("t-4"), trainer("t-5")], {"gpu": 2}, 0),
+        ([trainer(f"t-{number}") for number in range(5)] + [pod("p", cpu="3")], {"gpu": 2, "web": 1}, 0),
+        ([apart(f"a-{number}") for number in range(4)], {"web": 3}, 0),
+        ([pod("huge", cpu="99")], {}, 1),
+        ([pod("huge", cpu="99"), pod("p", cpu="2")], {"web": 1}, 1),
+        ([pod("gated", cpu="2", schedulingGates=[{"name": "example.com/gate"}])], {}, 1),
+    ],
+    ids=[
+        "nothing is pending",
+        "it fits already",
+        "one pod",
+        "two pods a node",
+        "a place is left",
+        "devices",
+        "two pools",
+        "apart from each other",
+        "no pool helps",
+        "one of two",
+        "a gate",
+    ],
+)
+def test_the_fewest_nodes_of_the_pools_that_help_are_found(pods, expected, left):
+    answer = ask(*pods)
+
+    assert (enough(answer), len(answer.left)) == (expected, left)
+    assert answer.fits is (left == 0)
+
+
+def test_a_pool_gets_nodes_in_the_zone_that_a_pod_needs():
+    zones = [member(f"z-{zone}", "wide", zone) for zone in "abc"] + [full(f"f-{zone}", f"z-{zone}") for zone in "abc"]
+    bound = pod("bound", cpu="2", nodeSelector={ZONE: "c"})
+
+    answer = ask(*zones, bound)
+
+    assert [(each.pool, dict(each.zones)) for each in answer.enough] == [("wide", {"c": 1})]
+    assert "1 node of pool wide in c would be enough for 1 pod of the cluster" in answer.text()
+
+
+def test_manifests_come_after_the_pending_pods():
+    answer = ask(pod("first", cpu="4"), objects=[pod("new", cpu="4")])
+
+    assert enough(answer) == {"web": 2}
+    assert [each.pods for each in answer.enough] == [("default/new",)]
+    assert "after 1 pending pod of the cluster" in answer.text()
+
+
+def test_new_nodes_have_the_devices_and_the_daemons_of_the_pool():
+    daemon = pod("agent-web-1", "web-1", cpu="1", owner=("DaemonSet", "agent"), tolerations=[{"operator": "Exists"}])
+    wants = [pod(f"d-{number}", requests={GPU: "1", "cpu": "2"}) for number in range(3)]
+
+    answer = Insight(Snapshot.of([member("web-1", "web"), daemon, *devices("web-1", 2), *wants])).scale_up()
+
+    assert enough(answer) == {"web": 2}, "3 of 4 cpu are left on each node, and 2 devices"
+
+
+def test_pools_can_be_chosen_and_unknown_ones_are_an_error():
+    assert enough(ask(trainer("t-1"), trainer("t-2"), trainer("t-3"), pools=["web"])) == {}
+    with pytest.raises(QuestionError, match="there is no pool wbe in the snapshot"):
+        ask(pools=["wbe"])
+
+
+def test_nodes_of_the_control_plane_are_no_pool():
+    head = member("head", "masters", cpu="64")
+    head["metadata"]["labels"]["node-role.kubernetes.io/control-plane"] = ""
+
+    assert enough(ask(head, full("head-pod", "head", "63"), pod("large", cpu="32"))) == {}
+
+
+def test_nobody_is_preempted_for_the_answer():
+    assert enough(ask(pod("urgent", cpu="3", priority=100))) == {"web": 1}
+
+
+def test_an_interrupted_question_says_so():
+    def stop(_):
+        raise Stopped
+
+    assert ask(pod("p", cpu="2"), progress=stop).interrupted
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    sizes=st.lists(st.integers(1, 8), min_size=1, max_size=12),
+    zones=st.sampled_from(["a", "ab", "abc"]),
+)
+def test_what_is_enough_is_enough_for_what_if_too(sizes, zones):
+    nodes = [member(f"n-{zone}", "only", zone, cpu="8") for zone in zones]
+    used = [full(f"f-{zone}", f"n-{zone}", "8") for zone in zones]
+    pods = [pod(f"p-{number:02}", cpu=str(size)) for number, size in enumerate(sizes)]
+    insight = Insight(Snapshot.of([*nodes, *used, *pods]))
+
+    answer = insight.scale_up()
+
+    assert answer.fits
+    (found,) = answer.enough
+    assert math.ceil(sum(sizes) / 8) <= found.nodes <= len(sizes)
+    added = [f"{number}xlike:n-{zone}" for zone, number in found.zones.items()]
+    assert insight.what_if(Changes(add_nodes=added)).pending == 0
+
+
+def test_command_exits_with_1_if_pods_would_stay_pending(tmp_path):
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps(document("List", "", namespace="", items=[*CLUSTER, pod("huge", cpu="99")])))
+
+    result = CliRunner().invoke(main, ["scale-up", "--from", str(path), "-o", "json"])
+
+    assert result.exit_code == 1
+    assert [each["pod"] for each in json.loads(result.stdout)["left"]] == ["default/huge"]
