@@ -71,7 +71,7 @@ async def test_cluster_is_read_without_secrets_and_config_maps():
     assert list(snapshot.of_kind(custom_kind(POD_GROUPS))) == ["default/gang"]
     assert not snapshot.of_kind(SECRET)
     assert not snapshot.of_kind(CONFIG_MAP)
-    assert {sent.info.resource for sent in client.transport.requests}.isdisjoint({"secrets", "configmaps", "events"})
+    assert {sent.info.resource for sent in client.transport.requests}.isdisjoint({"secrets", "configmaps"})
     assert {sent.info.verb for sent in client.transport.requests} == {"list"}
     assert snapshot.taken is not None
     assert snapshot.gaps == ()

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from bayplan.api.kinds import DAEMON_SET, NODE, POD
+from bayplan.api.kinds import DAEMON_SET, NODE, POD, Kind
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.config.suggestions import did_you_mean
-from bayplan.insight.answers import Progress, QuestionError, Stopped, plural, silent
+from bayplan.insight.answers import Progress, QuestionError, Stopped, listed, plural, silent
 from bayplan.insight.limits import Limits, Room
-from bayplan.insight.owners import WORKLOADS, kind_called, owned_by
+from bayplan.insight.owners import WORKLOADS, kind_called, owned_by, owners_of
 from bayplan.insight.questions.balance import Balance, balance
 from bayplan.insight.questions.capacity import Capacity, capacity, demand_of, one_replica
 from bayplan.insight.questions.diff import Difference, diff
@@ -29,6 +30,7 @@ from bayplan.insight.questions.shrink import Shrink, shrink
 from bayplan.insight.questions.usage import GROUPINGS, Requests, usage
 from bayplan.insight.questions.what_if import WhatIf, what_if
 from bayplan.insight.questions.why_not import WhyNot, why_not
+from bayplan.insight.questions.workload import missing_pods
 from bayplan.insight.snapshot import Snapshot, flattened
 from bayplan.simulation.world import World
 
@@ -103,9 +105,20 @@ class Insight:
             raise QuestionError(f"{kind}/{name}: expected a pod, or one of {kinds}")
         pods = owned_by(self._pods, known, namespace, name)
         if not pods and f"{namespace}/{name}" not in self.snapshot.of_kind(known):
-            raise QuestionError(f"there is no {known.singular} {namespace}/{name} with pods in {self._where}")
+            hint = self._others(known, namespace, name)
+            raise QuestionError(f"there is no {known.singular} {namespace}/{name} with pods in {self._where}{hint}")
         what = f"{known.singular} {namespace}/{name}"
-        return explain_all(self.world, what, filter(matches, pods), shown=shown, progress=progress)
+        found = explain_all(self.world, what, filter(matches, pods), shown=shown, progress=progress)
+        return replace(found, missing=missing_pods(self.snapshot, known, f"{namespace}/{name}", pods, self.seed))
+
+    def _others(self, kind: Kind, namespace: str, name: str) -> str:
+        """A hint at workloads with the same name in other namespaces, or with a similar one in this namespace."""
+        known = {key for key in self.snapshot.of_kind(kind) if key.endswith(f"/{name}")}
+        known |= {f"{pod.namespace}/{name}" for pod in self._pods.values() if (kind.kind, name) in owners_of(pod)}
+        if known:
+            return f"; there is {listed(sorted(known))}"
+        here = [key.partition("/")[2] for key in self.snapshot.of_kind(kind) if key.startswith(f"{namespace}/")]
+        return did_you_mean(name, here)
 
     def why_not(self, pod: str, node: str, *, progress: Progress = silent) -> WhyNot:
         """Return everything between a pod (`namespace/name`) and a node. Raises QuestionError."""

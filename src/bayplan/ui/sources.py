@@ -10,10 +10,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
-from bayplan.api.kinds import NODE, POD, Kind
+from bayplan.api.kinds import NODE, Kind
 from bayplan.client import ApiError, Client, ConfigError, ListWatch, TransportError
 from bayplan.insight.snapshot import Snapshot
-from bayplan.insight.sources.cluster import LIVE_PODS
+from bayplan.insight.sources.cluster import SELECTORS
 from bayplan.insight.sources.documents import stored
 from bayplan.insight.sources.older_versions import OLDER, updated
 from bayplan.insight.sources.reading import Gap, SnapshotError
@@ -218,7 +218,7 @@ class _Follow:
             self._client,
             version,
             self,
-            field_selector=LIVE_PODS if self._kind == POD else "",
+            field_selector=SELECTORS.get(self._kind, ""),
             decode=lambda raw: stored(self._kind, updated(version, raw))[1],
             look_for_kind=None if required else LOOK_AGAIN,
         )

@@ -14,6 +14,7 @@ from rich.text import Text
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.answers import INTERRUPTED, Answer, Progress, Stopped, listed, plural, shortened, silent
 from bayplan.insight.questions.explain import Explanation, explain
+from bayplan.insight.questions.workload import Missing
 from bayplan.simulation.carry_out import Fate, Result, Simulation
 from bayplan.simulation.world import World
 
@@ -43,7 +44,8 @@ class Cause:
 class PendingPods(Answer):
     """The pending pods of `what`, by cause, the largest cause first. `placed`: how many of its pods have a node.
 
-    `shown`: the most causes of a table; 0 for all. `interrupted`: whether there may be more pods.
+    `missing`: the pods of a workload that don't exist, and why; None if there are none. `shown`: the most causes of a
+    table; 0 for all. `interrupted`: whether there may be more pods.
     """
 
     what: str
@@ -51,6 +53,7 @@ class PendingPods(Answer):
     placed: int = 0
     shown: int = 20
     interrupted: bool = False
+    missing: Missing | None = None
 
     @property
     def count(self) -> int:
@@ -63,6 +66,9 @@ class PendingPods(Answer):
             "what": self.what,
             "pending": self.count,
             "placed": self.placed,
+            "missing": None
+            if self.missing is None
+            else {"wanted": self.missing.wanted, "pods": self.missing.number, "reasons": list(self.missing.reasons)},
             "interrupted": self.interrupted,
             "causes": [
                 {
@@ -87,7 +93,12 @@ class PendingPods(Answer):
         """Return the causes with their pods, and what would help the first pod of each."""
         headline = f"{self.what}: {plural(self.count, 'pod')} pending"
         headline += f", {self.placed:,} placed" if self.placed else ""
+        if self.missing is not None:
+            headline += f", {self.missing.number:,} of {self.missing.wanted:,} not created"
         parts: list[RenderableType] = [Text(headline, style="bold")]
+        if self.missing is not None:
+            reasons = self.missing.reasons or ("nothing that was read says why: see the events of its controller",)
+            parts += [Text(f"not created: {reason}") for reason in reasons]
         causes, more = shortened(self.causes, self.shown)
         for cause in causes:
             names = listed(list(cause.pods), len(cause.pods) if wide else 5)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from bayplan.api.kinds import POD, Kind
+from bayplan.api.kinds import CORE_EVENT, POD, Kind
 from bayplan.client import ApiError, Client, ConfigError, TransportError, connect
 from bayplan.insight.sources.documents import stored
 from bayplan.insight.sources.older_versions import OLDER, updated
@@ -22,8 +22,9 @@ from bayplan.insight.sources.rights import CUSTOM_EFFECT, EFFECTS, REQUIRED
 
 T = TypeVar("T")
 
-LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
-"""Terminated pods use nothing, and there may be many of them."""
+SELECTORS = {POD: "status.phase!=Succeeded,status.phase!=Failed", CORE_EVENT: "reason=FailedCreate"}
+"""Field selectors by kind: terminated pods use nothing, and of events, questions read only those about pods that could
+not be created. There may be many others."""
 
 PAGE_SIZE = 500
 _CONCURRENT_LISTS = 6
@@ -116,7 +117,7 @@ class _Lists:
         def keep(raw: bytes) -> tuple[str, bytes]:
             return stored(kind, updated(version, raw))
 
-        selector = LIVE_PODS if kind == POD else ""
+        selector = SELECTORS.get(kind, "")
         for size in (PAGE_SIZE, PAGE_SIZE, 0):
             found: dict[str, bytes] = {}
             pages = self._client.pages(version, field_selector=selector, limit=size, decode=keep)

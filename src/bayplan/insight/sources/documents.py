@@ -50,11 +50,12 @@ def _plural(name: str) -> str:
 def collect(objects: Iterable[tuple[Kind, str, bytes]]) -> dict[Kind, dict[str, bytes]]:
     """Identified objects by kind and key. Of two with the same key, the last one counts.
 
-    Secrets, ConfigMaps and events are left out: no decision depends on them.
+    Secrets, ConfigMaps and events are left out: no decision depends on them. Events about pods that could not be
+    created stay.
     """
     documents: dict[Kind, dict[str, bytes]] = {}
     for kind, key, raw in objects:
-        if kind not in _LEFT_OUT:
+        if kind not in _LEFT_OUT or (kind in _EVENTS and _FAILED_CREATE in raw):
             documents.setdefault(kind, {})[key] = raw
     return documents
 
@@ -117,7 +118,9 @@ class _Identity(msgspec.Struct):
     uid: str | None = None
 
 
-_LEFT_OUT = {SECRET, CONFIG_MAP, EVENT, CORE_EVENT}
+_EVENTS = {EVENT, CORE_EVENT}
+_LEFT_OUT = {SECRET, CONFIG_MAP, *_EVENTS}
+_FAILED_CREATE = b'"FailedCreate"'
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _identity = msgspec.json.Decoder(_Identity)
 _DEFAULT = msgspec.Raw(b'"default"')

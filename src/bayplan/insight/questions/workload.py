@@ -1,0 +1,170 @@
+"""Why a workload has fewer pods than it asks for: what its controller and the API server say of the missing ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bayplan.api.kinds import (
+    CORE_EVENT,
+    DAEMON_SET,
+    DEPLOYMENT,
+    EVENT,
+    JOB,
+    PRIORITY_CLASS,
+    REPLICA_SET,
+    REPLICATION_CONTROLLER,
+    STATEFUL_SET,
+    Kind,
+)
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.insight.answers import QuestionError
+from bayplan.insight.manifests import Manifests
+from bayplan.insight.questions.eviction_budgets import is_ready
+from bayplan.insight.snapshot import Snapshot
+
+FAILED_CREATE = "FailedCreate"
+"""The reason of the events and conditions of controllers whose pods the API server refuses."""
+_TRIAL = "bayplan-probe"
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """The pods that a workload asks for (`wanted`), how many of them don't exist, and what is known of the reason."""
+
+    wanted: int
+    number: int
+    reasons: tuple[str, ...]
+
+
+def missing_pods(snapshot: Snapshot, kind: Kind, key: str, pods: Sequence[PodInfo], seed: int = 0) -> Missing | None:
+    """Return the pods that a workload lacks; None if it lacks none, or isn't in the snapshot.
+
+    `pods`: those that it has; terminated ones are not among them.
+    """
+    document = snapshot.document(kind, key)
+    wanted = None if document is None else _wanted(kind, document)
+    living = [pod for pod in pods if not pod.terminating]
+    if document is None or wanted is None or len(living) >= wanted:
+        return None
+    reasons = tuple(dict.fromkeys(_reasons(snapshot, kind, key, document, living, seed)))
+    return Missing(wanted, wanted - len(living), reasons)
+
+
+def _wanted(kind: Kind, document: Document) -> int | None:
+    """How many pods there should be now; None if that isn't known."""
+    spec, status = document.get("spec") or {}, document.get("status") or {}
+    if kind in {DEPLOYMENT, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET}:
+        return int(spec.get("replicas", 1) if spec.get("replicas") is not None else 1)
+    if kind is DAEMON_SET:
+        return status.get("desiredNumberScheduled")
+    if kind is JOB:
+        over = any(each.get("status") == "True" for each in status.get("conditions") or () if each["type"] in _OVER)
+        left = (spec.get("completions") or spec.get("parallelism") or 1) - (status.get("succeeded") or 0)
+        parallel = spec["parallelism"] if spec.get("parallelism") is not None else 1
+        return None if over else max(min(parallel, left), 0)
+    return None
+
+
+_OVER = {"Complete", "Failed"}
+
+
+def _reasons(
+    snapshot: Snapshot, kind: Kind, key: str, document: Document, pods: Sequence[PodInfo], seed: int
+) -> Iterator[str]:
+    makers = [(kind, key, document)]
+    if kind is DEPLOYMENT:
+        sets = _replica_sets(snapshot, key)
+        makers = [(REPLICA_SET, f"{key.partition('/')[0]}/{each['metadata']['name']}", each) for each in sets]
+    said = list(_said(snapshot, makers))
+    yield from said
+    spec, status = document.get("spec") or {}, document.get("status") or {}
+    seen, latest = status.get("observedGeneration"), document["metadata"].get("generation")
+    if latest is not None and seen is not None and latest != seen:
+        yield f"the controller of the {kind.singular} has seen version {seen} of it, and the latest one is {latest}"
+    elif kind is DEPLOYMENT and not makers:
+        yield "no ReplicaSet was made for it: is the deployment controller running?"
+    if kind is JOB and spec.get("suspend"):
+        yield "the job is suspended"
+    if kind is STATEFUL_SET and spec.get("podManagementPolicy", "OrderedReady") == "OrderedReady":
+        waiting = next((pod for pod in sorted(pods, key=_ordinal) if not is_ready(pod)), None)
+        if waiting is not None:
+            yield f"pod {waiting.key} isn't Ready: the next one is created after it (podManagementPolicy: OrderedReady)"
+    if not said and spec.get("template"):
+        refusal = _refusal(snapshot, key.partition("/")[0], spec["template"], seed)
+        if refusal:
+            yield f"a pod of its template would be refused now: {refusal}"
+
+
+def _replica_sets(snapshot: Snapshot, deployment: str) -> list[dict[str, Any]]:
+    """The ReplicaSets of a Deployment that should have pods, the newest first."""
+    namespace, _, name = deployment.partition("/")
+    found = []
+    for key in snapshot.of_kind(REPLICA_SET):
+        if key.startswith(f"{namespace}/{name}-"):
+            document = snapshot.document(REPLICA_SET, key) or {}
+            owners = document["metadata"].get("ownerReferences") or ()
+            if any(each["kind"] == DEPLOYMENT.kind and each["name"] == name for each in owners):
+                found.append(document)
+    found.sort(key=lambda each: each["metadata"].get("creationTimestamp") or "", reverse=True)
+    return [each for each in found if (each.get("spec") or {}).get("replicas") != 0] or found[:1]
+
+
+def _said(snapshot: Snapshot, makers: Sequence[tuple[Kind, str, Document]]) -> Iterator[str]:
+    """What controllers say: their conditions, and their events where the snapshot has these."""
+    for kind, key, document in makers:
+        texts = [
+            each.get("message") or each.get("reason") or ""
+            for each in (document.get("status") or {}).get("conditions") or ()
+            if each.get("type") == "ReplicaFailure" and each.get("status") == "True"
+        ]
+        texts = texts or list(_events(snapshot, kind, key))[-1:]
+        yield from (f"{kind.singular} {key}: {_without_trace(text)}" for text in texts)
+
+
+def _events(snapshot: Snapshot, kind: Kind, key: str) -> Iterator[str]:
+    """The messages of the events about pods that could not be created, the latest last."""
+    found = []
+    for event_kind, about, text, latest in _EVENT_FIELDS:
+        for name in snapshot.of_kind(event_kind):
+            event = snapshot.document(event_kind, name) or {}
+            regarding = event.get(about) or {}
+            of = f"{regarding.get('namespace')}/{regarding.get('name')}"
+            if event.get("reason") == FAILED_CREATE and (regarding.get("kind"), of) == (kind.kind, key):
+                when = next((event[each] for each in latest if event.get(each)), "")
+                found.append((when, event.get(text) or ""))
+    yield from (text for _, text in sorted(found))
+
+
+_EVENT_FIELDS = (
+    (CORE_EVENT, "involvedObject", "message", ("lastTimestamp", "eventTime", "firstTimestamp")),
+    (EVENT, "regarding", "note", ("deprecatedLastTimestamp", "eventTime", "deprecatedFirstTimestamp")),
+)
+
+
+def _without_trace(message: str) -> str:
+    """An event's message without what the recorder and the controllers put before the API server's words."""
+    return re.sub(r"^(\(combined from similar events\): )?(Error creating: )?", "", message)
+
+
+def _refusal(snapshot: Snapshot, namespace: str, template: Document, seed: int) -> str:
+    """What the API server would say to a pod of a template now; "" if it would take it."""
+    spec = dict(template.get("spec") or {})
+    if not snapshot.of_kind(PRIORITY_CLASS):  # they were not read
+        spec.pop("priorityClassName", None)
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    metadata = {"name": _TRIAL, "namespace": namespace, "labels": labels}
+    try:
+        Manifests(snapshot, seed).expand([{"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}])
+    except QuestionError as error:
+        return str(error).partition("): ")[2] or str(error)
+    return ""
+
+
+def _ordinal(pod: PodInfo) -> tuple[int, str]:
+    number = pod.name.rpartition("-")[2]
+    return int(number) if number.isdecimal() else 0, pod.name
