@@ -24,7 +24,7 @@ from bayplan.insight.questions.edits import Changes
 from bayplan.insight.questions.explain import Explanation, explain
 from bayplan.insight.questions.fit import Fit, fit
 from bayplan.insight.questions.node_groups import node_groups
-from bayplan.insight.questions.pending import PendingPods, explain_all
+from bayplan.insight.questions.pending import EXAMPLES, PendingPods, explain_all
 from bayplan.insight.questions.scale_up import MOST_NODES, ScaleUp, scale_up
 from bayplan.insight.questions.shrink import Shrink, shrink
 from bayplan.insight.questions.usage import GROUPINGS, Requests, usage
@@ -77,15 +77,19 @@ class Insight:
         namespace: str | None = None,
         matches: Callable[[PodInfo], bool] = lambda _: True,
         *,
+        examples: int = EXAMPLES,
         shown: int = 20,
         progress: Progress = silent,
     ) -> PendingPods:
-        """Explain all pending pods, or those of a namespace and with `matches`, summed up by cause."""
+        """Explain all pending pods, or those of a namespace and with `matches`, summed up by cause.
+
+        `examples`: for how many of the largest causes the first pod is explained.
+        """
         self.world.reset()
         pods = [pod for pod in self._pods.values() if not pod.node_name and namespace in {None, pod.namespace}]
         what = "the cluster" if namespace is None else f"namespace {namespace}"
         in_order = sorted(filter(matches, pods), key=lambda pod: pod.key)
-        return explain_all(self.world, what, in_order, shown=shown, progress=progress)
+        return explain_all(self.world, what, in_order, examples=examples, shown=shown, progress=progress)
 
     def explain_owner(
         self,

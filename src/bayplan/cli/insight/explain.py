@@ -9,6 +9,7 @@ import click
 from bayplan.cli.insight.answering import answer
 from bayplan.cli.insight.cluster_options import Asked, cluster_options
 from bayplan.cli.insight.progress import interruptible
+from bayplan.cli.insight.watching import watch
 
 if TYPE_CHECKING:
     from bayplan.cluster.pod_info import PodInfo
@@ -19,12 +20,13 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("what", required=False, metavar="[POD | TYPE/NAME]")
 @click.option("--all-pending", is_flag=True, help="Explain all pending pods, summed up by cause.")
+@click.option("--watch", "follow", is_flag=True, help="Print a line whenever the reason changes, until POD has a node.")
 @cluster_options
-def explain(asked: Asked, what: str | None, all_pending: bool) -> None:
+def explain(asked: Asked, what: str | None, *, all_pending: bool, follow: bool) -> None:
     """Explain why a pod is pending and what would help, or why it is on its node.
 
     POD is a name, or NAMESPACE/NAME as the answers show it. TYPE/NAME is pod/NAME, or a workload such as
-    deployment/NAME, whose pending pods are summed up by cause.
+    deployment/NAME, whose pending pods are summed up by cause, with the reason why others were never created.
     """
     if (what is None) is not all_pending:
         raise click.UsageError("expected a pod, a workload such as deployment/web, or --all-pending")
@@ -33,6 +35,13 @@ def explain(asked: Asked, what: str | None, all_pending: bool) -> None:
     selector = asked.selector
     if selector is not None and kind in _POD:
         raise click.UsageError("--selector chooses among pending pods: use it with --all-pending or TYPE/NAME")
+
+    if follow:
+        if kind not in _POD:
+            raise click.UsageError("--watch follows one pod: expected a pod, as in web-0")
+        if asked.source.path is not None:
+            raise click.UsageError("--watch follows a cluster: use it without --from")
+        watch(asked, name if "/" in name else f"{asked.in_namespace}/{name}")
 
     def matches(pod: PodInfo) -> bool:
         return selector is None or selector.matches(pod.labels)

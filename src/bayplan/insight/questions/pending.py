@@ -22,7 +22,7 @@ NOT_TRIED = (
     "it would be placed now: the scheduler has not tried it since something changed, or its backoff has not ended"
 )
 PREEMPTING = "would preempt pods now"
-_EXAMPLES = 5
+EXAMPLES = 5
 """The largest causes are explained by an example."""
 
 
@@ -117,11 +117,18 @@ class PendingPods(Answer):
 
 
 def explain_all(
-    world: World, what: str, pods: Iterable[PodInfo], *, shown: int = 20, progress: Progress = silent
+    world: World,
+    what: str,
+    pods: Iterable[PodInfo],
+    *,
+    examples: int = EXAMPLES,
+    shown: int = 20,
+    progress: Progress = silent,
 ) -> PendingPods:
     """Explain the pending ones among pods. Each is decided as if it were the next; equal pods are decided once.
 
-    `progress` may raise Stopped; the answer then has what is known so far.
+    `examples`: how many of the largest causes are explained by an example. `progress` may raise Stopped; the answer
+    then has what is known so far.
     """
     causes: dict[_Key, list[PodInfo]] = {}
     done, interrupted = _Done(), False
@@ -133,7 +140,7 @@ def explain_all(
     found: list[Cause] = []
     for (message, plugins), members in sorted(causes.items(), key=lambda item: (-len(item[1]), item[0][0])):
         example = None
-        if len(found) < _EXAMPLES and not interrupted:
+        if len(found) < examples and not interrupted:
             example = explain(world, members[0], helps=1, nearest=1, progress=progress)
             interrupted = example.interrupted
         found.append(Cause(message, tuple(pod.key for pod in members), tuple(sorted(plugins)), example))
