@@ -58,8 +58,15 @@ def main() -> None:
     report.time(f"drain of {drained} nodes", lambda: insight.drain(names))
     report.time("shrink", insight.shrink)
     report.time(f"what-if without {drained} nodes", lambda: insight.what_if(Changes(remove_nodes=names)))
+    report.time("scale-up", insight.scale_up)
+    large = [_pod(f"large-{number}", 0) for number in range(100)]
+    for pod in large:
+        pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "30"
+    report.time("scale-up for 100 large pods", lambda: insight.scale_up(large))
+    report.time("usage", insight.usage)
     report.time("balance", insight.balance)
     report.time("diff", lambda: insight.diff(_asked(snapshot.but(remove=[]))))
+    report.time("what-if --replace-all", lambda: insight.what_if(Changes(replace_all=True)))
 
 
 class Report:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -28,6 +29,7 @@ def watch(asked: Asked, key: str) -> None:
     """Print a line for each reason, and end the process: with 0 once the pod has a node, with 1 if it is gone."""
     from bayplan.insight import Insight
 
+    logging.basicConfig(level=logging.ERROR)  # kinds that the server lacks are no news
     insight = Insight(asked.snapshot, asked.configuration, asked.plugins, seed=asked.seed)
     insight.pod(key)
 
