@@ -17,9 +17,9 @@ from bayplan.api.requests import CPU, MEMORY, PODS
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.collector import collector_paused
 from bayplan.insight.answers import INTERRUPTED, Answer, Progress, Stopped, listed, plural, shortened, silent
-from bayplan.insight.manifests import Expansion
+from bayplan.insight.expansion import Expansion
 from bayplan.insight.owners import workload_of
-from bayplan.insight.questions.fit import add_objects, given
+from bayplan.insight.questions.new_objects import add_objects, given
 from bayplan.insight.questions.node_groups import node_groups
 from bayplan.insight.questions.node_search import NodeSearch, PoolNodes
 from bayplan.insight.questions.utilization import quantity_text
@@ -150,7 +150,7 @@ def scale_up(
         waiting = world.in_queue_order(world.pending.values())
         new = [] if expansion is None else list(_added(world, expansion))
         where = "the manifests" if expansion is not None else "the cluster"
-        lost = {pod.key: given(pod).message for pod in new if not pod.node_name and pod.key not in world.pending}
+        lost = {pod.key: given(world, pod).message for pod in new if not pod.node_name and pod.key not in world.pending}
         ordered = [pod.key for pod in [*waiting, *(pod for pod in new if pod.key in world.pending)]]
         asked = {pod.key for pod in new} if expansion is not None else {pod.key for pod in waiting if matches(pod)}
         search = NodeSearch(world, ordered, asked, most, progress)
