@@ -201,7 +201,7 @@ class Insight:
         for pool in pools:
             if pool not in known:
                 raise QuestionError(f"there is no pool {pool} in {self._where}{did_you_mean(pool, sorted(known))}")
-        expansion = None if objects is None else Manifests(self.snapshot, self.seed).expand(objects)
+        expansion = None if objects is None else self._manifests(progress).expand(objects)
         return scale_up(self.world, expansion, pools=pools, matches=matches, most=most, shown=shown, progress=progress)
 
     def usage(

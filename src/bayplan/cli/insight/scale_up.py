@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.insight.answering import answer
+from bayplan.cli.insight.answering import answer, yes_option
 from bayplan.cli.insight.cluster_options import Asked, cluster_options
 from bayplan.cli.insight.fit import documents_in, manifests_option
 from bayplan.cli.insight.progress import interruptible
@@ -27,8 +27,9 @@ EXIT_NOT_ENOUGH = 1
 @click.option(
     "--max-nodes", type=click.IntRange(1), default=1000, show_default=True, help="The most new nodes of a pool."
 )
+@yes_option
 @cluster_options
-def scale_up(asked: Asked, files: tuple[str, ...], pools: tuple[str, ...], max_nodes: int) -> None:
+def scale_up(asked: Asked, files: tuple[str, ...], pools: tuple[str, ...], max_nodes: int, *, yes: bool) -> None:
     """Show how many new nodes of which pool would be enough for what is pending, or for the pods of manifests.
 
     New nodes are like those that a pool has: as large, with the labels, taints, devices and DaemonSets of one of them.
@@ -47,5 +48,5 @@ def scale_up(asked: Asked, files: tuple[str, ...], pools: tuple[str, ...], max_n
                 documents, matches, pools=pools, most=max_nodes, shown=asked.limit, progress=progress
             )
 
-    if not answer(asked, ask).fits:
+    if not answer(asked, ask, yes=yes).fits:
         raise SystemExit(EXIT_NOT_ENOUGH)

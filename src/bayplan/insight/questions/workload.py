@@ -21,7 +21,6 @@ from bayplan.api.kinds import (
 )
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.answers import QuestionError
-from bayplan.insight.manifests import Manifests
 from bayplan.insight.questions.eviction_budgets import is_ready
 from bayplan.insight.snapshot import Snapshot
 
@@ -153,6 +152,8 @@ def _without_trace(message: str) -> str:
 
 def _refusal(snapshot: Snapshot, namespace: str, template: Document, seed: int) -> str:
     """What the API server would say to a pod of a template now; "" if it would take it."""
+    from bayplan.insight.manifests import Manifests  # imports the embedded API server
+
     spec = dict(template.get("spec") or {})
     if not snapshot.of_kind(PRIORITY_CLASS):  # they were not read
         spec.pop("priorityClassName", None)
