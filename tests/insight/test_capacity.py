@@ -47,7 +47,9 @@ def test_counts_pods_by_node_zone_pool_and_label():
         "stopped": "",
         "blocked": "pod web",
         "message": "0/3 nodes are available: 3 Insufficient cpu.",
-        "groups": [{"plugin": "NodeResourcesFit", "reasons": ["Insufficient cpu"], "nodes": ["a", "b", "c"]}],
+        "groups": [
+            {"plugin": "NodeResourcesFit", "reasons": ["Insufficient cpu"], "nodes": ["a", "b", "c"], "details": []}
+        ],
         "by": {
             "node": {"a": {"pod web": 4}, "b": {"pod web": 2}},
             "zone": {"zone-a": {"pod web": 4}, "zone-b": {"pod web": 2}},
