@@ -49,7 +49,7 @@ def test_members_by_state():
     red = members[1]["red"]
     assert names(red.pending) == ["top", "a", "z"]
     assert red.bound == {"default-on"}
-    assert red.gated == 1
+    assert red.gated == [gated]
     assert len(red.remaining) == 5
     assert len(red.pods) == 6
 

@@ -64,7 +64,7 @@ CASES = {
     "too few members": (
         gang(*pods(2), needed=3),
         0,
-        "gang red: 3 members are needed; held back: none",
+        "gang red: 2 of 3 members exist",
     ),
 }
 

@@ -162,9 +162,37 @@ class Reluctant(Plugin):
         return ()
 
 
-def test_a_member_rejected_by_reserve_undoes_the_others():
+def test_a_gang_with_a_member_that_reserve_rejects_is_pending():
     async def story():
         async with world(Reluctant) as here:
+            await here.add_node("a", cpu="4")
+            await here.add(*(f"m-{number}" for number in range(4)), least=4)
+            await here.settle()
+            assert await here.nodes() == {}
+            here.nothing_is_held()
+            reasons = await here.reasons()
+            expected = "gang crew: 2 of 4 members fit; the next one: 0/1 nodes are available: 1 not this one."
+            assert set(reasons.values()) == {expected}
+            assert len(reasons) == 4
+
+    tell(story())
+
+
+class RejectsInPermit(Plugin):
+    """Rejects one pod in Permit, which the what-if of the gang doesn't run."""
+
+    name = "RejectsInPermit"
+
+    def permit(self, cycle, pod, node_name):
+        return "not this one" if pod.name == "m-2" else None
+
+    def events(self):
+        return ()
+
+
+def test_a_member_rejected_by_permit_undoes_the_others():
+    async def story():
+        async with world(RejectsInPermit) as here:
             await here.add_node("a", cpu="4")
             await here.add(*(f"m-{number}" for number in range(4)), least=4)
             await here.settle()

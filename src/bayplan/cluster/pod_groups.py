@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cached_property
+from operator import attrgetter
 
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
@@ -35,9 +36,9 @@ class Members:
         return frozenset(pod.uid for pod in self.remaining if pod.node_name)
 
     @cached_property
-    def gated(self) -> int:
-        """The number of members with scheduling gates."""
-        return sum(1 for pod in self.remaining if pod.scheduling_gates)
+    def gated(self) -> list[PodInfo]:
+        """The members with scheduling gates, sorted by key."""
+        return sorted((pod for pod in self.remaining if pod.scheduling_gates), key=attrgetter("key"))
 
     @cached_property
     def pending(self) -> list[PodInfo]:

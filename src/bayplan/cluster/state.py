@@ -5,8 +5,9 @@ Mirrors pkg/scheduler/backend/cache/cache.go.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from lightkube.models.core_v1 import Node
 
@@ -117,12 +118,7 @@ class ClusterState:
         try:
             yield what_if
         finally:
-            for uid, nominated in reversed(what_if.placed.items()):
-                self.forget(uid)
-                if nominated is not None:
-                    self.nominations.add(*nominated)
-            for uid in what_if.removed:
-                self._restore(uid)
+            what_if.end()
 
     def _restore(self, uid: str) -> None:
         pod, assumed = self._hypothetically_gone.pop(uid, (None, False))
@@ -160,22 +156,44 @@ class ClusterState:
 class StateWhatIf:
     """Changes of a cluster state that will be undone.
 
-    `placed`: the pods placed on nodes, by uid, each with its earlier nomination. `removed`: the uids of removed pods.
+    `removed`: the uids of removed pods.
     """
 
     def __init__(self, state: ClusterState, gone: dict[str, tuple[PodInfo, bool]]) -> None:
-        self.placed: dict[str, tuple[PodInfo, str] | None] = {}
         self.removed: dict[str, None] = {}
+        self._undo: list[Callable[[], object]] = []
         self._state = state
         self._gone = gone
 
-    def place(self, pod: PodInfo, node_name: str) -> None:
-        """Count a pod on a node."""
+    def place(self, pod: PodInfo, node_name: str) -> PodInfo:
+        """Count a pod on a node. Returns the pod with its node."""
         nominations = self._state.nominations
         nominated = nominations.node_of(pod.uid)
-        self._state.assume(pod, node_name)
-        self.placed[pod.uid] = None if nominated is None else (pod, nominated)
+        placed = self._state.assume(pod, node_name)
+        if nominated is not None:
+            self._undo.append(partial(nominations.add, pod, nominated))
+        self._undo.append(partial(self._state.forget, pod.uid))
         nominations.remove(pod.uid)
+        return placed
+
+    def changed(self, undo: Callable[[], object]) -> None:
+        """Record another change, and the function that undoes it. The latest change is undone first."""
+        self._undo.append(undo)
+
+    def mark(self) -> int:
+        """Return the current point in the sequence of changes, for `undo_to`."""
+        return len(self._undo)
+
+    def undo_to(self, mark: int) -> None:
+        """Undo all changes since `mark` but removals of pods."""
+        while len(self._undo) > mark:
+            self._undo.pop()()
+
+    def end(self) -> None:
+        """Undo all changes."""
+        self.undo_to(0)
+        for uid in self.removed:
+            self._state._restore(uid)  # noqa: SLF001 - a part of the state
 
     def remove(self, uid: str) -> None:
         """Count a pod as gone."""

@@ -6,6 +6,7 @@ Mirrors dynamicresources/dra_manager.go (claimTracker) and allocateddevices.go.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from lightkube.models.resource_v1 import AllocationResult, ResourceClaim
@@ -56,17 +57,25 @@ class Taken:
         return device in self.devices or device in self.shared
 
 
+@dataclass(slots=True)
+class _InFlight:
+    allocation: AllocationResult
+    uses: tuple[Use, ...]
+    pods: int = 1
+    """How many pods use it."""
+
+
 class ClaimAllocations:
     """The allocations of all claims, including those in flight. All profiles share one instance.
 
     An allocation is in flight from Reserve until it is written: its devices are taken although the claim's status
-    doesn't show it yet.
+    doesn't show it yet. The pods of a gang can share it.
     """
 
     def __init__(self, claims: Observable) -> None:
         self._stale: dict[str, ResourceClaim | None] = {}
         self._written: dict[str, tuple[Use, ...]] = {}
-        self._in_flight: dict[str, tuple[AllocationResult, tuple[Use, ...]]] = {}
+        self._in_flight: dict[str, _InFlight] = {}
         self._taken = Taken()
         self._listeners: list[Callable[[PoolId], None]] = []
         claims.listen(self._changed)
@@ -78,22 +87,32 @@ class ClaimAllocations:
     def in_flight(self, uid: str) -> AllocationResult | None:
         """The allocation of a claim that is decided but not written yet."""
         found = self._in_flight.get(uid)
-        return None if found is None else found[0]
+        return None if found is None else found.allocation
 
     def begin(self, uid: str, allocation: AllocationResult) -> None:
-        """Add an allocation in flight. If a pod names a claim twice, only the first allocation counts until it ends."""
-        if uid in self._in_flight:
+        """Add an allocation in flight, or another pod that uses the one of this claim: only the first one counts."""
+        found = self._in_flight.get(uid)
+        if found is not None:
+            found.pods += 1
             return
         uses = _uses(allocation)
-        self._in_flight[uid] = allocation, uses
+        self._in_flight[uid] = _InFlight(allocation, uses)
         self._count(uses, 1)
 
-    def end(self, uid: str) -> bool:
-        """Remove an allocation in flight that was written or dropped. Returns whether there was one."""
-        found = self._in_flight.pop(uid, None)
-        if found is not None:
-            self._count(found[1], -1)
-        return found is not None
+    def end(self, uid: str, *, written: bool = False) -> bool:
+        """Remove an allocation in flight that was `written`, or that the last of its pods has dropped.
+
+        Returns whether it was removed.
+        """
+        found = self._in_flight.get(uid)
+        if found is None:
+            return False
+        found.pods -= 1
+        if found.pods and not written:
+            return False
+        del self._in_flight[uid]
+        self._count(found.uses, -1)
+        return True
 
     def taken(self) -> Taken:
         """The taken devices: always the same object, updated here. Raises ValueError for unreadable amounts."""

@@ -36,6 +36,18 @@ def run_unreserve(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: 
     return _call_all(reversed(profile.at(Point.RESERVE)), "Unreserve", "unreserve", cycle, pod, node_name)
 
 
+def run_release(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> list[PluginError]:
+    """Undo `run_reserve` in a what-if, as `run_unreserve` does, but with `release` where a plugin has it."""
+    errors = []
+    for plugin in reversed(profile.at(Point.RESERVE)):
+        method = plugin.release if implements(plugin, interface.Release) else plugin.unreserve
+        try:
+            cycle.call(plugin, "Release", method, cycle, pod, node_name)
+        except PluginError as error:
+            errors.append(error)
+    return errors
+
+
 def run_permit(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> tuple[Status, dict[str, float]]:
     """Run the Permit plugins up to the first rejection, and return it.
 

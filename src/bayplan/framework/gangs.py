@@ -5,10 +5,10 @@ A gang is a group of pods of which enough are placed together, or none. The prot
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Generator, Hashable, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from bayplan.cluster.columns import Int64
 from bayplan.cluster.nodes import Nodes
@@ -31,6 +31,9 @@ class Gang:
         pod_group: `namespace/name` of the Kubernetes PodGroup that the gang belongs to; "" if there is none.
         no_preemption: if not empty, the reason why members must not preempt on their own. Members are not attempted on
             their own then.
+        gated: further pending pods of the gang, which have scheduling gates and are not attempted.
+        data: what plugins keep for all members during one attempt of the gang, by plugin name. Mirrors
+            fwk.PodGroupCycleState.
     """
 
     name: str
@@ -41,6 +44,8 @@ class Gang:
     together: bool = False
     pod_group: str = ""
     no_preemption: str = ""
+    gated: tuple[PodInfo, ...] = ()
+    data: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
 PLACED_WITH = "placed with"

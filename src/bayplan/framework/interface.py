@@ -247,6 +247,18 @@ class Reserve(Protocol):
 
 
 @runtime_checkable
+class Release(Protocol):
+    """Undoes `reserve` in a what-if, in place of `unreserve`.
+
+    While a gang is decided, `reserve` is called for each member that gets a node, so that the next members see what is
+    left, and all of it is undone at the end. Plugins whose `unreserve` does more than that, such as writing to the API
+    server or rejecting other pods, implement this method, which only gives back what `reserve` took.
+    """
+
+    def release(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None: ...
+
+
+@runtime_checkable
 class Permit(Protocol):
     """Called before binding. Approves the pod, rejects it, or makes it wait (`Wait`)."""
 

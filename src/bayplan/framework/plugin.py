@@ -24,6 +24,7 @@ class Plugin:
         def normalize_scores(self, cycle, pod, scores, nodes) -> Int64
         def reserve(self, cycle, pod, node_name) -> Answer
         def unreserve(self, cycle, pod, node_name) -> None
+        def release(self, cycle, pod, node_name) -> None
         def permit(self, cycle, pod, node_name) -> Answer | Wait
         def gang_of(self, pod) -> Gang | None
         def gang_decided(self, gang, outcome, message) -> None

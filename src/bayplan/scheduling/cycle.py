@@ -143,7 +143,7 @@ class SchedulingCycle:
         options = self.options
         if options.templates is None or options.explain or asks or self.pod.nominated_node_name:
             return None
-        return options.templates.reuse(self.pod, self.state, options.call, options.record, alone=self.gang is None)
+        return options.templates.reuse(self.pod, self.state, options.call, options.record, self.gang)
 
     def _find_feasible_by_template(self, decision: Decision, reuse: Reuse) -> tuple[Nodes, FeasibleSet]:
         """The result of `_find_feasible`, from a template."""

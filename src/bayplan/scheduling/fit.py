@@ -4,10 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from bayplan.cluster.state import StateWhatIf
+from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.gangs import Gang, GangVictims, Placement
 from bayplan.framework.status import Status
 from bayplan.scheduling.decision import Decision, Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """Why a gang does not fit.
+
+    `gang`: with its gated members. `fitting`, `needed`: how many members fit, and of how many, those on nodes included.
+    `next`: the decision about the first member that does not fit; None if no member was tried, because of the `refusal`
+    of the gang, or because too few can be attempted now. `held_back`: the names of members that can't. `placement`: the
+    node set in which most members fit, of `placements`; "" and 0 if all nodes are one.
+    """
+
+    gang: Gang
+    fitting: int
+    needed: int
+    next: Decision | None = None
+    held_back: tuple[str, ...] = ()
+    refusal: Status | None = None
+    placement: str = ""
+    placements: int = 0
 
 
 @dataclass(slots=True)
@@ -33,18 +53,11 @@ class Fit:
     no_room: str = ""
     preempted_for: str = ""
 
-    def add(self, decision: Decision, what_if: StateWhatIf) -> None:
-        """Add the decision about the next member, and count the member on its node and its victims as gone."""
-        node = decision.node
-        if self.preempt and decision.outcome is Outcome.UNSCHEDULABLE and decision.nominated_node:
-            node = decision.nominated_node
-            for victim in decision.victims:
-                what_if.remove(victim.uid)
-        if node:
-            what_if.place(decision.pod, node)
-            self.placed.append(decision)
-        else:
-            self.refused.append(decision)
+    def node_for(self, decision: Decision) -> str:
+        """The node that a member gets, now or once its victims are gone; "" if it gets none."""
+        if self.preempt and decision.outcome is Outcome.UNSCHEDULABLE:
+            return decision.nominated_node or ""
+        return decision.node or ""
 
     def worth_continuing(self, left: int) -> bool:
         """Whether to try another of the remaining members.
@@ -93,6 +106,20 @@ class Fit:
             decision.diagnosis.unschedulable_plugins or decision.outcome is Outcome.ERROR for decision in self.refused
         )
 
+    def shortfall(self) -> Shortfall:
+        """Why the gang does not fit."""
+        gang = self.gang
+        return Shortfall(
+            gang,
+            fitting=gang.placed + len(self.placed),
+            needed=gang.placed + gang.needed,
+            next=self.refused[0] if self.refused else None,
+            held_back=tuple(self.held_back),
+            refusal=self.refusal,
+            placement="" if self.placement is None else self.placement.name,
+            placements=self.tried_elsewhere + (self.placement is not None),
+        )
+
     def explain(self) -> str:
         """How many members fit, and why the next one does not."""
         gang = self.gang
@@ -103,7 +130,7 @@ class Fit:
             victims = len({victim.uid for decision in self.placed for victim in decision.victims})
             return f"gang {gang.name}: {size} of {size} members fit once {_pods(victims)} of lower priority are gone"
         if not self.refused:
-            return f"gang {gang.name}: {size} members are needed; held back: {', '.join(self.held_back) or 'none'}"
+            return f"gang {gang.name}: {self._too_few(size)}"
         where = ""
         if self.placement is not None:
             best = f", the best of {self.tried_elsewhere + 1} placements" if self.tried_elsewhere else ""
@@ -112,12 +139,25 @@ class Fit:
         reason = f"{text}; the next one: {_why(self.refused[0])}"
         return f"{reason} preemption: {self.no_room}" if self.no_room else reason
 
+    def _too_few(self, size: int) -> str:
+        """Why no member was tried."""
+        if self.held_back:
+            return f"{size} members are needed; held back: {', '.join(self.held_back)}"
+        there = f"{self.gang.placed + len(self.gang.members)} of {size} members"
+        gated = [f"{pod.name} waits for {_gates(pod)}" for pod in self.gang.gated]
+        return f"{there}: {', '.join(gated)}" if gated else f"{there} exist"
+
 
 def _why(decision: Decision) -> str:
     """The message without PostFilter's part: preemption by one member does not decide about the gang."""
     if decision.outcome is Outcome.ERROR or not decision.diagnosis.total:
         return decision.message
     return replace(decision.diagnosis, post_filter_message="").explain()
+
+
+def _gates(pod: PodInfo) -> str:
+    names = ", ".join(pod.scheduling_gates)
+    return f"the scheduling gate {names}" if len(pod.scheduling_gates) == 1 else f"the scheduling gates {names}"
 
 
 def _pods(number: int) -> str:

@@ -24,6 +24,7 @@ from bayplan.scheduling.cycle import Options, SchedulingCycle
 from bayplan.scheduling.decision import Outcome
 from bayplan.scheduling.fit import Fit
 from bayplan.scheduling.plan import Plan, Preemption, Refusal
+from bayplan.scheduling.reservations import place
 from bayplan.scheduling.unit import Unit
 
 CONSTRAINED = "not eligible due to placement-based pod group scheduling limitation"
@@ -93,7 +94,7 @@ class GangAttempt:
             return self._refused(Refusal(unit.pod, message, self._blames), GangOutcome.REFUSED)
         if len(ours) < named.needed and not named.together:
             return (yield from self._alone())
-        self._gang = replace(named, members=ours, needed=max(named.needed, 1))
+        self._gang = replace(named, members=ours, needed=max(named.needed, 1), data={})
         self._taken = yield TakeMembers(ours)
         try:
             fit = yield from self._search(placements)
@@ -151,7 +152,9 @@ class GangAttempt:
         return fitting[best_placement(self.profile, self._gang, found, self.rng)]
 
     def _fit(self, *, preempt: bool = False, placement: Placement | None = None) -> Generator[Request, Any, Fit]:
-        """Decide the members one after the other, with the earlier ones counted on their nodes."""
+        """Decide the members one after the other, with the earlier ones counted on their nodes, and what they reserve
+        there taken.
+        """
         fit = Fit(self._gang, preempt, placement)
         left = len(self._gang.members)
         with self.state.what_if() as what_if:
@@ -164,7 +167,10 @@ class GangAttempt:
                     fit.held_back.append(member.name)
                     continue
                 cycle = SchedulingCycle(self.profile, self.state, pod, self.rng, self.options, self._gang, placement)
-                fit.add((yield from cycle.run()), what_if)
+                decision = yield from cycle.run()
+                node = fit.node_for(decision)
+                fits = bool(node) and place(decision, node, what_if, self.profile, self.options)
+                (fit.placed if fits else fit.refused).append(decision)
                 yield PAUSE
         return fit
 
@@ -235,7 +241,7 @@ class GangAttempt:
         `complete`: the gang needs no more members, so that each one has its own reasons.
         """
         message = fit.explain()
-        plan = Plan(self.unit, [*fit.placed, *fit.refused])
+        plan = Plan(self.unit, [*fit.placed, *fit.refused], shortfall=None if fit.fits else fit.shortfall())
         if complete and fit.refused and not fit.fits:
             message = fit.refused[0].message
             plan.refused = self._refuse_each(fit)

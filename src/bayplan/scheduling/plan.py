@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.gangs import GangOutcome
 from bayplan.scheduling.decision import Decision, Outcome
+from bayplan.scheduling.fit import Shortfall
 from bayplan.scheduling.unit import Unit
 
 
@@ -73,6 +74,7 @@ class Plan:
     none of them may be bound without the others. `preemptions`: to start before their pods are requeued. `refused`:
     pods to requeue. `leftover`: members of a placed gang that it does not need; they are attempted individually, or
     together with later members. `outcome`, `message`: the report to the plugin that named the gang, if there is one.
+    `shortfall`: why the gang does not fit, if it does not.
     """
 
     unit: Unit
@@ -84,6 +86,7 @@ class Plan:
     leftover: list[PodInfo] = field(default_factory=list)
     outcome: GangOutcome | None = None
     message: str = ""
+    shortfall: Shortfall | None = None
 
     @classmethod
     def of(cls, unit: Unit, decision: Decision) -> Plan:

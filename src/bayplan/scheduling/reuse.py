@@ -21,6 +21,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.calling import Caller
 from bayplan.framework.cycle_data import CycleData
+from bayplan.framework.gangs import PLACED_WITH, Gang
 from bayplan.framework.interface import CycleState, Filter
 from bayplan.framework.nominated import NominatedVerdicts
 from bayplan.framework.profile import Point, Profile, Sharing, implements
@@ -204,9 +205,11 @@ class Template:
             self._common = None
         return True
 
-    def begin(self, pod: PodInfo, nodes: Nodes) -> CycleState | None:
+    def begin(self, pod: PodInfo, nodes: Nodes, gang: Gang | None) -> CycleState | None:
         """Run PreFilter of the plugins that are not shared. None where one rejects the pod or narrows the nodes."""
         cycle = self.cycle.clone()
+        if gang is not None:
+            cycle.data[PLACED_WITH] = gang
         outcome = run_pre_filter(self.each, cycle, pod, nodes)
         return cycle if outcome.refusal is None and outcome.names is None else None
 
@@ -277,21 +280,32 @@ class Templates:
         self.unused = 0
         """Decisions that could have used one, and did not."""
 
-    def reuse(self, pod: PodInfo, state: ClusterState, call: Caller, record: Record, *, alone: bool) -> Reuse | None:
+    def reuse(
+        self,
+        pod: PodInfo,
+        state: ClusterState,
+        call: Caller,
+        record: Record,
+        gang: Gang | None = None,
+        *,
+        refusals: bool = True,
+    ) -> Reuse | None:
         """Return an up-to-date template applied to a pod; None where the pod must be decided without one.
 
         That is so for the first pod of a signature, because many signatures occur once, and for a pod with a plugin
         that fails, which then fails as it would without templates. `record`: called where only reuse needs what fails.
-        `alone`: whether the pod is decided by itself, so that it can share a refusal.
+        `gang`: the gang that the pod is placed with; such a pod shares no refusal. `refusals`: whether others do.
         """
-        reuse = self._reuse(pod, state, call, record, alone=alone)
+        reuse = self._reuse(pod, state, call, record, gang, refusals=refusals and gang is None)
         if reuse is None:
             self.unused += 1
         else:
             self.used += 1
         return reuse
 
-    def _reuse(self, pod: PodInfo, state: ClusterState, call: Caller, record: Record, *, alone: bool) -> Reuse | None:
+    def _reuse(
+        self, pod: PodInfo, state: ClusterState, call: Caller, record: Record, gang: Gang | None, *, refusals: bool
+    ) -> Reuse | None:
         nodes = state.nodes
         try:
             sharing = self._profile.sharing(pod, nodes)
@@ -306,8 +320,8 @@ class Templates:
             template = self._get(key, sharing, pod, nodes, call)
             if template is None:
                 return None
-            refused = template.refused(pod, self._profile, apart, state) if alone else None
-            cycle = template.begin(pod, nodes) if refused is None else refused.cycle
+            refused = template.refused(pod, self._profile, apart, state) if refusals else None
+            cycle = template.begin(pod, nodes, gang) if refused is None else refused.cycle
         except PluginError:
             self._templates.pop(key, None)
             return None

@@ -236,15 +236,19 @@ class Simulation:
     # Placing
 
     def _place(self, plan: Plan) -> dict[str, Result]:
+        """Reserve for all pods of a plan before the first one is bound."""
         mark, results = self.world.mark(), dict[str, Result]()
+        reserved: list[_Binding] = []
         for decision in plan.placed:
-            rejection = self._assume(decision)
-            if rejection is None:
+            assumed = self._assume(decision)
+            if not isinstance(assumed, Status):
                 message = f"Successfully assigned {decision.pod.key} to {decision.node}"
                 results[decision.pod.key] = Result(decision.pod, Fate.PLACED, decision.node, message=message)
+                reserved += [] if assumed is None else [assumed]
                 continue
-            results[decision.pod.key] = _undone(decision.pod, rejection, decision)
+            results[decision.pod.key] = _undone(decision.pod, assumed, decision)
             if plan.all_or_none:
+                reserved.clear()
                 self.world.undo_to(mark)
                 gang = plan.unit.gang
                 why = f"gang {gang.name if gang else ''}: pod {decision.pod.key} was rejected on its node"
@@ -253,11 +257,34 @@ class Simulation:
                     other.pod.key: Result(other.pod, Fate.PENDING, message=why, decision=other) for other in others
                 }
                 break
-        self._end_decided_waits()
+        rejections = self._bind_all(reserved, mark if len(plan.placed) == 1 else None) | self._end_decided_waits()
+        for decision in plan.placed:
+            status = rejections.get(decision.pod.uid)
+            if status is None:
+                decision.pod.release()
+            else:
+                results[decision.pod.key] = _undone(decision.pod, status, decision)
         return results
 
-    def _assume(self, decision: Decision) -> Status | None:
-        """Count a pod on its node, and reserve and bind it. Returns the rejection, after which nothing has changed."""
+    def _bind_all(self, reserved: Iterable[_Binding], mark: int | None) -> dict[str, Status]:
+        """Bind pods. Returns the rejections by uid. `mark`: the point before a single pod, which is undone as a whole."""
+        rejections: dict[str, Status] = {}
+        for binding in reserved:
+            status = self._bind(binding)
+            if status.code is Code.SUCCESS:
+                continue
+            rejections[binding.pod.uid] = status
+            if mark is None:
+                self._forget(binding)
+            else:
+                self.world.undo_to(mark)
+        return rejections
+
+    def _assume(self, decision: Decision) -> _Binding | Status | None:
+        """Count a pod on its node, and reserve what it needs there.
+
+        Returns what to bind, or None if the pod waits in Permit, or the rejection, after which nothing has changed.
+        """
         world, pod, node_name = self.world, decision.pod, decision.node
         assert node_name is not None
         mark = world.mark()
@@ -273,17 +300,14 @@ class Simulation:
             status, waits = run_reserve(profile, binding.cycle, binding.pod, node_name), dict[str, float]()
             if status.code is Code.SUCCESS:
                 status, waits = run_permit(profile, binding.cycle, binding.pod, node_name)
-            if status.code is Code.WAIT:
-                world.handle.waiting_pods.add(binding.pod, waits)
-                world.changed(partial(self._stop_waiting, pod.uid))
-                self._waiting[pod.uid] = binding
-                return None
-            if status.code is Code.SUCCESS:
-                status = self._bind(binding)
         except PluginError as error:
             status = Status(Code.ERROR, (str(error),), error.plugin)
         if status.code is Code.SUCCESS:
-            pod.release()
+            return binding
+        if status.code is Code.WAIT:
+            world.handle.waiting_pods.add(binding.pod, waits)
+            world.changed(partial(self._stop_waiting, pod.uid))
+            self._waiting[pod.uid] = binding
             return None
         world.undo_to(mark)
         return status
@@ -347,10 +371,14 @@ class Simulation:
             if status.code is Code.SUCCESS:
                 status = self._bind(binding)
             if status.code is not Code.SUCCESS:
-                run_unreserve(binding.profile, binding.cycle, binding.pod, binding.node_name)
-                self.world.state.forget(binding.pod.uid)
+                self._forget(binding)
                 rejections[binding.pod.uid] = status
         return rejections
+
+    def _forget(self, binding: _Binding) -> None:
+        """Undo the placement of a pod that can't be bound."""
+        run_unreserve(binding.profile, binding.cycle, binding.pod, binding.node_name)
+        self.world.state.forget(binding.pod.uid)
 
     def _time_out(self, results: dict[str, Result]) -> None:
         """Let the timeouts of pods that wait in Permit end, and correct their results."""

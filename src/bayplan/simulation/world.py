@@ -355,7 +355,7 @@ class World:
         if pod.nominated_node_name or self.state.nominations.nodes:
             return None
         options = Options(failures=self._failures)
-        return self._templates[pod.scheduler_name].reuse(pod, self.state, options.call, options.record, alone=False)
+        return self._templates[pod.scheduler_name].reuse(pod, self.state, options.call, options.record, refusals=False)
 
     def failure_depends_on(self, pod: PodInfo, plugins: frozenset[str]) -> Hashable | None:
         """Return what the failure of a pod depends on besides the pod and single nodes; None if that is unknown.

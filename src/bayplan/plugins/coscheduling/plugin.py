@@ -128,6 +128,9 @@ class Coscheduling(Plugin):
             self._reject_waiting(key, "rejection in Unreserve")
             self._did_not_fit(key)
 
+    def release(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None:
+        """Do nothing: the end of a what-if rejects no pods."""
+
     def permit(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Answer | Wait:
         """Allow all waiting members if enough are assigned; otherwise wait.
 
@@ -190,7 +193,7 @@ class Coscheduling(Plugin):
                 f"pre-filter pod {pod.name} cannot find enough sibling pods, current pods number: {count}, "
                 f"minMember of group: {group.min_member}"
             )
-        if count - members.gated < group.min_member:
+        if count - len(members.gated) < group.min_member:
             return f"pre-filter pod {pod.name} cannot proceed due to gated pods in the same PodGroup"
         if not group.min_resources or self._enough.get(group.key, now) > now:
             return ""

@@ -70,12 +70,19 @@ class ClaimBinding:
             return None
         try:
             for index, known in enumerate(state.claims):
-                claim = state.claims[index] = await self._settled(client, known)
-                if not is_reserved_for(claim, pod.uid):
+                claim = state.claims[index] = await self._settled(client, self._latest(known))
+                if is_reserved_for(claim, pod.uid):
+                    self._end(state, uid_of(claim), written=True)
+                else:
                     state.claims[index] = await self._bind_claim(client, state, index, pod, node_name)
             return await self._wait(state, pod, node_name)
         except (ClaimChanged, ClaimNotWritten) as problem:
             return Status.error(str(problem))
+
+    def _latest(self, claim: ResourceClaim) -> ResourceClaim:
+        """The version of a claim that is known now: another pod of the gang may have written it."""
+        latest: ResourceClaim | None = self._claims.get(key_of(claim))
+        return claim if latest is None or uid_of(latest) != uid_of(claim) else latest
 
     async def _settled(self, client: ApiClient, claim: ResourceClaim) -> ResourceClaim:
         """The claim, after pending writes of an earlier attempt have finished."""
@@ -94,14 +101,12 @@ class ClaimBinding:
         extended = state.extended and index == len(state.claims) - 1
         if extended and allocation is None:
             return claim  # the node provides the resources without devices
-        decided_for = uid_of(claim)
+        decided_for, is_written = uid_of(claim), False
 
         async def write(current: ResourceClaim) -> ResourceClaim:
             if current.metadata is not None and current.metadata.deletionTimestamp is not None:
                 raise ClaimChanged(f"claim {key_of(current)} got deleted in the meantime")
-            if allocation is not None:
-                if allocation_of(current) is not None:
-                    raise ClaimChanged(f"claim {key_of(current)} got allocated elsewhere in the meantime")
+            if allocation is not None and not _is_allocated(current, allocation):
                 current = copy.copy(await add_finalizer(client, current))
                 current.status = copy.copy(current.status)
                 status_of(current).allocation = copy.copy(allocation)
@@ -122,12 +127,18 @@ class ClaimBinding:
                 claim = state.claims[index] = await self._created(client, state, node_name)
             written = state.claims[index] = await self._written(client, claim, write, allocation, pod)
             await self._assume(written, patient=extended)
+            is_written = True
         finally:
-            if allocation is not None:
-                self._allocations.end(decided_for)
+            self._end(state, decided_for, written=is_written)
         if extended:
             await _update_pod(client, state, pod, node_name, written)
         return written
+
+    def _end(self, state: PodDevices, uid: str, *, written: bool) -> None:
+        """End the allocation of a claim that the pod keeps in flight, if it does."""
+        if uid in state.held:
+            state.held.remove(uid)
+            self._allocations.end(uid, written=written)
 
     async def _written(
         self,
@@ -225,6 +236,14 @@ def _is_written(claim: ResourceClaim, allocation: AllocationResult | None, pod: 
     if not is_reserved_for(claim, pod.uid):
         return False
     return allocation is None or _devices(allocation_of(claim)) == _devices(allocation)
+
+
+def _is_allocated(claim: ResourceClaim, allocation: AllocationResult) -> bool:
+    """Whether another pod of the gang has written the allocation. Raises ClaimChanged if the claim has another one."""
+    known = allocation_of(claim)
+    if known is not None and _devices(known) != _devices(allocation):
+        raise ClaimChanged(f"claim {key_of(claim)} got allocated elsewhere in the meantime")
+    return known is not None
 
 
 def _devices(allocation: AllocationResult | None) -> list[tuple[str, str, str, str]]:

@@ -64,22 +64,30 @@ class Deallocation:
             return DELETED
         return NOTHING_TO_DO
 
+    def release(self, state: PodDevices) -> None:
+        """Undo the allocations in flight. Those that other members of the pod's gang share stay."""
+        for claim in state.claims:
+            extended = claim is state.extended_claim
+            uid = state.extended_uid if extended else uid_of(claim)
+            if uid in state.held:
+                state.held.remove(uid)
+                if self._allocations.end(uid):
+                    state.gang_claims.discard(uid)
+                    self._claims.restore(key_of(claim))
+        state.decided.clear()
+
     def unreserve(self, state: PodDevices, pod: PodInfo) -> None:
         """Undo the allocations in flight and the written reservations."""
+        self.release(state)
         client = self._handle.client
         for claim in state.claims[: state.own]:
-            if self._allocations.end(uid_of(claim)):
-                self._claims.restore(key_of(claim))
             if client is not None and allocation_of(claim) is not None and is_reserved_for(claim, pod.uid):
                 self._write("unreserve", claim, partial(_unreserve, client, claim, pod.uid, self._sleep), None)
         extended = state.extended_claim
         if extended is None:
             return
-        if self._allocations.end(state.extended_uid):
-            self._claims.restore(key_of(extended))
         if client is not None and not is_in_memory(extended):
             self._write("delete", extended, partial(delete, client, extended, self._sleep), None)
-        state.decided.clear()
 
     async def _delete_for(self, pod: PodInfo, client: ApiClient, claim: ResourceClaim) -> None:
         """Delete a claim that makes all nodes infeasible, then activate the pod: no event hint covers the deletion."""

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
 
 import numpy as np
-from lightkube.models.resource_v1 import ResourceClaim
+from lightkube.models.resource_v1 import AllocationResult, ResourceClaim
 
 from bayplan.api import durations
 from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
@@ -24,6 +24,7 @@ from bayplan.devices.extended_claims import ExtendedResourceClaims
 from bayplan.devices.requests import alternatives_of, requests_of
 from bayplan.devices.slices import DeviceSlices
 from bayplan.framework.events import EventHint
+from bayplan.framework.gangs import PLACED_WITH, Gang
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import CycleState, Plugin, PostFilterResult, WhatIf
 from bayplan.framework.normalization import scale_to_best
@@ -105,6 +106,7 @@ class DynamicResources(Plugin):
             return SKIP
         try:
             state = PodDevices(claims_of(pod, self._claims), nodes, self._offers.supply())
+            state.gang_claims = _claims_of_gang(cycle)
         except UnusableClaim as problem:
             return Status.unresolvable(str(problem))
         if by_devices:
@@ -123,6 +125,10 @@ class DynamicResources(Plugin):
 
     def _check_claim(self, state: PodDevices, index: int, claim: ResourceClaim) -> Status | None:
         allocation = allocation_of(claim)
+        if allocation is None and uid_of(claim) in state.gang_claims:
+            allocation = self._allocations.in_flight(uid_of(claim))
+            if allocation is not None:
+                state.pending[index] = allocation
         if allocation is not None:
             if allocation.nodeSelector is not None:
                 selector = parse_node_selector(allocation.nodeSelector)
@@ -163,11 +169,12 @@ class DynamicResources(Plugin):
                 statuses += rejections.statuses
         can_allocate = nodes.live & (index == 0)
         for place, claim in enumerate(state.claims):
-            if allocation_of(claim) is not None:
+            if state.allocation(place) is not None:
                 unusable = can_allocate & ~self._usable(state, place, claim, nodes)
                 if unusable.any():
-                    state.unavailable.add(place)
                     index[unusable] = 1
+                    if place not in state.pending:
+                        state.unavailable.add(place)
         return Rejections(index, statuses)
 
     def _usable(self, state: PodDevices, place: int, claim: ResourceClaim, nodes: Nodes) -> Bool:
@@ -220,7 +227,7 @@ class DynamicResources(Plugin):
         state: PodDevices | None = cycle.data.get(self.name)
         if state is None or not any(True for claim in state.claims for _ in alternatives_of(claim)):
             return scores
-        allocations = [(claim, allocation_of(claim)) for claim in state.claims]
+        allocations = [(claim, state.allocation(place)) for place, claim in enumerate(state.claims)]
         allocated = sum(
             score_of(claim, results_of_subrequests(each)) for claim, each in allocations if each is not None
         )
@@ -239,7 +246,14 @@ class DynamicResources(Plugin):
         if self.name not in cycle.data:
             return Status.error("not found")
         state: PodDevices | None = cycle.data[self.name]
-        if state is None or not state.to_allocate():
+        if state is None:
+            return None
+        for place in state.pending:
+            allocation = self._allocations.in_flight(uid_of(state.claims[place]))
+            if allocation is None:
+                return NOT_FOUND
+            self._hold(state, place, allocation)
+        if not state.to_allocate():
             return None
         offered = self.offered(state, pod, node_name)
         if isinstance(offered, Status):
@@ -248,9 +262,17 @@ class DynamicResources(Plugin):
         if not offered.results:
             return None  # the node provides the extended resources without devices
         for place, result in zip(places, offered.results, strict=True):
-            state.decided[place] = result
-            self._allocations.begin(uid_of(state.claims[place]), result)
+            self._hold(state, place, result)
         return None
+
+    def _hold(self, state: PodDevices, place: int, allocation: AllocationResult) -> None:
+        """Keep an allocation in flight, also for the next members of the pod's gang."""
+        uid = uid_of(state.claims[place])
+        state.decided[place] = allocation
+        if uid not in state.held:
+            state.held.add(uid)
+            state.gang_claims.add(uid)
+            self._allocations.begin(uid, allocation)
 
     def offered(self, state: PodDevices, pod: PodInfo, node_name: str) -> NodeAllocation | Status:
         """The allocations of the unallocated claims on a node, or an error status."""
@@ -273,6 +295,12 @@ class DynamicResources(Plugin):
         state: PodDevices | None = cycle.data.get(self.name)
         if state is not None:
             self._deallocation.unreserve(state, pod)
+
+    def release(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None:
+        """Release the devices, and write nothing."""
+        state: PodDevices | None = cycle.data.get(self.name)
+        if state is not None:
+            self._deallocation.release(state)
 
     def pre_bind_pre_flight(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         """Skip PreBind for pods without claims."""
@@ -304,3 +332,10 @@ class DynamicResources(Plugin):
     def _backs_any(self, pod: PodInfo) -> bool:
         """Whether device classes provide any of the extended resources that a pod requests."""
         return any(map(may_be_backed_by_devices, self._extended.provided(pod.requested)))
+
+
+def _claims_of_gang(cycle: CycleState) -> set[str]:
+    """The UIDs of the claims that were allocated for the gang of a pod in this attempt; empty without a gang."""
+    gang: Gang | None = cycle.data.get(PLACED_WITH)
+    claims: set[str] = set() if gang is None else gang.data.setdefault(DynamicResources.name, set())
+    return claims

@@ -45,7 +45,9 @@ class PodDevices:
     `nodes` and `supply` are the inputs of the allocation. `extended_requests` are the requested extended resources, and
     `needs` caches the claims to allocate by the set of resources that must come from devices. `granted` is the result
     of Reserve. The other fields refer to claims by index: `selectors` are the node selectors of allocated claims,
-    `unavailable` the allocated claims that some node couldn't use, and `decided` the allocations of Reserve.
+    `unavailable` the allocated claims that some node couldn't use, and `decided` the allocations of Reserve. `pending`
+    are the allocations in flight that other members of the pod's gang have made, and `gang_claims` the UIDs of all
+    claims with such an allocation. `held`: the UIDs of the claims that the pod itself keeps in flight.
     """
 
     claims: list[ResourceClaim]
@@ -59,6 +61,9 @@ class PodDevices:
     granted: NodeAllocation | None = None
     unavailable: set[int] = field(default_factory=set)
     decided: dict[int, AllocationResult] = field(default_factory=dict)
+    pending: dict[int, AllocationResult] = field(default_factory=dict)
+    gang_claims: set[str] = field(default_factory=set)
+    held: set[str] = field(default_factory=set)
 
     @property
     def extended_claim(self) -> ResourceClaim | None:
@@ -70,6 +75,10 @@ class PodDevices:
         """The number of claims that the pod's spec refers to."""
         return len(self.claims) - self.extended
 
+    def allocation(self, index: int) -> AllocationResult | None:
+        """The allocation of a claim, whether it is written or pending."""
+        return allocation_of(self.claims[index]) or self.pending.get(index)
+
     def to_allocate(self) -> list[int]:
         """The indexes of the claims without an allocation."""
-        return [index for index, claim in enumerate(self.claims) if allocation_of(claim) is None]
+        return [index for index in range(len(self.claims)) if self.allocation(index) is None]

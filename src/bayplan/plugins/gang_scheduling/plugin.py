@@ -76,6 +76,7 @@ class GangScheduling(Plugin):
             nodes=self._members.nodes(key),
             together=True,
             pod_group=key,
+            gated=tuple(self._members[key].gated),
         )
 
     def gang_decided(self, gang: Gang, outcome: GangOutcome, message: str) -> None:

@@ -39,6 +39,40 @@ def topology_allowed(storage_class: StorageClass, nodes: Nodes) -> Bool:
     return allowed
 
 
+class Planned:
+    """The volumes that will be provisioned for the members of a gang that are placed already, by their capacity.
+
+    Upstream checks each volume alone, so that more members may be placed than their driver can make volumes for.
+    """
+
+    def __init__(self) -> None:
+        self._sizes: dict[str, dict[str, list[int]]] = {}
+        """In bytes, by the keys of the capacity and of the claim: members that share a claim share its volume."""
+
+    def __bool__(self) -> bool:
+        return bool(self._sizes)
+
+    def add(self, capacity: CSIStorageCapacity, claim: PersistentVolumeClaim) -> None:
+        """Add the volume of a claim."""
+        size = quantity.value(requested_storage(claim) or 0)
+        self._sizes.setdefault(full_name(capacity), {}).setdefault(full_name(claim), []).append(size)
+
+    def remove(self, capacity: CSIStorageCapacity, claim: PersistentVolumeClaim) -> None:
+        """Undo `add`."""
+        claims = self._sizes[full_name(capacity)]
+        claims[full_name(claim)].pop()
+        if not claims[full_name(claim)]:
+            del claims[full_name(claim)]
+        if not claims:
+            del self._sizes[full_name(capacity)]
+
+    def leaves(self, capacity: CSIStorageCapacity, claim: PersistentVolumeClaim, size: int) -> bool:
+        """Whether a capacity is sufficient for a claim of this size and the other claims. Without a total, it is."""
+        others = self._sizes.get(full_name(capacity), {})
+        used = sum(sizes[0] for key, sizes in others.items() if key != full_name(claim))
+        return not used or capacity.capacity is None or total_bytes(capacity.capacity) - used >= size
+
+
 class Capacities:
     """The storage capacity that CSI drivers publish. Mirrors hasEnoughCapacity."""
 
@@ -47,16 +81,23 @@ class Capacities:
         self._by_class = capacities.view(_ByClass)
 
     def find(
-        self, claim: PersistentVolumeClaim, storage_class: StorageClass, nodes: Nodes
+        self, claim: PersistentVolumeClaim, storage_class: StorageClass, nodes: Nodes, planned: Planned
     ) -> tuple[list[CSIStorageCapacity], Int32]:
-        """Sufficient capacities, and for each node (int32) the index of its capacity, NOT_TRACKED or NO_CAPACITY."""
+        """Sufficient capacities, and for each node (int32) the index of its capacity, NOT_TRACKED or NO_CAPACITY.
+
+        `planned`: what is left of a capacity without these volumes.
+        """
         wanted = requested_storage(claim)
         driver = self._drivers.get(storage_class.provisioner)
         if wanted is None or driver is None or not driver.spec.storageCapacity:
             return [], np.full(len(nodes), NOT_TRACKED, dtype=np.int32)
         name = storage_class.metadata.name if storage_class.metadata else None
         size = quantity.value(wanted)
-        sufficient = [each for each in self._by_class.published(name) if each.limit >= size]
+        sufficient = [
+            each
+            for each in self._by_class.published(name)
+            if each.limit >= size and (not planned or planned.leaves(each.obj, claim, size))
+        ]
         source = np.full(len(nodes), NO_CAPACITY, dtype=np.int32)
         for index, each in enumerate(sufficient):
             if each.selector is not None:

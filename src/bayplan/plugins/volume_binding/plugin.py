@@ -22,6 +22,7 @@ from bayplan.cluster.columns import Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import EventHint
+from bayplan.framework.gangs import PLACED_WITH, Gang
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import CycleState, Plugin
 from bayplan.framework.missing_volumes import MissingVolumes
@@ -30,7 +31,7 @@ from bayplan.framework.remedies import Details
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.arguments import VolumeBindingArgs
-from bayplan.plugins.volume_binding.capacity import Capacities
+from bayplan.plugins.volume_binding.capacity import Capacities, Planned
 from bayplan.plugins.volume_binding.claims import PodClaims, sort_claims
 from bayplan.plugins.volume_binding.explaining import Explanations, unbound_text
 from bayplan.plugins.volume_binding.hints import volume_events
@@ -46,6 +47,7 @@ class _PodState:
     """The plugin's state for a pod with claims."""
 
     claims: PodClaims
+    planned: Planned
     reservation: Reservation | None = None
 
 
@@ -84,13 +86,16 @@ class VolumeBinding(Plugin):
             return SKIP
         if isinstance(claims, Status):
             return claims
-        cycle.data[self.name] = _PodState(claims)
+        gang: Gang | None = cycle.data.get(PLACED_WITH)
+        planned = Planned() if gang is None else gang.data.setdefault(self.name, Planned())
+        cycle.data[self.name] = _PodState(claims, planned)
         required = self._search.requirements(claims, nodes)
         return SKIP if required is not None and not required else None
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
         """Reject the nodes that can't satisfy a claim."""
-        return self._search.find(cycle.data[self.name].claims, nodes).rejections()
+        state: _PodState = cycle.data[self.name]
+        return self._search.find(state.claims, nodes, state.planned).rejections()
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         """Skip scoring unless a shape is configured."""
@@ -101,7 +106,7 @@ class VolumeBinding(Plugin):
         scores = np.zeros(len(nodes), dtype=np.int64)
         state: _PodState | None = cycle.data.get(self.name)
         if self._curve is not None and state is not None:
-            found = self._search.find(state.claims, nodes)
+            found = self._search.find(state.claims, nodes, state.planned)
             for position in range(len(nodes)):
                 scores[position] = score(found.at(position), self._curve)
         return scores
@@ -120,12 +125,12 @@ class VolumeBinding(Plugin):
         position = nodes.position(node_name)
         if position is None:
             return Status.error(f'node "{node_name}" not found')
-        found = self._search.find(state.claims, nodes.at(np.array([position])))
+        found = self._search.find(state.claims, nodes.at(np.array([position])), state.planned)
         rejections = found.rejections()
         if rejections is not None:
             status: Status = rejections.statuses[int(rejections.index[0]) - 1]
             return status
-        state.reservation = Reservation.make(found.at(0), node_name, self._claims, self._volumes)
+        state.reservation = Reservation.make(found.at(0), node_name, self._claims, self._volumes, state.planned)
         return None
 
     def unreserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None:

@@ -5,7 +5,9 @@ Mirrors AssumePodVolumes, RevertAssumedPodVolumes and BindPodVolumes (plugins/vo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -28,7 +30,10 @@ from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.objects import ObjectStore, version_of
 from bayplan.framework.handle import ApiClient, Handle
 from bayplan.framework.lost_replies import Sleep, may_be_written, read_eventually
+from bayplan.plugins.volume_binding.capacity import Planned
 from bayplan.plugins.volume_binding.search import PodVolumes, Search
+
+_CONFLICT = 409
 
 
 class BindingFailed(Exception):
@@ -66,14 +71,15 @@ class _Assumed:
         """Write the patch. The server rejects it if the object has changed since the decision.
 
         If the reply is lost, the object is read: if it were released although it is written, the next attempt could
-        choose a second volume on another node.
+        choose a second volume on another node. After a conflict it is read, too: another pod of the gang may have
+        written the same.
         """
         if self.patch is not None:
             metadata = self.obj.metadata
             try:
                 self.obj = await client.patch(self.kind, metadata.name, self.patch, metadata.namespace)
             except Exception as error:
-                if not may_be_written(error):
+                if not may_be_written(error) and getattr(error, "status", None) != _CONFLICT:
                     raise
                 found = await read_eventually(client, self.kind, self.obj, sleep)
                 if found is None or not self._is_written_in(found):
@@ -97,13 +103,21 @@ class Reservation:
 
     bindings: list[_Assumed] = field(default_factory=list)
     provisions: list[_Assumed] = field(default_factory=list)
+    not_planned: list[Callable[[], None]] = field(default_factory=list)
+    """Called on release."""
 
     @classmethod
-    def make(cls, found: PodVolumes, node_name: str, claims: ObjectStore, volumes: ObjectStore) -> Reservation:
-        """Assume the volumes and claims in the object stores."""
+    def make(
+        cls, found: PodVolumes, node_name: str, claims: ObjectStore, volumes: ObjectStore, planned: Planned
+    ) -> Reservation:
+        """Assume the volumes and claims in the object stores, and add the volumes to provision to the planned ones.
+
+        Each of the pods of a gang that share a claim writes what is missing on the server.
+        """
         reservation = cls()
         for binding in found.bindings:
-            volume, patch = _bound(binding.volume, binding.claim)
+            known = volumes.known(full_name(binding.volume)) or binding.volume
+            volume, patch = _bound(known, binding.claim)
             reservation.bindings.append(
                 _Assumed(PERSISTENT_VOLUME, volumes, volume, patch, claim_key=full_name(binding.claim))
             )
@@ -112,6 +126,9 @@ class Reservation:
             reservation.provisions.append(
                 _Assumed(PERSISTENT_VOLUME_CLAIM, claims, claim, patch, claim_key=full_name(claim))
             )
+            if provision.capacity is not None:
+                planned.add(provision.capacity, claim)
+                reservation.not_planned.append(partial(planned.remove, provision.capacity, claim))
         for each in reservation.all():
             each.assume()
         return reservation
@@ -124,6 +141,8 @@ class Reservation:
         """Release the unwritten objects. Can be called repeatedly."""
         for each in self.all():
             each.release()
+        while self.not_planned:
+            self.not_planned.pop()()
 
     async def write(self, client: ApiClient, sleep: Sleep) -> None:
         """Write all objects. After a failure, the unwritten ones are released, and the written ones stay.

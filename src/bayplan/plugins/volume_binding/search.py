@@ -32,7 +32,7 @@ from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.volume_access import VolumeAccess, VolumeAccesses
 from bayplan.framework.status import Status
 from bayplan.framework.verdicts import Rejections
-from bayplan.plugins.volume_binding.capacity import NO_CAPACITY, Capacities, topology_allowed
+from bayplan.plugins.volume_binding.capacity import NO_CAPACITY, Capacities, Planned, topology_allowed
 from bayplan.plugins.volume_binding.claims import PodClaims
 from bayplan.plugins.volume_binding.matching import matching_volumes
 
@@ -140,12 +140,12 @@ class Search:
         self._csi_nodes = csi_nodes.view(CsiNodes)
         self._capacities = capacities
 
-    def find(self, claims: PodClaims, nodes: Nodes) -> Found:
-        """Search on all nodes."""
+    def find(self, claims: PodClaims, nodes: Nodes, planned: Planned) -> Found:
+        """Search on all nodes. `planned`: the volumes of other members of the pod's gang."""
         found = Found.all_feasible(len(nodes))
         self._check_bound(claims, nodes, found)
         if claims.waiting:
-            self._find_volumes(claims, nodes, found)
+            self._find_volumes(claims, nodes, found, planned)
         return found
 
     def requirements(self, claims: PodClaims, nodes: Nodes) -> frozenset[NodeSelector] | None:
@@ -191,7 +191,7 @@ class Search:
             found.reasons[feasible & ~accessible] |= _CONFLICT
             feasible &= accessible
 
-    def _find_volumes(self, claims: PodClaims, nodes: Nodes, found: Found) -> None:
+    def _find_volumes(self, claims: PodClaims, nodes: Nodes, found: Found, planned: Planned) -> None:
         """Find volumes for waiting claims.
 
         A claim with a selected node needs a new volume there. Other claims get an existing volume, or else a new one.
@@ -220,10 +220,10 @@ class Search:
             missing = feasible & (choice < 0)
             if missing.any():
                 to_provision.append((claim, missing))
-        self._check_provisioning(to_provision, nodes, found)
+        self._check_provisioning(to_provision, nodes, found, planned)
 
     def _check_provisioning(
-        self, to_provision: list[tuple[PersistentVolumeClaim, Bool]], nodes: Nodes, found: Found
+        self, to_provision: list[tuple[PersistentVolumeClaim, Bool]], nodes: Nodes, found: Found, planned: Planned
     ) -> None:
         """Check whether volumes can be provisioned. A node is rejected for the first claim that can't be."""
         rejected = np.zeros(len(nodes), dtype=np.bool_)
@@ -243,7 +243,7 @@ class Search:
                 impossible = where & ~topology_allowed(storage_class, nodes)
             found.reasons[impossible] |= _BIND
             rejected |= impossible
-            sources, source = self._capacities.find(claim, storage_class, nodes)
+            sources, source = self._capacities.find(claim, storage_class, nodes, planned)
             full = where & ~rejected & (source == NO_CAPACITY)
             found.reasons[full] |= _SPACE
             rejected |= full
