@@ -52,7 +52,7 @@ def really(objects, units=()):
 
 
 async def _happens(objects, units):
-    async with _scheduler(objects) as client:
+    async with running(objects) as (client, _):
         await asyncio.sleep(QUIET)
         for unit in units:
             load(client.server, *unit)
@@ -82,7 +82,7 @@ def really_drained(objects, groups, *, remove=False):
 
 
 async def _drains(objects, groups, remove):
-    async with _scheduler(objects, DisruptionController) as client:
+    async with running(objects, DisruptionController) as (client, _):
         controller = Controller(client)
         await controller.replace_until_quiet()
         controller.origins.clear()
@@ -177,12 +177,13 @@ class Controller:
 
 
 @asynccontextmanager
-async def _scheduler(objects, *controllers):
+async def running(objects, *controllers, plugins=()):
+    """A client of a cluster with a scheduler, and the scheduler."""
     loop = asyncio.get_running_loop()
     async with make_client(*objects, clock=loop) as client:
 
         def build(handle):
-            return {"default-scheduler": default_profile("default-scheduler", handle, (), GANGS)}
+            return {"default-scheduler": default_profile("default-scheduler", handle, plugins, GANGS)}
 
         scheduler = Scheduler(client, build, Settings(clock=loop))
         scheduler._attempts._rng = FirstChoice()
@@ -194,7 +195,7 @@ async def _scheduler(objects, *controllers):
             running = [tasks.create_task(part.run()) for part in (informers, manager)]
             try:
                 await scheduler.synced.wait()
-                yield client
+                yield client, scheduler
             finally:
                 stop.set()
                 for task in running:

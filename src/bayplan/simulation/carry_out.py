@@ -267,7 +267,7 @@ class Simulation:
         return results
 
     def _bind_all(self, reserved: Iterable[_Binding], mark: int | None) -> dict[str, Status]:
-        """Bind pods. Returns the rejections by uid. `mark`: the point before a single pod, which is undone as a whole."""
+        """Bind pods. Returns the rejections by uid. `mark`: the point before a single pod, undone as a whole."""
         rejections: dict[str, Status] = {}
         for binding in reserved:
             status = self._bind(binding)
