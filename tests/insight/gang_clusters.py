@@ -8,11 +8,19 @@ HOSTNAME = "kubernetes.io/hostname"
 GPU = "example.com/gpu"
 DRIVER = "gpu.example.com"
 CSI = "disk.example.com"
-KUBERNETES, LABELS = "Kubernetes' PodGroup", "Coscheduling's labels"
+KUBERNETES, IN_ONE_ZONE, AS_A_WHOLE, LABELS = "PodGroup", "PodGroup in a zone", "PodGroup that preempts", "labels"
+PLUGINS = {
+    KUBERNETES: ["GangScheduling"],
+    IN_ONE_ZONE: ["GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount"],
+    AS_A_WHOLE: ["GangScheduling", "WorkloadAwarePreemption"],
+    LABELS: ["Coscheduling"],
+}
+"""The forms of gangs, and the plugins that place them."""
+ZONE = "topology.kubernetes.io/zone"
 PRIORITY = 10
 """Of members that may preempt."""
 DEVICES = ("none", "none", "shared", "own", "template", "extended", "capacity", "counters")
-VOLUMES = ("none", "none", "local", "shared local", "one pod", "new", "shared new")
+VOLUMES = ("none", "none", "local", "local", "shared local", "one pod", "new", "new", "shared new")
 
 
 class GangMaker:
@@ -22,7 +30,7 @@ class GangMaker:
         self.rng = random.Random(seed)
         self.form = form
         self.capacities = capacities
-        self.names = [f"n{number}" for number in range(self.rng.randint(1, 4))]
+        self.names = [f"n{number}" for number in range(self.rng.choice([1, 2, 2, 3, 3, 4]))]
 
     def once_in(self, number):
         return self.rng.random() < 1 / number
@@ -37,8 +45,8 @@ class GangMaker:
         return [*fixed, *places, *(self.old_pods() if occupied else ())]
 
     def node(self, name):
-        room = {"cpu": self.rng.choice("2348"), "memory": "64Gi", "pods": self.rng.choice(["2", "3", "110"])}
-        labels = {HOSTNAME: name, f"{CSI}/node": name}
+        room = {"cpu": self.rng.choice("3468"), "memory": "64Gi", "pods": self.rng.choice(["2", "3", "110"])}
+        labels = {HOSTNAME: name, f"{CSI}/node": name, ZONE: self.rng.choice("ab")}
         status = {"allocatable": room, "capacity": dict(room)}
         return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
 
@@ -95,7 +103,20 @@ class GangMaker:
             objects |= {(each["kind"], each["metadata"]["name"]): each for each in made}
         members = [each for each in objects.values() if each["kind"] == "Pod"]
         others = [each for each in objects.values() if each["kind"] != "Pod"]
-        return [*others, *members, *([group(least or size)] if self.form == KUBERNETES else [])]
+        return [*others, *members, *([] if self.form == LABELS else [self.group(least or size, priority)])]
+
+    def group(self, least, priority):
+        spec = {"schedulingPolicy": {"gang": {"minCount": least}}}
+        if self.form == IN_ONE_ZONE:
+            spec["schedulingConstraints"] = {"topology": [{"key": ZONE}]}
+        if priority:
+            spec |= {"priority": priority, "priorityClassName": "high"}
+        return {
+            "apiVersion": "scheduling.k8s.io/v1alpha2",
+            "kind": "PodGroup",
+            "metadata": {"name": "crew", "namespace": "default"},
+            "spec": spec,
+        }
 
     def member(self, number, least, priority, devices, volumes):
         """A member with the objects that it refers to, some of which members share."""
@@ -116,7 +137,7 @@ class GangMaker:
             yield volume_claim(name, "new" if "new" in volumes else "local", mode.get(volumes, "ReadWriteMany"))
             spec["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]
         labels = {}
-        if self.form == KUBERNETES:
+        if self.form != LABELS:
             spec["schedulingGroup"] = {"podGroupName": "crew"}
         else:
             labels = {
@@ -138,15 +159,6 @@ def pod(name, requests, labels=None, **spec):
         "metadata": {"name": name, "namespace": "default", "uid": name, "labels": labels or {}},
         "spec": {"containers": [container], "terminationGracePeriodSeconds": 0, **spec},
         "status": {"phase": "Running" if "nodeName" in spec else "Pending"},
-    }
-
-
-def group(least):
-    return {
-        "apiVersion": "scheduling.k8s.io/v1alpha2",
-        "kind": "PodGroup",
-        "metadata": {"name": "crew", "namespace": "default"},
-        "spec": {"schedulingPolicy": {"gang": {"minCount": least}}},
     }
 
 

@@ -24,6 +24,7 @@ from bayplan.service.scheduler import Scheduler, Settings
 from bayplan.testing.in_memory import load, make_client, stored
 from bayplan.testing.virtual_time import VirtualTime
 
+NAME = "default-scheduler"
 GANGS = ("GangScheduling",)
 QUIET = 25.0
 """Virtual seconds after which nothing happens any more: backoffs take up to 10."""
@@ -177,15 +178,11 @@ class Controller:
 
 
 @asynccontextmanager
-async def running(objects, *controllers, plugins=()):
-    """A client of a cluster with a scheduler, and the scheduler."""
+async def running(objects, *controllers, build=lambda handle: default_profile(NAME, handle, (), GANGS)):
+    """A client of a cluster with a scheduler, and the scheduler. `build` makes its profile from a handle."""
     loop = asyncio.get_running_loop()
     async with make_client(*objects, clock=loop) as client:
-
-        def build(handle):
-            return {"default-scheduler": default_profile("default-scheduler", handle, plugins, GANGS)}
-
-        scheduler = Scheduler(client, build, Settings(clock=loop))
+        scheduler = Scheduler(client, lambda handle: {NAME: build(handle)}, Settings(clock=loop))
         scheduler._attempts._rng = FirstChoice()
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
+from functools import partial
 
 import pytest
-from gang_clusters import KUBERNETES, LABELS, PRIORITY, GangMaker
+from gang_clusters import AS_A_WHOLE, IN_ONE_ZONE, KUBERNETES, LABELS, PLUGINS, PRIORITY, GangMaker
 from real_runs import QUIET, FirstChoice, running
 
 from bayplan.api import quantity
@@ -22,10 +23,11 @@ from bayplan.api.kinds import (
     RESOURCE_SLICE,
 )
 from bayplan.cluster.objects import version_of
+from bayplan.config.loading import parse_configuration
+from bayplan.config.profiles import build_profile
 from bayplan.devcluster.controllers.csi_provisioner import CsiProvisioner
 from bayplan.devices.allocations import ClaimAllocations
 from bayplan.insight import Insight, Snapshot
-from bayplan.plugins.coscheduling.plugin import Coscheduling
 from bayplan.testing.in_memory import load, stored
 from bayplan.testing.virtual_time import VirtualTime
 
@@ -33,13 +35,12 @@ MOST_ATTEMPTS = 12
 """Of a pod within QUIET seconds, for the arrival of other members, for preemption and for volumes that appear."""
 
 
-class Gangs(Coscheduling):
-    """Coscheduling in addition to the default plugins."""
-
-    name = "Gangs"
-
-
-PLUGINS = {KUBERNETES: (), LABELS: (Gangs,)}
+def configuration(form):
+    plugins = {"multiPoint": {"enabled": [{"name": name} for name in PLUGINS[form]]}}
+    if form == LABELS:
+        plugins["queueSort"] = {"enabled": [{"name": "Coscheduling"}], "disabled": [{"name": "*"}]}
+    version = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    return parse_configuration({**version, "profiles": [{"plugins": plugins}]})
 
 
 def seeds(start, count):
@@ -47,7 +48,7 @@ def seeds(start, count):
 
 
 def asked(objects, form):
-    insight = Insight(Snapshot.of(objects), plugins=PLUGINS[form])
+    insight = Insight(Snapshot.of(objects), configuration(form))
     insight.world.rng = FirstChoice()
     return insight
 
@@ -56,7 +57,9 @@ def really(objects, unit, form, least):
     """What a scheduler does with a gang. Returns the nodes of the pods that are left, after checking the invariants."""
 
     async def story():
-        async with running(objects, CsiProvisioner, plugins=PLUGINS[form]) as (client, scheduler):
+        profile = configuration(form).profiles[0]
+        build = partial(build_profile, profile)
+        async with running(objects, CsiProvisioner, build=build) as (client, scheduler):
             await asyncio.sleep(QUIET)
             load(client.server, *unit)
             await asyncio.sleep(QUIET)
@@ -151,7 +154,7 @@ def check_volumes(bound, claims, volumes):
         assert number == 1 or "ReadWriteOncePod" not in claims[name]["spec"]["accessModes"]
 
 
-@pytest.mark.parametrize("form", [KUBERNETES, LABELS])
+@pytest.mark.parametrize("form", [KUBERNETES, IN_ONE_ZONE, LABELS])
 @pytest.mark.parametrize("seed", seeds(0, 30))
 def test_a_gang_is_bound_whole_or_waits_whole(seed, form):
     make = GangMaker(seed, form)
@@ -163,7 +166,7 @@ def test_a_gang_is_bound_whole_or_waits_whole(seed, form):
     assert members == foretold
 
 
-@pytest.mark.parametrize("form", [KUBERNETES, LABELS])
+@pytest.mark.parametrize("form", [KUBERNETES, AS_A_WHOLE, LABELS])
 @pytest.mark.parametrize("seed", seeds(1000, 15))
 def test_a_gang_that_preempts_is_bound_whole_or_waits_whole(seed, form):
     make = GangMaker(seed, form)

@@ -35,16 +35,22 @@ class Evictions:
 
     Victims that wait in Permit or PreBind are rejected there; all others are deleted, the last one after the others, so
     that the preemptor is released as late as possible and not too late. The deletion events requeue the preemptor; if a
-    victim cannot be evicted, the preemptor is retried without it.
+    victim cannot be evicted, the preemptor is retried without it. A group that preempts as a whole is retried when its
+    last victim is gone: where its members fit then may depend on plugins that no deletion of a pod concerns.
     """
 
     def __init__(self, runtime: Runtime, bindings: BindingCycles) -> None:
         self._runtime = runtime
         self._state = runtime.state
         self._bindings = bindings
+        self._groups: dict[str, tuple[PodInfo, set[str]]] = {}
+        """The members that preempt for their groups, by uid, with the uids of the victims that are not gone yet."""
+        runtime.state.objects[POD].listen(self._pod_changed)
 
     def start(self, preemption: Preemption) -> None:
         """Evict the victims, none of which is terminating."""
+        if preemption.pod_group_uid:
+            self._groups[preemption.pod.uid] = preemption.pod, {victim.uid for victim in preemption.victims}
         self._runtime.tasks.start("preemption for", preemption.pod, self._run(preemption))
 
     async def _run(self, preemption: Preemption) -> None:
@@ -125,6 +131,16 @@ class Evictions:
         queued = self._runtime.queue.get(preemption.pod.uid)
         gated = queued is not None and queued.place is Place.GATED
         return gated and all(self._state.pod(victim.uid) is None for victim in preemption.victims)
+
+    def _pod_changed(self, before: PodInfo | None, now: PodInfo | None) -> None:
+        """Retry the groups whose last victim this was."""
+        if not self._groups or before is None or (now is not None and now.uid == before.uid):
+            return
+        for uid, (pod, victims) in list(self._groups.items()):
+            victims.discard(before.uid)
+            if not victims:
+                del self._groups[uid]
+                asyncio.get_running_loop().call_soon(self._retry, pod)  # once the state shows that it is gone
 
     def _retry(self, pod: PodInfo) -> None:
         self._runtime.move(FORCE_ACTIVATE, None, pod, only=lambda other: other.uid == pod.uid)
