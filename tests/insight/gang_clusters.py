@@ -140,10 +140,7 @@ class GangMaker:
         if self.form != LABELS:
             spec["schedulingGroup"] = {"podGroupName": "crew"}
         else:
-            labels = {
-                "pod-group.scheduling.sigs.k8s.io/name": "crew",
-                "pod-group.scheduling.sigs.k8s.io/min-available": str(least),
-            }
+            labels = gang_labels(least)
         if priority:
             spec |= {"priority": priority, "priorityClassName": "high"}
         yield pod(f"crew-{number}", requests, labels, **spec)
@@ -160,6 +157,11 @@ def pod(name, requests, labels=None, **spec):
         "spec": {"containers": [container], "terminationGracePeriodSeconds": 0, **spec},
         "status": {"phase": "Running" if "nodeName" in spec else "Pending"},
     }
+
+
+def gang_labels(least):
+    prefix = "pod-group.scheduling.sigs.k8s.io"
+    return {f"{prefix}/name": "crew", f"{prefix}/min-available": str(least)}
 
 
 def priority_class():

@@ -9,9 +9,11 @@ import asyncio
 import os
 from collections import Counter
 from functools import partial
+from pathlib import Path
 
 import pytest
-from gang_clusters import AS_A_WHOLE, IN_ONE_ZONE, KUBERNETES, LABELS, PLUGINS, PRIORITY, GangMaker
+import yaml
+from gang_clusters import AS_A_WHOLE, IN_ONE_ZONE, KUBERNETES, LABELS, PLUGINS, PRIORITY, GangMaker, gang_labels
 from real_runs import QUIET, FirstChoice, running
 
 from bayplan.api import quantity
@@ -89,7 +91,7 @@ def check_nothing_is_reserved(scheduler):
 def check_written(server, least):
     """All or none of a gang is bound, each member where its devices and volumes are, and no device is taken twice."""
     pods = {pod["metadata"]["name"]: pod for pod in stored(server, POD)}
-    members = [pod for name, pod in pods.items() if name.startswith("crew")]
+    members = [pod for name, pod in pods.items() if not name.startswith("old")]
     bound = [pod for pod in members if pod["spec"].get("nodeName")]
     assert not bound or len(bound) >= least, f"{len(bound)} of {least} are bound"
     claims, volumes = stored(server, RESOURCE_CLAIM), stored(server, PERSISTENT_VOLUME)
@@ -106,7 +108,7 @@ def check_written(server, least):
         users = [pods[each["name"]] for each in claim["status"].get("reservedFor") or ()]
         results = claim["status"]["allocation"]["devices"]["results"]
         for user in users:
-            assert {result["pool"].split("-")[0] for result in results} == {user["spec"]["nodeName"]}
+            assert {result["pool"].partition("-")[0] for result in results} == {user["spec"]["nodeName"]}
     check_devices(allocated, stored(server, RESOURCE_SLICE))
     check_volumes(
         bound, {claim["metadata"]["name"]: claim for claim in stored(server, PERSISTENT_VOLUME_CLAIM)}, volumes
@@ -152,6 +154,79 @@ def check_volumes(bound, claims, volumes):
             assert pod["spec"]["nodeName"] in terms[0]["matchExpressions"][0]["values"]
     for name, number in users.items():
         assert number == 1 or "ReadWriteOncePod" not in claims[name]["spec"]["accessModes"]
+
+
+GANGS = Path(__file__).parent.parent / "data" / "gangs"
+NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
+
+
+def gang_of(name, form):
+    """The cluster and the gang of a file in tests/data/gangs, in one of the forms."""
+    documents = list(yaml.safe_load_all((GANGS / f"{name}.yaml").read_text(encoding="utf-8")))
+    cluster, members = [], []
+    for document in documents:
+        if document["kind"] == "Pod":
+            metadata, spec = document["metadata"], document["spec"]
+            metadata |= {"namespace": "default", "uid": metadata["name"], "labels": {}}
+            spec["terminationGracePeriodSeconds"] = 0
+            if form == LABELS:
+                metadata["labels"] = gang_labels(2)
+            else:
+                spec["schedulingGroup"] = {"podGroupName": "crew"}
+            members.append(document)
+        elif document["kind"] != "PodGroup":
+            cluster.append(document)
+            if document["kind"] == "PersistentVolume":
+                document["status"] = {"phase": "Available"}
+    group = [] if form == LABELS else [GangMaker(0, form).group(2, 0)]
+    return cluster, [*members, *group]
+
+
+@pytest.mark.parametrize("form", [KUBERNETES, LABELS])
+@pytest.mark.parametrize(
+    ("name", "nodes", "message"),
+    [
+        pytest.param("own-claims", ["big", "small"], "", id="a claim each, one device on each node"),
+        pytest.param(
+            "one-volume",
+            [None, None],
+            f"gang crew: 1 of 2 members fit; the next one: 0/1 nodes are available: 1 {NO_VOLUME}.",
+            id="a claim each, one volume",
+        ),
+    ],
+)
+def test_gangs_of_reports(name, form, nodes, message):
+    cluster, unit = gang_of(name, form)
+
+    answer = asked(cluster, form).fit(unit)
+
+    assert [each.node for each in answer.pods] == nodes
+    assert not message or {each.message for each in answer.pods} == {message}
+    assert really(cluster, unit, form, 2) == dict(zip(["w-0", "w-1"], nodes, strict=True))
+
+
+def test_a_gated_member_is_named():
+    cluster, unit = gang_of("gated-member", KUBERNETES)
+    insight = asked([*cluster, *unit], KUBERNETES)
+    pod = insight.world.pending["default/w-0"]
+
+    plan = insight.world.attempt(insight.world.unit_of(pod))
+
+    assert plan.message == "gang crew: 1 of 2 members: w-1 waits for the scheduling gate acme.io/quota"
+    assert plan.shortfall is not None
+    assert (plan.shortfall.fitting, plan.shortfall.needed, plan.shortfall.next) == (0, 2, None)
+    assert [member.name for member in plan.shortfall.gang.gated] == ["w-1"]
+
+
+def test_the_failing_member_is_named_with_its_reasons():
+    cluster, unit = gang_of("one-volume", KUBERNETES)
+    insight = asked([*cluster, *unit], KUBERNETES)
+    pod = insight.world.pending["default/w-0"]
+
+    shortfall = insight.world.attempt(insight.world.unit_of(pod)).shortfall
+
+    assert (shortfall.fitting, shortfall.needed, shortfall.next.pod.name) == (1, 2, "w-1")
+    assert shortfall.next.diagnosis.status_of("n1").reasons == (NO_VOLUME,)
 
 
 @pytest.mark.parametrize("form", [KUBERNETES, IN_ONE_ZONE, LABELS])
