@@ -8,6 +8,7 @@ import pytest
 
 from bayplan.api.kinds import POD, RESOURCE_CLAIM
 from bayplan.devcluster.apiserver import Fault
+from bayplan.framework.gangs import PLACED_WITH, Gang
 from bayplan.framework.interface import CycleState
 from bayplan.framework.status import SKIP, Code
 from bayplan.plugins.arguments import DynamicResourcesArgs
@@ -368,3 +369,75 @@ async def settled(cluster):
     while cluster.handle.started:
         _, work = cluster.handle.started.pop(0)
         await work()
+
+
+# Claims that the members of a gang share
+
+
+def members_of(cluster, *names, node="n1"):
+    """Reserve a claim for pods of one gang. Returns their cycles."""
+    gang, cycles = Gang("crew", (), len(names)), {}
+    for name in names:
+        pod, cycle = pod_with("c", name=name), CycleState()
+        cycle.data[PLACED_WITH] = gang
+        assert cluster.plugin.pre_filter(cycle, pod, cluster.state.nodes) is None
+        cluster.cycle = cycle
+        assert cluster.filter(pod, node) is None
+        assert cluster.plugin.reserve(cycle, pod, node) is None
+        cycles[name] = cycle
+    return cycles
+
+
+@pytest.mark.feature("DynamicResources: gangs")
+async def test_members_write_the_claim_that_they_share_once():
+    cluster, client = world(claim("c", request()))
+    cycles = members_of(cluster, "p", "q", "r")
+    bindings = (cluster.plugin.pre_bind(cycle, pod_with("c", name=name), "n1") for name, cycle in cycles.items())
+    assert await asyncio.gather(*bindings) == [None, None, None]
+    now = await client.get(RESOURCE_CLAIM, "c", "default")
+    assert [each.device for each in now.status.allocation.devices.results] == ["a"]
+    assert sorted(each.name for each in now.status.reservedFor) == ["p", "q", "r"]
+    assert not cluster.plugin._allocations._in_flight
+
+
+@pytest.mark.feature("DynamicResources: gangs")
+async def test_an_allocation_is_kept_until_the_last_member_has_failed():
+    cluster, client = world(claim("c", request()), claim("d", request(count=2)))
+    cycles = members_of(cluster, "p", "q")
+    fail(client, REFUSED)
+    pod, other = pod_with("c", name="p"), pod_with("c", name="q")
+    assert (await cluster.plugin.pre_bind(cycles["p"], pod, "n1")).code is Code.ERROR
+    for _ in range(2):
+        cluster.plugin.unreserve(cycles["p"], pod, "n1")
+    assert cluster.gets(pod_with("d", name="x")) == "cannot allocate all claims"
+    stranger = cluster.plugin.pre_filter(CycleState(), pod, cluster.state.nodes)
+    assert stranger.message == "resource claim default/c is in the process of being allocated"
+    assert await cluster.plugin.pre_bind(cycles["q"], other, "n1") is None
+    now = await client.get(RESOURCE_CLAIM, "c", "default")
+    assert [each.name for each in now.status.reservedFor] == ["q"]
+
+
+@pytest.mark.feature("DynamicResources: gangs")
+def test_members_use_a_shared_claim_where_its_devices_are():
+    cluster, _ = world(claim("c", request()), claim("d", request(count=2)), nodes=[make_node("n1"), make_node("n2")])
+    cycles = members_of(cluster, "p")
+    cluster.cycle = cycle = CycleState()
+    cycle.data[PLACED_WITH] = cycles["p"].data[PLACED_WITH]
+    other = pod_with("c", name="q")
+    assert cluster.plugin.pre_filter(cycle, other, cluster.state.nodes) is None
+    assert cluster.filter(other, "n1") is None
+    assert cluster.filter(other, "n2").message == "resourceclaim not available on the node"
+    assert cluster.plugin.post_filter(cycle, other, None, None).status.message == "still not schedulable"
+    cluster.plugin.release(cycles["p"], pod_with("c", name="p"), "n1")
+    assert cluster.gets(pod_with("d", name="x")) == "r=a,r=b"
+
+
+@pytest.mark.feature("DynamicResources: gangs")
+def test_release_writes_nothing():
+    pod = pod_with("c")
+    cluster, client = world(claim("c", request(), status=allocated("a", node="n1", reserved=[pod.uid])))
+    cluster.reserve(pod)
+    cluster.plugin.release(cluster.cycle, pod, "n1")
+    assert (cluster.handle.started, written(client)) == ([], [])
+    cluster.plugin.unreserve(cluster.cycle, pod, "n1")
+    assert len(cluster.handle.started) == 1

@@ -17,8 +17,11 @@ from bayplan.client import ApiError, TransportError
 from bayplan.config import KubeSchedulerConfiguration, build_profile
 from bayplan.devcluster.apiserver import Fault
 from bayplan.framework.binding_runner import run_pre_bind, run_pre_bind_pre_flight, run_reserve, run_unreserve
+from bayplan.framework.gangs import PLACED_WITH, Gang
 from bayplan.framework.status import Code
-from bayplan.scheduling import Outcome, decide
+from bayplan.scheduling import Options, Outcome, decide
+from bayplan.scheduling import run as drive
+from bayplan.scheduling.cycle import SchedulingCycle
 from bayplan.service.handle import SchedulerHandle
 from bayplan.service.runtime import Runtime
 from bayplan.testing.builders import Cluster, make_cluster, make_node
@@ -451,3 +454,72 @@ def test_pre_bind_without_an_api_server_is_an_error():
     assert plugin.reserve(decision.cycle, pod, "a") is None
     status = run(plugin.pre_bind(decision.cycle, pod, "a"))
     assert (status.code, status.message) == (Code.ERROR, "binding volumes: there is no API server to write to")
+
+
+# Claims that the members of a gang share
+
+
+def place_members(world, *names, **claims):
+    """Decide and reserve pods of one gang, which use these claims."""
+    gang, decisions = Gang("crew", (), len(names)), []
+    for name in names:
+        pod = using(claims.get(name, "shared"), name=name)
+        put(world.cluster.state, *known(pod))
+        cycle = SchedulingCycle(world.cluster.profile, world.cluster.state, pod, random.Random(0), Options(), gang)
+        decision = drive(cycle.run())
+        assert decision.outcome is Outcome.SCHEDULED, decision.message
+        assert run_reserve(world.cluster.profile, decision.cycle, pod, decision.node).code is Code.SUCCESS
+        decisions.append(decision)
+    return decisions
+
+
+@pytest.mark.feature("VolumeBinding: gangs")
+@pytest.mark.parametrize(
+    "objects",
+    [
+        pytest.param([claim("shared"), storage_class(), volume("v", nodes=["a"])], id="an existing volume"),
+        pytest.param([claim("shared", "made"), MADE], id="a new volume"),
+    ],
+)
+def test_members_share_a_volume(objects):
+    world = World(*objects)
+
+    async def story():
+        decisions = place_members(world, "p", "q")
+        assert len({decision.node for decision in decisions}) == 1
+        bindings = [asyncio.create_task(world.pre_bind(decision)) for decision in decisions]
+        await asyncio.sleep(1)
+        await world.sync()
+        if len(objects) == 2:
+            load(world.client.server, volume("v", "made"))
+        await world.bind("shared", "v")
+        return [await binding for binding in bindings]
+
+    assert [status.code for status in run(story())] == [Code.SUCCESS, Code.SUCCESS]
+
+
+@pytest.mark.feature("VolumeBinding: gangs")
+@pytest.mark.parametrize("capacity", ["1Gi", "2Gi"])
+def test_members_see_the_storage_that_is_left(capacity):
+    """Each claim wants 1Gi. Without a gang, each pod sees the whole capacity, as upstream."""
+    driver = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": "disk.example.com"}}
+    room = {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSIStorageCapacity",
+        "metadata": {"name": "room", "namespace": "default"},
+        "storageClassName": "made",
+        "capacity": capacity,
+        "nodeTopology": {},
+    }
+    world = World(claim("c", "made"), claim("d", "made"), MADE, {**driver, "spec": {"storageCapacity": True}}, room)
+    (first,) = place_members(world, "p", p="c")
+    planned = first.cycle.data["VolumeBinding"].planned
+    pod = using("d", name="q")
+    gang = first.cycle.data[PLACED_WITH]
+    state, profile = world.cluster.state, world.cluster.profile
+    second = drive(SchedulingCycle(profile, state, pod, random.Random(0), Options(), gang).run())
+    assert (second.outcome is Outcome.SCHEDULED) == (capacity == "2Gi")
+    assert decide(profile, state, pod, random.Random(0)).outcome is Outcome.SCHEDULED
+    assert planned
+    world.unreserve(first)
+    assert not planned

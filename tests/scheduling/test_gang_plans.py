@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from bayplan.framework.gangs import Gang, GangOutcome, Placement
 from bayplan.framework.interface import Plugin
+from bayplan.framework.status import Status
 from bayplan.scheduling import Options, Outcome, Templates, Unit, attempt, run
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
@@ -247,3 +249,117 @@ def test_a_what_if_that_raises_is_undone():
     with pytest.raises(ZeroDivisionError):
         fail()
     assert snapshot(cluster.state) == before
+
+
+class Seats(Plugin):
+    """Has two seats for all pods. `calls` records what is called with which pod."""
+
+    name = "Seats"
+
+    def __init__(self, answer="no seat is left"):
+        self.taken = set()
+        self.calls = []
+        self.answer = answer
+
+    def reserve(self, cycle, pod, node_name):
+        if len(self.taken) >= 2:
+            if isinstance(self.answer, Exception):
+                raise self.answer
+            return self.answer
+        self.taken.add(pod.uid)
+        self.calls.append(("reserve", pod.name, pod.node_name))
+        return None
+
+    def unreserve(self, cycle, pod, node_name):
+        self.calls.append(("unreserve", pod.name, pod.node_name))
+        self.taken.discard(pod.uid)
+
+
+class ReleasedSeats(Seats):
+    """Also has a method for what-ifs."""
+
+    def release(self, cycle, pod, node_name):
+        self.calls.append(("release", pod.name, pod.node_name))
+        self.taken.discard(pod.uid)
+
+
+@pytest.mark.parametrize(("seats", "undo"), [(Seats(), "unreserve"), (ReleasedSeats(), "release")])
+def test_members_reserve_in_order_and_release_in_reverse(seats, undo):
+    cluster = make_cluster(make_node("a", cpu="4"), plugins=[seats])
+    before = snapshot(cluster.state)
+    plan = planned(cluster, gang(*pods(2)))
+    assert outcome(plan) == ({"red-0": "a", "red-1": "a"}, GangOutcome.PLACED)
+    assert seats.calls == [
+        ("reserve", "red-0", "a"),
+        ("reserve", "red-1", "a"),
+        (undo, "red-1", "a"),
+        (undo, "red-0", "a"),
+    ]
+    assert (snapshot(cluster.state), seats.taken) == (before, set())
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected", "message"),
+    [
+        pytest.param(
+            "no seat is left",
+            GangOutcome.REFUSED,
+            "gang red: 2 of 3 members fit; the next one: 0/1 nodes are available: 1 no seat is left.",
+            id="rejected",
+        ),
+        pytest.param(
+            Status.error("the seats are on fire"),
+            GangOutcome.ERROR,
+            'gang red: 2 of 3 members fit; the next one: running Reserve plugin "Seats": the seats are on fire',
+            id="failed",
+        ),
+        pytest.param(
+            ValueError("a bug"),
+            GangOutcome.ERROR,
+            "gang red: 2 of 3 members fit; the next one: plugin Seats failed in Reserve: ValueError: a bug",
+            id="raised",
+        ),
+    ],
+)
+def test_a_member_that_reserve_does_not_accept(answer, expected, message):
+    seats = Seats(answer)
+    cluster = make_cluster(make_node("a", cpu="4"), plugins=[seats])
+    before = snapshot(cluster.state)
+    plan = planned(cluster, gang(*pods(3)))
+    assert (plan.outcome, plan.message) == (expected, message)
+    assert (snapshot(cluster.state), seats.taken) == (before, set())
+    assert plan.shortfall.next.pod.name == "red-2"
+    rejected = expected is GangOutcome.REFUSED
+    assert ("Seats" in plan.shortfall.next.diagnosis.unschedulable_plugins) == rejected
+
+
+def test_victims_are_back_where_reserve_rejects_their_preemptor():
+    seats = Seats()
+    seats.taken = {"x", "y"}
+    cluster = make_cluster(make_node("a", cpu="2"), low("x", "a"), plugins=[seats])
+    before = snapshot(cluster.state)
+    plan = planned(cluster, gang(*pods(2, priority=5)))
+    assert (plan.outcome, plan.preemptions) == (GangOutcome.REFUSED, [])
+    assert snapshot(cluster.state) == before
+
+
+def test_shortfall():
+    cluster = make_cluster(make_node("a", cpu="2"), make_node("b", cpu="2"))
+    shortfall = planned(cluster, gang(*pods(5), placed=2)).shortfall
+    assert (shortfall.fitting, shortfall.needed, shortfall.next.pod.name) == (6, 7, "red-4")
+    assert shortfall.next.diagnosis.status_of("a").reasons == ("Insufficient cpu",)
+    assert planned(cluster, gang(*pods(4))).shortfall is None
+
+
+@pytest.mark.parametrize(
+    ("gates", "message"),
+    [
+        (["x"], "gang red: 1 of 2 members: held waits for the scheduling gate x"),
+        (["x", "y"], "gang red: 1 of 2 members: held waits for the scheduling gates x, y"),
+    ],
+)
+def test_gated_members_are_named(gates, message):
+    held = make_pod("held", spec={"schedulingGates": [{"name": gate} for gate in gates]})
+    plan = planned(make_cluster(make_node("a")), replace(gang(*pods(1), needed=2), gated=(held,)))
+    assert (plan.outcome, plan.message) == (GangOutcome.REFUSED, message)
+    assert plan.shortfall.gang.gated == (held,)
