@@ -126,4 +126,4 @@ def test_effects_follow_the_decision(called):
 
 
 def test_the_drawing_has_both_paths():
-    assert (len(POD_PATH), len(GANG_PATH)) == (16, 12)
+    assert (len(POD_PATH), len(GANG_PATH)) == (16, 14)
