@@ -230,7 +230,7 @@ def test_the_failing_member_is_named_with_its_reasons():
 
 
 @pytest.mark.parametrize("form", [KUBERNETES, IN_ONE_ZONE, LABELS])
-@pytest.mark.parametrize("seed", seeds(0, 30))
+@pytest.mark.parametrize("seed", seeds(0, 10))
 def test_a_gang_is_bound_whole_or_waits_whole(seed, form):
     make = GangMaker(seed, form)
     cluster, unit = make.cluster(), make.gang()
@@ -242,7 +242,7 @@ def test_a_gang_is_bound_whole_or_waits_whole(seed, form):
 
 
 @pytest.mark.parametrize("form", [KUBERNETES, AS_A_WHOLE, LABELS])
-@pytest.mark.parametrize("seed", seeds(1000, 15))
+@pytest.mark.parametrize("seed", seeds(1000, 6))
 def test_a_gang_that_preempts_is_bound_whole_or_waits_whole(seed, form):
     make = GangMaker(seed, form)
     cluster, unit = make.cluster(occupied=True), make.gang(priority=PRIORITY)
@@ -256,7 +256,7 @@ def test_a_gang_that_preempts_is_bound_whole_or_waits_whole(seed, form):
     assert {each["metadata"]["name"] for each in cluster if each["kind"] == "Pod"} - nodes.keys() == victims
 
 
-@pytest.mark.parametrize("seed", seeds(2000, 100))
+@pytest.mark.parametrize("seed", seeds(2000, 40))
 def test_a_gang_is_placed_as_if_its_members_were_bound_one_after_the_other(seed):
     """The slow reference: each member by itself, bound with its claims before the next one is decided."""
     make = GangMaker(seed, LABELS, capacities=False)
