@@ -19,7 +19,7 @@ from bayplan.api.kinds import (
 from bayplan.api.objects import convert
 from bayplan.cluster.objects import ObjectStore
 from bayplan.plugins.volume_binding.candidates import VolumesByClass
-from bayplan.plugins.volume_binding.capacity import Capacities, Planned
+from bayplan.plugins.volume_binding.capacity import Capacities
 from bayplan.plugins.volume_binding.claims import PodClaims, sort_claims
 from bayplan.plugins.volume_binding.search import Search
 from bayplan.testing.builders import make_cluster, make_node, make_pod
@@ -195,7 +195,7 @@ def test_every_verdict_equals_a_plain_loop(seed):
     assert isinstance(sorted_claims, PodClaims)
     capacities = Capacities(state.objects[CSI_DRIVER], state.objects[CSI_STORAGE_CAPACITY])
     search = Search(stores[1], stores[2], state.objects[CSI_NODE], capacities)
-    found = search.find(sorted_claims, state.nodes, Planned())
+    found = search.find(sorted_claims, state.nodes)
     rejections = found.rejections()
     for position, node in enumerate(NODES):
         reasons, bindings, made = plain(claims, volumes, rooms, topologies, node)

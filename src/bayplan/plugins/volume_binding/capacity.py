@@ -49,8 +49,8 @@ class Planned:
         self._sizes: dict[str, dict[str, list[int]]] = {}
         """In bytes, by the keys of the capacity and of the claim: members that share a claim share its volume."""
 
-    def __bool__(self) -> bool:
-        return bool(self._sizes)
+    def __len__(self) -> int:
+        return len(self._sizes)
 
     def add(self, capacity: CSIStorageCapacity, claim: PersistentVolumeClaim) -> None:
         """Add the volume of a claim."""
@@ -81,7 +81,7 @@ class Capacities:
         self._by_class = capacities.view(_ByClass)
 
     def find(
-        self, claim: PersistentVolumeClaim, storage_class: StorageClass, nodes: Nodes, planned: Planned
+        self, claim: PersistentVolumeClaim, storage_class: StorageClass, nodes: Nodes, planned: Planned | None
     ) -> tuple[list[CSIStorageCapacity], Int32]:
         """Sufficient capacities, and for each node (int32) the index of its capacity, NOT_TRACKED or NO_CAPACITY.
 
@@ -96,7 +96,7 @@ class Capacities:
         sufficient = [
             each
             for each in self._by_class.published(name)
-            if each.limit >= size and (not planned or planned.leaves(each.obj, claim, size))
+            if each.limit >= size and (planned is None or planned.leaves(each.obj, claim, size))
         ]
         source = np.full(len(nodes), NO_CAPACITY, dtype=np.int32)
         for index, each in enumerate(sufficient):

@@ -47,7 +47,8 @@ class _PodState:
     """The plugin's state for a pod with claims."""
 
     claims: PodClaims
-    planned: Planned
+    planned: Planned | None
+    """The volumes of the other members of the pod's gang."""
     reservation: Reservation | None = None
 
 
@@ -87,7 +88,7 @@ class VolumeBinding(Plugin):
         if isinstance(claims, Status):
             return claims
         gang: Gang | None = cycle.data.get(PLACED_WITH)
-        planned = Planned() if gang is None else gang.data.setdefault(self.name, Planned())
+        planned = None if gang is None else gang.data.setdefault(self.name, Planned())
         cycle.data[self.name] = _PodState(claims, planned)
         required = self._search.requirements(claims, nodes)
         return SKIP if required is not None and not required else None

@@ -108,7 +108,7 @@ class Reservation:
 
     @classmethod
     def make(
-        cls, found: PodVolumes, node_name: str, claims: ObjectStore, volumes: ObjectStore, planned: Planned
+        cls, found: PodVolumes, node_name: str, claims: ObjectStore, volumes: ObjectStore, planned: Planned | None
     ) -> Reservation:
         """Assume the volumes and claims in the object stores, and add the volumes to provision to the planned ones.
 
@@ -126,7 +126,7 @@ class Reservation:
             reservation.provisions.append(
                 _Assumed(PERSISTENT_VOLUME_CLAIM, claims, claim, patch, claim_key=full_name(claim))
             )
-            if provision.capacity is not None:
+            if planned is not None and provision.capacity is not None:
                 planned.add(provision.capacity, claim)
                 reservation.not_planned.append(partial(planned.remove, provision.capacity, claim))
         for each in reservation.all():

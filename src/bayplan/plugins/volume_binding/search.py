@@ -140,7 +140,7 @@ class Search:
         self._csi_nodes = csi_nodes.view(CsiNodes)
         self._capacities = capacities
 
-    def find(self, claims: PodClaims, nodes: Nodes, planned: Planned) -> Found:
+    def find(self, claims: PodClaims, nodes: Nodes, planned: Planned | None = None) -> Found:
         """Search on all nodes. `planned`: the volumes of other members of the pod's gang."""
         found = Found.all_feasible(len(nodes))
         self._check_bound(claims, nodes, found)
@@ -191,7 +191,7 @@ class Search:
             found.reasons[feasible & ~accessible] |= _CONFLICT
             feasible &= accessible
 
-    def _find_volumes(self, claims: PodClaims, nodes: Nodes, found: Found, planned: Planned) -> None:
+    def _find_volumes(self, claims: PodClaims, nodes: Nodes, found: Found, planned: Planned | None) -> None:
         """Find volumes for waiting claims.
 
         A claim with a selected node needs a new volume there. Other claims get an existing volume, or else a new one.
@@ -223,7 +223,11 @@ class Search:
         self._check_provisioning(to_provision, nodes, found, planned)
 
     def _check_provisioning(
-        self, to_provision: list[tuple[PersistentVolumeClaim, Bool]], nodes: Nodes, found: Found, planned: Planned
+        self,
+        to_provision: list[tuple[PersistentVolumeClaim, Bool]],
+        nodes: Nodes,
+        found: Found,
+        planned: Planned | None,
     ) -> None:
         """Check whether volumes can be provisioned. A node is rejected for the first claim that can't be."""
         rejected = np.zeros(len(nodes), dtype=np.bool_)
