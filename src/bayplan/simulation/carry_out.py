@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
-from typing import Any
 
 import msgspec
 
@@ -20,29 +18,21 @@ from bayplan.api.objects import encode
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.binding_runner import (
     run_permit,
-    run_pre_bind,
-    run_pre_bind_pre_flight,
     run_reserve,
     run_unreserve,
 )
-from bayplan.framework.interface import CycleState
-from bayplan.framework.profile import Point, Profile
 from bayplan.framework.status import Code, PluginError, Status
 from bayplan.scheduling import Decision, Plan, Preemption, Refusal
+from bayplan.simulation.binding import Binding, bind
 from bayplan.simulation.evictions import evict
 from bayplan.simulation.retries import Retries
 from bayplan.simulation.world import World
-from bayplan.simulation.writes import NO_LOOP, WouldWaitError, finished
 
 _ATTEMPTS = 5
 """A unit that preempts is attempted again this often at most."""
 
 _FEW = 100
 """More pods than these arrive faster than they are attempted: failed ones are attempted again after all of them."""
-
-
-_WAITS = (WouldWaitError, RuntimeError)
-"""What shows that a plugin waits: the second one without an event loop."""
 
 
 class Fate(Enum):
@@ -80,15 +70,6 @@ class Result:
 
 
 @dataclass(slots=True)
-class _Binding:
-    pod: PodInfo
-    """The pod with its node."""
-    node_name: str
-    profile: Profile
-    cycle: CycleState
-
-
-@dataclass(slots=True)
 class Simulation:
     """Schedules pods of a world.
 
@@ -106,10 +87,8 @@ class Simulation:
     together: bool = False
     _leaving: list[Preemption] = field(init=False, default_factory=list)
     """Preemptions whose victims are not gone yet."""
-    _waiting: dict[str, _Binding] = field(init=False, default_factory=dict)
+    _waiting: dict[str, Binding] = field(init=False, default_factory=dict)
     """Pods that wait in Permit, by uid."""
-    _unneeded: dict[str, frozenset[str]] = field(init=False, default_factory=dict)
-    """By scheduler name: the plugins whose data in a cycle is not needed once its pod is bound."""
 
     def schedule(
         self,
@@ -212,12 +191,15 @@ class Simulation:
         `decision`: of a pod that is in no gang, found feasible on the node. Nothing changes.
         """
         with self.world.what_if():
-            status = self._assume(replace(decision, node=node_name))
-            if status is None:
-                for waiting in self.world.handle.waiting_pods:
-                    waiting.time_out_first()
-                status = self._end_decided_waits().get(decision.pod.uid)
-            return status
+            assumed = self._assume(replace(decision, node=node_name))
+            if isinstance(assumed, Status):
+                return assumed
+            if assumed is not None:
+                status = bind(self.world, assumed)
+                return None if status.code is Code.SUCCESS else status
+            for waiting in self.world.handle.waiting_pods:
+                waiting.time_out_first()
+            return self._end_decided_waits().get(decision.pod.uid)
 
     def carry_out(self, plan: Plan) -> dict[str, Result]:
         """Give effect to a plan on the world. Returns the results of its pods."""
@@ -238,7 +220,7 @@ class Simulation:
     def _place(self, plan: Plan) -> dict[str, Result]:
         """Reserve for all pods of a plan before the first one is bound."""
         mark, results = self.world.mark(), dict[str, Result]()
-        reserved: list[_Binding] = []
+        reserved: list[Binding] = []
         for decision in plan.placed:
             assumed = self._assume(decision)
             if not isinstance(assumed, Status):
@@ -266,11 +248,11 @@ class Simulation:
                 results[decision.pod.key] = _undone(decision.pod, status, decision)
         return results
 
-    def _bind_all(self, reserved: Iterable[_Binding], mark: int | None) -> dict[str, Status]:
+    def _bind_all(self, reserved: Iterable[Binding], mark: int | None) -> dict[str, Status]:
         """Bind pods. Returns the rejections by uid. `mark`: the point before a single pod, undone as a whole."""
         rejections: dict[str, Status] = {}
         for binding in reserved:
-            status = self._bind(binding)
+            status = bind(self.world, binding)
             if status.code is Code.SUCCESS:
                 continue
             rejections[binding.pod.uid] = status
@@ -280,7 +262,7 @@ class Simulation:
                 self.world.undo_to(mark)
         return rejections
 
-    def _assume(self, decision: Decision) -> _Binding | Status | None:
+    def _assume(self, decision: Decision) -> Binding | Status | None:
         """Count a pod on its node, and reserve what it needs there.
 
         Returns what to bind, or None if the pod waits in Permit, or the rejection, after which nothing has changed.
@@ -290,7 +272,7 @@ class Simulation:
         mark = world.mark()
         profile = world.profiles[pod.scheduler_name]
         nominated = world.state.nominations.node_of(pod.uid)
-        binding = _Binding(world.state.assume(pod, node_name), node_name, profile, decision.cycle)
+        binding = Binding(world.state.assume(pod, node_name), node_name, profile, decision.cycle)
         world.changed(partial(world.state.forget, pod.uid))
         if nominated is not None:
             world.state.nominations.remove(pod.uid)
@@ -312,51 +294,6 @@ class Simulation:
         world.undo_to(mark)
         return status
 
-    def _bind(self, binding: _Binding) -> Status:
-        """Bind the pod after PreBind, whose plugins get a client that writes in memory.
-
-        A plugin that waits for something else is taken to succeed: here, it would wait forever.
-        """
-        world = self.world
-        world.handle.client = world.client
-        try:
-            for plugin in run_pre_bind_pre_flight(binding.profile, binding.cycle, binding.pod, binding.node_name):
-                with suppress(WouldWaitError):
-                    status = self._pre_bind(plugin, binding)
-                    if status.code is not Code.SUCCESS:
-                        return status
-        except PluginError as error:
-            return Status(Code.ERROR, (str(error),), error.plugin)
-        finally:
-            world.handle.client = None
-        world.change(POD, binding.pod.key, binding.pod)
-        self._shrink(binding)
-        return Status(Code.SUCCESS)
-
-    def _pre_bind(self, plugin: Any, binding: _Binding) -> Status:
-        """The result of PreBind. Raises PluginError or WouldWaitError."""
-        try:
-            status = finished(run_pre_bind([plugin], binding.cycle, binding.pod, binding.node_name, _WAITS))
-        except RuntimeError as error:
-            raise PluginError.of(plugin.name, "PreBind", error) from error
-        if NO_LOOP in status.message:  # a plugin that makes a status of every exception
-            raise WouldWaitError(status.message)
-        return status
-
-    def _shrink(self, binding: _Binding) -> None:
-        """Drop the cycle's data of plugins that don't reserve: the cycle is kept for `unreserve`.
-
-        Such data may be arrays as long as the node table.
-        """
-        profile, data = binding.profile, binding.cycle.data
-        unneeded = self._unneeded.get(profile.scheduler_name)
-        if unneeded is None:
-            reserving = {plugin.name for plugin in profile.at(Point.RESERVE)}
-            unneeded = frozenset(plugin.name for plugin in profile.every() if plugin.name not in reserving)
-            self._unneeded[profile.scheduler_name] = unneeded
-        for key in [key for key in data if (key[0] if isinstance(key, tuple) else key) in unneeded]:
-            del data[key]
-
     # Waiting in Permit
 
     def _end_decided_waits(self) -> dict[str, Status]:
@@ -369,13 +306,13 @@ class Simulation:
             binding = self._waiting[waiting.pod.uid]
             self._stop_waiting(binding.pod.uid)
             if status.code is Code.SUCCESS:
-                status = self._bind(binding)
+                status = bind(self.world, binding)
             if status.code is not Code.SUCCESS:
                 self._forget(binding)
                 rejections[binding.pod.uid] = status
         return rejections
 
-    def _forget(self, binding: _Binding) -> None:
+    def _forget(self, binding: Binding) -> None:
         """Undo the placement of a pod that can't be bound."""
         run_unreserve(binding.profile, binding.cycle, binding.pod, binding.node_name)
         self.world.state.forget(binding.pod.uid)
