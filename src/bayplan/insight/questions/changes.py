@@ -89,17 +89,18 @@ def what_would_help(
     limit: int,
     only: Sequence[int] | None = None,
     progress: Progress = silent,
+    first: Sequence[Change] = (),
 ) -> Helpful:
     """Try changes in the world, and return those that let the pod be placed without preemption, up to `limit`.
 
     A change that has more parts than one that helps is left out. `only`: the positions of the nodes to consider; by
-    default, the nearest ones. `progress` may raise Stopped.
+    default, the nearest ones. `first`: changes to try before all others. `progress` may raise Stopped.
     """
     helps: list[Help] = []
     tried: set[str] = set()
     try:
         for combinations in _COMBINATIONS:
-            for change in _candidates(world, pod, blockers, only, combinations):
+            for change in (*first, *candidates(world, pod, blockers, only, combinations)):
                 if len(helps) == limit:
                     break
                 more_than_needed = any(each.change.parts <= change.parts for each in helps)
@@ -140,7 +141,7 @@ def node_after(world: World, pod: PodInfo, change: Change) -> str | None:
         return result.node if result is not None and result.fate is Fate.PLACED else None
 
 
-def _candidates(
+def candidates(
     world: World, pod: PodInfo, blockers: Blockers, only: Sequence[int] | None, combinations: int
 ) -> Iterator[Change]:
     """Changes that may help: for each kind of nodes, what removes all blockers of one of them; and new nodes.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,6 +25,7 @@ from bayplan.insight.answers import INTERRUPTED, Answer, Progress, listed, plura
 from bayplan.insight.questions.blockers import LOOKED_AT, Blockers
 from bayplan.insight.questions.changes import Help, what_would_help
 from bayplan.insight.questions.documents import pending_copy
+from bayplan.insight.questions.gangs import MissingMember, ungating
 from bayplan.insight.questions.notes import message_of, notes_of
 from bayplan.insight.questions.progress import chosen_node, progress_notes
 from bayplan.insight.questions.scores import ScoreTable, score_table
@@ -213,8 +215,10 @@ def explain(
         return _without_scheduler(world, pod)
     with world.what_if():
         found = _explain_bound(world, pod) if pod.node_name else _explain_pending(world, pod, nearest)
-        if found.nearest:
-            helpful = what_would_help(world, pod, Blockers(world, pod), helps, progress=progress)
+        if found.outcome == Fate.PENDING.value and (found.nearest or world.unit_of(pod).gang is not None):
+            missing = MissingMember.of(world, pod)
+            first = [*ungating(world, pod), *(missing.changes(world) if missing is not None else ())]
+            helpful = what_would_help(world, pod, Blockers(world, pod), helps, progress=progress, first=first)
             found = replace(found, help=helpful.found, interrupted=helpful.interrupted)
         return replace(found, shown=shown)
 
@@ -296,8 +300,13 @@ def _explain_pending(world: World, pod: PodInfo, nearest: int) -> Explanation:
             scores=score_table(world, first, result.node) if first is not None and first.scores else None,
             notes=tuple(notes),
         )
-    blockers = Blockers(world, pod)
-    misses, texts = _nearest(blockers, nearest)
+    missing = None if result.gated else MissingMember.of(world, pod)
+    if missing is not None:
+        decision = missing.decision
+        if decision.pod.uid != pod.uid:
+            notes.append(f"{decision.pod.name} is the member that finds no node; what follows is about it")
+    with missing.others_placed(world) if missing is not None else nullcontext():
+        misses, texts = _nearest(Blockers(world, pod if missing is None else missing.decision.pod), nearest)
     return Explanation(
         pod.key,
         result.fate.value,

@@ -9,7 +9,9 @@ from bayplan.api.volumes import claim_name, class_of_claim, is_fully_bound
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.devcluster.apiserver.kinds.pods import GATED
 from bayplan.devices.claims import allocation_of, claim_names
-from bayplan.insight.answers import listed, plural
+from bayplan.insight.answers import listed
+from bayplan.insight.questions.blockers import gates_of
+from bayplan.insight.questions.gangs import gang_notes
 from bayplan.insight.questions.progress import chosen_node
 from bayplan.simulation.carry_out import Result
 from bayplan.simulation.world import World
@@ -25,10 +27,9 @@ def message_of(result: Result) -> str:
 
 def notes_of(world: World, pod: PodInfo) -> list[str]:
     """Return what else there is to know of a pending pod."""
-    notes = []
-    gate = world.gate_of(pod)
-    if gate is not None:
-        notes.append(f"gated by {gate[0]}: {gate[1]}; the scheduler does not attempt the pod")
+    notes = [
+        f"gated by {gate.plugin}: {gate.text}; the scheduler does not attempt the pod" for gate in gates_of(world, pod)
+    ]
     if pod.terminating:
         notes.append("the pod is being deleted, so the scheduler skips it")
     nominated = pod.nominated_node_name
@@ -36,19 +37,9 @@ def notes_of(world: World, pod: PodInfo) -> list[str]:
         leaving = [other.key for other in _on(world, nominated) if other.terminating]
         waits = f"; it waits for {listed(leaving)} to terminate" if leaving else ""
         notes.append(f"nominated to node {nominated}{waits}")
-    notes += _gang_notes(world, pod)
+    notes += gang_notes(world, pod)
     notes += _claim_notes(world, pod)
     return notes
-
-
-def _gang_notes(world: World, pod: PodInfo) -> Iterator[str]:
-    unit = world.unit_of(pod)
-    if unit.gang is None:
-        return
-    missing = max(unit.gang.needed - len(unit.pending), 0)
-    short = f"; {missing} more must be created" if missing else ""
-    placed = plural(unit.gang.placed, "pod")
-    yield f"gang {unit.gang.name}: {placed} placed, {unit.gang.needed} more needed, {len(unit.pending)} pending{short}"
 
 
 def _claim_notes(world: World, pod: PodInfo) -> Iterator[str]:

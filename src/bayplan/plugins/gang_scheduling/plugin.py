@@ -12,6 +12,7 @@ import msgspec
 
 from bayplan.api.kinds import POD
 from bayplan.api.pod_groups import POD_GROUPS, spec_of
+from bayplan.cluster.nodes import NodeInfo
 from bayplan.cluster.pod_groups import PodsByGroup
 from bayplan.cluster.pod_groups import pod_group_of as key_of
 from bayplan.cluster.pod_info import PodInfo
@@ -20,6 +21,8 @@ from bayplan.framework.events import Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.gangs import PLACED_WITH, Gang, GangOutcome
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import Answer, CycleState, Plugin, Wait
+from bayplan.framework.near_names import near_name
+from bayplan.framework.remedies import Details
 from bayplan.framework.status import Status
 from bayplan.plugins.gang_scheduling.conditions import PodGroupConditions
 
@@ -57,6 +60,23 @@ class GangScheduling(Plugin):
         except msgspec.ValidationError as error:
             return Status.unresolvable(f"PodGroup {key} is invalid: {error}")
         return TOO_FEW if least is not None and len(self._members[key].remaining) < least else None
+
+    def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
+        """Which group is missing, or how many of its pods exist."""
+        key = key_of(pod)
+        if key is None:
+            return None
+        if key not in self._pod_groups:
+            near = near_name(key, self._pod_groups)
+            return Details(f"PodGroup {key} does not exist{f'; did you mean {near}?' if near else ''}")
+        try:
+            least = self._least(key)
+        except msgspec.ValidationError:
+            return None
+        exist = len(self._members[key].remaining)
+        return Details(
+            f"{exist} of the {least} pods exist that PodGroup {key} needs; {(least or 0) - exist} more must be created"
+        )
 
     def gang_of(self, pod: PodInfo) -> Gang | None:
         """Return the pod's group with its pending members; None if the group does not exist.

@@ -1,0 +1,92 @@
+"""Why a gang does not fit: which member finds no node once the others have theirs, and who isn't there yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from bayplan.api.objects import encode
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.remedies import together
+from bayplan.insight.answers import plural
+from bayplan.insight.questions.blockers import LOOKED_AT, Blockers, gates_of
+from bayplan.insight.questions.changes import Change, candidates
+from bayplan.insight.questions.documents import pod_document
+from bayplan.scheduling import Decision, Options, Plan
+from bayplan.scheduling.reservations import place
+from bayplan.simulation.world import World
+
+_COMBINATIONS = 4
+"""The most combinations of remedies to try for a kind of nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class MissingMember:
+    """The first member of a gang that finds no node.
+
+    `plan`: of the gang's attempt. `decision`: about the member, with those before it on their nodes.
+    """
+
+    plan: Plan
+    decision: Decision
+
+    @classmethod
+    def of(cls, world: World, pod: PodInfo) -> MissingMember | None:
+        """Return the missing member of a pod's gang; None without a gang, or if the gang fits or wasn't tried."""
+        unit = world.unit_of(pod)
+        if unit.gang is None:
+            return None
+        plan = world.attempt(unit)
+        missing = plan.shortfall.next if plan.shortfall is not None else None
+        return None if missing is None else cls(plan, missing)
+
+    @contextmanager
+    def others_placed(self, world: World) -> Iterator[None]:
+        """A what-if in which the members that fit are on their nodes, with what they reserve there."""
+        profile = world.profiles[self.decision.pod.scheduler_name]
+        with world.state.what_if() as what_if:
+            for each in self.plan.decisions:
+                if each.pod.uid == self.decision.pod.uid or not each.node:
+                    break
+                place(each, each.node, what_if, profile, Options())
+            yield
+
+    def changes(self, world: World) -> list[Change]:
+        """Return what may help the member, found while the others are on their nodes."""
+        pod = self.decision.pod
+        with self.others_placed(world):
+            blockers = Blockers(world, pod)
+            return list(candidates(world, pod, blockers, blockers.nearest(LOOKED_AT), _COMBINATIONS))
+
+
+def gang_notes(world: World, pod: PodInfo) -> Iterator[str]:
+    """Yield how many members there are, and who is missing."""
+    unit = world.unit_of(pod)
+    if unit.gang is None:
+        return
+    gang = unit.gang
+    pending, gated = len(unit.pending), len(gang.gated)
+    missing = max(gang.needed - pending - gated, 0)
+    parts = [f"{plural(gang.placed, 'pod')} placed", f"{gang.needed} more needed", f"{pending} pending"]
+    parts += [f"{gated} gated"] if gated else []
+    yield f"gang {gang.name}: {', '.join(parts)}{f'; {missing} more must be created' if missing else ''}"
+
+
+def ungating(world: World, pod: PodInfo) -> Iterator[Change]:
+    """Yield the removal of the gates of all members of a pod's gang."""
+    gang = world.unit_of(pod).gang
+    if gang is None or {member.uid for member in gang.gated} <= {pod.uid}:
+        return
+    documents, texts = [], []
+    for member in gang.gated:
+        remedies = [next(gate.remedies(), None) for gate in gates_of(world, member)]
+        remedy = together(*(each for each in remedies if each is not None))
+        if remedy.pod is None:
+            return
+        document = pod_document(member)
+        remedy.pod(document)
+        encode(document)
+        documents.append(document)
+        texts.append(f"{remedy.text} from {member.name}")
+    yield Change(" and ".join(texts), tuple(documents), parts=frozenset(texts))
