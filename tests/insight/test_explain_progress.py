@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from bayplan_documents import document
 
-from bayplan.insight import Insight, Snapshot
+from bayplan.insight import Insight, QuestionError, Snapshot
 
 CREATED = "2026-01-01T12:00:00Z"
 
@@ -132,3 +132,29 @@ def test_change_that_fails_in_a_plugin_is_not_logged(caplog):
 
     assert ask(*objects).outcome == "pending"
     assert not caplog.records
+
+
+def preempted(**fields):
+    about = {"kind": "Pod", "namespace": "default", "name": "old"}
+    made = document("Event", "old.1", involvedObject=about, reason="Preempted", **fields)
+    return {**made, "message": "Preempted by pod uid-of-high on node n1", "lastTimestamp": CREATED}
+
+
+@pytest.mark.parametrize(
+    ("name", "uid", "fields"),
+    [
+        ("high", "uid-of-high", {}),
+        ("again", "other", {"related": {"kind": "Pod", "namespace": "default", "name": "again"}}),
+    ],
+)
+def test_preemptor_of_a_pod_that_is_gone_is_named(name, uid, fields):
+    preemptor = pod(name, priority=7)
+    preemptor["metadata"]["uid"] = uid
+
+    with pytest.raises(QuestionError) as raised:
+        Insight(Snapshot.of([node(), preemptor, preempted(**fields)])).explain("default/old")
+
+    assert str(raised.value) == (
+        "pod default/old is gone: Preempted by pod uid-of-high on node n1: that is pod default/"
+        f"{name} with priority 7, at {CREATED}"
+    )

@@ -25,6 +25,7 @@ from bayplan.insight.questions.explain import Explanation, explain
 from bayplan.insight.questions.fit import Fit, fit
 from bayplan.insight.questions.node_groups import node_groups
 from bayplan.insight.questions.pending import EXAMPLES, PendingPods, explain_all
+from bayplan.insight.questions.recorded_events import preempted_by
 from bayplan.insight.questions.scale_up import MOST_NODES, ScaleUp, scale_up
 from bayplan.insight.questions.shrink import Shrink, shrink
 from bayplan.insight.questions.usage import GROUPINGS, Requests, usage
@@ -327,6 +328,9 @@ class Insight:
             return pod
         if key in self.snapshot.of_kind(POD):
             raise QuestionError(f"pod {key} has terminated or cannot be read")
+        preempted = preempted_by(self.snapshot, self.world, key)
+        if preempted:
+            raise QuestionError(f"pod {key} is gone: {preempted}")
         name = key.rpartition("/")[2]
         others = [other for other in self.snapshot.of_kind(POD) if other.rpartition("/")[2] == name]
         hint = f"; there is {', '.join(others)}" if others else ""

@@ -218,7 +218,7 @@ class _Follow:
             self._client,
             version,
             self,
-            field_selector=SELECTORS.get(self._kind, ""),
+            field_selector=SELECTORS.get(self._kind, ("",))[0],  # of events, those about pods that are missing
             decode=lambda raw: stored(self._kind, updated(version, raw))[1],
             look_for_kind=None if required else LOOK_AGAIN,
         )

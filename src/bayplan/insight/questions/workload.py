@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayplan.api.kinds import (
-    CORE_EVENT,
     DAEMON_SET,
     DEPLOYMENT,
-    EVENT,
     JOB,
     PRIORITY_CLASS,
     REPLICA_SET,
@@ -22,6 +20,7 @@ from bayplan.api.kinds import (
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.answers import QuestionError
 from bayplan.insight.questions.eviction_budgets import is_ready
+from bayplan.insight.questions.recorded_events import events_about
 from bayplan.insight.snapshot import Snapshot
 
 FAILED_CREATE = "FailedCreate"
@@ -121,28 +120,8 @@ def _said(snapshot: Snapshot, makers: Sequence[tuple[Kind, str, Document]]) -> I
             for each in (document.get("status") or {}).get("conditions") or ()
             if each.get("type") == "ReplicaFailure" and each.get("status") == "True"
         ]
-        texts = texts or list(_events(snapshot, kind, key))[-1:]
+        texts = texts or [each.text for each in events_about(snapshot, kind, key, FAILED_CREATE)][-1:]
         yield from (f"{kind.singular} {key}: {_without_trace(text)}" for text in texts)
-
-
-def _events(snapshot: Snapshot, kind: Kind, key: str) -> Iterator[str]:
-    """The messages of the events about pods that could not be created, the latest last."""
-    found = []
-    for event_kind, about, text, latest in _EVENT_FIELDS:
-        for name in snapshot.of_kind(event_kind):
-            event = snapshot.document(event_kind, name) or {}
-            regarding = event.get(about) or {}
-            of = f"{regarding.get('namespace')}/{regarding.get('name')}"
-            if event.get("reason") == FAILED_CREATE and (regarding.get("kind"), of) == (kind.kind, key):
-                when = next((event[each] for each in latest if event.get(each)), "")
-                found.append((when, event.get(text) or ""))
-    yield from (text for _, text in sorted(found))
-
-
-_EVENT_FIELDS = (
-    (CORE_EVENT, "involvedObject", "message", ("lastTimestamp", "eventTime", "firstTimestamp")),
-    (EVENT, "regarding", "note", ("deprecatedLastTimestamp", "eventTime", "deprecatedFirstTimestamp")),
-)
 
 
 def _without_trace(message: str) -> str:

@@ -22,7 +22,10 @@ from bayplan.insight.sources.rights import CUSTOM_EFFECT, EFFECTS, REQUIRED
 
 T = TypeVar("T")
 
-SELECTORS = {POD: "status.phase!=Succeeded,status.phase!=Failed", CORE_EVENT: "reason=FailedCreate"}
+SELECTORS = {
+    POD: ("status.phase!=Succeeded,status.phase!=Failed",),
+    CORE_EVENT: ("reason=FailedCreate", "reason=Preempted"),
+}
 """Field selectors by kind: terminated pods use nothing, and of events, questions read only those about pods that could
 not be created. There may be many others."""
 
@@ -117,15 +120,15 @@ class _Lists:
         def keep(raw: bytes) -> tuple[str, bytes]:
             return stored(kind, updated(version, raw))
 
-        selector = SELECTORS.get(kind, "")
         for size in (PAGE_SIZE, PAGE_SIZE, 0):
             found: dict[str, bytes] = {}
-            pages = self._client.pages(version, field_selector=selector, limit=size, decode=keep)
             try:
-                async with aclosing(pages):
-                    async for page in pages:
-                        found.update(page.items)
-                        self._progress(kind.plural, len(found))
+                for selector in SELECTORS.get(kind, ("",)):
+                    pages = self._client.pages(version, field_selector=selector, limit=size, decode=keep)
+                    async with aclosing(pages):
+                        async for page in pages:
+                            found.update(page.items)
+                            self._progress(kind.plural, len(found))
             except ApiError as error:
                 if error.status != _GONE or not size:
                     raise

@@ -51,11 +51,11 @@ def collect(objects: Iterable[tuple[Kind, str, bytes]]) -> dict[Kind, dict[str, 
     """Identified objects by kind and key. Of two with the same key, the last one counts.
 
     Secrets, ConfigMaps and events are left out: no decision depends on them. Events about pods that could not be
-    created stay.
+    created, or were preempted, stay.
     """
     documents: dict[Kind, dict[str, bytes]] = {}
     for kind, key, raw in objects:
-        if kind not in _LEFT_OUT or (kind in _EVENTS and _FAILED_CREATE in raw):
+        if kind not in _LEFT_OUT or (kind in _EVENTS and any(reason in raw for reason in _REASONS)):
             documents.setdefault(kind, {})[key] = raw
     return documents
 
@@ -120,7 +120,7 @@ class _Identity(msgspec.Struct):
 
 _EVENTS = {EVENT, CORE_EVENT}
 _LEFT_OUT = {SECRET, CONFIG_MAP, *_EVENTS}
-_FAILED_CREATE = b'"FailedCreate"'
+_REASONS = (b'"FailedCreate"', b'"Preempted"')
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _identity = msgspec.json.Decoder(_Identity)
 _DEFAULT = msgspec.Raw(b'"default"')

@@ -205,7 +205,7 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
         ),
         status=fields(hard=quota, used=quota),
     ),
-    ("", "events"): obj("event", type=keep, reason=constant("FailedCreate")),
+    ("", "events"): obj("event", type=keep, reason=keep),
     ("apps", "replicasets"): _workload("replicaset"),
     ("apps", "deployments"): _workload("deployment"),
     ("apps", "statefulsets"): _workload("statefulset"),
