@@ -3,9 +3,9 @@
 import pytest
 
 from bayplan.api.kinds import Kind
+from bayplan.api.patterns import InvalidPattern, compile_pattern
 from bayplan.devcluster.apiserver.custom.applying import apply
 from bayplan.devcluster.apiserver.custom.jsonpath import InvalidPath, compile_path
-from bayplan.devcluster.apiserver.custom.patterns import InvalidPattern, compile_pattern
 from bayplan.devcluster.apiserver.custom.structural import StructuralSchema, fill_defaults, prune
 from bayplan.devcluster.apiserver.custom.structures import check_structure
 from bayplan.devcluster.apiserver.custom.values import Place, check_value, go_float
@@ -230,6 +230,12 @@ def test_invalid_path_is_rejected(path):
         (r"^[$]$", "$", "x"),
         (r"^\Qa.b\E$", "a.b", "axb"),
         ("^[[]$", "[", "x"),
+        ("^(?i)(abort|warn)?$", "Abort", "abort "),
+        ("a(?i:b)c", "aBc", "ABC"),
+        (r"^\p{Lu}\pN*$", "\u00c91", "\u00e91"),
+        ("^(?<word>\\w+)$", "word", "w\u00e9rd"),
+        (r"^\x{1F600}$", "\U0001f600", "x"),
+        ("(?sU)^a.+$", "a\nb", "a"),
     ],
 )
 def test_pattern_has_the_syntax_of_go(pattern, fits, differs):
@@ -237,10 +243,27 @@ def test_pattern_has_the_syntax_of_go(pattern, fits, differs):
     assert not compile_pattern(pattern).search(differs)
 
 
-@pytest.mark.parametrize("pattern", ["(", r"\pL", r"a\1", "[:alpha:]"])
-def test_unsupported_pattern_is_rejected(pattern):
-    with pytest.raises(InvalidPattern):
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("a(", "missing closing ): `a(`"),
+        (")", "unexpected ): `)`"),
+        ("[a", "missing closing ]: `[a`"),
+        ("[z-a]", "invalid character class range: `z-a`"),
+        ("*a", "missing argument to repetition operator: `*`"),
+        ("a**", "invalid nested repetition operator: `**`"),
+        ("a{1001}", "invalid repeat count: `{1001}`"),
+        ("\\", "trailing backslash at end of expression: ``"),
+        (r"a\1", r"invalid escape sequence: `\1`"),
+        (r"\C", r"invalid escape sequence: `\C`"),
+        ("(?=a)", "invalid or unsupported Perl syntax: `(?=`"),
+    ],
+)
+def test_invalid_pattern_is_rejected_with_the_message_of_go(pattern, message):
+    with pytest.raises(InvalidPattern) as caught:
         compile_pattern(pattern)
+
+    assert str(caught.value) == f"error parsing regexp: {message}"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from bayplan.api.field_errors import FieldError, forbidden, invalid, not_supported, required
-from bayplan.devcluster.apiserver.custom.patterns import InvalidPattern, compile_pattern
+from bayplan.api.patterns import InvalidPattern, compile_pattern
 from bayplan.devcluster.apiserver.custom.structural import prune
 from bayplan.devcluster.apiserver.custom.values import Place, check_value
 from bayplan.devcluster.apiserver.schema import Object

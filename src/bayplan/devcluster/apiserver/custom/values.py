@@ -22,8 +22,8 @@ from bayplan.api.field_errors import (
     too_many,
     type_invalid,
 )
+from bayplan.api.patterns import compile_pattern
 from bayplan.devcluster.apiserver.custom.formats import INTEGERS, has_format, known_format
-from bayplan.devcluster.apiserver.custom.patterns import compile_pattern
 from bayplan.devcluster.apiserver.schema import Object
 
 ABSENT = object()

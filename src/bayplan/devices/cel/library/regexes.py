@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
-import re2  # type: ignore[import-untyped]  # what cel-python's own `matches` uses
-
+from bayplan.api.patterns import InvalidPattern, compile_pattern
 from bayplan.devices.cel.values import CelError
 
 
-def _quiet() -> Any:
-    options = re2.Options()
-    options.log_errors = False
-    return options
-
-
-@lru_cache(maxsize=256)
 def compiled(pattern: str) -> Any:
     """The compiled pattern. Raises CelError."""
     try:
-        return re2.compile(str(pattern), _quiet())
-    except re2.error as error:
-        reason = error.args[0].decode() if isinstance(error.args[0], bytes) else error.args[0]
-        raise CelError(f"error parsing regexp: {reason}") from None
+        return compile_pattern(str(pattern))
+    except InvalidPattern as error:
+        raise CelError(str(error)) from None
 
 
 def _legal(pattern: str) -> Any:
