@@ -79,7 +79,7 @@ def _kind(
     *short_names: str,
     namespaced: bool = True,
     status: bool = False,
-    all_category: bool = False,
+    category: str = "",
     singular: str | None = None,
     model: str | None = None,
 ) -> Kind:
@@ -94,17 +94,17 @@ def _kind(
         namespaced=namespaced,
         model=model or f"{module}.{kind}",
         short_names=short_names,
-        categories=("all",) if all_category else (),
+        categories=(category,) if category else (),
         status=status,
     )
 
 
-POD = _kind("v1", "Pod", "pods", "po", status=True, all_category=True)
+POD = _kind("v1", "Pod", "pods", "po", status=True, category="all")
 NODE = _kind("v1", "Node", "nodes", "no", namespaced=False, status=True)
 NAMESPACE = _kind("v1", "Namespace", "namespaces", "ns", namespaced=False, status=True)
-SERVICE = _kind("v1", "Service", "services", "svc", status=True, all_category=True)
+SERVICE = _kind("v1", "Service", "services", "svc", status=True, category="all")
 REPLICATION_CONTROLLER = _kind(
-    "v1", "ReplicationController", "replicationcontrollers", "rc", status=True, all_category=True
+    "v1", "ReplicationController", "replicationcontrollers", "rc", status=True, category="all"
 )
 EVENT = _kind("events.k8s.io/v1", "Event", "events", "ev")
 CORE_EVENT = _kind("v1", "Event", "events", "ev")
@@ -129,17 +129,18 @@ CUSTOM_RESOURCE_DEFINITION = _kind(
     "crds",
     namespaced=False,
     status=True,
+    category="api-extensions",
 )
 LEASE = _kind("coordination.k8s.io/v1", "Lease", "leases")
 PRIORITY_CLASS = _kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", "pc", namespaced=False)
 POD_DISRUPTION_BUDGET = _kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", "pdb", status=True)
-REPLICA_SET = _kind("apps/v1", "ReplicaSet", "replicasets", "rs", status=True, all_category=True)
-DEPLOYMENT = _kind("apps/v1", "Deployment", "deployments", "deploy", status=True, all_category=True)
-STATEFUL_SET = _kind("apps/v1", "StatefulSet", "statefulsets", "sts", status=True, all_category=True)
-DAEMON_SET = _kind("apps/v1", "DaemonSet", "daemonsets", "ds", status=True, all_category=True)
+REPLICA_SET = _kind("apps/v1", "ReplicaSet", "replicasets", "rs", status=True, category="all")
+DEPLOYMENT = _kind("apps/v1", "Deployment", "deployments", "deploy", status=True, category="all")
+STATEFUL_SET = _kind("apps/v1", "StatefulSet", "statefulsets", "sts", status=True, category="all")
+DAEMON_SET = _kind("apps/v1", "DaemonSet", "daemonsets", "ds", status=True, category="all")
 CONTROLLER_REVISION = _kind("apps/v1", "ControllerRevision", "controllerrevisions")
-JOB = _kind("batch/v1", "Job", "jobs", status=True, all_category=True)
-CRON_JOB = _kind("batch/v1", "CronJob", "cronjobs", "cj", status=True, all_category=True)
+JOB = _kind("batch/v1", "Job", "jobs", status=True, category="all")
+CRON_JOB = _kind("batch/v1", "CronJob", "cronjobs", "cj", status=True, category="all")
 PERSISTENT_VOLUME = _kind("v1", "PersistentVolume", "persistentvolumes", "pv", namespaced=False, status=True)
 PERSISTENT_VOLUME_CLAIM = _kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims", "pvc", status=True)
 ENDPOINT_SLICE = _kind("discovery.k8s.io/v1", "EndpointSlice", "endpointslices")
@@ -147,10 +148,10 @@ INGRESS = _kind("networking.k8s.io/v1", "Ingress", "ingresses", "ing", status=Tr
 INGRESS_CLASS = _kind("networking.k8s.io/v1", "IngressClass", "ingressclasses", namespaced=False)
 NETWORK_POLICY = _kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies", "netpol")
 HORIZONTAL_POD_AUTOSCALER = _kind(
-    "autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", "hpa", status=True, all_category=True
+    "autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", "hpa", status=True, category="all"
 )
 HORIZONTAL_POD_AUTOSCALER_V1 = _kind(
-    "autoscaling/v1", "HorizontalPodAutoscaler", "horizontalpodautoscalers", "hpa", status=True, all_category=True
+    "autoscaling/v1", "HorizontalPodAutoscaler", "horizontalpodautoscalers", "hpa", status=True, category="all"
 )
 RUNTIME_CLASS = _kind("node.k8s.io/v1", "RuntimeClass", "runtimeclasses", namespaced=False)
 CERTIFICATE_SIGNING_REQUEST = _kind(
@@ -161,11 +162,56 @@ CERTIFICATE_SIGNING_REQUEST = _kind(
     namespaced=False,
     status=True,
 )
-API_SERVICE = _kind("apiregistration.k8s.io/v1", "APIService", "apiservices", namespaced=False, status=True)
+(
+    VALIDATING_WEBHOOK_CONFIGURATION,
+    MUTATING_WEBHOOK_CONFIGURATION,
+    VALIDATING_ADMISSION_POLICY,
+    VALIDATING_ADMISSION_POLICY_BINDING,
+    MUTATING_ADMISSION_POLICY,
+    MUTATING_ADMISSION_POLICY_BINDING,
+) = (
+    _kind(
+        "admissionregistration.k8s.io/v1",
+        name,
+        plural,
+        namespaced=False,
+        status=name == "ValidatingAdmissionPolicy",
+        category="api-extensions",
+    )
+    for name, plural in (
+        ("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
+        ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
+        ("ValidatingAdmissionPolicy", "validatingadmissionpolicies"),
+        ("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
+        ("MutatingAdmissionPolicy", "mutatingadmissionpolicies"),
+        ("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings"),
+    )
+)
+FLOW_SCHEMA = _kind("flowcontrol.apiserver.k8s.io/v1", "FlowSchema", "flowschemas", namespaced=False, status=True)
+PRIORITY_LEVEL_CONFIGURATION = _kind(
+    "flowcontrol.apiserver.k8s.io/v1",
+    "PriorityLevelConfiguration",
+    "prioritylevelconfigurations",
+    namespaced=False,
+    status=True,
+)
+IP_ADDRESS = _kind("networking.k8s.io/v1", "IPAddress", "ipaddresses", "ip", namespaced=False)
+SERVICE_CIDR = _kind("networking.k8s.io/v1", "ServiceCIDR", "servicecidrs", namespaced=False, status=True)
+API_SERVICE = _kind(
+    "apiregistration.k8s.io/v1",
+    "APIService",
+    "apiservices",
+    namespaced=False,
+    status=True,
+    category="api-extensions",
+)
 STORAGE_CLASS = _kind("storage.k8s.io/v1", "StorageClass", "storageclasses", "sc", namespaced=False)
 CSI_NODE = _kind("storage.k8s.io/v1", "CSINode", "csinodes", namespaced=False)
 CSI_DRIVER = _kind("storage.k8s.io/v1", "CSIDriver", "csidrivers", namespaced=False)
 CSI_STORAGE_CAPACITY = _kind("storage.k8s.io/v1", "CSIStorageCapacity", "csistoragecapacities")
+VOLUME_ATTRIBUTES_CLASS = _kind(
+    "storage.k8s.io/v1", "VolumeAttributesClass", "volumeattributesclasses", "vac", namespaced=False
+)
 VOLUME_ATTACHMENT = _kind("storage.k8s.io/v1", "VolumeAttachment", "volumeattachments", namespaced=False, status=True)
 DEVICE_CLASS = _kind("resource.k8s.io/v1", "DeviceClass", "deviceclasses", namespaced=False)
 RESOURCE_CLAIM = _kind("resource.k8s.io/v1", "ResourceClaim", "resourceclaims", status=True)

@@ -3,7 +3,7 @@
 from bayplan.devcluster.apiserver.api_types import fields_of, table
 from bayplan.devcluster.apiserver.kinds.catalog import catalog
 
-KINDS = [resource.kind for resource in catalog(alpha=True) if not resource.read_only]
+KINDS = [resource.kind for resource in catalog(alpha=True)]
 PATCHES = ("application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml")
 TEXTS = (
     "", "a", "a/b", "-1", "0", "50%", "150%", "a b", "é", "10.0.0.1", "10.0.0.0/8", "::1", "*.a.b", "x" * 64, "x" * 300,

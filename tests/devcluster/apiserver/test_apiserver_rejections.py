@@ -56,7 +56,6 @@ NEW_OBJECTS = [
     ("ReplicationController", "spec.selector.app", "x", "spec.template.metadata.labels", "`selector` does not match"),
     ("ConfigMap", "data", {"a b": ""}, "data[a b]", "a valid config key must consist of"),
     ("RoleBinding", "roleRef.name", "a/b", "roleRef.name", "may not contain '/'"),
-    ("HorizontalPodAutoscaler", "spec.scaleTargetRef.apiVersion", "v1", "spec.scaleTargetRef.apiVersion", "API group"),
     ("DeviceClass", "spec.selectors.0.cel.expression", "1 + ", "spec.selectors[0].cel.expression", "compilation"),
     ("ResourceClaim", "spec.devices.constraints.0.matchAttribute", "a", "spec.devices.constraints[0].matchAttribute",
      "a fully qualified name must be a domain and a name"),

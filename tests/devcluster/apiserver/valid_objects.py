@@ -77,6 +77,14 @@ VERSION = {
     "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object"}}}},
     "additionalPrinterColumns": [{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}],
 }
+WEBHOOK = {
+    "name": "pods.example.com",
+    "admissionReviewVersions": ["v1"],
+    "sideEffects": "None",
+    "clientConfig": {"service": {"namespace": "default", "name": "w", "path": "/check"}, "caBundle": "YQ=="},
+    "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}],
+}
+ADMISSION_RULES = {"resourceRules": WEBHOOK["rules"]}
 RULE = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
 SUBJECT = {"kind": "User", "name": "jane"}
 
@@ -211,6 +219,48 @@ VALID_OBJECTS = {
     "CertificateSigningRequest": named(
         spec={"request": signing_request(), "signerName": "example.com/signer", "usages": ["client auth"]}
     ),
+    "ValidatingWebhookConfiguration": named(webhooks=[WEBHOOK]),
+    "MutatingWebhookConfiguration": named(webhooks=[{**WEBHOOK, "reinvocationPolicy": "IfNeeded"}]),
+    "ValidatingAdmissionPolicy": named(
+        spec={"matchConstraints": ADMISSION_RULES, "validations": [{"expression": "true", "message": "m"}]}
+    ),
+    "ValidatingAdmissionPolicyBinding": named(spec={"policyName": "p", "validationActions": ["Deny"]}),
+    "MutatingAdmissionPolicy": named(
+        spec={
+            "matchConstraints": ADMISSION_RULES,
+            "reinvocationPolicy": "Never",
+            "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{}"}}],
+        }
+    ),
+    "MutatingAdmissionPolicyBinding": named(spec={"policyName": "p"}),
+    "APIService": named(
+        "v1beta1.metrics.example.com",
+        spec={
+            "group": "metrics.example.com",
+            "version": "v1beta1",
+            "service": {"namespace": "default", "name": "metrics"},
+            "groupPriorityMinimum": 100,
+            "versionPriority": 100,
+        },
+    ),
+    "FlowSchema": named(
+        spec={
+            "priorityLevelConfiguration": {"name": "global-default"},
+            "distinguisherMethod": {"type": "ByUser"},
+            "rules": [
+                {
+                    "subjects": [{"kind": "ServiceAccount", "serviceAccount": {"name": "*", "namespace": "default"}}],
+                    "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"]}],
+                }
+            ],
+        }
+    ),
+    "PriorityLevelConfiguration": named(
+        spec={"type": "Limited", "limited": {"limitResponse": {"type": "Queue", "queuing": {}}}}
+    ),
+    "IPAddress": named("10.0.0.1", spec={"parentRef": {"resource": "services", "namespace": "default", "name": "s"}}),
+    "ServiceCIDR": named(spec={"cidrs": ["10.0.0.0/24"]}),
+    "VolumeAttributesClass": named(driverName="d.example.com", parameters={"iops": "100"}),
     "Workload": named(spec={"podGroupTemplates": [{"name": "t", "schedulingPolicy": {"basic": {}}}]}),
     "PodGroup": named(spec={"schedulingPolicy": {"gang": {"minCount": 2}}}),
 }

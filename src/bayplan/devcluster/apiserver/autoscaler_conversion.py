@@ -9,10 +9,11 @@ from typing import Any
 
 import msgspec
 
-from bayplan.devcluster.apiserver.defaults.networking import CPU_UTILIZATION
 from bayplan.devcluster.apiserver.encoding import decode, encode
 from bayplan.devcluster.apiserver.schema import Object
 
+CPU_UTILIZATION = 80
+"""The percentage that autoscalers without metrics aim for."""
 _PREFIX = "autoscaling.alpha.kubernetes.io/"
 _SPEC = {"metrics": f"{_PREFIX}metrics", "behavior": f"{_PREFIX}behavior"}
 _STATUS = {"currentMetrics": f"{_PREFIX}current-metrics", "conditions": f"{_PREFIX}conditions"}

@@ -33,6 +33,12 @@ def default_definition(definition: Object) -> None:
     spec.setdefault("conversion", {"strategy": "None"})
 
 
+def definition_warnings(definition: Object) -> Iterator[str]:
+    """Yields what a client should know about a definition that it writes."""
+    if (definition["spec"].get("conversion") or {}).get("strategy") == "Webhook":
+        yield "stored; conversion webhooks are not called: each version has the same fields, as without conversion"
+
+
 def prepare_definition(definition: Object) -> None:
     """Sets the initial status, with the storage version as the only stored version."""
     definition["status"] = {"acceptedNames": {"kind": "", "plural": ""}, "conditions": None, "storedVersions": None}

@@ -78,10 +78,7 @@ def _check_spec(spec: Object) -> Iterator[FieldError]:
             yield required(f"spec.names.{field}")
     yield from _check_names(spec["names"])
     strategy = (spec.get("conversion") or {}).get("strategy")
-    if strategy == "Webhook" and len(versions) > 1:
-        detail = "the embedded API server calls no webhooks: several versions can be served with None only"
-        yield invalid("spec.conversion.strategy", strategy, detail)
-    elif strategy not in {"None", "Webhook"}:
+    if strategy not in {"None", "Webhook"}:
         yield not_supported("spec.conversion.strategy", strategy, ("None", "Webhook"))
 
 

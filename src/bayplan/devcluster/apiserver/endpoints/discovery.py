@@ -16,7 +16,6 @@ from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.storage.resource import Resource
 
 VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
-READ_VERBS = ["get", "list", "watch"]
 STATUS_VERBS = ["get", "patch", "update"]
 
 VERSION = {
@@ -150,7 +149,7 @@ class Discovery:
                 "responseKind": {"group": group, "version": version, "kind": kind.kind},
                 "scope": "Namespaced" if kind.namespaced else "Cluster",
                 "singularResource": kind.singular,
-                "verbs": _verbs(served),
+                "verbs": VERBS,
             }
             if kind.short_names:
                 resource["shortNames"] = list(kind.short_names)
@@ -173,10 +172,6 @@ class Discovery:
         return sorted(resources, key=lambda resource: str(resource["resource"]))
 
 
-def _verbs(resource: Resource) -> list[str]:
-    return READ_VERBS if resource.read_only else VERBS
-
-
 def _described(resource: Resource) -> Object:
     kind = resource.kind
     described: Object = {
@@ -184,7 +179,7 @@ def _described(resource: Resource) -> Object:
         "singularName": kind.singular,
         "namespaced": kind.namespaced,
         "kind": kind.kind,
-        "verbs": _verbs(resource),
+        "verbs": VERBS,
     }
     if kind.short_names:
         described["shortNames"] = list(kind.short_names)

@@ -43,7 +43,6 @@ from bayplan.devcluster.apiserver.storage.rest_storage import ensure_matches_url
 from bayplan.devcluster.apiserver.storage.store import key_of
 from bayplan.devcluster.apiserver.tables import table
 
-READ_VERBS = frozenset({"get", "list", "watch"})
 STATUS_VERBS = frozenset({"get", "update", "patch"})
 
 WATCH_SECONDS = 1800.0
@@ -87,8 +86,6 @@ class ResourceHandler:
         if info.verb == "create" and info.name:
             raise method_not_allowed()
         if info.verb in {"update", "patch"} and not info.name:
-            raise method_not_allowed()
-        if resource.read_only and info.verb not in READ_VERBS:
             raise method_not_allowed()
         if resource.kind.namespaced and not info.namespace and info.verb not in {"list", "watch"}:
             raise method_not_allowed()
@@ -143,37 +140,47 @@ class ResourceHandler:
         return HttpResponse(200, stream=stream)
 
     def _create(self, request: Request, resource: Resource) -> HttpResponse:
-        renderer = self._renderer(request, resource)
         validation = request.validation()
         obj = read_object(resource.schema, request.body, request.content_type, validation)
-        resource.strategy.record_creator(obj, request.user.info())
         check_escalation(self._backend.access, request.user, resource, request.info.namespace, obj)
+        return self._store_new(request, resource, obj, validation)
+
+    def _store_new(
+        self, request: Request, resource: Resource, obj: Object, validation: FieldValidation
+    ) -> HttpResponse:
+        renderer, warnings = self._renderer(request, resource), _warnings(validation, resource, obj)
         entry = self._storage.create(resource, request.info.namespace, obj, dry_run=request.dry_run())
-        return HttpResponse(201, renderer.object(entry), warnings=_warnings(validation))
+        return HttpResponse(201, renderer.object(entry), warnings=warnings)
 
     def _update(self, request: Request, resource: Resource) -> HttpResponse:
         info = request.info
-        renderer = self._renderer(request, resource)
         validation = request.validation()
         new = read_object(resource.schema, request.body, request.content_type, validation)
         if not new["metadata"].get("name"):
             raise name_undeterminable(info.name)
         if resource.allow_create_on_update and not info.subresource and self._is_missing(request, resource):
-            ensure_matches_url(resource, info.namespace, new["metadata"], info.name)
-            self._check_creation(request, resource, new)
-            entry = self._storage.create(resource, info.namespace, new, dry_run=request.dry_run())
-            return HttpResponse(201, renderer.object(entry), warnings=_warnings(validation))
+            return self._store_missing(request, resource, new, validation)
         old = self._storage.load(resource, info.namespace, info.name)
+        return self._store_changed(request, resource, old, new, validation)
+
+    def _store_missing(
+        self, request: Request, resource: Resource, new: Object, validation: FieldValidation
+    ) -> HttpResponse:
+        """Creates the object that an update or an apply of a missing object names, if the user may. Raises 403."""
+        info, access = request.info, self._backend.access
+        ensure_matches_url(resource, info.namespace, new["metadata"], info.name)
+        access.check(request.user, Attributes("create", info.group, info.resource, "", info.namespace, info.name))
+        check_escalation(access, request.user, resource, info.namespace, new)
+        return self._store_new(request, resource, new, validation)
+
+    def _store_changed(
+        self, request: Request, resource: Resource, old: Object, new: Object, validation: FieldValidation
+    ) -> HttpResponse:
+        info, renderer, warnings = request.info, self._renderer(request, resource), _warnings(validation, resource, new)
         check_escalation(self._backend.access, request.user, resource, info.namespace, new, old)
         check_claim_status(self._backend.access, request.user, info, resource, new, old)
         entry = self._storage.update(resource, old, new, subresource=info.subresource, dry_run=request.dry_run())
-        return HttpResponse(200, renderer.object(entry), warnings=_warnings(validation))
-
-    def _check_creation(self, request: Request, resource: Resource, new: Object) -> None:
-        """Checks that the user may create the object, as an update of a missing object does. Raises 403."""
-        info, access = request.info, self._backend.access
-        access.check(request.user, Attributes("create", info.group, info.resource, "", info.namespace, info.name))
-        check_escalation(access, request.user, resource, info.namespace, new)
+        return HttpResponse(200, renderer.object(entry), warnings=warnings)
 
     def _is_missing(self, request: Request, resource: Resource) -> bool:
         key = key_of(request.info.namespace, request.info.name)
@@ -181,24 +188,17 @@ class ResourceHandler:
 
     def _patch(self, request: Request, resource: Resource) -> HttpResponse:
         info = request.info
-        renderer = self._renderer(request, resource)
         validation = request.validation()
         if request.media == APPLY_PATCH and self._is_missing(request, resource):
             if info.subresource:
                 raise not_found(resource.kind, info.name)
             obj = accept(resource.schema, request.patch(resource.schema), validation)
-            ensure_matches_url(resource, info.namespace, obj["metadata"], info.name)
-            self._check_creation(request, resource, obj)
-            entry = self._storage.create(resource, info.namespace, obj, dry_run=request.dry_run())
-            return HttpResponse(201, renderer.object(entry), warnings=_warnings(validation))
+            return self._store_missing(request, resource, obj, validation)
         old = self._storage.load(resource, info.namespace, info.name)
         new = self._accept_patched(request, resource, old, validation)
         if not new["metadata"].get("name"):
             raise name_undeterminable(info.name)
-        check_escalation(self._backend.access, request.user, resource, info.namespace, new, old)
-        check_claim_status(self._backend.access, request.user, info, resource, new, old)
-        entry = self._storage.update(resource, old, new, subresource=info.subresource, dry_run=request.dry_run())
-        return HttpResponse(200, renderer.object(entry), warnings=_warnings(validation))
+        return self._store_changed(request, resource, old, new, validation)
 
     def _accept_patched(self, request: Request, resource: Resource, old: Object, validation: FieldValidation) -> Object:
         """Returns the patched object. Raises 422 if the result is not an object of the kind."""
@@ -238,5 +238,5 @@ class ResourceHandler:
 _SUCCESS: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
 
-def _warnings(validation: FieldValidation) -> list[str]:
-    return [warning_header(warning) for warning in validation.warnings]
+def _warnings(validation: FieldValidation, resource: Resource, obj: Object) -> list[str]:
+    return [warning_header(warning) for warning in (*validation.warnings, *resource.strategy.warn(obj))]

@@ -13,11 +13,9 @@ from bayplan.devcluster.apiserver.endpoints.pod_parts import read_pod, resize, s
 from bayplan.devcluster.apiserver.endpoints.request import Request
 from bayplan.devcluster.apiserver.endpoints.scale import custom_scale, workload_scale
 from bayplan.devcluster.apiserver.endpoints.subresource import Subresource, Verb
-from bayplan.devcluster.apiserver.kinds.certificates import approved
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import StatusError, invalid
+from bayplan.devcluster.apiserver.status import StatusError
 from bayplan.devcluster.apiserver.storage.resource import Resource
-from bayplan.devcluster.apiserver.validation.certificates import validate_approval
 
 BINDING = Kind("", "v1", "Binding", "bindings", "binding", namespaced=True, model="core_v1.Binding")
 EVICTION = Kind("policy", "v1", "Eviction", "evictions", "eviction", namespaced=True, model="policy_v1.Eviction")
@@ -53,16 +51,12 @@ def _finalize(backend: Backend, resource: Resource, request: Request) -> Object:
     return {"kind": NAMESPACE.kind, "apiVersion": "v1", **backend.storage.decode(resource, entry)}
 
 
-def _approve(backend: Backend, resource: Resource, request: Request) -> Object:
-    """Changes the conditions of a CertificateSigningRequest, also those that approve or deny it."""
-    storage, name = backend.storage, request.info.name
-    old = storage.load(resource, "", name)
-    new = approved(request.object(resource, old), old, storage.clock.now())
-    errors = list(validate_approval(new, old))
-    if errors:
-        raise invalid(resource.kind, name, errors)
-    entry = storage.write(resource, new, dry_run=request.dry_run())
-    kind = resource.kind
+def _write_status(backend: Backend, resource: Resource, request: Request) -> Object:
+    """Replaces the status, as the subresource `status` does."""
+    storage, kind = backend.storage, resource.kind
+    old = storage.load(resource, request.info.namespace, request.info.name)
+    new = request.object(resource, old)
+    entry = storage.update(resource, old, new, subresource="status", dry_run=request.dry_run())
     return {"kind": kind.kind, "apiVersion": kind.api_version, **storage.decode(resource, entry)}
 
 
@@ -104,7 +98,7 @@ _BUILT_IN: Mapping[str, Mapping[str, Subresource]] = {
         "resize": Subresource({"get": read_pod, "update": resize, "patch": resize}, "Pod"),
     },
     "certificatesigningrequests.certificates.k8s.io": {
-        "approval": Subresource({"update": _approve, "patch": _approve}, "CertificateSigningRequest"),
+        "approval": Subresource({"update": _write_status, "patch": _write_status}, "CertificateSigningRequest"),
     },
     "serviceaccounts": {"token": Subresource({"create": _create_token}, "TokenRequest", "authentication.k8s.io/v1")},
     "namespaces": {"finalize": Subresource({"update": _finalize}, "Namespace")},

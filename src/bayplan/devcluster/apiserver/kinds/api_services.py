@@ -1,4 +1,4 @@
-"""The APIServices of the served groups, which only the server writes.
+"""The APIServices of the served groups, which the server writes. Those of clients are only stored.
 
 Mirrors the autoregistration of Kubernetes' pkg/controlplane/apiserver/aggregator.go.
 """
@@ -10,14 +10,16 @@ from bayplan.api.times import rfc3339
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.storage.rest_storage import RestStorage
 
+AUTOMANAGED = "kube-aggregator.kubernetes.io/automanaged"
+"""The label of the APIServices that the server writes."""
 _VIRTUAL = (("authentication.k8s.io", "v1"), ("authorization.k8s.io", "v1"))
 """The groups without stored objects."""
 _PRIORITIES = {
     "": 18000, "apps": 17800, "events.k8s.io": 17750, "authentication.k8s.io": 17700, "authorization.k8s.io": 17600,
     "autoscaling": 17500, "batch": 17400, "certificates.k8s.io": 17300, "networking.k8s.io": 17200, "policy": 17100,
     "rbac.authorization.k8s.io": 17000, "storage.k8s.io": 16800, "apiextensions.k8s.io": 16700,
-    "scheduling.k8s.io": 16600, "coordination.k8s.io": 16500, "node.k8s.io": 16300, "discovery.k8s.io": 16200,
-    "resource.k8s.io": 15900,
+    "admissionregistration.k8s.io": 16700, "scheduling.k8s.io": 16600, "coordination.k8s.io": 16500,
+    "node.k8s.io": 16300, "discovery.k8s.io": 16200, "flowcontrol.apiserver.k8s.io": 16100, "resource.k8s.io": 15900,
 }  # fmt: skip
 """The priorities of the built-in groups; those of custom resources have the priority 1000."""
 
@@ -32,7 +34,7 @@ def update_api_services(storage: RestStorage) -> None:
     wanted = {f"{version}.{group}": (group, version) for group, version in served}
     existing = dict(storage.collection(resource).objects)
     for name, entry in existing.items():
-        if name not in wanted:
+        if name not in wanted and AUTOMANAGED in entry.labels:
             storage.remove(resource, entry.load())
     for name in sorted(set(wanted) - set(existing)):
         storage.create(resource, "", _api_service(name, *wanted[name], rfc3339(storage.clock.now())))
@@ -50,7 +52,7 @@ def _api_service(name: str, group: str, version: str, now: str) -> Object:
     return {
         "metadata": {
             "name": name,
-            "labels": {"kube-aggregator.kubernetes.io/automanaged": "onstart" if built_in else "true"},
+            "labels": {AUTOMANAGED: "onstart" if built_in else "true"},
         },
         "spec": {
             **({"group": group} if group else {}),

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from bayplan.api.field_errors import FieldError, invalid
 from bayplan.api.kinds import HORIZONTAL_POD_AUTOSCALER
 from bayplan.devcluster.apiserver.autoscaler_conversion import from_v2, to_v2
-from bayplan.devcluster.apiserver.defaults.networking import default_autoscaler
+from bayplan.devcluster.apiserver.kinds.stored import check_by_schema, set_defaults
 from bayplan.devcluster.apiserver.scalars import Mismatch
 from bayplan.devcluster.apiserver.schema import Object, normalize
 from bayplan.devcluster.apiserver.storage.object_schema import TypedSchema
-from bayplan.devcluster.apiserver.validation.autoscaling import validate_autoscaler
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,7 @@ class AutoscalerSchema(TypedSchema):
 def validate_v1(autoscaler: Object) -> Iterable[FieldError]:
     """Rules for an autoscaler of autoscaling/v1: those for the converted one."""
     try:
-        return list(validate_autoscaler(_as_v2(autoscaler)))
+        return list(check_by_schema(HORIZONTAL_POD_AUTOSCALER.model, _as_v2(autoscaler)))
     except Mismatch as error:
         annotations = autoscaler["metadata"].get("annotations")
         return [invalid("metadata.annotations", annotations, str(error))]
@@ -41,5 +40,5 @@ def validate_v1(autoscaler: Object) -> Iterable[FieldError]:
 
 def _as_v2(autoscaler: Object) -> Object:
     converted, _ = normalize(HORIZONTAL_POD_AUTOSCALER, to_v2(autoscaler))
-    default_autoscaler(converted)
+    set_defaults(HORIZONTAL_POD_AUTOSCALER.model, converted)
     return converted

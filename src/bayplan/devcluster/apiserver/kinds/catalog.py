@@ -1,7 +1,7 @@
 """The catalog of built-in resources: the facts about each kind that has rules, and the controllers of some kinds.
 
-To serve one more kind, add it to `api/kinds.py`. If it needs rules, add a line here, and a strategy if the rules need
-code.
+To serve one more kind, add it to `api/kinds.py`. If nothing here acts on it, add it to STORED. If it needs rules, add a
+line to RESOURCES, and a strategy if the rules need code.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ from collections.abc import Mapping
 from bayplan.api import kinds
 from bayplan.api.kinds import ALPHA_KINDS, KINDS, Kind
 from bayplan.devcluster.apiserver.authorization.aggregation import aggregate
+from bayplan.devcluster.apiserver.autoscaler_conversion import default_v1
 from bayplan.devcluster.apiserver.custom.definitions import finish_definition, follow_definition
+from bayplan.devcluster.apiserver.defaults.networking import default_network_policy
 from bayplan.devcluster.apiserver.kinds import strategies
 from bayplan.devcluster.apiserver.kinds.api_services import update_api_services
-from bayplan.devcluster.apiserver.kinds.autoscalers import AutoscalerSchema
+from bayplan.devcluster.apiserver.kinds.autoscalers import AutoscalerSchema, validate_v1
 from bayplan.devcluster.apiserver.kinds.events import EventSchema
+from bayplan.devcluster.apiserver.kinds.stored import stored
 from bayplan.devcluster.apiserver.storage.garbage_collector import Finalize
 from bayplan.devcluster.apiserver.storage.resource import Resource
 from bayplan.devcluster.apiserver.storage.rest_storage import Controller, RestStorage
@@ -108,7 +111,6 @@ RESOURCES: tuple[Resource, ...] = (
     Resource(kinds.SECRET, strategies.SECRET, SelectableFields(text_fields("type"))),
     Resource(kinds.LIMIT_RANGE, strategies.LIMIT_RANGE, allow_create_on_update=True),
     Resource(kinds.RESOURCE_QUOTA, strategies.RESOURCE_QUOTA, return_deleted_object=True),
-    Resource(kinds.ENDPOINTS, strategies.ENDPOINTS, allow_create_on_update=True),
     Resource(kinds.POD_TEMPLATE, strategies.POD_TEMPLATE, generation=True, return_deleted_object=True),
     Resource(kinds.SERVICE_ACCOUNT, return_deleted_object=True),
     Resource(kinds.ROLE, strategies.ROLE, name_rule="path", allow_create_on_update=True),
@@ -153,30 +155,12 @@ RESOURCES: tuple[Resource, ...] = (
     Resource(kinds.CRON_JOB, strategies.CRON_JOB, generation=True),
     Resource(kinds.PERSISTENT_VOLUME, strategies.PERSISTENT_VOLUME, return_deleted_object=True),
     Resource(kinds.PERSISTENT_VOLUME_CLAIM, strategies.PERSISTENT_VOLUME_CLAIM, return_deleted_object=True),
-    Resource(kinds.ENDPOINT_SLICE, strategies.ENDPOINT_SLICE, generation=True),
-    Resource(kinds.INGRESS, strategies.INGRESS, generation=True),
-    Resource(kinds.INGRESS_CLASS, strategies.INGRESS_CLASS, generation=True),
-    Resource(kinds.NETWORK_POLICY, strategies.NETWORK_POLICY, generation=True),
-    Resource(kinds.HORIZONTAL_POD_AUTOSCALER, strategies.HORIZONTAL_POD_AUTOSCALER),
-    Resource(
-        kinds.HORIZONTAL_POD_AUTOSCALER_V1,
-        strategies.HORIZONTAL_POD_AUTOSCALER_V1,
-        storage_kind=kinds.HORIZONTAL_POD_AUTOSCALER,
-        own_schema=AutoscalerSchema(kinds.HORIZONTAL_POD_AUTOSCALER_V1),
-    ),
     Resource(
         kinds.RUNTIME_CLASS,
         strategies.RUNTIME_CLASS,
         allow_create_on_update=True,
         allow_unconditional_update=False,
     ),
-    Resource(
-        kinds.CERTIFICATE_SIGNING_REQUEST,
-        strategies.CERTIFICATE_SIGNING_REQUEST,
-        SelectableFields(text_fields("spec.signerName")),
-        name_rule="path",
-    ),
-    Resource(kinds.API_SERVICE, name_rule="path", read_only=True, keeps_status=True),
     Resource(kinds.STORAGE_CLASS, strategies.STORAGE_CLASS, return_deleted_object=True),
     Resource(kinds.CSI_NODE, strategies.CSI_NODE, allow_unconditional_update=False, return_deleted_object=True),
     Resource(kinds.CSI_DRIVER, strategies.CSI_DRIVER, allow_unconditional_update=False, return_deleted_object=True),
@@ -199,6 +183,46 @@ RESOURCES: tuple[Resource, ...] = (
     ),
 )
 """The resources that need rules."""
+
+_NO_WEBHOOK, _NO_POLICY = "webhooks are not called", "admission policies are not evaluated"
+_NO_PROXY, _NO_SCALING = "no proxy reads it", "nothing is scaled by it"
+_NO_LIMIT, _NO_ALLOCATION = "requests are not queued or limited by it", "addresses are not allocated by it"
+
+STORED: tuple[Resource, ...] = (
+    stored(kinds.VALIDATING_WEBHOOK_CONFIGURATION, _NO_WEBHOOK, generation=True),
+    stored(kinds.MUTATING_WEBHOOK_CONFIGURATION, _NO_WEBHOOK, generation=True),
+    stored(kinds.VALIDATING_ADMISSION_POLICY, _NO_POLICY, generation=True),
+    stored(kinds.VALIDATING_ADMISSION_POLICY_BINDING, _NO_POLICY, generation=True),
+    stored(kinds.MUTATING_ADMISSION_POLICY, _NO_POLICY, generation=True),
+    stored(kinds.MUTATING_ADMISSION_POLICY_BINDING, _NO_POLICY, generation=True),
+    stored(kinds.FLOW_SCHEMA, _NO_LIMIT, generation=True),
+    stored(kinds.PRIORITY_LEVEL_CONFIGURATION, _NO_LIMIT, generation=True),
+    stored(kinds.API_SERVICE, "requests are not passed on to its service", name_rule="path", keeps_status=True),
+    stored(
+        kinds.CERTIFICATE_SIGNING_REQUEST,
+        "nothing signs it",
+        name_rule="path",
+        fields=SelectableFields(text_fields("spec.signerName")),
+    ),
+    stored(kinds.ENDPOINTS, _NO_PROXY, allow_create_on_update=True),
+    stored(kinds.ENDPOINT_SLICE, _NO_PROXY, generation=True),
+    stored(kinds.INGRESS, "nothing routes requests by it", generation=True),
+    stored(kinds.INGRESS_CLASS, "nothing routes requests by it", generation=True),
+    stored(kinds.NETWORK_POLICY, "traffic is not filtered", default=default_network_policy, generation=True),
+    stored(kinds.IP_ADDRESS, _NO_ALLOCATION, name_rule="path"),
+    stored(kinds.SERVICE_CIDR, _NO_ALLOCATION),
+    stored(kinds.HORIZONTAL_POD_AUTOSCALER, _NO_SCALING),
+    stored(
+        kinds.HORIZONTAL_POD_AUTOSCALER_V1,
+        _NO_SCALING,
+        default=default_v1,
+        validate=validate_v1,
+        storage_kind=kinds.HORIZONTAL_POD_AUTOSCALER,
+        own_schema=AutoscalerSchema(kinds.HORIZONTAL_POD_AUTOSCALER_V1),
+    ),
+    stored(kinds.VOLUME_ATTRIBUTES_CLASS, "volumes are not modified"),
+)
+"""The resources that nothing in the embedded cluster acts on."""
 
 ALPHA_RESOURCES: tuple[Resource, ...] = (
     Resource(kinds.WORKLOAD, strategies.WORKLOAD),
@@ -227,5 +251,5 @@ FINALIZE: Mapping[str, Finalize] = {kinds.CUSTOM_RESOURCE_DEFINITION.resource: f
 def catalog(*, alpha: bool = False) -> list[Resource]:
     """All built-in resources: every kind in the table of kinds, with `alpha` also those behind feature gates."""
     served: dict[Kind, Resource] = {kind: Resource(kind) for kind in (*KINDS, *(ALPHA_KINDS if alpha else ()))}
-    served |= {resource.kind: resource for resource in (*RESOURCES, *(ALPHA_RESOURCES if alpha else ()))}
+    served |= {resource.kind: resource for resource in (*RESOURCES, *STORED, *(ALPHA_RESOURCES if alpha else ()))}
     return list(served.values())

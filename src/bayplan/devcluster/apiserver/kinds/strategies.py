@@ -4,26 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bayplan.devcluster.apiserver.autoscaler_conversion import default_v1
 from bayplan.devcluster.apiserver.custom import definitions
 from bayplan.devcluster.apiserver.custom.validation import validate_definition, validate_definition_update
 from bayplan.devcluster.apiserver.defaults import core as core_defaults
-from bayplan.devcluster.apiserver.defaults import networking as networking_defaults
 from bayplan.devcluster.apiserver.defaults import workloads as workload_defaults
 from bayplan.devcluster.apiserver.defaults.pods import default_pod
 from bayplan.devcluster.apiserver.defaults.rbac import default_binding
 from bayplan.devcluster.apiserver.defaults.scheduling import default_pod_group
-from bayplan.devcluster.apiserver.kinds import admission, certificates, pods
-from bayplan.devcluster.apiserver.kinds.autoscalers import validate_v1
+from bayplan.devcluster.apiserver.kinds import admission, pods
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.storage.strategy import Strategy
 from bayplan.devcluster.apiserver.validation import (
-    autoscaling,
     core,
     devices,
-    endpoints,
     events,
-    networking,
     pod_sets,
     quotas,
     rbac,
@@ -32,7 +26,6 @@ from bayplan.devcluster.apiserver.validation import (
     storage,
     workloads,
 )
-from bayplan.devcluster.apiserver.validation.certificates import validate_request, validate_request_status
 from bayplan.devcluster.apiserver.validation.pod_updates import validate_pod_update
 from bayplan.devcluster.apiserver.validation.pods import validate_new_pod, validate_pod
 
@@ -49,6 +42,7 @@ DEFINITION = Strategy(
     prepare_for_create=definitions.prepare_definition,
     prepare_for_update=definitions.prepare_definition_update,
     prepare_for_delete=definitions.mark_definition_deleted,
+    warn=definitions.definition_warnings,
     validate_create=validate_definition,
     validate_update=validate_definition_update,
 )
@@ -109,46 +103,6 @@ RESOURCE_QUOTA = Strategy(
 )
 RUNTIME_CLASS = Strategy(validate=core.validate_runtime_class, validate_update=core.validate_runtime_class_update)
 POD_TEMPLATE = Strategy(default=workload_defaults.default_pod_template, validate=workloads.validate_pod_template)
-ENDPOINTS = Strategy(default=networking_defaults.default_endpoints, validate=endpoints.validate_endpoints)
-ENDPOINT_SLICE = Strategy(
-    default=networking_defaults.default_endpoint_slice,
-    validate=endpoints.validate_endpoint_slice,
-    validate_update=endpoints.validate_endpoint_slice_update,
-)
-INGRESS = Strategy(
-    validate=networking.validate_ingress,
-    validate_create=networking.validate_new_ingress,
-    validate_status_update=networking.validate_ingress_status,
-)
-INGRESS_CLASS = Strategy(
-    default=networking_defaults.default_ingress_class,
-    validate=networking.validate_ingress_class,
-    validate_update=networking.validate_ingress_class_update,
-)
-NETWORK_POLICY = Strategy(
-    default=networking_defaults.default_network_policy, validate=networking.validate_network_policy
-)
-HORIZONTAL_POD_AUTOSCALER = Strategy(
-    default=networking_defaults.default_autoscaler,
-    validate=autoscaling.validate_autoscaler,
-    validate_create=autoscaling.validate_target,
-    validate_update=autoscaling.validate_target,
-    validate_status_update=autoscaling.validate_autoscaler_status,
-)
-HORIZONTAL_POD_AUTOSCALER_V1 = Strategy(
-    default=default_v1,
-    validate=validate_v1,
-    validate_create=autoscaling.validate_target,
-    validate_update=autoscaling.validate_target,
-    validate_status_update=autoscaling.validate_autoscaler_status,
-)
-CERTIFICATE_SIGNING_REQUEST = Strategy(
-    record_creator=certificates.set_requester,
-    prepare_for_update=certificates.keep_spec,
-    prepare_for_status_update=certificates.keep_decisions,
-    validate_create=validate_request,
-    validate_status_update=validate_request_status,
-)
 POD_DISRUPTION_BUDGET = Strategy(validate=workloads.validate_budget)
 REPLICATION_CONTROLLER = Strategy(
     default=workload_defaults.default_replication_controller, validate=workloads.validate_replication_controller

@@ -41,8 +41,6 @@ class Resource:
     """The rule for names: `subdomain`, `label`, `label1035` or `path`."""
     generation: bool = False
     """Whether `metadata.generation` counts the changes of everything but metadata and status."""
-    read_only: bool = False
-    """Whether only the server writes the objects."""
     keeps_status: bool = False
     """Whether a create keeps the status in the request's body."""
     server_writes_status: bool = False

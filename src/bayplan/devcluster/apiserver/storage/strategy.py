@@ -21,6 +21,10 @@ def _accept(*_: Object) -> Iterable[FieldError]:
     return ()
 
 
+def _say_nothing(_: Object) -> Iterable[str]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Strategy:
     """The hooks of one kind; a hook that is left out does nothing.
@@ -31,8 +35,6 @@ class Strategy:
 
     default: Callable[[Object], None] = _keep
     """Sets the defaults of fields that the client left out, on every write."""
-    record_creator: Callable[[Object, Object], None] = _keep
-    """(object, UserInfo): writes the client that creates an object into it, before anything else."""
     prepare_for_create: Callable[[Object], None] = _keep
     """Completes a new object after admission, before validation."""
     prepare_for_update: Callable[[Object, Object], None] = _keep
@@ -49,6 +51,8 @@ class Strategy:
     """(new, old): checks a change, in addition to `validate`."""
     validate_status_update: Callable[[Object, Object], Iterable[FieldError]] = _accept
     """(new, old): checks a change of the status."""
+    warn: Callable[[Object], Iterable[str]] = _say_nothing
+    """Returns what a client should know about an object that it writes, for headers of the response."""
     grace_period: Callable[[Object, int | None], int | None] = _keep
     """(object, seconds in the request) -> seconds until a deleted object may be removed; None if the kind has no
     graceful deletion.

@@ -116,8 +116,12 @@ def _certificate_request(request: Object, now: datetime) -> list[Any]:
 
 
 def _api_service(service: Object, now: datetime) -> list[Any]:
-    available = condition(service["status"]["conditions"], "Available")["status"]
-    return [service["metadata"]["name"], "Local", available, age(service, now)]
+    reference = service["spec"].get("service")
+    target = "Local" if reference is None else f"{reference.get('namespace', '')}/{reference.get('name', '')}"
+    available = condition(service.get("status", {}).get("conditions") or (), "Available") or {"status": "Unknown"}
+    status, reason = available["status"], available.get("reason")
+    shown = f"{status} ({reason})" if status != "True" and reason else status
+    return [service["metadata"]["name"], target, shown, age(service, now)]
 
 
 _AUTOSCALER_COLUMNS = (

@@ -15,8 +15,8 @@ from bayplan.api.field_errors import (
 )
 from bayplan.api.labels import label_key_errors
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.validation.addresses import validate_port_name, validate_port_number
 from bayplan.devcluster.apiserver.validation.meta import name_errors
+from bayplan.devcluster.apiserver.validation.ports import validate_port_name, validate_port_number
 from bayplan.devcluster.apiserver.validation.resources import validate_resources
 
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")

@@ -17,7 +17,7 @@ from bayplan.api.field_errors import (
     required,
 )
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.validation.addresses import validate_port_name, validate_port_number
+from bayplan.devcluster.apiserver.validation.ports import validate_port_name, validate_port_number
 from bayplan.devcluster.apiserver.validation.selectors import validate_not_negative
 
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from bayplan.api.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
 from bayplan.api.labels import label_key_errors
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.validation.addresses import validate_port_name, validate_port_number
 from bayplan.devcluster.apiserver.validation.containers import PROTOCOLS
 from bayplan.devcluster.apiserver.validation.meta import name_errors, validate_labels
+from bayplan.devcluster.apiserver.validation.ports import validate_port_name, validate_port_number
 
 TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 FAMILY_POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
