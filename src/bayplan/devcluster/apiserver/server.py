@@ -46,6 +46,7 @@ from bayplan.devcluster.apiserver.storage.garbage_collector import GarbageCollec
 from bayplan.devcluster.apiserver.storage.rest_storage import NAMESPACES, RestStorage
 from bayplan.devcluster.apiserver.storage.served_resources import ServedResources
 from bayplan.devcluster.apiserver.storage.store import Store
+from bayplan.manifest_files import read_documents
 
 if TYPE_CHECKING:
     from bayplan.devcluster.apiserver.http.listener import HttpListener
@@ -214,9 +215,8 @@ class ApiServer:
                 self._load(item)
 
     def load_file(self, path: Path) -> None:
-        """Creates the objects in a file of YAML or JSON documents. Raises StatusError."""
-        with path.open(encoding="utf-8") as file:
-            self.load(document for document in yaml.safe_load_all(file) if document)
+        """Creates the objects in a file of YAML or JSON documents. Raises StatusError, and ManifestError."""
+        self.load(document for document, _ in read_documents(path))
 
     def _load(self, document: Object) -> None:
         resource = self.storage.served.of_kind(str(document.get("apiVersion", "")), str(document.get("kind", "")))

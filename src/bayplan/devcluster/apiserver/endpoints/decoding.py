@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-import yaml
 
 from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.encoding import decode
@@ -25,6 +24,7 @@ from bayplan.devcluster.apiserver.status import (
     unsupported_media_type,
 )
 from bayplan.devcluster.apiserver.storage.object_schema import ObjectSchema
+from bayplan.manifest_files import ManifestError, yaml_documents
 
 
 @dataclass(slots=True)
@@ -85,38 +85,30 @@ def read_document(schema: ObjectSchema, body: bytes, content_type: str) -> Any:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _unrecognized(kind, body) from error
     if media in {"application/yaml", "application/apply-patch+yaml"}:
-        try:
-            return _Plain(len(body)).of(yaml.safe_load(body))
-        except (yaml.YAMLError, _Aliasing, ValueError, RecursionError) as error:
-            raise bad_request(
-                f"the object provided is unrecognized (must be of type {kind.kind}): error converting YAML to JSON: "
-                f"{' '.join(str(error).split())}"
-            ) from error
+        return _read_yaml(kind, body)
     raise unsupported_media_type()
 
 
-class _Aliasing(Exception):
-    """A text whose aliases stand for much more than the text."""
+def _read_yaml(kind: Kind, body: bytes) -> Any:
+    """Decodes the first document of a YAML body. kubectl sends JSON, which is decoded a thousand times as fast."""
+    try:
+        return decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        return next((_plain(value) for _, value in yaml_documents("the body", body.decode())), None)
+    except (ManifestError, ValueError) as error:
+        why = f"error converting YAML to JSON: {' '.join(str(error).split())}"
+        raise bad_request(f"the object provided is unrecognized (must be of type {kind.kind}): {why}") from error
 
 
-class _Plain:
-    """Converts YAML's dates and keys to the text that JSON has. Without aliases, a text has fewer values than bytes."""
-
-    def __init__(self, most: int) -> None:
-        self._left = most
-
-    def of(self, value: Any) -> Any:
-        """Returns the plain value. Raises _Aliasing."""
-        self._left -= 1
-        if self._left < 0:
-            raise _Aliasing("yaml: document contains excessive aliasing")
-        if isinstance(value, dict):
-            return {str(key): self.of(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self.of(item) for item in value]
-        if hasattr(value, "isoformat"):
-            return value.isoformat()
-        return value
+def _plain(value: Any) -> Any:
+    """Converts YAML's keys to the text that JSON has, and its sets and bytes, which JSON lacks, to null."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, (str, int, float, bool)) else None
 
 
 def _unrecognized(kind: Kind, body: bytes) -> StatusError:
