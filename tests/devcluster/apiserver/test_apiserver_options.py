@@ -1,6 +1,10 @@
 """The options of requests, which are checked before the body is read."""
 
+import json
+
 import pytest
+
+from bayplan.devcluster.apiserver import HttpRequest
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 MERGE = {"Content-Type": "application/merge-patch+json"}
@@ -73,3 +77,47 @@ async def test_get_of_a_future_version_times_out(client, make_config_map):
     error = await client.get(f"{CONFIG_MAPS}/m?resourceVersion=999999", status=504)
 
     assert error["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
+
+
+@pytest.mark.parametrize(
+    ("token", "problem"),
+    [
+        ("é", "illegal base64 data at input byte 0"),
+        ("abc=", "illegal base64 data at input byte 3"),
+        ("abcde", "illegal base64 data at input byte 4"),
+        ("YQ", "invalid character 'a' looking for beginning of value"),
+        ("e30", "server does not recognize this encoded version "),
+        ("eyJ2IjoibWV0YS5rOHMuaW8vdjEifQ", "incorrect encoded start resourceVersion (version meta.k8s.io/v1)"),
+        ("eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MX0", "encoded start key empty (version meta.k8s.io/v1)"),
+        ("eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiIuLi94In0", "../x"),
+        ("WzFd", "json: "),
+    ],
+    ids=["not ASCII", "padding", "length", "not JSON", "no version", "no revision", "no key", "path", "list"],
+)
+async def test_invalid_continue_token_is_400(in_memory, token, problem):
+    response = await in_memory.handle(HttpRequest("GET", "/api/v1/pods", {"limit": "1", "continue": token}))
+    message = json.loads(response.body)["message"]
+
+    assert response.status == 400
+    assert message.startswith(f"invalid continue token: continue key is not valid: {problem}")
+
+
+@pytest.mark.parametrize("method", ["TRACE", "OPTIONS", "CONNECT", "PROPFIND"])
+@pytest.mark.parametrize("path", ["/api/v1/pods", "/api/v1/nodes/n", "/version", "/api/v1/namespaces/default/bindings"])
+async def test_other_methods_are_not_allowed(in_memory, method, path):
+    response = await in_memory.handle(HttpRequest(method, path))
+
+    assert (response.status, json.loads(response.body)["reason"]) == (405, "MethodNotAllowed")
+
+
+@pytest.mark.parametrize("media", ["application/json", "application/yaml", "application/merge-patch+json"])
+@pytest.mark.parametrize(
+    "body", [b"[" * 100_000, b"\xff", b"1" * 5000, b"a: &a [1]\nb: !!binary x"], ids=lambda b: b[:9]
+)
+async def test_body_that_cannot_be_decoded_is_a_client_error(in_memory, media, body):
+    method = "PATCH" if "patch" in media else "POST"
+    path = "/api/v1/namespaces/default/configmaps" + ("/m" if "patch" in media else "")
+    await in_memory.handle(HttpRequest("POST", path, body=b'{"metadata":{"name":"m"}}'))
+    response = await in_memory.handle(HttpRequest(method, path, headers={"Content-Type": media}, body=body))
+
+    assert 400 <= response.status < 500, response.body

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
-import binascii
-import json
+import posixpath
+import string
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+
+import msgspec
 
 from bayplan.api.field_errors import FieldError, forbidden, not_supported
 from bayplan.api.labels import (
@@ -23,6 +24,9 @@ from bayplan.devcluster.apiserver.status import StatusError, bad_request, expire
 from bayplan.devcluster.apiserver.storage.resource import Resource
 from bayplan.devcluster.apiserver.storage.rest_storage import RestStorage
 from bayplan.devcluster.apiserver.storage.store import Collection, Entry, key_of
+
+ENCODED_VERSION = "meta.k8s.io/v1"
+_BASE64 = frozenset(f"{string.ascii_letters}{string.digits}-_".encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,27 +160,53 @@ def read_version(text: str) -> int:
     return int(text)
 
 
+class _Token(msgspec.Struct):
+    """What a continue token says. Mirrors continueToken of apiserver's pkg/storage/continue.go."""
+
+    v: str = ""
+    rv: int = 0
+    start: str = ""
+
+
 def _write_token(version: int, key: str) -> str:
-    return base64.urlsafe_b64encode(json.dumps({"v": "meta.k8s.io/v1", "rv": version, "start": key}).encode()).decode()
+    token = msgspec.json.encode(_Token(ENCODED_VERSION, version, key))
+    return base64.urlsafe_b64encode(token).decode().rstrip("=")
 
 
 def _read_token(collection: Collection, token: str) -> tuple[int, str]:
     """Returns the version and the last key of the previous page. Raises 400, or 410 if the version is compacted."""
-    why = "continue key is not valid: "
-    try:
-        text = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode(errors="replace")
-    except binascii.Error as error:
-        raise bad_request(f"invalid continue token: {why}{error}") from error
-    try:
-        read: Any = json.loads(text)
-        version, start = int(read["rv"]), str(read["start"])
-    except json.JSONDecodeError as error:
-        raise bad_request(f"invalid continue token: {why}{json_error(text)}") from error
-    except (KeyError, TypeError, ValueError) as error:
-        raise bad_request(f"invalid continue token: {why}{error}") from error
-    if version < collection.compacted:
+    read = _decoded(token)
+    if read.v != ENCODED_VERSION:
+        raise _invalid_token(f"server does not recognize this encoded version {read.v}")
+    if read.rv <= 0:
+        raise _invalid_token(f"incorrect encoded start resourceVersion (version {ENCODED_VERSION})")
+    if not read.start:
+        raise _invalid_token(f"encoded start key empty (version {ENCODED_VERSION})")
+    if posixpath.normpath(f"/{read.start.removeprefix('/')}") != f"/{read.start.removeprefix('/')}":
+        raise _invalid_token(read.start)
+    if read.rv < collection.compacted:
         raise expired(
             "The provided continue parameter is too old to display a consistent list result. You can start a new list "
             "without the continue parameter."
         )
-    return version, start
+    return read.rv, read.start
+
+
+def _decoded(token: str) -> _Token:
+    encoded = token.encode()
+    wrong = next((index for index, byte in enumerate(encoded) if byte not in _BASE64), None)
+    if wrong is None and len(encoded) % 4 == 1:
+        wrong = len(encoded) - 1
+    if wrong is not None:
+        raise _invalid_token(f"illegal base64 data at input byte {wrong}")
+    text = base64.urlsafe_b64decode(encoded + b"=" * (-len(encoded) % 4))
+    try:
+        return msgspec.json.decode(text, type=_Token)
+    except msgspec.ValidationError as error:
+        raise _invalid_token(f"json: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _invalid_token(json_error(text.decode(errors="replace"))) from error
+
+
+def _invalid_token(why: str) -> StatusError:
+    return bad_request(f"invalid continue token: continue key is not valid: {why}")

@@ -70,6 +70,8 @@ class ResourceHandler:
     def handle(self, request: Request) -> HttpResponse:
         """Returns the response to a request for a resource. Raises StatusError."""
         info = request.info
+        if not info.verb:
+            raise method_not_allowed()
         virtual = VIRTUAL.get((info.group, info.version, info.resource))
         if virtual is not None:
             if info.verb != "create" or info.name:

@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import unquote
 
-VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
 @dataclass(frozen=True, slots=True)
 class RequestInfo:
-    """The names as in audit logs and RBAC rules. `resource` is "" for a non-resource path."""
+    """The names as in audit logs and RBAC rules.
+
+    `resource` is "" for a non-resource path, and `verb` for a resource if the method has none, such as TRACE.
+    """
 
     verb: str
     path: str
@@ -49,7 +52,7 @@ def _read(method: str, path: str, watch: bool) -> RequestInfo:
     if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in {"status", "finalize"}:
         namespace, rest = rest[1], rest[2:]
     name = rest[1] if len(rest) > 1 else ""
-    verb = VERBS.get(method, "get")
+    verb = VERBS.get(method, "")
     if verb == "get":
         verb = "watch" if watch else "get" if name else "list"
     elif verb == "delete" and not name:
