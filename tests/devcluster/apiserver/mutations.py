@@ -13,6 +13,15 @@ TEXTS = (
 NUMBERS = (0, 1, -1, 5, 65536, 2**31 - 1, -(2**31), 2**63 - 1, 1.5)
 VALUES = (*TEXTS, *NUMBERS, None, True, False, [], {}, [None], [{}], {"a": None}, {"": ""}, ["a", "a"])
 
+FROM_KUBERNETES = (
+    "does not contain declared merge key",
+    "resourceVersion should not be set on objects to be created",
+    "strconv.ParseUint",
+    "failed to create typed patch object",
+    "failed to convert the applied configuration",
+)
+"""The errors that kube-apiserver has 500 for, too."""
+
 
 def places(value, path=()):
     """The paths of all values inside a document."""

@@ -350,3 +350,14 @@ async def test_manifest_may_use_resources_that_it_defines(make_definition):
     gang = {"apiVersion": "example.com/v1", "kind": "Gang", "metadata": {"name": "g"}, "spec": {"size": 3}}
     server.load([{**head, **written}, gang])
     assert server.store.collection("gangs.example.com").objects["default/g"].load()["spec"] == {"size": 3}
+
+
+async def test_pattern_of_go_is_accepted_and_enforced(api, make_definition):
+    definition = make_definition()
+    spec = {"type": "object", "properties": {"strategy": {"type": "string", "pattern": "^(?i)(abort|warn)?$"}}}
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"] = spec
+    await api.create(PATH, definition)
+
+    await api.create(GANGS, {"metadata": {"name": "a"}, "spec": {"strategy": "Abort"}})
+    rejected = await api.create(GANGS, {"metadata": {"name": "b"}, "spec": {"strategy": "stop"}}, 422)
+    assert "should match '^(?i)(abort|warn)?$'" in rejected["message"]

@@ -11,20 +11,12 @@ import json
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from mutations import KINDS, PATCHES, VALUES, known_fields, mutate, places
+from mutations import FROM_KUBERNETES, KINDS, PATCHES, VALUES, known_fields, mutate, places
 from valid_objects import VALID_OBJECTS
 
 from bayplan.devcluster.apiserver import ApiServer, HttpRequest
 
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
-FROM_KUBERNETES = (
-    "does not contain declared merge key",
-    "resourceVersion should not be set on objects to be created",
-    "strconv.ParseUint",
-    "failed to create typed patch object",
-    "failed to convert the applied configuration",
-)
-"""The errors that kube-apiserver has 500 for, too."""
 
 
 @st.composite

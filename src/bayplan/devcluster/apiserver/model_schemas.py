@@ -110,6 +110,9 @@ def _named_leaf(schemas: Object, kind: str, style: str) -> Object:
 
 
 def reference(schemas: Object, kind: str, style: str) -> Object:
-    """Adds the schema of a type, and returns a reference to it."""
+    """Adds the schema of a type, and returns a reference to it, with the default {} where the schema accepts that."""
     plain = {"$ref": style + add_type(schemas, kind, style)}
-    return {"allOf": [plain], "default": {}} if style == V3 else plain
+    if style != V3:
+        return plain
+    empty = not any(field.required for field in fields_of(kind).values())
+    return {"allOf": [plain], **({"default": {}} if empty else {})}

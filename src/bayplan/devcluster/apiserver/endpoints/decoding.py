@@ -142,8 +142,6 @@ def json_error(text: str) -> str:
             if error.msg.startswith(begin):
                 return f"invalid character '{text[error.pos]}' {message}"
         return error.msg
-    except RecursionError:
-        return "exceeded max depth"
     except ValueError:  # Python reads no integers of thousands of digits
         return "invalid number"
     return "invalid UTF-8 or number"

@@ -94,8 +94,8 @@ def validate_meta_update(metadata: dict[str, Any], was: dict[str, Any]) -> Itera
             yield forbidden("metadata.finalizers", f"{detail}[]string{{{shown}}}")
 
 
-def validate_meta_details(metadata: dict[str, Any], where: str) -> Iterator[FieldError]:
-    """Rules for labels, annotations, finalizers and owners of an object or a template."""
+def validate_labels_and_annotations(metadata: dict[str, Any], where: str) -> Iterator[FieldError]:
+    """Rules for the labels and annotations of an object or a pod template."""
     yield from validate_labels(metadata.get("labels"), f"{where}.labels")
     annotations = metadata.get("annotations") or {}
     for key in annotations:
@@ -103,6 +103,11 @@ def validate_meta_details(metadata: dict[str, Any], where: str) -> Iterator[Fiel
             yield invalid(f"{where}.annotations", key, error)
     if annotations and sum(len(key) + len(value) for key, value in annotations.items()) > ANNOTATIONS_LIMIT:
         yield too_long(f"{where}.annotations", ANNOTATIONS_LIMIT)
+
+
+def validate_meta_details(metadata: dict[str, Any], where: str) -> Iterator[FieldError]:
+    """Rules for labels, annotations, finalizers and owners of an object or a claim template."""
+    yield from validate_labels_and_annotations(metadata, where)
     for index, finalizer in enumerate(metadata.get("finalizers") or ()):
         for error in label_key_errors(finalizer):
             yield invalid(f"{where}.finalizers[{index}]", finalizer, error)

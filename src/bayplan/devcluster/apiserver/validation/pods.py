@@ -15,7 +15,7 @@ from bayplan.devcluster.apiserver.validation.containers import (
     validate_host_ports,
     validate_pod_security,
 )
-from bayplan.devcluster.apiserver.validation.meta import name_errors, validate_meta_details
+from bayplan.devcluster.apiserver.validation.meta import name_errors, validate_labels_and_annotations
 from bayplan.devcluster.apiserver.validation.probes import validate_probes
 from bayplan.devcluster.apiserver.validation.resources import validate_amount, validate_resources
 from bayplan.devcluster.apiserver.validation.selectors import (
@@ -27,6 +27,8 @@ from bayplan.devcluster.apiserver.validation.selectors import (
 SHORTEST_TOKEN, LONGEST_TOKEN = 600, 2**32
 """Seconds."""
 HOST_PATHS = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
+PROJECTIONS = frozenset({"configMap", "downwardAPI", "secret", "serviceAccountToken"})
+"""The sources of projected volumes. kube-apiserver drops the others, which need feature gates."""
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
@@ -43,7 +45,7 @@ def validate_new_pod(pod: Object) -> Iterator[FieldError]:
 
 def validate_template(template: Object, where: str) -> Iterator[FieldError]:
     """Rules for a pod template."""
-    yield from validate_meta_details(template["metadata"], f"{where}.metadata")
+    yield from validate_labels_and_annotations(template["metadata"], f"{where}.metadata")
     yield from validate_pod_spec(template["spec"], f"{where}.spec")
 
 
@@ -78,7 +80,7 @@ def validate_pod_spec(spec: Object, where: str) -> Iterator[FieldError]:
             yield invalid(f"{where}.nodeSelector", key, error)
         for error in label_value_errors(value):
             yield invalid(f"{where}.nodeSelector", value, error)
-    for field in ("nodeName", "schedulerName", "priorityClassName", "serviceAccountName", "hostnameOverride"):
+    for field in ("nodeName", "priorityClassName", "serviceAccountName", "hostnameOverride"):
         if spec.get(field):
             yield from _named(spec[field], f"{where}.{field}")
     for field in ("hostname", "subdomain"):
@@ -156,7 +158,7 @@ def _projection(source: Object, volume: str, where: str) -> Iterator[FieldError]
             yield invalid(f"{volume}.path", path, "must not contain '..'")
         elif path.startswith(".."):
             yield invalid(f"{volume}.path", path, "must not start with '..'")
-    if len(source) > 1:
+    if len(source.keys() & PROJECTIONS) > 1:
         yield forbidden(where, "may not specify more than 1 volume type per source")
 
 
