@@ -65,6 +65,10 @@ def requests(draw, operations):
 LIST_OPTIONS = ("labelSelector", "fieldSelector", "resourceVersion", "resourceVersionMatch", "propagationPolicy")
 
 
+async def send(server, *requests):
+    return [await server.handle(request) for request in requests]
+
+
 @pytest.mark.parametrize(("group", "version"), GROUPS)
 def test_generated_requests_cause_no_internal_error(caplog, group, version):
     operations = [found.ok() for found in schemathesis.openapi.from_dict(document(group, version)).get_all_operations()]
@@ -74,8 +78,9 @@ def test_generated_requests_cause_no_internal_error(caplog, group, version):
     def check(generated):
         kind, request = generated
         server = ApiServer(listen=False, alpha=True)
-        server.load([{"apiVersion": kind.api_version, "kind": kind.kind, **VALID_OBJECTS[kind.kind]}])
-        response = asyncio.run(server.handle(request))
+        existing = HttpRequest("POST", kind.path("default"), body=json.dumps(VALID_OBJECTS[kind.kind]).encode())
+        created, response = asyncio.run(send(server, existing, request))
+        assert created.status == 201, created.body
         assert [record.message for record in caplog.records if record.exc_info] == []
         known = any(text.encode() in response.body for text in FROM_KUBERNETES)
         assert response.status < 500 or known, response.body
