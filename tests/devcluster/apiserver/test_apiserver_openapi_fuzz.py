@@ -1,7 +1,8 @@
 """The OpenAPI documents are valid, and no request that schemathesis generates from them makes the server's code fail.
 
 Most requests are for an object that exists. Some have a damaged body, or odd options. BAYPLAN_OPENAPI_REQUESTS is the
-number of requests for each group; .ci/run sends more than `make test`.
+number of requests for each group: .ci/run sets it. Without it, no requests are sent, because most of the time goes into
+reading the documents.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from valid_objects import VALID_OBJECTS
 from bayplan.devcluster.apiserver import ApiServer, HttpRequest
 
 GROUPS = sorted({(kind.group, kind.version) for kind in KINDS})
-REQUESTS = int(os.environ.get("BAYPLAN_OPENAPI_REQUESTS", "2"))
+REQUESTS = int(os.environ.get("BAYPLAN_OPENAPI_REQUESTS", "0"))
 BY_PATH = {kind.path("{namespace}", "{name}"): kind for kind in KINDS}
 
 
@@ -69,6 +70,7 @@ async def send(server, *requests):
     return [await server.handle(request) for request in requests]
 
 
+@pytest.mark.skipif(REQUESTS == 0, reason="BAYPLAN_OPENAPI_REQUESTS is not set")
 @pytest.mark.parametrize(("group", "version"), GROUPS)
 def test_generated_requests_cause_no_internal_error(caplog, group, version):
     operations = [found.ok() for found in schemathesis.openapi.from_dict(document(group, version)).get_all_operations()]
