@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 
 from bayplan.devices.cel.checking import check
+from bayplan.devices.cel.compiling import compile_program
 from bayplan.devices.cel.costs import MAX_COST, Meter
-from bayplan.devices.cel.evaluation import SelectorEvaluator
 from bayplan.devices.cel.parsing import parse
 from bayplan.devices.cel.planning import plan
 from bayplan.devices.cel.selectors import DeviceFacts, RuntimeFailure, Selector
@@ -208,7 +208,7 @@ def _evaluated(expression, limit=MAX_COST):
     tree = parse(expression)
     check(tree)
     planned = plan(tree)
-    SelectorEvaluator(planned, {}, meter).visit(planned)
+    compile_program(planned).run(meter=meter)
     return meter.spent
 
 

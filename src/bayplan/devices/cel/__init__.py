@@ -1,6 +1,7 @@
-"""CEL device selectors as Kubernetes 1.36 evaluates them, based on cel-python's parser, evaluator and values.
+"""CEL device selectors as Kubernetes 1.36 evaluates them.
 
 An expression is parsed (`parsing`, `literals`) and type-checked (`checking`, with `celtypes`, `declarations` and
-`macros`), and its constants are folded (`planning`). It is then evaluated for each device (`device`, `evaluation`,
-`loops`): functions come from `library`, and their cost is limited (`calls`, `costs`). `selectors` caches the results.
+`macros`), its constants are folded (`planning`), and it is compiled to closures (`compiling`, `selecting`, `loops`,
+`calls`), which are evaluated for a device (`device`). Functions come from `library`, and their cost is limited
+(`costs`). `selectors` caches the results, by what an expression reads of a device (`reading`).
 """

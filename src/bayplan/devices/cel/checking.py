@@ -1,4 +1,4 @@
-"""The type checker, which cel-python lacks. It reports the first error of an expression.
+"""The type checker. It reports the first error of an expression.
 
 Mirrors cel-go's checker/checker.go and its validators.
 """
@@ -14,7 +14,7 @@ from bayplan.devices.cel.declarations import DEVICE, DEVICE_FIELDS, FUNCTIONS, T
 from bayplan.devices.cel.library.formatting import check_format
 from bayplan.devices.cel.library.regexes import compiled
 from bayplan.devices.cel.macros import Macro, macro_of
-from bayplan.devices.cel.parsing import OPERATORS, Tree, arguments_of, identifier, qualified_name
+from bayplan.devices.cel.parsing import Tree, arguments_of, identifier, qualified_name
 from bayplan.devices.cel.values import CelError, type_name
 
 _RESERVED = frozenset(
@@ -77,22 +77,19 @@ class _Checker:
             raise InvalidExpression(f"found no matching overload for '{shown}' applied to '{applied}'")
         return result
 
-    def _expr(self, tree: Tree) -> t.Type:
+    def _conditional(self, tree: Tree) -> t.Type:
         return self._called("_?_:_", [self.type_of(child) for child in tree.children])
 
-    def _conditionalor(self, tree: Tree) -> t.Type:
+    def _or(self, tree: Tree) -> t.Type:
         for child in tree.children:
             self._expect(t.BOOL, self.type_of(child))
         return t.BOOL
 
-    _conditionaland = _conditionalor
+    _and = _or
 
-    def _relation(self, tree: Tree) -> t.Type:
-        operator, right = tree.children
-        operands = [self.type_of(child) for child in (*operator.children, right)]
-        return self._called(OPERATORS[operator.data], operands)
-
-    _addition = _multiplication = _unary = _relation
+    def _operator(self, tree: Tree) -> t.Type:
+        name, *operands = tree.children
+        return self._called(name, [self.type_of(each) for each in operands])
 
     def _literal(self, tree: Tree) -> t.Type:
         try:
@@ -100,10 +97,10 @@ class _Checker:
         except ValueError as error:
             raise InvalidExpression(str(error)) from None
 
-    def _list_lit(self, tree: Tree) -> t.Type:
+    def _list(self, tree: Tree) -> t.Type:
         return t.list_of(self._joined(tree.children))
 
-    def _map_lit(self, tree: Tree) -> t.Type:
+    def _map(self, tree: Tree) -> t.Type:
         keys, values = ([entry.children[place] for entry in tree.children] for place in (0, 1))
         return t.map_of(self._joined(keys), self._joined(values))
 
@@ -139,9 +136,7 @@ class _Checker:
             raise _undeclared(name)
         return self._scope[name]
 
-    _dot_ident = _ident
-
-    def _ident_arg(self, tree: Tree) -> t.Type:
+    def _call(self, tree: Tree) -> t.Type:
         name, arguments = str(tree.children[0]), arguments_of(tree)
         if name in _RESERVED:
             raise InvalidExpression(f"reserved identifier: {name}")
@@ -154,8 +149,6 @@ class _Checker:
         if name == "matches" and len(arguments) == 2:
             _check_pattern(arguments[1])
         return found
-
-    _dot_ident_arg = _ident_arg
 
     def _member_object(self, tree: Tree) -> t.Type:
         name = qualified_name(tree.children[0])
@@ -197,7 +190,7 @@ class _Checker:
     def _member_optional_index(self, tree: Tree) -> t.Type:
         return self._called("_[?_]", [self.type_of(child) for child in tree.children])
 
-    def _member_dot_arg(self, tree: Tree) -> t.Type:
+    def _member_call(self, tree: Tree) -> t.Type:
         receiver, name, arguments = tree.children[0], str(tree.children[1]), arguments_of(tree)
         macro = macro_of(receiver, name, arguments)
         if macro is not None:
@@ -213,7 +206,7 @@ class _Checker:
 
     def _argument(self, receiver: Tree, name: str, argument: Tree) -> t.Type:
         """The type of a method's argument. The list literal of `format` can have elements of different types."""
-        if name != "format" or argument.data != "list_lit":
+        if name != "format" or argument.data != "list":
             return self.type_of(argument)
         outer, self._formatted = self._formatted, True
         types = [self.type_of(element) for element in argument.children]

@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import Any
 
-from celpy.celtypes import IntType, ListType, MapType
-
 from bayplan.devices.cel.values import URL, Format, Optional, Quantity, Semver
 
 MAX_COST = 1_000_000
@@ -21,8 +19,10 @@ CHARGED_AFTERWARDS = frozenset({"join", "lists.range", "reverse", "slice"})
 """The functions whose cost depends on their result. All others are charged first, and not called above the limit."""
 
 _MAX_COPIED = 10 * MAX_COST
+_INTERVAL = 10_000
+"""The cost between two checkpoints."""
 
-_Cost = Callable[[Sequence[Any], Any], int]
+Cost = Callable[[Sequence[Any], Any], int]
 _CONSTANT_TIME = (Quantity, Semver, IPv4Address, IPv6Address, URL, Format)
 
 
@@ -30,21 +30,45 @@ class CostExceeded(Exception):
     """An evaluation exceeded its cost limit."""
 
 
+Frame = list[Any]
+"""The state of one evaluation: see the indexes below. The values of its variables follow."""
+SPENT, STOP, METER, DEVICE, FIRST_VARIABLE = range(5)
+"""What has been spent so far, the amount at which the meter is asked, the meter, and the variable `device`."""
+
+
 class Meter:
-    """The cost of an evaluation so far."""
+    """Limits evaluations: their cost, and, with a `checkpoint` that raises an exception, their time.
 
-    __slots__ = ("_copied", "limit", "spent")
+    `spent` is the cost of the last evaluation. The checkpoint is called every few milliseconds.
+    """
 
-    def __init__(self, limit: int = MAX_COST) -> None:
+    __slots__ = ("_copied", "checkpoint", "limit", "spent")
+
+    def __init__(self, limit: int = MAX_COST, checkpoint: Callable[[], None] | None = None) -> None:
         self.spent = 0
         self.limit = limit
+        self.checkpoint = checkpoint
         self._copied = 0
 
-    def spend(self, cost: int) -> None:
-        """Add a cost. Raises CostExceeded above the limit."""
-        self.spent += cost
+    def run(self, code: Callable[[Frame], Any], size: int, device: Any = None) -> Any:
+        """Evaluate an expression with `size` variables. Raises CostExceeded, and what the checkpoint raises."""
+        self._copied = 0
+        frame = [0, min(self.limit, _INTERVAL), self, device, *[None] * size]
+        try:
+            value = code(frame)
+        finally:
+            self.spent = frame[SPENT]
         if self.spent > self.limit:
             raise CostExceeded
+        return value
+
+    def check(self, frame: Frame) -> None:
+        """Handle that an evaluation has reached the next stop. Raises CostExceeded, and what the checkpoint raises."""
+        if frame[SPENT] > self.limit:
+            raise CostExceeded
+        if self.checkpoint is not None:
+            self.checkpoint()
+        frame[STOP] = min(self.limit, frame[SPENT] + _INTERVAL)
 
     def copy(self, elements: int) -> None:
         """Count the elements of concatenated lists. Raises CostExceeded above a limit.
@@ -62,13 +86,13 @@ def check_length(length: int) -> None:
         raise CostExceeded
 
 
-def call_cost(name: str, arguments: Sequence[Any], result: Any) -> int:
-    """The cost of a call to the function declared as `name`. `result` is None before the call.
+def cost_of(name: str) -> Cost | None:
+    """The function for the cost of calls to the function declared as `name`; None if each costs 1.
 
-    Raises CostExceeded if the cost itself takes too long to compute.
+    It is called with the arguments and the result, which is None before the call. It raises CostExceeded if the cost
+    itself takes too long to compute.
     """
-    of_function = _COSTS.get(name) or _COSTS.get(name.removeprefix("."))
-    return 1 if of_function is None else of_function(arguments, result)
+    return _COSTS.get(name) or _COSTS.get(name.removeprefix("."))
 
 
 def size(value: Any) -> int:
@@ -76,7 +100,7 @@ def size(value: Any) -> int:
     match value:
         case Optional():
             return size(value.value) if value.present else 1
-        case str() | bytes() | ListType() | MapType():
+        case str() | bytes() | list() | dict():
             return len(value)
         case IPv4Interface() | IPv6Interface():
             return -(-value.network.prefixlen // 8)
@@ -85,7 +109,7 @@ def size(value: Any) -> int:
     return 1
 
 
-def _tenths(amount: int, times: int = 1) -> int:
+def tenths(amount: int, times: int = 1) -> int:
     """The cost of traversing a string, rounded up in floating point like upstream."""
     return math.ceil(amount * times * 0.1)
 
@@ -102,9 +126,9 @@ def _traversal(arguments: Sequence[Any], _: Any) -> int:
                 cost += int(len(text.encode(errors="surrogatepass")) * 0.1)
             case bytes() as data:
                 cost += int(len(data) * 0.1)
-            case ListType() as elements:
+            case list() as elements:
                 stack += elements
-            case MapType() as entries:
+            case dict() as entries:
                 stack += [part for entry in entries.items() for part in entry]
             case _:
                 cost += 1
@@ -113,27 +137,27 @@ def _traversal(arguments: Sequence[Any], _: Any) -> int:
 
 def _containment(arguments: Sequence[Any], _: Any) -> int:
     network = size(arguments[0])
-    return _tenths(network, 2) + (_tenths(size(arguments[1])) if isinstance(arguments[1], str) else 0)
+    return tenths(network, 2) + (tenths(size(arguments[1])) if isinstance(arguments[1], str) else 0)
 
 
 def _network_containment(arguments: Sequence[Any], _: Any) -> int:
-    return _containment(arguments, _) + _tenths(size(arguments[0])) + 1
+    return _containment(arguments, _) + tenths(size(arguments[0])) + 1
 
 
 def _by_length(arguments: Sequence[Any], _: Any) -> int:
-    return _tenths(size(arguments[0])) if isinstance(arguments[0], (str, bytes)) else 1
+    return tenths(size(arguments[0])) if isinstance(arguments[0], (str, bytes)) else 1
 
 
 def _by_double_length(arguments: Sequence[Any], _: Any) -> int:
-    return _tenths(size(arguments[0]), 2)
+    return tenths(size(arguments[0]), 2)
 
 
 def _search(arguments: Sequence[Any], _: Any) -> int:
-    return _tenths(1 + size(arguments[0])) * math.ceil(size(arguments[1]) * 0.25)
+    return tenths(1 + size(arguments[0])) * math.ceil(size(arguments[1]) * 0.25)
 
 
 def _validation(arguments: Sequence[Any], _: Any) -> int:
-    return _tenths(1 + size(arguments[1])) * math.ceil(getattr(arguments[0], "pattern_size", 1) * 0.25)
+    return tenths(1 + size(arguments[1])) * math.ceil(getattr(arguments[0], "pattern_size", 1) * 0.25)
 
 
 def _allocation(factor: float, amount: int) -> int:
@@ -145,18 +169,18 @@ def _new_list(_: Sequence[Any], result: Any) -> int:
 
 
 def _flattening(arguments: Sequence[Any], _: Any) -> int:
-    depth = arguments[1] if len(arguments) == 2 and type(arguments[1]) is IntType else 1
+    depth = arguments[1] if len(arguments) == 2 and type(arguments[1]) is int else 1
     return max(_allocation(int(depth), size(arguments[0])), 0)
 
 
 def _comparisons(arguments: Sequence[Any], _: Any) -> int:
     values = arguments[-1]
-    if not isinstance(values, ListType) or not values:
+    if not isinstance(values, list) or not values:
         return _allocation(2, 0)
     return _allocation(2.1 if isinstance(values[0], (str, bytes)) else 2, len(values) ** 2)
 
 
-def _sets(factor: int) -> _Cost:
+def _sets(factor: int) -> Cost:
     return lambda arguments, _: 1 + size(arguments[0]) * size(arguments[1]) * factor
 
 
@@ -165,7 +189,7 @@ def _equality(arguments: Sequence[Any], _: Any) -> int:
 
 
 def _shorter(arguments: Sequence[Any], _: Any) -> int:
-    return _tenths(min(size(arguments[0]), size(arguments[1])))
+    return tenths(min(size(arguments[0]), size(arguments[1])))
 
 
 def _order(arguments: Sequence[Any], _: Any) -> int:
@@ -173,14 +197,14 @@ def _order(arguments: Sequence[Any], _: Any) -> int:
 
 
 def _addition(arguments: Sequence[Any], _: Any) -> int:
-    return _tenths(sum(map(size, arguments))) if isinstance(arguments[0], (str, bytes)) else 1
+    return tenths(sum(map(size, arguments))) if isinstance(arguments[0], (str, bytes)) else 1
 
 
 def _substring_search(arguments: Sequence[Any], _: Any) -> int:
-    return _tenths(size(arguments[0])) * _tenths(size(arguments[1]))
+    return tenths(size(arguments[0])) * tenths(size(arguments[1]))
 
 
-_COSTS: dict[str, _Cost] = {
+_COSTS: dict[str, Cost] = {
     "lists.range": _new_list,
     "slice": _new_list,
     "reverse": _new_list,
@@ -197,7 +221,7 @@ _COSTS: dict[str, _Cost] = {
     "string": lambda arguments, _: _by_length(arguments, _) if isinstance(arguments[0], bytes) else 1,
     **dict.fromkeys(("startsWith", "endsWith", "strings.quote", "format"), _by_length),
     **dict.fromkeys(("replace", "split", "ip.isCanonical"), _by_double_length),
-    "join": lambda _, result: _tenths(size(result), 2),
+    "join": lambda _, result: tenths(size(result), 2),
     **dict.fromkeys(("find", "findAll", ".matches"), _search),
     "validate": _validation,
     "contains": _substring_search,
@@ -206,5 +230,5 @@ _COSTS: dict[str, _Cost] = {
     **dict.fromkeys(("_==_", "_!=_"), _equality),
     **dict.fromkeys(("_<_", "_<=_", "_>_", "_>=_"), _order),
     "_+_": _addition,
-    "@in": lambda arguments, _: size(arguments[1]) if isinstance(arguments[1], ListType) else 1,
+    "@in": lambda arguments, _: size(arguments[1]) if isinstance(arguments[1], list) else 1,
 }

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from celpy.celtypes import BoolType, IntType, MapType, StringType
-
+from bayplan.devices.cel.reading import Path
 from bayplan.devices.cel.values import DomainMap, Quantity, Semver
 
 _Named = tuple[tuple[str, tuple[str, Any]], ...]
@@ -20,7 +20,7 @@ class UnreadableAttribute(ValueError):
 class DeviceFacts:
     """The fields of a device that expressions can read: an immutable, hashable cache key."""
 
-    __slots__ = ("_hash", "_key", "_variable")
+    __slots__ = ("_hash", "_key", "_readable", "_variable")
 
     def __init__(self, driver: str, allow_multiple: bool, attributes: _Named, capacity: _Amounts) -> None:
         """`attributes` and `capacity` are sorted by name.
@@ -30,7 +30,8 @@ class DeviceFacts:
         """
         self._key = (driver, allow_multiple, attributes, capacity)
         self._hash = hash(self._key)
-        self._variable: MapType | None = None
+        self._readable = False
+        self._variable: dict[str, Any] | None = None
 
     @classmethod
     def of(
@@ -56,13 +57,32 @@ class DeviceFacts:
     def __repr__(self) -> str:
         return f"DeviceFacts{self._key}"
 
-    def variable(self) -> MapType:
+    def reading(self, paths: Sequence[Path]) -> tuple[Any, ...]:
+        """What there is at these paths, as a hashable value. Raises UnreadableAttribute, whatever the paths are."""
+        if not self._readable:
+            self._made()
+            self._readable = True
+        return tuple(map(self._at, paths))
+
+    def _at(self, path: Path) -> Any:
+        driver, allow_multiple, attributes, capacity = self._key
+        match path:
+            case ("driver",):
+                return driver
+            case ("allowMultipleAllocations",):
+                return allow_multiple
+            case ("attributes" | "capacity" as field, *rest):
+                named = attributes if field == "attributes" else capacity
+                return _named(named, driver, *rest) if rest else named
+        return self._key
+
+    def variable(self) -> dict[str, Any]:
         """The value of `device`. Raises UnreadableAttribute."""
         if self._variable is None:
             self._variable = self._made()
         return self._variable
 
-    def _made(self) -> MapType:
+    def _made(self) -> dict[str, Any]:
         driver, allow_multiple, named, amounts = self._key
         attributes, capacity = DomainMap(), DomainMap()
         for name, value in named:
@@ -72,22 +92,34 @@ class DeviceFacts:
                 _put(capacity, name, driver, Quantity.parse(text))
             except ValueError as error:
                 raise UnreadableAttribute(f"capacity {name}: {error}") from None
-        return MapType(
-            {
-                StringType("driver"): StringType(driver),
-                StringType("allowMultipleAllocations"): BoolType(allow_multiple),
-                StringType("attributes"): attributes,
-                StringType("capacity"): capacity,
-            }
-        )
+        return {
+            "driver": driver,
+            "allowMultipleAllocations": allow_multiple,
+            "attributes": attributes,
+            "capacity": capacity,
+        }
+
+
+def _named(named: Sequence[tuple[str, Any]], driver: str, domain: str, name: str | None = None) -> Any:
+    """The entries of a domain, or one of them."""
+    if name is None:
+        return tuple(entry for entry in named if _parts(entry[0], driver)[0] == domain)
+    written = [f"{domain}/{name}", *([name] if domain == driver else ())]
+    places = [
+        place for each in written if (place := bisect_left(named, (each,))) < len(named) and named[place][0] == each
+    ]
+    return named[max(places)] if places else None
+
+
+def _parts(name: str, driver: str) -> tuple[str, str]:
+    """The domain of a name, and the rest."""
+    domain, slash, key = name.partition("/")
+    return (domain, key) if slash else (driver, name)
 
 
 def _put(by_domain: DomainMap, name: str, driver: str, value: Any) -> None:
-    domain, slash, key = name.partition("/")
-    if not slash:
-        domain, key = driver, name
-    of_domain: Any = by_domain.setdefault(StringType(domain), MapType())
-    of_domain[StringType(key)] = value
+    domain, key = _parts(name, driver)
+    by_domain.setdefault(domain, {})[key] = value
 
 
 def _attribute(value: Mapping[str, Any]) -> tuple[str, Any]:
@@ -99,12 +131,8 @@ def _attribute(value: Mapping[str, Any]) -> tuple[str, Any]:
 
 def _value(name: str, kind: str, value: Any) -> Any:
     match kind:
-        case "int":
-            return IntType(value)
-        case "bool":
-            return BoolType(value)
-        case "string":
-            return StringType(value)
+        case "int" | "bool" | "string":
+            return value
         case "version":
             try:
                 return Semver.parse(value)

@@ -1,14 +1,11 @@
-"""Literals: strings, bytes, numbers and booleans. Mirrors cel-go's parser/unescape.go.
-
-cel-python's own literals drop line breaks in strings, lack two escapes and accept invalid ones.
-"""
+"""Literals: strings, bytes, numbers and booleans. Mirrors cel-go's parser/unescape.go."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-from celpy.celtypes import BoolType, BytesType, DoubleType, IntType, StringType, UintType
+from bayplan.devices.cel.values import LARGEST_INT, LARGEST_UINT, LEAST_INT, Uint
 
 _ESCAPE = re.compile(
     r"\\(?:([abfnrtv\\'\"`?])|[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2}))|\\"
@@ -21,24 +18,26 @@ def value_of(token: Any) -> Any:
     """The value of a literal. Raises ValueError."""
     match token.type:
         case "STRING_LIT" | "MLSTRING_LIT":
-            return StringType(_text_of(str(token)))
+            return _text_of(str(token))
         case "BYTES_LIT":
-            return BytesType(_bytes_of(str(token)[1:]))
+            return _bytes_of(str(token)[1:])
         case "BOOL_LIT":
-            return BoolType(str(token) == "true")
+            return str(token) == "true"
         case "NULL_LIT":
             return None
         case "FLOAT_LIT":
             if float(token) in {float("inf"), float("-inf")}:
                 raise ValueError("invalid double literal")
-            return DoubleType(str(token))
-    kind, name = (UintType, "uint") if token.type == "UINT_LIT" else (IntType, "int")
-    try:
-        if len(token) > _MAX_DIGITS or (kind is UintType and token.startswith("-")):
-            raise ValueError
-        return kind(str(token).rstrip("uU"))
-    except ValueError:
-        raise ValueError(f"invalid {name} literal") from None
+            return float(token)
+    return _whole(str(token).rstrip("uU"), unsigned=token.type == "UINT_LIT")
+
+
+def _whole(digits: str, *, unsigned: bool) -> int:
+    least, largest = (0, LARGEST_UINT) if unsigned else (LEAST_INT, LARGEST_INT)
+    number = None if len(digits) > _MAX_DIGITS else int(digits, 16 if "x" in digits else 10)
+    if number is None or not least <= number <= largest or (unsigned and digits.startswith("-")):
+        raise ValueError(f"invalid {'uint' if unsigned else 'int'} literal")
+    return Uint(number) if unsigned else number
 
 
 def _text_of(written: str) -> str:

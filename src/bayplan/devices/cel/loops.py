@@ -1,134 +1,180 @@
-"""The macros that iterate over lists and maps. Their cost is that of the comprehension that cel-go expands them to.
+"""Compiles the macros that iterate over lists and maps. They cost what the comprehensions cost that cel-go expands them
+to.
 
 Mirrors cel-go's parser/macro.go and ext/comprehensions.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from celpy.celtypes import BoolType, IntType, ListType, MapType
-from celpy.evaluation import CELEvalError
-
-from bayplan.devices.cel.costs import NEW_LIST, Meter
+from bayplan.devices.cel.calls import Code, caller
+from bayplan.devices.cel.costs import METER, NEW_LIST, SPENT, STOP, Frame
 from bayplan.devices.cel.library.lists import insert
-from bayplan.devices.cel.parsing import CONSTANT, Tree
-from bayplan.devices.cel.values import CelError, type_name
-
-Evaluate = Callable[[Mapping[str, Any], Tree], Any]
-"""Evaluates an expression in which further variables are bound."""
+from bayplan.devices.cel.values import NO_OVERLOAD, CelError, Failure, type_name
 
 _NAME = 1
 """The cost of reading the loop's accumulator."""
 _CALL = 1
 
+Loop = Callable[[Frame, Any], Any]
+"""Iterates over a list or a map. The result can be a Failure."""
 
-class Loop:
-    """One loop: the names of its variables, and the expressions that use them."""
 
-    def __init__(self, meter: Meter, evaluate: Evaluate, names: list[str], bodies: list[Tree]) -> None:
-        self._spend = meter.spend
-        self._evaluate = evaluate
-        self._names = names
-        self._bodies = bodies
+def compile_loop(name: str, values: Code, slots: Sequence[int], bodies: Sequence[Code], *, constant: bool) -> Code:
+    """Compile a loop. `slots` are the places of its variables, and `bodies` a condition, a value, or both.
 
-    def run(self, name: str, values: Any) -> Any:
-        """The result of the loop, which can be a CELEvalError. Raises CostExceeded."""
-        if not isinstance(values, (ListType, MapType)):
-            return CELEvalError(f"expression of type '{type_name(values)}' cannot be range of a comprehension")
-        rounds = self._rounds(values)
-        match name:
-            case "all" | "exists":
-                found = self._quantified(rounds, decisive=name == "exists")
-            case "exists_one" | "existsOne":
-                found = self._one(rounds)
-            case "transformMap" | "transformMapEntry":
-                found = self._entries(rounds, whole=name == "transformMapEntry")
-            case _:
-                found = self._list(rounds, name)
-        self._spend(_NAME)
+    `constant`: the value is a constant.
+    """
+    loop = _sorting(slots, bodies, constant=constant) if name == "sortBy" else _loop(name, slots, bodies, constant)
+
+    def evaluate(frame: Frame) -> Any:
+        over = values(frame)
+        return over if type(over) is Failure else loop(frame, over)
+
+    return evaluate
+
+
+def _loop(name: str, slots: Sequence[int], bodies: Sequence[Code], constant: bool) -> Loop:
+    match name:
+        case "all" | "exists":
+            run = _quantified(slots, bodies[0], decisive=name == "exists")
+        case "exists_one" | "existsOne":
+            run = _one(slots, bodies[0])
+        case "filter":
+            run = _filtered(slots, bodies[0])
+        case "transformMap" | "transformMapEntry":
+            run = _entries(slots, bodies, whole=name == "transformMapEntry")
+        case _:
+            run = _mapped(slots, bodies, 0 if constant else NEW_LIST)
+
+    def loop(frame: Frame, over: Any) -> Any:
+        if not isinstance(over, (list, dict)):
+            return Failure(f"expression of type '{type_name(over)}' cannot be range of a comprehension")
+        found = run(frame, over)
+        frame[SPENT] += _NAME
         return found
 
-    def _rounds(self, values: Any) -> Iterable[tuple[Any, ...]]:
-        if len(self._names) == 1:
-            return ((value,) for value in values)
-        return values.items() if isinstance(values, MapType) else ((IntType(i), each) for i, each in enumerate(values))
+    return loop
 
-    def _body(self, variables: tuple[Any, ...], which: int = 0) -> Any:
-        return self._evaluate(dict(zip(self._names, variables, strict=True)), self._bodies[which])
 
-    def _quantified(self, rounds: Iterable[tuple[Any, ...]], decisive: bool) -> Any:
-        condition = _NAME + _CALL + (_CALL if decisive else 0)
-        found: Any = BoolType(not decisive)
-        for variables in rounds:
-            self._spend(condition)
-            if isinstance(found, BoolType) and bool(found) is decisive:
+def _sorting(slots: Sequence[int], bodies: Sequence[Code], *, constant: bool) -> Loop:
+    keys, sort = _loop("map", slots, bodies, constant), caller(".@sortByAssociatedKeys")
+
+    def loop(frame: Frame, over: Any) -> Any:
+        frame[SPENT] += 2
+        return sort(frame, (over, keys(frame, over)))
+
+    return loop
+
+
+def _rounds(frame: Frame, slots: Sequence[int], over: Any) -> Iterator[None]:
+    """Set the variables for each round."""
+    first, second = slots[0], slots[-1]
+    if first == second:
+        for frame[first] in over:
+            if frame[SPENT] > frame[STOP]:
+                frame[METER].check(frame)
+            yield
+    else:
+        for frame[first], frame[second] in over.items() if isinstance(over, dict) else enumerate(over):
+            if frame[SPENT] > frame[STOP]:
+                frame[METER].check(frame)
+            yield
+
+
+def _quantified(slots: Sequence[int], body: Code, *, decisive: bool) -> Loop:
+    condition = _NAME + _CALL + (_CALL if decisive else 0)
+
+    def loop(frame: Frame, over: Any) -> Any:
+        found: Any = not decisive
+        for _ in _rounds(frame, slots, over):
+            frame[SPENT] += condition
+            if found is decisive:
                 break
-            self._spend(_NAME)
-            value = self._body(variables)
-            if isinstance(value, BoolType):
-                found = value if bool(value) is decisive else found
-            elif isinstance(found, BoolType):
-                found = value if isinstance(value, CELEvalError) else CELEvalError("no such overload")
+            frame[SPENT] += _NAME
+            value = body(frame)
+            if value is decisive:
+                found = value
+            elif type(value) is not bool and type(found) is bool:
+                found = value if type(value) is Failure else NO_OVERLOAD
         return found
 
-    def _one(self, rounds: Iterable[tuple[Any, ...]]) -> Any:
+    return loop
+
+
+def _one(slots: Sequence[int], body: Code) -> Loop:
+    def loop(frame: Frame, over: Any) -> Any:
         count = 0
-        for variables in rounds:
-            holds = self._holds(variables)
-            if isinstance(holds, CELEvalError):
-                return holds
-            if holds:
-                self._spend(_NAME + _CALL)
+        for _ in _rounds(frame, slots, over):
+            holds = body(frame)
+            if holds is True:
+                frame[SPENT] += _NAME + _CALL
                 count += 1
-        self._spend(_CALL)
-        return BoolType(count == 1)
+            elif holds is not False:
+                return holds if type(holds) is Failure else NO_OVERLOAD
+        frame[SPENT] += _CALL
+        return count == 1
 
-    def _holds(self, variables: tuple[Any, ...]) -> Any:
-        value = self._body(variables)
-        if isinstance(value, (BoolType, CELEvalError)):
-            return value
-        return CELEvalError("no such overload")
+    return loop
 
-    def _list(self, rounds: Iterable[tuple[Any, ...]], name: str) -> Any:
-        found = ListType()
-        for variables in rounds:
-            if name == "filter" or len(self._bodies) == 2:
-                holds = self._holds(variables)
-                if isinstance(holds, CELEvalError):
-                    return holds
-                if not holds:
+
+def _filtered(slots: Sequence[int], body: Code) -> Loop:
+    def loop(frame: Frame, over: Any) -> Any:
+        found = []
+        for _ in _rounds(frame, slots, over):
+            holds = body(frame)
+            if holds is True:
+                frame[SPENT] += _NAME + _CALL + NEW_LIST + _NAME
+                found.append(frame[slots[0]])
+            elif holds is not False:
+                return holds if type(holds) is Failure else NO_OVERLOAD
+        return found
+
+    return loop
+
+
+def _mapped(slots: Sequence[int], bodies: Sequence[Code], new: int) -> Loop:
+    *conditions, body = bodies
+
+    def loop(frame: Frame, over: Any) -> Any:
+        found = []
+        for _ in _rounds(frame, slots, over):
+            if conditions and (holds := conditions[0](frame)) is not True:
+                if holds is False:
                     continue
-            constant = name != "filter" and self._bodies[-1].data == CONSTANT
-            self._spend(_NAME + _CALL + (0 if constant else NEW_LIST))
-            if name == "filter":
-                self._spend(_NAME)
-                value = variables[0]
-            else:
-                value = self._body(variables, -1)
-            if isinstance(value, CELEvalError):
+                return holds if type(holds) is Failure else NO_OVERLOAD
+            frame[SPENT] += _NAME + _CALL + new
+            value = body(frame)
+            if type(value) is Failure:
                 return value
             found.append(value)
         return found
 
-    def _entries(self, rounds: Iterable[tuple[Any, ...]], whole: bool) -> Any:
-        found = MapType()
-        for variables in rounds:
-            if len(self._bodies) == 2:
-                holds = self._holds(variables)
-                if isinstance(holds, CELEvalError):
-                    return holds
-                if not holds:
+    return loop
+
+
+def _entries(slots: Sequence[int], bodies: Sequence[Code], *, whole: bool) -> Loop:
+    *conditions, body = bodies
+
+    def loop(frame: Frame, over: Any) -> Any:
+        found: dict[Any, Any] = {}
+        for _ in _rounds(frame, slots, over):
+            if conditions and (holds := conditions[0](frame)) is not True:
+                if holds is False:
                     continue
-            self._spend(_NAME + _CALL + (0 if whole else _NAME))
-            value = self._body(variables, -1)
-            if isinstance(value, CELEvalError):
+                return holds if type(holds) is Failure else NO_OVERLOAD
+            frame[SPENT] += _NAME + _CALL + (0 if whole else _NAME)
+            value = body(frame)
+            if type(value) is Failure:
                 return value
-            if whole and not isinstance(value, MapType):
-                return CELEvalError("no such overload")
+            if whole and not isinstance(value, dict):
+                return NO_OVERLOAD
             try:
-                insert(found, value if whole else MapType({variables[0]: value}))
+                insert(found, value if whole else {frame[slots[0]]: value})
             except CelError as error:
-                return CELEvalError(str(error))
+                return Failure(str(error))
         return found
+
+    return loop

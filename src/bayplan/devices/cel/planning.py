@@ -7,17 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import lark
-from celpy.evaluation import CELEvalError
-
 from bayplan.devices.cel import literals
-from bayplan.devices.cel.costs import Meter
+from bayplan.devices.cel.compiling import compile_program
 from bayplan.devices.cel.declarations import TYPES
-from bayplan.devices.cel.evaluation import PRIMITIVE, SelectorEvaluator
 from bayplan.devices.cel.library.regexes import compiled
 from bayplan.devices.cel.macros import macro_of
 from bayplan.devices.cel.parsing import CONSTANT, Tree, arguments_of, identifier, qualified_name
-from bayplan.devices.cel.values import CelError, TypeValue, type_name
+from bayplan.devices.cel.values import PRIMITIVE, CelError, Failure, TypeValue, type_name
 
 _CONVERSIONS = frozenset({"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"})
 _INDEXES = frozenset({"member_index", "member_optional_index"})
@@ -35,25 +31,25 @@ def plan(tree: Tree, bound: frozenset[str] = frozenset()) -> Tree:
     if name in TYPES and name not in bound:
         return _constant(TypeValue(str(name)))
     bound |= _variables(tree)
-    parts = [plan(child, bound) if isinstance(child, lark.Tree) else child for child in tree.children]
-    planned = lark.Tree(tree.data, parts)
+    parts = [plan(child, bound) if isinstance(child, Tree) else child for child in tree.children]
+    planned = Tree(tree.data, parts)
     if _is_constant(planned):
-        value = SelectorEvaluator(planned, {}, Meter()).visit(planned)
-        if isinstance(value, CELEvalError):
-            raise PlanError(str(value.args[0]))
+        value = compile_program(planned).run()
+        if isinstance(value, Failure):
+            raise PlanError(value.message)
         return _constant(value)
     if tree.data in _INDEXES and planned.children[1].data == CONSTANT:
         key = planned.children[1].children[0]
-        if not isinstance(key, PRIMITIVE):
+        if type(key) not in PRIMITIVE:
             raise PlanError(f"invalid qualifier type: {type_name(key)}")
-    if tree.data == "member_dot_arg" and tree.children[1] in {"find", "findAll"}:
+    if tree.data == "member_call" and tree.children[1] in {"find", "findAll"}:
         _check_pattern(arguments_of(planned))
     return planned
 
 
 def _variables(tree: Tree) -> set[str]:
     """The variable names that a macro binds."""
-    if tree.data != "member_dot_arg":
+    if tree.data != "member_call":
         return set()
     arguments = arguments_of(tree)
     macro = macro_of(tree.children[0], str(tree.children[1]), arguments)
@@ -61,14 +57,14 @@ def _variables(tree: Tree) -> set[str]:
 
 
 def _constant(value: Any) -> Tree:
-    return lark.Tree(CONSTANT, [value])
+    return Tree(CONSTANT, [value])
 
 
 def _is_constant(tree: Tree) -> bool:
     match tree.data:
-        case "list_lit" | "map_lit":
+        case "list" | "map":
             return all(_has_only_constants(child) for child in tree.children)
-        case "ident_arg":
+        case "call":
             arguments = arguments_of(tree)
             return tree.children[0] in _CONVERSIONS and len(arguments) == 1 and arguments[0].data == CONSTANT
     return False

@@ -6,18 +6,17 @@ Mirrors k8s.io/dynamic-resource-allocation/cel/compile.go and cache.go.
 from __future__ import annotations
 
 from collections import OrderedDict
-
-from celpy.celtypes import BoolType
-from celpy.evaluation import CELEvalError
+from collections.abc import Callable, Hashable, Sequence
 
 from bayplan.devices.cel.celtypes import ANY, BOOL
 from bayplan.devices.cel.checking import InvalidExpression, check
+from bayplan.devices.cel.compiling import Program, compile_program
 from bayplan.devices.cel.costs import CostExceeded, Meter
 from bayplan.devices.cel.device import DeviceFacts, UnreadableAttribute
-from bayplan.devices.cel.evaluation import SelectorEvaluator
-from bayplan.devices.cel.parsing import InvalidSyntax, Tree, parse
+from bayplan.devices.cel.parsing import InvalidSyntax, parse
 from bayplan.devices.cel.planning import PlanError, plan
-from bayplan.devices.cel.values import type_name
+from bayplan.devices.cel.reading import Path, reads
+from bayplan.devices.cel.values import Failure, type_name
 
 _MAX_COMPILED = 256
 _MAX_RESULTS = 65536
@@ -38,24 +37,33 @@ class Selector:
 
     def __init__(self, expression: str) -> None:
         """Raises CompileError."""
-        self._plan = _compiled(expression)
+        self._program, self._reads = _compiled(expression)
+
+    def reading(self, device: DeviceFacts) -> Hashable:
+        """What the expression can read of a device: devices with the same reading have the same result.
+
+        Raises RuntimeFailure for a device on which no expression can be evaluated.
+        """
+        try:
+            return device.reading(self._reads)
+        except UnreadableAttribute as error:
+            raise RuntimeFailure(str(error)) from None
 
     def matches(self, device: DeviceFacts, meter: Meter | None = None) -> bool:
-        """Whether the expression selects a device. `meter` counts the cost. Raises RuntimeFailure."""
+        """Whether the expression selects a device. `meter` limits the evaluation. Raises RuntimeFailure."""
         try:
-            variables = {"device": device.variable()}
-            value = SelectorEvaluator(self._plan, variables, meter or Meter()).visit(self._plan)
+            value = self._program.run(device.variable(), meter)
         except UnreadableAttribute as error:
             raise RuntimeFailure(str(error)) from None
         except CostExceeded:
             raise RuntimeFailure("operation cancelled: actual cost limit exceeded") from None
         except RecursionError:
             raise RuntimeFailure("expression is nested too deeply") from None
-        if isinstance(value, CELEvalError):
-            raise RuntimeFailure(str(value.args[0]))
-        if not isinstance(value, BoolType):
+        if isinstance(value, Failure):
+            raise RuntimeFailure(value.message)
+        if not isinstance(value, bool):
             raise RuntimeFailure(f"CEL result of type {type_name(value)} could not be converted to bool")
-        return bool(value)
+        return value
 
 
 class Selectors:
@@ -63,16 +71,19 @@ class Selectors:
 
     def __init__(self) -> None:
         self._compiled: OrderedDict[str, Selector | CompileError] = OrderedDict()
-        self._results: OrderedDict[tuple[str, DeviceFacts], bool | RuntimeFailure] = OrderedDict()
+        self._results: OrderedDict[tuple[str, Hashable], bool | RuntimeFailure] = OrderedDict()
 
-    def matches(self, expression: str, device: DeviceFacts) -> bool:
-        """Whether an expression selects a device. Raises CompileError or RuntimeFailure."""
-        key = (expression, device)
+    def matches(self, expression: str, device: DeviceFacts, checkpoint: Callable[[], None] | None = None) -> bool:
+        """Whether an expression selects a device. Raises CompileError or RuntimeFailure.
+
+        `checkpoint` is called every few milliseconds of an evaluation. What it raises ends the evaluation.
+        """
+        selector = self._selector(expression)
+        key = (expression, selector.reading(device))
         result = self._results.get(key)
         if result is None:
-            selector = self._selector(expression)
             try:
-                result = selector.matches(device)
+                result = selector.matches(device, Meter(checkpoint=checkpoint))
             except RuntimeFailure as failure:
                 result = failure
             self._results[key] = result
@@ -97,13 +108,14 @@ class Selectors:
         return found
 
 
-def _compiled(expression: str) -> Tree:
+def _compiled(expression: str) -> tuple[Program, Sequence[Path]]:
     try:
         tree = parse(expression)
         found = check(tree)
         if found not in {BOOL, ANY}:
             raise CompileError(f"must evaluate to bool or the unknown type, not {found.declared}")
-        return plan(tree)
+        planned = plan(tree)
+        return compile_program(planned), reads(planned)
     except (InvalidSyntax, InvalidExpression) as error:
         raise CompileError(f"compilation failed: {error}") from None
     except PlanError as error:

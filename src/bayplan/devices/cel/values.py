@@ -1,15 +1,18 @@
-"""The value types that Kubernetes adds to cel-python's, and the type names of all values."""
+"""CEL's values: Python's own types as far as they are the same, and the types that Python lacks.
+
+bool, int, float, str, bytes, list, dict and None are CEL's types; datetime and timedelta are timestamps and durations,
+with a resolution of a microsecond. Values are never changed.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import total_ordering
 from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import Any, NamedTuple
-
-from celpy import celtypes
 
 from bayplan.api import quantity
 
@@ -19,11 +22,10 @@ _SEMVER = re.compile(
     r"(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?",
     re.ASCII,
 )
-_MAX_UINT64 = 2**64 - 1
 
 
 class CelError(ValueError):
-    """An error of a function. Evaluation converts it to a CELEvalError, a value that && and || absorb."""
+    """An error of a function. Evaluation converts it to a Failure, a value that && and || absorb."""
 
 
 class NoSuchOverload(CelError):
@@ -31,6 +33,22 @@ class NoSuchOverload(CelError):
 
     def __init__(self, message: str = "no such overload") -> None:
         super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The result of a subexpression that failed."""
+
+    message: str
+
+
+NO_OVERLOAD = Failure("no such overload")
+
+
+class Uint(int):
+    """An unsigned integer of 64 bits."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, eq=True)
@@ -69,7 +87,7 @@ class Semver:
         if match is None:
             raise ValueError(f"{text!r} is not a semantic version: expected major.minor.patch, such as 1.2.3")
         numbers = [*match.group(1, 2, 3), *(part for part in (match[4] or "").split(".") if part.isdigit())]
-        if any(len(number) > 20 or int(number) > _MAX_UINT64 for number in numbers):
+        if any(len(number) > 20 or int(number) > LARGEST_UINT for number in numbers):
             raise ValueError(f"{text!r} is not a semantic version: a number does not fit into 64 bits")
         major, minor, patch = (int(number) for number in numbers[:3])
         return cls(major, minor, patch, tuple(match[4].split(".")) if match[4] else ())
@@ -143,25 +161,25 @@ class Format:
     """The length of the format's regular expression, for the cost of a validation."""
 
 
-class DomainMap(celtypes.MapType):
+class DomainMap(dict[Any, Any]):
     """A map by domain. Selecting a missing domain returns an empty map, although the domain isn't `in` the map."""
 
 
 _NAMES: dict[type, str] = {
-    celtypes.BoolType: "bool",
-    celtypes.IntType: "int",
-    celtypes.UintType: "uint",
-    celtypes.DoubleType: "double",
-    celtypes.StringType: "string",
-    celtypes.BytesType: "bytes",
+    bool: "bool",
+    int: "int",
+    Uint: "uint",
+    float: "double",
+    str: "string",
+    bytes: "bytes",
     type(None): "null_type",
-    celtypes.ListType: "list",
-    celtypes.MapType: "map",
+    list: "list",
+    dict: "map",
     DomainMap: "map",
     Optional: "optional_type",
     TypeValue: "type",
-    celtypes.DurationType: "google.protobuf.Duration",
-    celtypes.TimestampType: "google.protobuf.Timestamp",
+    timedelta: "google.protobuf.Duration",
+    datetime: "google.protobuf.Timestamp",
     Quantity: "kubernetes.Quantity",
     Semver: "kubernetes.Semver",
     **dict.fromkeys((IPv4Address, IPv6Address), "net.IP"),
@@ -169,24 +187,13 @@ _NAMES: dict[type, str] = {
     URL: "kubernetes.URL",
     Format: "kubernetes.NamedFormat",
 }
-_NATIVE: dict[type, Callable[[Any], Any]] = {
-    bool: celtypes.BoolType,
-    int: celtypes.IntType,
-    float: celtypes.DoubleType,
-    str: celtypes.StringType,
-    bytes: celtypes.BytesType,
-    list: lambda values: celtypes.ListType(map(as_cel, values)),
-    Optional: lambda optional: Optional(optional.present, as_cel(optional.value)),
-    dict: lambda values: celtypes.MapType({as_cel(key): as_cel(value) for key, value in values.items()}),
-}
+
+PRIMITIVE = frozenset({bool, int, Uint, float, str})
+"""The types of keys and indexes."""
+NUMBERS = frozenset({int, Uint, float})
+LEAST_INT, LARGEST_INT, LARGEST_UINT = -(2**63), 2**63 - 1, 2**64 - 1
 
 
 def type_name(value: Any) -> str:
     """The name that `type()` returns for a value."""
     return _NAMES[type(value)]
-
-
-def as_cel(value: Any) -> Any:
-    """Convert a Python value to cel-python's type. Other values are returned unchanged."""
-    convert = _NATIVE.get(type(value))
-    return value if convert is None else convert(value)

@@ -1,7 +1,7 @@
 """The implementations of CEL's functions.
 
-A function is called with arguments of its declared types; a method's receiver is the first argument. It returns Python
-or cel-python values, and raises CelError on failure.
+A function is called with arguments of its declared types; a method's receiver is the first argument. It raises CelError
+on failure.
 """
 
 from __future__ import annotations

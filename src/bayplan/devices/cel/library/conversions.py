@@ -5,21 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any
-
-from celpy.celtypes import (
-    BytesType,
-    DoubleType,
-    DurationType,
-    IntType,
-    StringType,
-    TimestampType,
-    UintType,
-)
 
 from bayplan.devices.cel.library import times
 from bayplan.devices.cel.library.operators import text_of
-from bayplan.devices.cel.values import CelError, TypeValue, type_name
+from bayplan.devices.cel.values import LARGEST_INT, LARGEST_UINT, LEAST_INT, CelError, TypeValue, Uint, type_name
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,25}", re.ASCII)
 _UNSIGNED = re.compile(r"[0-9]{1,25}", re.ASCII)
@@ -34,7 +25,7 @@ def _cannot(value: Any, wanted: str) -> CelError:
 
 
 def _bool(value: Any) -> bool:
-    if isinstance(value, StringType):
+    if isinstance(value, str):
         if value not in _TRUE | _FALSE:
             raise _cannot(value, "bool")
         return value in _TRUE
@@ -42,43 +33,48 @@ def _bool(value: Any) -> bool:
 
 
 def _double(value: Any) -> float:
-    if not isinstance(value, StringType):
+    if not isinstance(value, str):
         return float(value)
     if not _FLOAT.fullmatch(value) or (math.isinf(float(value)) and "inf" not in value.lower()):
         raise _cannot(value, "double")
     return float(value)
 
 
-def _int(value: Any) -> Any:
-    if isinstance(value, (TimestampType, DurationType)):
-        return IntType(times.seconds_of(value))
-    return _whole(value, IntType, _INTEGER, "int", "integer overflow")
+def _int(value: Any) -> int:
+    if isinstance(value, (datetime, timedelta)):
+        return times.seconds_of(value)
+    return _whole(value, range(LEAST_INT, LARGEST_INT + 1), _INTEGER, "int")
 
 
-def _uint(value: Any) -> Any:
-    return _whole(value, UintType, _UNSIGNED, "uint", "unsigned integer overflow")
+def _uint(value: Any) -> Uint:
+    return Uint(_whole(value, range(LARGEST_UINT + 1), _UNSIGNED, "uint"))
 
 
-def _whole(value: Any, kind: Any, syntax: re.Pattern[str], name: str, overflow: str) -> Any:
-    written = isinstance(value, StringType)
+def _whole(value: Any, allowed: range, syntax: re.Pattern[str], name: str) -> int:
+    written = isinstance(value, str)
     if written and not syntax.fullmatch(value):
         raise _cannot(value, name)
-    try:
-        return kind(float(value) if isinstance(value, DoubleType) else int(value))
-    except (ValueError, OverflowError):
-        raise (_cannot(value, name) if written else CelError(overflow)) from None
+    if not isinstance(value, float) or math.isfinite(value):
+        number = int(value)
+        if number in allowed:
+            return number
+    raise _cannot(value, name) if written else CelError(f"{'unsigned ' if name == 'uint' else ''}integer overflow")
+
+
+def _bytes(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else value.encode()
 
 
 def string_of(value: Any) -> str:
     """The result of `string()`. Raises CelError."""
-    return times.text_of(value) if isinstance(value, (TimestampType, DurationType)) else text_of(value)
+    return times.text_of(value) if isinstance(value, (datetime, timedelta)) else text_of(value)
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "type": lambda value: TypeValue(type_name(value)),
     "dyn": lambda value: value,
     "bool": _bool,
-    "bytes": BytesType,
+    "bytes": _bytes,
     "double": _double,
     "int": _int,
     "string": string_of,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
 from typing import Any
-
-from celpy.celtypes import BytesType, DoubleType, DurationType, ListType, MapType, StringType, TimestampType
 
 from bayplan.devices.cel.costs import check_length
 from bayplan.devices.cel.library.conversions import string_of
@@ -82,9 +81,9 @@ def _check(kind: str, name: str) -> None:
 
 def _string(value: Any, _: int) -> str:
     match value:
-        case ListType():
+        case list():
             return f"[{_joined(map(_literal, value))}]"
-        case MapType():
+        case dict():
             pairs = sorted((_literal(key), _literal(each)) for key, each in value.items())
             return f"{{{_joined(f'{key}:{each}' for key, each in pairs)}}}"
         case None:
@@ -104,15 +103,15 @@ def _joined(parts: Iterable[str]) -> str:
 def _literal(value: Any) -> str:
     """The CEL literal of a value, as in formatted lists and maps."""
     match value:
-        case StringType():
+        case str():
             return quoted(value)
-        case BytesType():
+        case bytes():
             return f"b{quoted(string_of(value))}"
-        case DoubleType():
+        case float():
             return f"{value:.{_PRECISION}f}" if math.isfinite(value) else f'"{string_of(value)}"'
-        case TimestampType():
+        case datetime():
             return f"timestamp({quoted(string_of(value))})"
-        case DurationType():
+        case timedelta():
             return f"duration({quoted(string_of(value))})"
         case TypeValue():
             return f"type({value.name})"
@@ -121,7 +120,7 @@ def _literal(value: Any) -> str:
 
 
 def _double(value: Any) -> float:
-    if isinstance(value, StringType) and value not in {"NaN", "Infinity", "-Infinity"}:
+    if isinstance(value, str) and value not in {"NaN", "Infinity", "-Infinity"}:
         _check("d", "string")
     return float(value)
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from functools import cmp_to_key, partial, reduce
 from itertools import pairwise
 from typing import Any
-
-from celpy.celtypes import DoubleType, DurationType, IntType, ListType, MapType, StringType, UintType
 
 from bayplan.devices.cel.costs import MAX_COST, CostExceeded
 from bayplan.devices.cel.library import strings
 from bayplan.devices.cel.library.conversions import string_of
 from bayplan.devices.cel.library.operators import FUNCTIONS as OPERATORS
-from bayplan.devices.cel.library.operators import comparable, compare, contains, equals, find
-from bayplan.devices.cel.values import CelError, NoSuchOverload
+from bayplan.devices.cel.library.operators import clashes, comparable, compare, contains, equals, find
+from bayplan.devices.cel.values import NUMBERS, CelError, NoSuchOverload
 
 _INCLUDED = 48
 """The maximum length of a list for `includes`. Mirrors ResourceSliceMaxAttributeValuesPerDevice."""
@@ -25,7 +24,7 @@ def _is_sorted(values: list[Any]) -> bool:
 
 
 def _sum(values: list[Any]) -> Any:
-    if values and not isinstance(values[0], (IntType, UintType, DoubleType, DurationType)):
+    if values and type(values[0]) not in {*NUMBERS, timedelta}:
         raise NoSuchOverload
     return reduce(OPERATORS["_+_"], values) if values else 0
 
@@ -37,13 +36,13 @@ def _extreme(values: list[Any], name: str, wanted: int) -> Any:
 
 
 def _index_of(values: Any, wanted: Any, *more: int) -> int:
-    if isinstance(values, StringType):
+    if isinstance(values, str):
         return strings.index_of(values, wanted, *more)
     return next((index for index, value in enumerate(values) if equals(value, wanted)), -1)
 
 
 def _last_index_of(values: Any, wanted: Any, *more: int) -> int:
-    if isinstance(values, StringType):
+    if isinstance(values, str):
         return strings.last_index_of(values, wanted, *more)
     return next((index for index in reversed(range(len(values))) if equals(values[index], wanted)), -1)
 
@@ -69,7 +68,7 @@ def _flatten(values: list[Any], depth: int = 1) -> list[Any]:
         raise CelError("level must be non-negative")
     found: list[Any] = []
     for value in values:
-        if isinstance(value, ListType) and depth > 0:
+        if isinstance(value, list) and depth > 0:
             found += _flatten(value, int(depth) - 1)
             if len(found) > MAX_COST:
                 raise CostExceeded
@@ -99,16 +98,18 @@ def _contains_all(values: list[Any], wanted: list[Any]) -> bool:
     return all(contains(values, each) for each in wanted)
 
 
-def insert(target: MapType, more: MapType) -> None:
+def insert(target: dict[Any, Any], more: dict[Any, Any]) -> None:
     """Add all entries of `more` to `target`. Raises CelError if a key exists already."""
     for key, value in more.items():
         if find(target, key).present:
             raise CelError(f"insert failed: key {string_of(key)} already exists")
+        if clashes(target, key):
+            raise CelError("keys of a map are of different types")
         target[key] = value
 
 
 def _includes(target: Any, wanted: Any) -> bool:
-    if not isinstance(target, ListType):
+    if not isinstance(target, list):
         return equals(target, wanted)
     if any(equals(value, wanted) for value in target[:_INCLUDED]):
         return True

@@ -1,30 +1,21 @@
-"""Operators. cel-python's numbers detect 64-bit overflow; equality and order mirror cel-go's common/types."""
+"""Operators. Arithmetic, equality and order mirror cel-go's common/types."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from ipaddress import IPv4Address, IPv6Address
-from operator import add, ge, gt, le, lt, mul, sub, truediv
+from operator import add, ge, gt, le, lt, mul, sub
 from typing import Any
-
-from celpy.celtypes import (
-    BoolType,
-    BytesType,
-    DoubleType,
-    DurationType,
-    IntType,
-    ListType,
-    MapType,
-    StringType,
-    TimestampType,
-    UintType,
-)
 
 from bayplan.devices.cel.costs import MAX_COST, CostExceeded
 from bayplan.devices.cel.values import (
     ABSENT,
+    LARGEST_INT,
+    LARGEST_UINT,
+    LEAST_INT,
+    NUMBERS,
     URL,
     CelError,
     DomainMap,
@@ -34,12 +25,16 @@ from bayplan.devices.cel.values import (
     Quantity,
     Semver,
     TypeValue,
+    Uint,
     type_name,
 )
 
-_NUMBERS = (IntType, UintType, DoubleType)
-_ORDERED = (BoolType, *_NUMBERS, StringType, BytesType, TimestampType, DurationType)
+_ORDERED = NUMBERS | {bool, str, bytes, datetime, timedelta}
+_DIRECT = NUMBERS | {str}
+"""Types whose values Python compares as CEL does, but for numbers with strings, which never are equal."""
+_LONGEST = timedelta(seconds=315_576_000_000)
 _OPAQUE = (Quantity, Semver, IPv4Address, IPv6Address, URL, Format)
+_MISSING = object()
 _LARGE = 6
 """The power of ten from which doubles are written with an exponent."""
 
@@ -64,20 +59,20 @@ def equal(one: Any, other: Any, budget: _Budget | None = None) -> bool:
 
     Raises NoSuchOverload for a comparison of a Kubernetes type with a different type.
     """
-    if isinstance(one, _NUMBERS) and isinstance(other, _NUMBERS):
-        return _number(one) == _number(other)
+    if type(one) in _DIRECT and type(other) in _DIRECT:
+        return bool(one == other)
     if one is None or other is None:
         return one is other
     if isinstance(one, _OPAQUE):
         if type_name(one) != type_name(other) or (isinstance(other, Quantity) and other.computed):
             raise NoSuchOverload
         return bool(one.nanos == other.nanos) if isinstance(one, Quantity) else bool(one == other)
-    if isinstance(one, ListType):
-        if not isinstance(other, ListType) or len(one) != len(other):
+    if isinstance(one, list):
+        if not isinstance(other, list) or len(one) != len(other):
             return False
         return not _differ(zip(one, other, strict=True), budget or _Budget())
-    if isinstance(one, MapType):
-        return isinstance(other, MapType) and _equal_maps(one, other, budget or _Budget())
+    if isinstance(one, dict):
+        return isinstance(other, dict) and _equal_maps(one, other, budget or _Budget())
     if isinstance(one, Optional):
         if not isinstance(other, Optional) or one.present != other.present:
             return False
@@ -105,47 +100,56 @@ def _differ(pairs: Iterable[tuple[Any, Any]], budget: _Budget) -> bool:
     return False
 
 
-def _equal_maps(one: MapType, other: MapType, budget: _Budget) -> bool:
+def _equal_maps(one: dict[Any, Any], other: dict[Any, Any], budget: _Budget) -> bool:
     if len(one) != len(other):
         return False
     found = [(value, find(other, key)) for key, value in one.items()]
     return all(each.present for _, each in found) and not _differ(((a, b.value) for a, b in found), budget)
 
 
-def find(values: MapType, key: Any) -> Optional:
+def find(values: dict[Any, Any], key: Any) -> Optional:
     """The value of a key in a map. Numeric keys of different types are equal if their values are."""
-    if isinstance(key, StringType):
-        return Optional(True, dict.__getitem__(values, key)) if dict.__contains__(values, key) else ABSENT
+    if type(key) in _DIRECT:
+        found = values.get(key, _MISSING)
+        if found is _MISSING:
+            return ABSENT
+        if type(key) is str:
+            return Optional(True, found)
     for each, value in values.items():
         if equals(each, key):
             return Optional(True, value)
     return ABSENT
 
 
+def clashes(values: dict[Any, Any], key: Any) -> bool:
+    """Whether a map has a key of another type that Python takes for the same, as 1, 1u and true are."""
+    return key in values and not any(type(each) is type(key) and each == key for each in values)
+
+
 def look_up(whole: Any, key: Any) -> Optional:
     """The value that a field or an index selects. Raises CelError for an invalid index."""
-    if isinstance(whole, MapType):
+    if isinstance(whole, dict):
         found = find(whole, key)
-        return Optional(True, MapType()) if isinstance(whole, DomainMap) and not found.present else found
-    if not isinstance(whole, ListType):
+        return Optional(True, {}) if isinstance(whole, DomainMap) and not found.present else found
+    if not isinstance(whole, list):
         return ABSENT
-    if not isinstance(key, _NUMBERS):
+    if type(key) not in NUMBERS:
         raise CelError(f"unsupported index type '{type_name(key)}' in list")
-    if isinstance(key, DoubleType) and not key.is_integer():
+    if isinstance(key, float) and not key.is_integer():
         raise CelError(f"unsupported index value {text_of(key)} in list")
-    return Optional(True, whole[int(key)]) if 0 <= _number(key) < len(whole) else ABSENT
+    return Optional(True, whole[int(key)]) if 0 <= key < len(whole) else ABSENT
 
 
 def contains(values: Any, wanted: Any) -> bool:
     """Whether a list has an element, or a map a key."""
-    if isinstance(values, MapType):
+    if isinstance(values, dict):
         return find(values, wanted).present
     return any(equals(wanted, value) for value in values)
 
 
 def comparable(value: Any) -> bool:
     """Whether values of this type are ordered."""
-    return isinstance(value, _ORDERED)
+    return type(value) in _ORDERED
 
 
 def compare(one: Any, other: Any) -> int:
@@ -154,8 +158,7 @@ def compare(one: Any, other: Any) -> int:
 
 
 def _ordered(relation: Callable[[Any, Any], bool], one: Any, other: Any) -> bool:
-    if isinstance(one, _NUMBERS) and isinstance(other, _NUMBERS):
-        one, other = _number(one), _number(other)
+    if type(one) in NUMBERS and type(other) in NUMBERS:
         if math.isnan(one) or math.isnan(other):
             raise CelError("NaN values cannot be ordered")
     elif type(one) is not type(other) or not comparable(one):
@@ -163,22 +166,18 @@ def _ordered(relation: Callable[[Any, Any], bool], one: Any, other: Any) -> bool
     return bool(relation(one, other))
 
 
-def _number(value: Any) -> int | float:
-    return float(value) if isinstance(value, DoubleType) else int(value)
-
-
 def text_of(value: Any) -> str:
     """The result of `string()` for a value other than a timestamp or duration."""
     match value:
-        case BoolType():
+        case bool():
             return "true" if value else "false"
-        case BytesType():
+        case bytes():
             try:
                 return value.decode()
             except UnicodeDecodeError:
                 raise CelError("invalid UTF-8 in bytes, cannot convert to string") from None
-        case DoubleType():
-            return _shortest(float(value))
+        case float():
+            return _shortest(value)
         case TypeValue():
             return value.name
     return str(value)
@@ -199,19 +198,42 @@ def _shortest(value: float) -> str:
 def _arithmetic(name: str, operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def calculated(one: Any, other: Any) -> Any:
         try:
-            if isinstance(one, DoubleType):
-                return operation(float(one), float(other))
             result = operation(one, other)
-            return DurationType(result) if type(result) is timedelta else result
         except ZeroDivisionError:
-            if isinstance(one, DoubleType):
-                return _by_zero(float(one), float(other))
+            if isinstance(one, float):
+                return _by_zero(one, other)
             raise CelError("modulus by zero" if name == "_%_" else "division by zero") from None
-        except (ValueError, OverflowError):
-            kinds = {IntType: "integer", UintType: "unsigned integer", TimestampType: "timestamp"}
-            raise CelError(f"{kinds.get(type(one), 'duration')} overflow") from None
+        except OverflowError:
+            raise _overflow(one) from None
+        if type(result) is int:
+            if isinstance(one, Uint):
+                if not 0 <= result <= LARGEST_UINT:
+                    raise _overflow(one)
+                return Uint(result)
+            if not LEAST_INT <= result <= LARGEST_INT:
+                raise _overflow(one)
+        elif type(result) is timedelta and not -_LONGEST <= result <= _LONGEST:
+            raise _overflow(one)
+        return result
 
     return calculated
+
+
+def _overflow(one: Any) -> CelError:
+    kinds = {int: "integer", Uint: "unsigned integer", datetime: "timestamp"}
+    return CelError(f"{kinds.get(type(one), 'duration')} overflow")
+
+
+def _divided(one: Any, other: Any) -> Any:
+    if isinstance(one, float):
+        return one / other
+    quotient = abs(one) // abs(other)
+    return quotient if (one < 0) is (other < 0) else -quotient
+
+
+def _remainder(one: int, other: int) -> int:
+    rest = abs(one) % abs(other)
+    return -rest if one < 0 else rest
 
 
 def _by_zero(one: float, other: float) -> float:
@@ -220,19 +242,10 @@ def _by_zero(one: float, other: float) -> float:
     return math.copysign(math.inf, math.copysign(1, one) * math.copysign(1, other))
 
 
-def _added(one: Any, other: Any) -> Any:
-    if isinstance(one, ListType):
-        return ListType([*one, *other])
-    if isinstance(one, (StringType, BytesType)):
-        return type(one)(add(one, other))
-    return other + one if isinstance(other, TimestampType) else one + other
-
-
 def _negated(one: Any) -> Any:
-    try:
-        return -one
-    except ValueError:
-        raise CelError("integer overflow") from None
+    if type(one) is int and one == LEAST_INT:
+        raise CelError("integer overflow")
+    return -one
 
 
 def _unequal(one: Any, other: Any) -> bool:
@@ -247,11 +260,11 @@ def _compared(relation: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "_+_": _arithmetic("_+_", _added),
+    "_+_": _arithmetic("_+_", add),
     "_-_": _arithmetic("_-_", sub),
     "_*_": _arithmetic("_*_", mul),
-    "_/_": _arithmetic("_/_", truediv),
-    "_%_": _arithmetic("_%_", lambda one, other: one % other),
+    "_/_": _arithmetic("_/_", _divided),
+    "_%_": _arithmetic("_%_", _remainder),
     "-_": _negated,
     "!_": lambda one: not one,
     "_==_": equal,

@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
-
-from celpy.celtypes import TimestampType
 
 from bayplan.devices.cel.values import ABSENT, CelError, Optional, type_name
 
@@ -18,7 +16,7 @@ _PLAIN = (int, float, str, bytes, list, dict, timedelta, type(None))
 
 def _of_non_zero(value: Any) -> Optional:
     """The value as an optional; absent if the value is zero, empty or null."""
-    zero = not value if isinstance(value, _PLAIN) else isinstance(value, TimestampType) and value.year == 1
+    zero = not value if isinstance(value, _PLAIN) else isinstance(value, datetime) and value.year == 1
     return ABSENT if zero else Optional(True, value)
 
 

@@ -1,84 +1,116 @@
-"""Timestamps and durations, with cel-python's resolution of a microsecond."""
+"""Timestamps and durations, as Python's datetime and timedelta. Mirrors cel-go's common/types/timestamp.go."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from math import fsum
 from typing import Any
-
-from celpy.celtypes import DurationType, IntType, TimestampType
-from celpy.evaluation import base_functions
+from zoneinfo import ZoneInfo
 
 from bayplan.devices.cel.values import CelError
 
-_DURATION = re.compile(r"[+-]?(0|((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)", re.ASCII)
-_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_DURATION = re.compile(r"([+-]?)(0|((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)", re.ASCII)
+_DURATION_PART = re.compile(r"([0-9.]+)(\D+)")
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_LONGEST = 315_576_000_000
+_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT([01]\d|2[0-3]):\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_OFFSET = re.compile(r"([+-]?)(\d\d?):(\d\d)", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_PARTS = (
-    *("getFullYear", "getMonth", "getDayOfYear", "getDayOfMonth", "getDate", "getDayOfWeek"),
-    *("getHours", "getMinutes", "getSeconds", "getMilliseconds"),
-)
+_MICROSECOND, _SECOND = timedelta(microseconds=1), timedelta(seconds=1)
 
 
-def _duration(value: Any) -> DurationType:
-    if isinstance(value, IntType):
-        return DurationType(timedelta(microseconds=int(value) // 1000))
-    if isinstance(value, DurationType):
+def _duration(value: Any) -> timedelta:
+    if isinstance(value, timedelta):
         return value
-    try:
-        if _DURATION.fullmatch(value):
-            return DurationType(f"{value}s" if value.strip("+-") == "0" else value.replace("μ", "µ"))
-    except (ValueError, OverflowError):
-        pass
+    if isinstance(value, int):
+        return timedelta(microseconds=value // 1000)
+    written = _DURATION.fullmatch(value)
+    if written:
+        seconds = fsum(float(number) * _SECONDS[unit] for number, unit in _DURATION_PART.findall(written[2]))
+        if seconds <= _LONGEST:
+            return timedelta(seconds=-seconds if written[1] == "-" else seconds)
     raise CelError("type conversion error from 'string' to 'google.protobuf.Duration'")
 
 
-def _timestamp(value: Any) -> TimestampType:
-    if isinstance(value, TimestampType):
+def _timestamp(value: Any) -> datetime:
+    if isinstance(value, datetime):
         return value
     try:
-        if isinstance(value, IntType):
-            return TimestampType(_EPOCH + timedelta(seconds=int(value)))
+        if isinstance(value, int):
+            return _EPOCH + timedelta(seconds=value)
         if _TIMESTAMP.fullmatch(value):
-            return TimestampType(value)
+            return datetime.fromisoformat(value)
     except (ValueError, OverflowError):
         pass
-    if isinstance(value, IntType):
+    if isinstance(value, int):
         raise CelError("timestamp overflow")
     raise CelError("type conversion error from 'string' to 'google.protobuf.Timestamp'")
 
 
-def text_of(value: TimestampType | DurationType) -> str:
+def text_of(value: datetime | timedelta) -> str:
     """The result of `string()`."""
-    if isinstance(value, DurationType):
-        micros = value // timedelta(microseconds=1)
+    if isinstance(value, timedelta):
+        micros = value // _MICROSECOND
         seconds, rest = divmod(abs(micros), 10**6)
         written = f"{seconds}.{rest:06d}".rstrip("0").rstrip(".")
         return f"{'-' if micros < 0 else ''}{written}s"
     fraction = f".{value.microsecond:06d}".rstrip("0").rstrip(".")
-    whole = str(value.replace(microsecond=0))
-    return f"{whole[:19]}{fraction}{whole[19:]}"
+    whole = value.isoformat(timespec="seconds")
+    zone = "Z" if whole.endswith("+00:00") else whole[19:]
+    return f"{whole[:19]}{fraction}{zone}"
 
 
-def seconds_of(value: TimestampType | DurationType) -> int:
+def seconds_of(value: datetime | timedelta) -> int:
     """The result of `int()`: a timestamp's seconds since the epoch, a duration's nanoseconds."""
-    if isinstance(value, DurationType):
-        return value // timedelta(microseconds=1) * 1000
-    return (value - TimestampType(_EPOCH)) // timedelta(seconds=1)
+    return value // _MICROSECOND * 1000 if isinstance(value, timedelta) else (value - _EPOCH) // _SECOND
 
 
-def _part(name: str) -> Callable[..., Any]:
-    of = base_functions[name]
+def _zone(name: str) -> tzinfo:
+    if not name or name.lower() == "utc":
+        return UTC
+    offset = _OFFSET.fullmatch(name)
+    if offset is None:
+        return ZoneInfo(name)
+    sign, hours, minutes = offset.groups()
+    return timezone(timedelta(minutes=(int(hours) * 60 + int(minutes)) * (-1 if sign == "-" else 1)))
 
-    def part(value: Any, *zone: Any) -> Any:
+
+def _part(name: str) -> Callable[..., int]:
+    """The function that reads a part of a timestamp in a time zone."""
+    of = _PARTS[name]
+
+    def part(value: Any, zone: str = "") -> int:
+        if isinstance(value, timedelta):
+            whole = abs(value) // _UNITS[name]
+            return -whole if value < timedelta() else whole
         try:
-            return of(value, *zone)
-        except (ValueError, OverflowError):
-            raise CelError(f"unknown time zone {', '.join(zone)}") from None
+            return of(value.astimezone(_zone(zone)))
+        except (ValueError, OverflowError, LookupError, OSError):
+            raise CelError(f"unknown time zone {zone}") from None
 
     return part
 
+
+_PARTS: dict[str, Callable[[datetime], int]] = {
+    "getFullYear": lambda time: time.year,
+    "getMonth": lambda time: time.month - 1,
+    "getDayOfYear": lambda time: time.timetuple().tm_yday - 1,
+    "getDayOfMonth": lambda time: time.day - 1,
+    "getDate": lambda time: time.day,
+    "getDayOfWeek": lambda time: time.isoweekday() % 7,
+    "getHours": lambda time: time.hour,
+    "getMinutes": lambda time: time.minute,
+    "getSeconds": lambda time: time.second,
+    "getMilliseconds": lambda time: time.microsecond // 1000,
+}
+_UNITS = {
+    "getHours": timedelta(hours=1),
+    "getMinutes": timedelta(minutes=1),
+    "getSeconds": _SECOND,
+    "getMilliseconds": timedelta(milliseconds=1),
+}
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "duration": _duration,
