@@ -311,7 +311,7 @@ def test_earlier_alternatives_score_higher():
 @pytest.mark.feature("DynamicResources: filter timeout")
 def test_search_times_out():
     objects = [device_class(), on_n1("a", "b"), claim("c", request(count=2))]
-    slow = Devices(objects, args=DynamicResourcesArgs(filterTimeout="2s"), clock=Clock(steps=1.0))
+    slow = Devices(objects, args=DynamicResourcesArgs(filterTimeout="500ms"), clock=Clock(steps=1.0))
     status = slow.ask(pod_with("c"))
     assert (status.code, status.message) == (Code.ERROR, "node n1: timed out trying to allocate devices")
     assert Devices(objects, args=DynamicResourcesArgs(filterTimeout="0s"), clock=Clock(steps=1.0)).gets(pod_with("c"))

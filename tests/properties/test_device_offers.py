@@ -136,7 +136,7 @@ class World:
         self.claims = self.state.objects[RESOURCE_CLAIM]
         self.allocations = self.claims.view(ClaimAllocations)
         classes = self.state.objects[DEVICE_CLASS]
-        self.offers = Offers(self.slices.view(DeviceSlices), self.allocations, classes, lambda: 0.0, 0.0)
+        self.offers = Offers(self.slices.view(DeviceSlices), self.allocations, classes, lambda: 0.0, 0.0, lambda: None)
         for name in NODES:
             self.state.set_node(a_node(rng, name))
         for number in range(4):

@@ -9,10 +9,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from bayplan.framework.giving_way import GiveWay
 from bayplan.framework.status import PluginError
 
 Caller = Callable[..., Any]
-"""`(plugin, point, method, *arguments)` -> the method's return value. Raises only PluginError."""
+"""`(plugin, point, method, *arguments)` -> the method's return value. Raises only PluginError and GiveWay."""
 
 
 def call(plugin: Any, point: str, method: Callable[..., Any], /, *arguments: Any) -> Any:
@@ -24,7 +25,7 @@ def call(plugin: Any, point: str, method: Callable[..., Any], /, *arguments: Any
     """
     try:
         return method(*arguments)
-    except PluginError:
+    except (PluginError, GiveWay):
         raise
     except BaseException as error:
         raise PluginError.of(plugin.name, point, error) from error

@@ -54,7 +54,8 @@ class AttemptDriver:
     ) -> tuple[Plan, bool]:
         """Attempt a unit. Returns the plan, and whether the state may have changed since the attempt.
 
-        `taken`: the pods in flight; the members of a gang are added to it. `times` measures the plugins.
+        `taken`: the pods in flight; the members of a gang are added to it. `times` measures the plugins. Raises GiveWay
+        if the attempt has to be repeated, because it takes long.
         """
         name = unit.pod.scheduler_name
         options = Options(
@@ -67,7 +68,8 @@ class AttemptDriver:
         )
         steps = attempt(unit, self._profiles[name], self._runtime.state, self._rng, options)
         try:
-            request = next(steps)
+            with self._runtime.slice.limited():
+                request = next(steps)
         except StopIteration as end:
             return self._finished(end.value), False
         with self._runtime.intake.held():
@@ -79,9 +81,11 @@ class AttemptDriver:
                 try:
                     reply = await self._answer(request, taken, turn)
                 except ExtenderError as error:
-                    request = steps.throw(error)
+                    with self._runtime.slice.limited():
+                        request = steps.throw(error)
                 else:
-                    request = steps.send(reply)
+                    with self._runtime.slice.limited():
+                        request = steps.send(reply)
         except StopIteration as end:
             return self._finished(end.value)
 

@@ -35,6 +35,7 @@ class SchedulerHandle(StateHandle):
         self.watched: set[Kind] = {POD, NODE}
         self._recorder = runtime.recorder
         self._frozen = False
+        self._slice = runtime.slice
 
     def objects(self, kind: Kind | str) -> ObjectStore:
         """The objects of a kind by `namespace/name`. Raises RuntimeError for a new kind after `freeze`."""
@@ -45,6 +46,10 @@ class SchedulerHandle(StateHandle):
                 raise RuntimeError(f"{kind.plural} are not watched: call handle.objects in __init__")
             self.watched.add(kind)
         return super().objects(kind)
+
+    def give_way(self) -> None:
+        """Raise GiveWay if the current attempt has worked for too long."""
+        self._slice.check()
 
     def freeze(self) -> None:
         """Watch no more kinds from now on."""

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 
+from bayplan.framework.giving_way import GiveWay
 from bayplan.framework.status import PluginError
 from bayplan.log_fields import about_pod
 from bayplan.queue import QueuedPod
 from bayplan.service.carry_out import PlanCarrier
 from bayplan.service.driver import AttemptDriver
+from bayplan.service.giving_way import Unfinished
 from bayplan.service.runtime import Runtime
 from bayplan.turns import Turn
 
@@ -23,6 +25,7 @@ class SchedulingLoop:
         self._runtime = runtime
         self._attempts = attempts
         self._plans = plans
+        self._unfinished = Unfinished()
 
     async def run(self) -> None:
         """Schedule until cancelled. Other tasks run at least every few milliseconds."""
@@ -30,7 +33,8 @@ class SchedulingLoop:
         while True:
             await turn.pause()
             runtime.work.clear()
-            queued = runtime.queue.pop(runtime.now())
+            now = runtime.now()
+            queued = self._unfinished.take(runtime.queue, now) or runtime.queue.pop(now)
             if queued is None:
                 await self._wait_for_work()
                 turn.restart()
@@ -50,6 +54,8 @@ class SchedulingLoop:
             if state_may_differ:
                 plan = self._plans.current(plan, taken)
             self._plans.carry_out(plan, taken, times)
+        except GiveWay:
+            self._unfinished.add(queued, taken.values(), self._runtime.now())
         except PluginError as error:
             error.record(self._runtime.failures, f"pod {about_pod(queued.pod)}")
             self._plans.fail(taken, str(error))
@@ -58,9 +64,10 @@ class SchedulingLoop:
             self._plans.fail(taken, f"{type(error).__name__}: {error}")
 
     async def _wait_for_work(self) -> None:
-        """Sleep until the queue may have changed, or until a backoff ends."""
+        """Sleep until the queue may have changed, a backoff ends, or an attempt is repeated."""
         now = self._runtime.now()
-        wakeup = self._runtime.queue.next_wakeup(now)
+        times = [each for each in (self._runtime.queue.next_wakeup(now), self._unfinished.due) if each is not None]
+        wakeup = min(times, default=None)
         try:
             async with asyncio.timeout(None if wakeup is None else max(0.0, wakeup - now)):
                 await self._runtime.work.wait()

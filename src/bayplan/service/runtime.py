@@ -14,6 +14,7 @@ from bayplan.failures import Failures
 from bayplan.framework.events import ClusterEvent
 from bayplan.queue import SchedulingQueue
 from bayplan.service.event_recorder import EventRecorder
+from bayplan.service.giving_way import TimeSlice
 from bayplan.service.intake import Intake
 from bayplan.service.metrics.measuring import Metrics
 from bayplan.service.pod_status import PodStatusWriter
@@ -27,7 +28,7 @@ class Runtime:
 
     `events_client` writes events (default: `client`). `work` is set whenever the queue may have a pod to schedule.
     `tasks`: the running bindings and evictions. `leads`: whether this process may write. `queue` is set once the
-    profiles are built.
+    profiles are built. `slice`: how long the current attempt has been working.
     """
 
     client: Client
@@ -43,6 +44,7 @@ class Runtime:
     status: PodStatusWriter = field(init=False)
     intake: Intake = field(init=False)
     queue: SchedulingQueue = field(init=False)
+    slice: TimeSlice = field(init=False)
 
     def __post_init__(self) -> None:
         self.metrics = self.metrics or Metrics(self.clock)
@@ -50,6 +52,7 @@ class Runtime:
         self.recorder = EventRecorder(self.events_client or self.client, self.clock, self.failures)
         self.status = PodStatusWriter(self.client, self.clock, self.failures)
         self.intake = Intake(self.work.set, self.metrics)
+        self.slice = TimeSlice(self.now)
 
     @property
     def failures(self) -> Failures:

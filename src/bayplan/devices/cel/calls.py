@@ -55,6 +55,16 @@ def caller(name: str) -> Call:
     known: set[tuple[type, ...]] = set()
     """Types of arguments that are known to fit."""
 
+    def fits(arguments: Sequence[Any]) -> bool:
+        types = tuple(map(type, arguments))
+        if types in known:
+            return True
+        if not any(_fit(overload.arguments, arguments) for overload in overloads):
+            return False
+        if not any(issubclass(each, (list, dict)) for each in types):
+            known.add(types)
+        return True
+
     def call(frame: Frame, arguments: Sequence[Any]) -> Any:
         for argument in arguments:
             if type(argument) is Failure:
@@ -67,16 +77,13 @@ def caller(name: str) -> Call:
                 frame[METER].check(frame)
         if name == "_+_" and type(arguments[0]) is list:
             frame[METER].copy(sum(map(size, arguments)))
-        types = tuple(map(type, arguments))
-        if types not in known:
-            if not any(_fit(overload.arguments, arguments) for overload in overloads):
-                return Failure(f"no such overload: {bare}({', '.join(map(type_name, arguments))})")
-            if not any(issubclass(each, (list, dict)) for each in types):
-                known.add(types)
-        try:
-            result = implementation(*arguments)
-        except CelError as error:
-            result = Failure(str(error))
+        if fits(arguments):
+            try:
+                result = implementation(*arguments)
+            except CelError as error:
+                result = Failure(str(error))
+        else:
+            result = Failure(f"no such overload: {bare}({', '.join(map(type_name, arguments))})")
         if afterwards:
             frame[SPENT] += 1 if cost is None else cost(arguments, result)
             if frame[SPENT] > frame[STOP]:

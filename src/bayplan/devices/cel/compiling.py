@@ -13,16 +13,20 @@ from typing import Any
 from bayplan.devices.cel.calls import Code, compile_call
 from bayplan.devices.cel.costs import DEVICE, FIRST_VARIABLE, NEW_LIST, NEW_MAP, SPENT, Frame, Meter
 from bayplan.devices.cel.declarations import FUNCTIONS
+from bayplan.devices.cel.device import DeviceFacts
 from bayplan.devices.cel.library.operators import clashes, contains
 from bayplan.devices.cel.loops import compile_loop
 from bayplan.devices.cel.macros import macro_of
+from bayplan.devices.cel.memory import once, shared
 from bayplan.devices.cel.parsing import CONSTANT, Tree, arguments_of, qualified_name
+from bayplan.devices.cel.reading import Names, part_of_device, reads
 from bayplan.devices.cel.selecting import compile_element, compile_field, compile_presence
 from bayplan.devices.cel.values import ABSENT, NO_OVERLOAD, PRIMITIVE, Failure, Optional, type_name
 
 _SELECTING = frozenset({"ident", "member_dot", "member_index", "member_optional_dot", "member_optional_index"})
 _FREE = _SELECTING | {"conditional"}
 """Operands from which selecting a field costs nothing extra."""
+_QUANTIFIERS = frozenset({"all", "exists", "exists_one", "existsOne"})
 _UNSET = object()
 _CLASH = Failure("keys of a map are of different types")
 
@@ -34,15 +38,15 @@ class Program:
     code: Code
     size: int
 
-    def run(self, device: Any = None, meter: Meter | None = None) -> Any:
+    def run(self, device: Any = None, facts: DeviceFacts | None = None, meter: Meter | None = None) -> Any:
         """The value for a device, which can be a Failure. Raises CostExceeded, and what the checkpoint raises."""
-        return (meter or Meter()).run(self.code, self.size, device)
+        return (meter or Meter()).run(self.code, self.size, device, facts)
 
 
 def compile_program(tree: Tree) -> Program:
     """Compile a checked expression whose literals are folded to constants."""
-    compiler = _Compiler()
-    code = compiler.code(tree, {"device": _variable(DEVICE)})
+    compiler = _Compiler(tree)
+    code = compiler.code(tree, {"device": _device})
     return Program(code, compiler.size)
 
 
@@ -53,12 +57,15 @@ Scope = Mapping[str, Code]
 class _Compiler:
     """Compiles one expression. Each of its variables has a place of its own in the frame."""
 
-    def __init__(self) -> None:
+    def __init__(self, whole: Tree) -> None:
         self.size = 0
+        self._reads = reads(whole)
 
     def code(self, tree: Tree, scope: Scope) -> Code:
         """The closure of an expression."""
         compiled: Code = getattr(self, f"_{tree.data}")(tree, scope)
+        if len(scope) > 1 and part_of_device(tree, _names(scope)):
+            return once(self._place(), compiled)  # a loop may ask for it often
         return compiled
 
     def _all(self, trees: Sequence[Tree], scope: Scope) -> list[Code]:
@@ -218,7 +225,8 @@ class _Compiler:
         macro = macro_of(receiver, name, arguments)
         if macro is not None:
             names = [str(argument.children[-1]) for argument in arguments[: macro.variables]]
-            return self._macro(receiver, name, names, arguments[macro.variables :], scope)
+            expanded = self._macro(receiver, name, names, arguments[macro.variables :], scope)
+            return self._shared(tree, scope, name, expanded)
         namespaced = f"{qualified_name(receiver)}.{name}"
         if namespaced in FUNCTIONS:
             return compile_call(namespaced, self._all(arguments, scope))
@@ -238,6 +246,19 @@ class _Compiler:
         if name in {"optMap", "optFlatMap"}:
             return _mapped(values, places[0], codes[0], flat=name == "optFlatMap")
         return compile_loop(name, values, places, codes, constant=bodies[-1].data == CONSTANT)
+
+    def _shared(self, tree: Tree, scope: Scope, name: str, loop: Code) -> Code:
+        """A loop whose result other devices share, if it reads less of them than the whole expression does."""
+        parts = reads(tree, _names(scope)) if name in _QUANTIFIERS else None
+        return loop if parts is None or parts == self._reads else shared(parts, loop)
+
+
+def _device(frame: Frame) -> Any:
+    return frame[DEVICE]
+
+
+def _names(scope: Scope) -> Names:
+    return {name: () if read is _device else None for name, read in scope.items()}
 
 
 def _variable(place: int) -> Code:

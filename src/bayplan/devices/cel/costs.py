@@ -32,8 +32,8 @@ class CostExceeded(Exception):
 
 Frame = list[Any]
 """The state of one evaluation: see the indexes below. The values of its variables follow."""
-SPENT, STOP, METER, DEVICE, FIRST_VARIABLE = range(5)
-"""What has been spent so far, the amount at which the meter is asked, the meter, and the variable `device`."""
+SPENT, STOP, METER, DEVICE, FACTS, FIRST_VARIABLE = range(6)
+"""What has been spent, the amount at which the meter is asked, the meter, the variable `device`, and its facts."""
 
 
 class Meter:
@@ -50,10 +50,10 @@ class Meter:
         self.checkpoint = checkpoint
         self._copied = 0
 
-    def run(self, code: Callable[[Frame], Any], size: int, device: Any = None) -> Any:
+    def run(self, code: Callable[[Frame], Any], size: int, device: Any = None, facts: Any = None) -> Any:
         """Evaluate an expression with `size` variables. Raises CostExceeded, and what the checkpoint raises."""
         self._copied = 0
-        frame = [0, min(self.limit, _INTERVAL), self, device, *[None] * size]
+        frame = [0, min(self.limit, _INTERVAL), self, device, facts, *[None] * size]
         try:
             value = code(frame)
         finally:

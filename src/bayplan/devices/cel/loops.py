@@ -86,22 +86,41 @@ def _rounds(frame: Frame, slots: Sequence[int], over: Any) -> Iterator[None]:
 
 def _quantified(slots: Sequence[int], body: Code, *, decisive: bool) -> Loop:
     condition = _NAME + _CALL + (_CALL if decisive else 0)
+    each_round = condition + _NAME
 
     def loop(frame: Frame, over: Any) -> Any:
         found: Any = not decisive
-        for _ in _rounds(frame, slots, over):
-            frame[SPENT] += condition
-            if found is decisive:
-                break
-            frame[SPENT] += _NAME
+        rounds = _rounds(frame, slots, over)
+        for _ in rounds:
+            frame[SPENT] += each_round
             value = body(frame)
             if value is decisive:
-                found = value
-            elif type(value) is not bool and type(found) is bool:
+                if next(rounds, rounds) is None:
+                    frame[SPENT] += condition
+                return value
+            if type(value) is not bool and type(found) is bool:
                 found = value if type(value) is Failure else NO_OVERLOAD
         return found
 
-    return loop
+    def loop_over_elements(frame: Frame, over: Any) -> Any:
+        found: Any = not decisive
+        left = len(over)
+        for frame[first] in over:
+            if frame[SPENT] > frame[STOP]:
+                frame[METER].check(frame)
+            frame[SPENT] += each_round
+            value = body(frame)
+            left -= 1
+            if value is decisive:
+                if left:
+                    frame[SPENT] += condition
+                return value
+            if type(value) is not bool and type(found) is bool:
+                found = value if type(value) is Failure else NO_OVERLOAD
+        return found
+
+    first = slots[0]
+    return loop if len(slots) > 1 else loop_over_elements
 
 
 def _one(slots: Sequence[int], body: Code) -> Loop:

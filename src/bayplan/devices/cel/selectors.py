@@ -52,7 +52,7 @@ class Selector:
     def matches(self, device: DeviceFacts, meter: Meter | None = None) -> bool:
         """Whether the expression selects a device. `meter` limits the evaluation. Raises RuntimeFailure."""
         try:
-            value = self._program.run(device.variable(), meter)
+            value = self._program.run(device.variable(), device, meter)
         except UnreadableAttribute as error:
             raise RuntimeFailure(str(error)) from None
         except CostExceeded:
@@ -66,29 +66,36 @@ class Selector:
         return value
 
 
-class Selectors:
-    """A cache of compiled expressions and of their results."""
+def _go_on() -> None:
+    """Neither stop an evaluation nor what follows it."""
 
-    def __init__(self) -> None:
+
+class Selectors:
+    """A cache of compiled expressions and of their results.
+
+    `during` is called every few milliseconds of an evaluation, `after` after each one, once its result is cached. They
+    stop the work by raising an exception.
+    """
+
+    def __init__(self, during: Callable[[], None] = _go_on, after: Callable[[], None] = _go_on) -> None:
+        self._during, self._after = during, after
         self._compiled: OrderedDict[str, Selector | CompileError] = OrderedDict()
         self._results: OrderedDict[tuple[str, Hashable], bool | RuntimeFailure] = OrderedDict()
 
-    def matches(self, expression: str, device: DeviceFacts, checkpoint: Callable[[], None] | None = None) -> bool:
-        """Whether an expression selects a device. Raises CompileError or RuntimeFailure.
-
-        `checkpoint` is called every few milliseconds of an evaluation. What it raises ends the evaluation.
-        """
+    def matches(self, expression: str, device: DeviceFacts) -> bool:
+        """Whether an expression selects a device. Raises CompileError or RuntimeFailure."""
         selector = self._selector(expression)
         key = (expression, selector.reading(device))
         result = self._results.get(key)
         if result is None:
             try:
-                result = selector.matches(device, Meter(checkpoint=checkpoint))
+                result = selector.matches(device, Meter(checkpoint=self._during))
             except RuntimeFailure as failure:
                 result = failure
             self._results[key] = result
             if len(self._results) > _MAX_RESULTS:
                 self._results.popitem(last=False)
+            self._after()
         if isinstance(result, RuntimeFailure):
             raise result.with_traceback(None)
         return result
@@ -115,7 +122,7 @@ def _compiled(expression: str) -> tuple[Program, Sequence[Path]]:
         if found not in {BOOL, ANY}:
             raise CompileError(f"must evaluate to bool or the unknown type, not {found.declared}")
         planned = plan(tree)
-        return compile_program(planned), reads(planned)
+        return compile_program(planned), reads(planned) or ()
     except (InvalidSyntax, InvalidExpression) as error:
         raise CompileError(f"compilation failed: {error}") from None
     except PlanError as error:

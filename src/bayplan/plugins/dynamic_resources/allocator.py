@@ -1,13 +1,17 @@
 """Finds devices for the claims of a pod on one node: an exhaustive search that returns the first solution.
 
+The search can stop between two steps and go on later: its steps are generators, which a loop calls (`_Steps`).
+
 Mirrors structured/internal/incubating/allocator_incubating.go, the allocator of kube-scheduler 1.36 with default
 feature gates, including its surprising results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
 
 from lightkube.models.resource_v1 import DeviceClass, DeviceSelector, ResourceClaim
 
@@ -37,8 +41,17 @@ class OutOfTime(Exception):
     """The search timed out."""
 
 
-class _TooManyDevices(Exception):
+class _Result(Enum):
+    """The result of a step."""
+
+    SOLUTION = 1
+    NOTHING = 2
+    TOO_MANY = 3
     """The current branch of the search exceeds the maximum number of devices of a claim."""
+
+
+_Step = Generator[Any, Any, _Result]
+"""Yields steps, and is sent their results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +89,10 @@ class _Request:
 
 
 class Search:
-    """A search on one node and its pools. `checkpoint` is called repeatedly and can raise OutOfTime."""
+    """A search on one node and its pools.
+
+    `checkpoint` is called between two steps. What it raises stops the search, which a later call of `run` continues.
+    """
 
     def __init__(
         self,
@@ -104,20 +120,37 @@ class Search:
         """Whether a request is for a negative amount."""
         self._grants: list[list[Grant]] = [[] for _ in claims]
         self._chosen: dict[tuple[int, int], int] = {}
+        self._steps = [self._next_claim(0)]
+        self._result: _Result | None = None
+        self.can_continue = False
+        """Whether the search has stopped between two steps, so that it can go on there."""
 
     def run(self) -> list[Granted] | None:
         """The solution for each claim; None if the node has none. Raises AllocationError, InvalidPools or OutOfTime."""
-        for index, claim in enumerate(self._claims):
-            self._prepare(index, claim)
-        try:
-            done = self._next_claim(0)
-        except _TooManyDevices:
-            done = False
-        if done:
+        if not self.can_continue:
+            for index, claim in enumerate(self._claims):
+                self._prepare(index, claim)
+            self.can_continue = True
+        if self._walk() is _Result.SOLUTION:
             return [self._granted(index, claim) for index, claim in enumerate(self._claims)]
         if any(pool.invalid for pool in self._reach.pools):
             raise InvalidPools("invalid resource pools were encountered")
         return None
+
+    def _walk(self) -> _Result:
+        """Go through the steps, from where the last call has stopped."""
+        while self._steps:
+            self._checkpoint()
+            self.can_continue = False
+            try:
+                self._steps.append(self._steps[-1].send(self._result))
+                self._result = None
+            except StopIteration as end:
+                self._steps.pop()
+                self._result = end.value
+            self.can_continue = True
+        assert self._result is not None
+        return self._result
 
     def _granted(self, index: int, claim: ResourceClaim) -> Granted:
         chosen = [
@@ -236,66 +269,73 @@ class Search:
 
     # The search: backtracks over the claims, their requests, and the devices of each request.
 
-    def _next_claim(self, claim: int) -> bool:
-        self._checkpoint()
-        return claim >= len(self._claims) or self._next_request(claim, 0)
+    def _next_claim(self, claim: int) -> _Step:
+        if claim >= len(self._claims):
+            return _Result.SOLUTION
+        result: _Result = yield self._next_request(claim, 0)
+        return result
 
-    def _next_request(self, claim: int, request: int) -> bool:
+    def _next_request(self, claim: int, request: int) -> _Step:
         """Find devices for a request and for all that follow."""
-        self._checkpoint()
+        result: _Result
         if request >= len(self._requests[claim]):
-            try:
-                return self._next_claim(claim + 1)
-            except _TooManyDevices:
-                return False  # with another choice for this claim, the next ones can use a smaller alternative
+            result = yield self._next_claim(claim + 1)
+            # With another choice for this claim, the next ones can use a smaller alternative.
+            return _Result.NOTHING if result is _Result.TOO_MANY else result
         alternatives = self._requests[claim][request]
         if not alternatives[0].demand.parent:
-            return self._next_device(claim, request, 0, 0, START)
+            result = yield self._next_device(claim, request, 0, 0, START)
+            return result
         all_too_many = True
         for sub in range(len(alternatives)):
-            try:
-                if self._next_device(claim, request, sub, 0, START):
-                    self._chosen[claim, request] = sub
-                    return True
-            except _TooManyDevices:
-                continue
-            all_too_many = False
-        if all_too_many:
-            raise _TooManyDevices
-        return False
+            result = yield self._next_device(claim, request, sub, 0, START)
+            if result is _Result.SOLUTION:
+                self._chosen[claim, request] = sub
+                return result
+            all_too_many = all_too_many and result is _Result.TOO_MANY
+        return _Result.TOO_MANY if all_too_many else _Result.NOTHING
 
-    def _next_device(self, claim: int, request: int, sub: int, count: int, start: Place) -> bool:
+    def _next_device(self, claim: int, request: int, sub: int, count: int, start: Place) -> _Step:
         """Find the devices of a request from its `count`th on, among the candidates from `start` on.
 
         `start` avoids trying the same set of devices in different orders.
         """
-        self._checkpoint()
+        result: _Result
         wanted = self._requests[claim][request][sub]
         if wanted.everything is not None and not wanted.everything:
-            return False
+            return _Result.NOTHING
         if count >= wanted.count:
-            return self._next_request(claim, request + 1)
+            result = yield self._next_request(claim, request + 1)
+            return result
         if len(self._grants[claim]) + wanted.count - count > MAX_RESULTS:
-            raise _TooManyDevices
+            return _Result.TOO_MANY
+        for device, pool, place in self._choices((claim, request, sub), wanted, count, start):
+            undo = self._take(claim, wanted, device, pool, must=wanted.everything is not None)
+            if undo is not None:
+                result = yield self._next_device(claim, request, sub, count + 1, place)
+                if result is not _Result.NOTHING:
+                    if result is _Result.TOO_MANY:
+                        undo()
+                    return result
+                undo()
+        return _Result.NOTHING
+
+    def _choices(
+        self, key: tuple[int, int, int], wanted: _Request, count: int, start: Place
+    ) -> Iterator[tuple[SliceDevice, Pool, Place]]:
+        """The devices to try for a request, each with the place after it."""
         if wanted.everything is not None:
-            device, pool = wanted.everything[count]
-            undo = self._take(claim, wanted, device, pool, must=True)
-            if undo is None:
-                return False
-            return self._continue(undo, claim, request, sub, count, start)
-        key = (claim, request, sub)
+            yield *wanted.everything[count], start
+            return
+        claim, demand = key[0], wanted.demand
         criteria = wanted.criteria._replace(capacity=None) if self._releases_capacity else wanted.criteria
-        candidates = self._candidates(criteria)
-        required = self._required(claim, wanted.demand)
-        for device, pool, place in candidates.after(start, required, self._counters.skip):
-            if self._is_used(claim, wanted.demand, device.id):
+        required = self._required(claim, demand)
+        for choice in self._candidates(criteria).after(start, required, self._counters.skip):
+            device = choice[0]
+            if self._is_used(claim, demand, device.id):
                 continue
-            if not self._selects(key, wanted, device) or not self._has_capacity(wanted.demand, device):
-                continue
-            undo = self._take(claim, wanted, device, pool, must=False)
-            if undo is not None and self._continue(undo, claim, request, sub, count, place):
-                return True
-        return False
+            if self._selects(key, wanted, device) and self._has_capacity(demand, device):
+                yield choice
 
     def _candidates(self, criteria: Criteria) -> Candidates:
         candidates = self._used.get(criteria)
@@ -317,15 +357,6 @@ class Search:
             if required is not None:
                 found.append(required)
         return found
-
-    def _continue(self, undo: Callable[[], None], claim: int, request: int, sub: int, count: int, start: Place) -> bool:
-        done = False
-        try:
-            done = self._next_device(claim, request, sub, count + 1, start)
-        finally:
-            if not done:
-                undo()
-        return done
 
     def _is_used(self, claim: int, demand: DeviceDemand, device: DeviceId) -> bool:
         if demand.admin_access:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -20,12 +19,14 @@ from bayplan.devices.cel.selectors import Selectors
 from bayplan.devices.limits import MAX_ALTERNATIVES
 from bayplan.devices.requests import alternatives_of, demands_of, requests_of
 from bayplan.devices.slices import DeviceSlices
+from bayplan.framework.giving_way import GiveWay
 from bayplan.framework.status import Code, Status
 from bayplan.framework.verdicts import Rejections
-from bayplan.plugins.dynamic_resources.allocator import AllocationError, Granted, InvalidPools, OutOfTime, Search
+from bayplan.plugins.dynamic_resources.allocator import AllocationError, InvalidPools, OutOfTime, Search
 from bayplan.plugins.dynamic_resources.candidates import Path, Supply
 from bayplan.plugins.dynamic_resources.counters import CountersLeft, SharedCounters
 from bayplan.plugins.dynamic_resources.node_pools import NodePools, Reach
+from bayplan.plugins.dynamic_resources.passes import Outcome, Pass, StoppedPasses, StoppedSearch
 from bayplan.plugins.dynamic_resources.results import allocation_result, node_selector
 
 CANNOT_ALLOCATE = Status.unresolvable("cannot allocate all claims")
@@ -33,13 +34,12 @@ INVALID_POOLS = Status.unresolvable("invalid resource pools were encountered")
 
 _SHAPES = 64
 """Maximum number of cached shapes. One shape takes about 100 kB for 5,000 nodes."""
-_PATHS = 4
-"""How many of the latest searches may be the same on other nodes."""
+_STEPS = 8
+"""How many steps a search takes before it looks at the clock."""
 _NEVER = -1
 
 Allocation = tuple[AllocationResult, ...]
 """The allocations of claims on a node, in the order of the claims."""
-_Outcome = list[Granted] | Status
 
 
 class Shape:
@@ -69,7 +69,8 @@ class Shape:
 class Offers:
     """Finds devices for claims on the nodes of a table.
 
-    `clock` returns seconds. `timeout` limits the search on one node, in seconds; 0 means no limit.
+    `clock` returns seconds. `timeout` limits the search on one node, in seconds; 0 means no limit. `give_way` is called
+    repeatedly while nodes are searched, and raises GiveWay to stop that. The next call for the same claims goes on.
     """
 
     def __init__(
@@ -79,16 +80,18 @@ class Offers:
         classes: ObjectStore,
         clock: Callable[[], float],
         timeout: float,
+        give_way: Callable[[], None],
     ) -> None:
         self._pools = NodePools(slices, allocations)
         self._counters = CountersLeft(slices, allocations)
         self._allocations = allocations
         self._classes = classes
-        self._selectors = Selectors()
-        self._clock, self._timeout = clock, timeout
+        self._limit = _Limit(clock, timeout, give_way)
+        self._selectors = Selectors(during=self._limit.check_time, after=self._limit.check)
         self._shapes: OrderedDict[tuple[bytes, ...], Shape] = OrderedDict()
-        self._found: _Found | None = None
+        self._found: Pass | None = None
         """By the last call, for the node that is chosen then."""
+        self._stopped = StoppedPasses()
         self._table: NodeTable | None = None
 
     def supply(self) -> Supply:
@@ -118,10 +121,12 @@ class Offers:
         table, row = nodes.table, nodes.row(position)
         self._refresh(table)
         reach, known = self._pools.of(row), self._found
-        granted = known.of(reach) if known is not None and known.holds(supply, claims, self._pools.version) else None
+        granted = (
+            known.of(reach, row) if known is not None and known.holds(supply, claims, self._pools.version) else None
+        )
         if granted is None:
             try:
-                granted, _ = self._search(supply, claims, table, row, reach)
+                granted, _ = self._search(Pass(supply, claims, _NEVER), supply, claims, table, row, reach, to_end=True)
             except OutOfTime as late:
                 return Status.error(str(late))
         if isinstance(granted, Status):
@@ -149,7 +154,7 @@ class Offers:
         self._shapes.move_to_end(key)
         shape.grow(table.capacity)
         errors: dict[int, Status] = {}
-        found = self._found = _Found(supply, claims, self._pools.version)
+        found = self._found = self._stopped.begin(supply, claims, self._pools.version)
         stale = np.flatnonzero(nodes.live & (shape.known[nodes.rows] < self._pools.changed[nodes.rows])).tolist()
         for number, position in enumerate(stale):
             row = nodes.row(position)
@@ -158,17 +163,23 @@ class Offers:
             except ValueError as error:
                 errors[position] = Status.error(f"gather pool information: {error}")
                 continue
-            outcome = found.of(reach)
+            outcome = found.of(reach, row)
             if outcome is None:
                 try:
-                    outcome, path = self._search(supply, claims, table, row, reach)
+                    outcome, path = self._search(found, supply, claims, table, row, reach)
+                except GiveWay:
+                    self._stopped.keep(found, claims)
+                    raise
                 except OutOfTime as late:  # fails the attempt, so don't search the remaining nodes
                     errors |= dict.fromkeys(stale[number:], Status.error(str(late)))
                     break
                 if isinstance(outcome, Status) and outcome.code is Code.ERROR:
-                    errors[position] = outcome
-                    continue
-                found.add(reach, outcome, path)
+                    found.fail(row, outcome)
+                else:
+                    found.add(reach, row, outcome, path)
+            if isinstance(outcome, Status) and outcome.code is Code.ERROR:
+                errors[position] = outcome
+                continue
             shape.answer[row], shape.score[row] = _summary(outcome)
             shape.known[row] = self._pools.version if reach.repeatable else _NEVER
         for position in errors:
@@ -187,59 +198,92 @@ class Offers:
         return encode((requests, claim.spec.devices.constraints if claim.spec.devices is not None else None))
 
     def _search(
-        self, supply: Supply, claims: Sequence[ResourceClaim], table: NodeTable, row: int, reach: Reach
-    ) -> tuple[_Outcome, Path | None]:
-        """The outcome, and the path of the search if it may hold for other nodes."""
+        self,
+        found: Pass,
+        supply: Supply,
+        claims: Sequence[ResourceClaim],
+        table: NodeTable,
+        row: int,
+        reach: Reach,
+        *,
+        to_end: bool = False,
+    ) -> tuple[Outcome, Path | None]:
+        """The outcome, and the path of the search if it may hold for other nodes. Doesn't give way if `to_end`.
+
+        Goes on with the search that the pass has stopped on this node.
+        """
         node, name = table.nodes[row], table.names[row]
         labels = (node.metadata.labels if node is not None and node.metadata is not None else None) or {}
-        deadline = self._clock() + self._timeout
-
-        def checkpoint() -> None:
-            if self._timeout and self._clock() > deadline:
-                raise OutOfTime(f"node {name}: timed out trying to allocate devices")
-
-        search = Search(supply, reach, name, labels, claims, checkpoint)
+        limit, stopped = self._limit, found.stopped.pop(row, None)
+        search = None
+        if stopped is not None and self._pools.changed[row] <= stopped.version:
+            search = stopped.search
+        continues = search is not None
+        if search is None:
+            search = Search(supply, reach, name, labels, claims, limit.step)
+        limit.begin(name, 0.0 if stopped is None else stopped.worked, to_end=to_end)
         try:
             granted = search.run()
             for each in granted or ():
                 node_selector(each, name)
+        except GiveWay:
+            resumable = search if search.can_continue else None
+            found.stopped[row] = StoppedSearch(resumable, self._pools.version, limit.worked)
+            raise
         except InvalidPools:
             return INVALID_POOLS, None
         except AllocationError as problem:
             return Status.error(str(problem)), None
-        return (CANNOT_ALLOCATE, None) if granted is None else (granted, search.path())
+        finally:
+            limit.end()
+        # Other searches may have used the same candidates in between, which loses the path.
+        return (CANNOT_ALLOCATE, None) if granted is None else (granted, None if continues else search.path())
 
 
-class _Found:
-    """The outcomes of searches for the claims of one pod that hold for other nodes as well."""
+class _Limit:
+    """The time that a search on one node may take in all, and when it gives way."""
 
-    def __init__(self, supply: Supply, claims: Sequence[ResourceClaim], version: int) -> None:
-        """`version` is that of the pools."""
-        self._supply, self._claims, self._version = supply, claims, version
-        self._by_reach: dict[Reach, _Outcome] = {}
-        self._paths: deque[tuple[Path, _Outcome]] = deque(maxlen=_PATHS)
+    def __init__(self, clock: Callable[[], float], timeout: float, give_way: Callable[[], None]) -> None:
+        self._clock, self._timeout, self._give_way = clock, timeout, give_way
+        self._node_name = ""
+        self._began: float | None = None
+        self._to_end = False
+        self._steps = 0
 
-    def holds(self, supply: Supply, claims: Sequence[ResourceClaim], version: int) -> bool:
-        """Whether the outcomes are for these claims, and nothing has changed since."""
-        same = supply is self._supply and version == self._version and len(claims) == len(self._claims)
-        return same and all(map(operator.is_, claims, self._claims))
+    def begin(self, node_name: str, worked: float, *, to_end: bool) -> None:
+        """Begin or continue a search that has worked for some seconds."""
+        self._node_name, self._began, self._to_end = node_name, self._clock() - worked, to_end
+        self._steps = _STEPS
 
-    def of(self, reach: Reach) -> _Outcome | None:
-        """The outcome of a search on these pools, if it is known."""
-        known = self._by_reach.get(reach)
-        if known is None:
-            known = next((outcome for path, outcome in self._paths if reach.follows(path, self._supply)), None)
-        return known
+    def end(self) -> None:
+        """End or stop the search."""
+        self._began = None
 
-    def add(self, reach: Reach, outcome: _Outcome, path: Path | None) -> None:
-        """Add the outcome of a search on these pools."""
-        if reach.uniform:
-            self._by_reach[reach] = outcome
-        if path is not None and reach.uniform and reach.repeatable:
-            self._paths.append((path, outcome))
+    @property
+    def worked(self) -> float:
+        """The seconds that the search has worked."""
+        return 0.0 if self._began is None else self._clock() - self._began
+
+    def step(self) -> None:
+        """Check the limits from time to time."""
+        self._steps += 1
+        if self._steps >= _STEPS:
+            self._steps = 0
+            self.check()
+
+    def check(self) -> None:
+        """Raise OutOfTime or GiveWay if the search has taken too long."""
+        self.check_time()
+        if self._began is not None and not self._to_end:
+            self._give_way()
+
+    def check_time(self) -> None:
+        """Raise OutOfTime if the search has taken too long in all."""
+        if self._timeout and self.worked > self._timeout:
+            raise OutOfTime(f"node {self._node_name}: timed out trying to allocate devices")
 
 
-def _summary(outcome: _Outcome) -> tuple[int, int]:
+def _summary(outcome: Outcome) -> tuple[int, int]:
     """The index of the status (0 for an allocation), and the score."""
     if isinstance(outcome, Status):
         return 1 if outcome is CANNOT_ALLOCATE else 2, 0

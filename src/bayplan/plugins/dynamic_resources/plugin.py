@@ -83,7 +83,7 @@ class DynamicResources(Plugin):
         self._now = handle.now
         slices = handle.objects(RESOURCE_SLICE).view(DeviceSlices)
         timeout = durations.parse(args.filterTimeout)
-        self._offers = Offers(slices, self._allocations, self._classes, handle.monotonic, timeout)
+        self._offers = Offers(slices, self._allocations, self._classes, handle.monotonic, timeout, handle.give_way)
         self._binding_timeout = durations.parse(args.bindingTimeout)
         self._binding = ClaimBinding(handle, self._claims, self._allocations, self._binding_timeout, sleep)
         self._deallocation = Deallocation(handle, self._claims, self._allocations, sleep)
