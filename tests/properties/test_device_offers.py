@@ -1,4 +1,7 @@
-"""Cached results of device searches equal those of uncached ones while the cluster changes at random."""
+"""Cached results of device searches equal those of uncached ones while the cluster changes at random.
+
+The cached searches give way at random, and go on.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from bayplan.devices.allocations import ClaimAllocations
 from bayplan.devices.cel.selectors import Selectors
 from bayplan.devices.claims import allocation_of, results_of
 from bayplan.devices.slices import DeviceSlices, Slice
+from bayplan.framework.giving_way import GiveWay
 from bayplan.framework.status import Status
 from bayplan.plugins.dynamic_resources.allocator import AllocationError, InvalidPools, Search
 from bayplan.plugins.dynamic_resources.candidates import Supply
@@ -130,18 +134,23 @@ def a_claim(rng, number):
 class World:
     def __init__(self, rng):
         self.rng, self.state, self.in_flight = rng, ClusterState(), {}
+        self.hurried = random.Random(0)
         for document in CLASSES:
             put(self.state, *known(document))
         self.slices = self.state.objects[RESOURCE_SLICE]
         self.claims = self.state.objects[RESOURCE_CLAIM]
         self.allocations = self.claims.view(ClaimAllocations)
         classes = self.state.objects[DEVICE_CLASS]
-        self.offers = Offers(self.slices.view(DeviceSlices), self.allocations, classes, lambda: 0.0, 0.0, lambda: None)
+        self.offers = Offers(self.slices.view(DeviceSlices), self.allocations, classes, lambda: 0.0, 0.0, self.give_way)
         for name in NODES:
             self.state.set_node(a_node(rng, name))
         for number in range(4):
             self.put(a_slice(rng, number))
             self.put(a_claim(rng, number))
+
+    def give_way(self):
+        if self.hurried.random() < 0.3:
+            raise GiveWay
 
     def put(self, document):
         put(self.state, *known(document))
@@ -228,6 +237,13 @@ def pools_of(slices, name, labels):
     return sorted((pool for pool in pools if pool is not None), key=lambda pool: (pool.has_binding_conditions, pool.id))
 
 
+class Exhaustive(Search):
+    """Tries each device, even if it has tried one that is the same."""
+
+    def _compared(self):
+        return None
+
+
 class AllDevices(Reach):
     """All devices are candidates."""
 
@@ -261,7 +277,7 @@ def uncached(world, claims):
         node = world.state.nodes.info(position)
         try:
             reach = AllDevices((), pools_of(slices, node.name, node.labels), (), uniform=False, repeatable=False)
-            granted = Search(supply, reach, node.name, node.labels, claims, lambda: None).run()
+            granted = Exhaustive(supply, reach, node.name, node.labels, claims, lambda: None).run()
             results = None if granted is None else [allocation_result(each, node.name) for each in granted]
             found[node.name] = "cannot allocate all claims" if results is None else devices(results)
         except (AllocationError, InvalidPools) as problem:
@@ -275,8 +291,13 @@ def devices(results):
 
 def cached(world, claims):
     nodes = world.state.nodes
-    supply = world.offers.supply()
-    rejections = world.offers.rejections(supply, claims, nodes)
+    while True:
+        supply = world.offers.supply()
+        try:
+            rejections = world.offers.rejections(supply, claims, nodes)
+        except GiveWay:
+            continue
+        break
     found = {}
     for position in np.flatnonzero(nodes.live).tolist():
         index = rejections.index[position]

@@ -100,6 +100,10 @@ class Selectors:
             raise result.with_traceback(None)
         return result
 
+    def reading(self, expression: str, device: DeviceFacts) -> Hashable:
+        """What an expression can read of a device. Raises CompileError or RuntimeFailure."""
+        return self._selector(expression).reading(device)
+
     def _selector(self, expression: str) -> Selector:
         found = self._compiled.get(expression)
         if found is None:

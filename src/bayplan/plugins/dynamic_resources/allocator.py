@@ -8,7 +8,7 @@ feature gates, including its surprising results.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -23,6 +23,7 @@ from bayplan.devices.slices import DeviceId, SliceDevice
 from bayplan.plugins.dynamic_resources.candidates import START, Candidates, Criteria, Path, Place, Required, Supply
 from bayplan.plugins.dynamic_resources.capacity import consumptions, fits
 from bayplan.plugins.dynamic_resources.constraints import Constraint, MatchAttribute, constraint_of
+from bayplan.plugins.dynamic_resources.interchangeable import Interchangeable
 from bayplan.plugins.dynamic_resources.node_pools import Reach
 from bayplan.plugins.dynamic_resources.pools import Pool
 
@@ -116,6 +117,10 @@ class Search:
         self._allocating: dict[DeviceId, set[int]] = {}
         self._consuming: dict[DeviceId, dict[str, int]] = {}
         self._counters = supply.counters.search(self._allocating)
+        self._interchangeable: Interchangeable | None = None
+        """None if devices differ by more than can be compared."""
+        self._leaks = 0
+        """How often a device was not given back entirely, as upstream."""
         self._releases_capacity = False
         """Whether a request is for a negative amount."""
         self._grants: list[list[Grant]] = [[] for _ in claims]
@@ -130,12 +135,20 @@ class Search:
         if not self.can_continue:
             for index, claim in enumerate(self._claims):
                 self._prepare(index, claim)
+            self._interchangeable = self._compared()
             self.can_continue = True
         if self._walk() is _Result.SOLUTION:
             return [self._granted(index, claim) for index, claim in enumerate(self._claims)]
         if any(pool.invalid for pool in self._reach.pools):
             raise InvalidPools("invalid resource pools were encountered")
         return None
+
+    def _compared(self) -> Interchangeable | None:
+        requests = [each for claim in self._requests for alternatives in claim for each in alternatives]
+        if any(pool.counter_sets for pool in self._reach.pools) or any(each.demand.admin_access for each in requests):
+            return None
+        expressions = (expression for each in requests for expression in each.criteria.expressions)
+        return Interchangeable(self._supply, expressions, self._constraints)
 
     def _walk(self) -> _Result:
         """Go through the steps, from where the last call has stopped."""
@@ -309,7 +322,11 @@ class Search:
             return result
         if len(self._grants[claim]) + wanted.count - count > MAX_RESULTS:
             return _Result.TOO_MANY
+        compared, futile = self._interchangeable, set[Hashable]()
         for device, pool, place in self._choices((claim, request, sub), wanted, count, start):
+            if futile and compared is not None and compared.kind(device) in futile:
+                continue
+            before = None if compared is None else (self._leaks, compared.state())
             undo = self._take(claim, wanted, device, pool, must=wanted.everything is not None)
             if undo is not None:
                 result = yield self._next_device(claim, request, sub, count + 1, place)
@@ -318,6 +335,8 @@ class Search:
                         undo()
                     return result
                 undo()
+                if compared is not None and (self._leaks, compared.state()) == before:
+                    futile.add(compared.kind(device))
         return _Result.NOTHING
 
     def _choices(
@@ -394,6 +413,7 @@ class Search:
         if not shared:
             self._allocating.setdefault(device.id, set()).add(claim)
         if not self._has_capacity(demand, device):
+            self._leaks += 1
             return None
         consumed = consumptions(demand.capacity, device.spec.capacity or {}) if shared else None
         if consumed is not None:

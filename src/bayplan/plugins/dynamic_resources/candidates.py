@@ -104,7 +104,8 @@ class Candidates:
     def after(self, start: Place, required: Required, skip: Skip) -> Iterator[tuple[SliceDevice, Pool, Place]]:
         """The candidates from `start` on, each with the place after it.
 
-        Pools of which no candidate has one of the `required` values are reported to `skip` instead.
+        Pools of which no candidate has one of the `required` values are reported to `skip` instead, and candidates
+        without one may be left out.
         """
         number, first = start
         while True:
@@ -116,7 +117,7 @@ class Candidates:
             if required and not first and found.lacks(required):
                 skip(pool, found.devices)
             else:
-                for position in range(first, len(found.devices)):
+                for position in found.with_values(required, first):
                     yield found.devices[position], pool, (number, position + 1)
             number, first = number + 1, 0
 
@@ -179,20 +180,31 @@ class Candidates:
 class _Found:
     """The candidates of a pool. They are `certain` if only other devices and constraints can rule them out."""
 
-    __slots__ = ("_certain", "_values", "devices")
+    __slots__ = ("_by_value", "_certain", "_counts", "devices")
 
     def __init__(self, devices: Sequence[SliceDevice], certain: bool) -> None:
         self.devices = devices
         self._certain = certain
-        self._values: dict[str, frozenset[Value | None]] = {}
-        """By attribute, as far as they were asked for."""
+        self._counts = any(device.counters for device in devices)
+        self._by_value: dict[str, dict[Value | None, list[int]]] = {}
+        """The positions of devices by attribute and value, as far as they were asked for."""
 
     def lacks(self, required: Required) -> bool:
         """Whether no candidate has one of the required values of an attribute."""
-        return self._certain and any(self._of(attribute).isdisjoint(values) for attribute, values in required)
+        return self._certain and any(self._of(attribute).keys().isdisjoint(values) for attribute, values in required)
 
-    def _of(self, attribute: str) -> frozenset[Value | None]:
-        values = self._values.get(attribute)
-        if values is None:
-            values = self._values[attribute] = frozenset(value_of(each.attribute(attribute)) for each in self.devices)
-        return values
+    def with_values(self, required: Required, first: int) -> Sequence[int]:
+        """The positions from `first` on, without those that can't be chosen if that has no effect on counters."""
+        if not required or not self._certain or self._counts:
+            return range(first, len(self.devices))
+        attribute, values = required[0]
+        found = sorted(place for value in values for place in self._of(attribute).get(value, ()))
+        return found[bisect_left(found, first) :]
+
+    def _of(self, attribute: str) -> Mapping[Value | None, list[int]]:
+        places = self._by_value.get(attribute)
+        if places is None:
+            places = self._by_value[attribute] = {}
+            for position, device in enumerate(self.devices):
+                places.setdefault(value_of(device.attribute(attribute)), []).append(position)
+        return places

@@ -27,13 +27,20 @@ class Constraint(Protocol):
     def remove(self, request: str, sub_request: str, device: SliceDevice) -> None:
         """Remove a device."""
 
+    def state(self) -> object:
+        """What further devices are compared with. It is equal if they get the same answers."""
+
+    @property
+    def attribute(self) -> str:
+        """The attribute that is compared."""
+
 
 class _Concerned:
     """A constraint on an attribute. It applies to the requests that it names, or to all if it names none."""
 
     def __init__(self, requests: list[str] | None, attribute: str) -> None:
         self._requests = frozenset(requests or ())
-        self._attribute = attribute
+        self.attribute = attribute
         self._count = 0
 
     def _concerns(self, request: str, sub_request: str) -> bool:
@@ -51,13 +58,13 @@ class MatchAttribute(_Concerned):
         """The attribute, and of its values those that devices of a request must have one of; None for any value."""
         if not self._count or not self._concerns(request, sub_request):
             return None
-        return self._attribute, frozenset((kind, each) for kind, each in self._value.items() if each is not None)
+        return self.attribute, frozenset((kind, each) for kind, each in self._value.items() if each is not None)
 
     def add(self, request: str, sub_request: str, device: SliceDevice) -> bool:
         """Add a device with the common value."""
         if not self._concerns(request, sub_request):
             return True
-        value = device.attribute(self._attribute)
+        value = device.attribute(self.attribute)
         if value is None:
             return False
         if not self._count:
@@ -74,6 +81,10 @@ class MatchAttribute(_Concerned):
         if self._concerns(request, sub_request):
             self._count -= 1
 
+    def state(self) -> object:
+        """The common value, and the number of devices with it."""
+        return self._count, self._value if self._count else None
+
 
 class DistinctAttribute(_Concerned):
     """The devices of different requests must have different values. Only the last device of each request counts."""
@@ -86,7 +97,7 @@ class DistinctAttribute(_Concerned):
         """Add a device with a new value."""
         if not self._concerns(request, sub_request):
             return True
-        value = device.attribute(self._attribute)
+        value = device.attribute(self.attribute)
         if value is None:
             return False
         if self._count and not self._distinct(value):
@@ -100,6 +111,10 @@ class DistinctAttribute(_Concerned):
         if self._concerns(request, sub_request):
             self._values.pop(request, None)
             self._count -= 1
+
+    def state(self) -> object:
+        """The number of devices, and the values by request."""
+        return self._count, dict(self._values)
 
     def _distinct(self, value: Mapping[str, Any]) -> bool:
         kind = _kind(value)
