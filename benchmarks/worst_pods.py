@@ -5,6 +5,12 @@
     benchmarks/worst_pods.py --unique        # the same, and each running pod has a label value of its own
 
 The benchmark prints the CPU milliseconds of the first decision, in which nothing is cached yet, and of the second one.
+
+    benchmarks/worst_pods.py --claims        # the most expensive claims for devices: 10 nodes of 128 devices
+
+With --claims, a pod with one claim is scheduled on a running cluster while other pods are created one after the other.
+The benchmark prints the CPU seconds of the decision by itself, then the seconds until the pod is reported as
+unschedulable in the running cluster, and the longest time until one of the others was bound meanwhile.
 """
 
 from __future__ import annotations
@@ -16,6 +22,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import worst_claims
 from bayplan import PodInfo
 from bayplan.cli.heap import keep_heap
 from bayplan.cluster.state import ClusterState
@@ -34,6 +41,9 @@ def main() -> None:
     """Fill a cluster, decide the pods of all cases, and print the times."""
     options = _options()
     keep_heap()
+    if options.claims:
+        worst_claims.measure(options.only)
+        return
     state = _cluster(options.nodes, options.pods, unique=options.unique)
     profile = build_profile(parse_configuration(CONFIGURATION).profiles[0], OfflineHandle(state))
     gc.collect()
@@ -184,6 +194,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--pods", type=int, default=20000)
     parser.add_argument("--unique", action="store_true", help="give each running pod a label value of its own")
+    parser.add_argument("--claims", action="store_true", help="measure claims for devices instead")
     parser.add_argument("--only", default="", help="run the cases with this text in their names")
     return parser.parse_args()
 

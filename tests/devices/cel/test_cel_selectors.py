@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bayplan.devices.cel import selectors as compiled
-from bayplan.devices.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selectors
+from bayplan.devices.cel.costs import Meter
+from bayplan.devices.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selector, Selectors
 
 ATTRIBUTES = {
     "model": {"string": "a100"},
@@ -199,3 +200,92 @@ def test_facts_of_different_devices_differ():
     assert {one, *others} == {one, *others, DeviceFacts.of("d.org", False, {"a": {"int": 1}}, None)}
     assert one != "d.org"
     assert "d.org" in repr(one)
+
+
+def _evaluations(monkeypatch):
+    """The devices for which an expression is evaluated from now on."""
+    seen, matches = [], compiled.Selector.matches
+
+    def recorded(self, device, *meter):
+        seen.append(device)
+        return matches(self, device, *meter)
+
+    monkeypatch.setattr(compiled.Selector, "matches", recorded)
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("expression", "evaluations"),
+    [
+        ("[1, 2].all(x, x > 0)", 1),
+        ("device.driver == 'd.org'", 1),
+        ("device.attributes['d.org'].same == 1", 1),
+        ("cel.bind(d, device.attributes['d.org'], d.same == 1)", 1),
+        ("[1].all(x, has(device.attributes['d.org'].same))", 1),
+        ("[1].all(device, device == 1)", 1),
+        ("device.attributes['d.org'].own >= 0", 4),
+        ("device.attributes['d.org'].all(name, name != '')", 4),
+        ("[device].size() == 1", 4),
+        ("cel.bind(d, device, d.attributes['d.org'].own >= 0)", 4),
+    ],
+)
+def test_devices_share_results_if_the_expression_reads_the_same_of_them(monkeypatch, expression, evaluations):
+    selectors, seen = Selectors(), _evaluations(monkeypatch)
+    for own in range(4):
+        attributes = {"same": {"int": 1}, "own": {"int": own}}
+        assert selectors.matches(expression, DeviceFacts.of("d.org", False, attributes, None))
+    assert len(seen) == evaluations
+
+
+def test_values_of_different_types_are_not_the_same_reading():
+    selectors = Selectors()
+    for value, wanted in (({"bool": True}, True), ({"int": 1}, False), ({"string": "1"}, False)):
+        device = DeviceFacts.of("d.org", False, {"a": value}, None)
+        assert selectors.matches("type(device.attributes['d.org'].a) == bool", device) is wanted
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "[1, 2].all(x, [3, 4].all(y, x < y)) && device.attributes['d.org'].own >= 0",
+        "[1, 2].all(x, device.attributes['d.org'].same == 1) && device.attributes['d.org'].own >= 0",
+        "[1, 2, 3].all(x, device.attributes['d.org'].own >= 0 && device.attributes['d.org'].own < x + 4)",
+        "[1, 2].all(x, device.attributes['d.org'].absent == 1 || device.attributes['d.org'].own >= 0)",
+        "cel.bind(d, device.attributes['d.org'], [1].all(x, d.same == 1) && [1].all(x, d.same == 1) && d.own >= 0)",
+    ],
+)
+def test_values_that_are_used_again_cost_the_same(expression):
+    selector, costs = Selector(expression), set()
+    for own in range(4):
+        device, meter = DeviceFacts.of("d.org", False, {"same": {"int": 1}, "own": {"int": own}}, None), Meter()
+        assert selector.matches(device, meter)
+        costs.add(meter.spent)
+    assert len(costs) == 1
+
+
+class Late(Exception):
+    """Ends an evaluation."""
+
+
+def test_checkpoint_ends_an_evaluation_which_is_not_cached():
+    numbers = f"[{', '.join(map(str, range(100)))}]"
+    expression, late = f"{numbers}.all(x, {numbers}.all(y, x + y >= 0))", [Late]
+
+    def during():
+        if late:
+            raise late.pop()
+
+    selectors = Selectors(during=during)
+    with pytest.raises(Late):
+        selectors.matches(expression, DEVICE)
+    assert selectors.matches(expression, DEVICE)
+
+
+def test_results_are_kept_before_other_work_has_its_turn():
+    def after():
+        raise Late
+
+    selectors = Selectors(after=after)
+    with pytest.raises(Late):
+        selectors.matches("true", DEVICE)
+    assert selectors.matches("true", DEVICE)
