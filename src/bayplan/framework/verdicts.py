@@ -171,11 +171,13 @@ class Diagnosis:
     """Why a pod does not fit on some or all nodes. Mirrors framework.Diagnosis.
 
     `verdicts` covers the nodes that the filters were run on, out of `total`; all others have the status `absent`.
+    `narrowed_by`: the plugins whose PreFilter named the candidate nodes, if any did.
     """
 
     total: int
     verdicts: Verdicts | None = None
     absent: Status | None = None
+    narrowed_by: frozenset[str] = frozenset()
     pre_filter_message: str = ""
     post_filter_message: str = ""
     post_filter_failed: bool = False

@@ -189,7 +189,8 @@ class SchedulingCycle:
             positions = sorted(position for name in outcome.names if (position := nodes.position(name)) is not None)
             nodes = nodes.at(np.array(positions, dtype=np.intp))
             plugins = " ".join(sorted(outcome.narrowed_by))
-            diagnosis.absent = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{plugins}]").by(plugins)
+            diagnosis.absent = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{plugins}]")
+            diagnosis.narrowed_by = outcome.narrowed_by
         verdicts = self._filter(cycle, nodes)
         diagnosis.verdicts = verdicts
         _blame_all(diagnosis, verdicts)

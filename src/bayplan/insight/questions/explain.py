@@ -342,7 +342,8 @@ def groups_of(world: World, diagnosis: Diagnosis) -> tuple[NodeGroup, ...]:
     if diagnosis.absent is not None:
         others = [nodes.name(position) for position in np.flatnonzero(nodes.live & ~covered).tolist()]
         if others:
-            plugin = diagnosis.absent.plugin or " ".join(sorted(diagnosis.unschedulable_plugins))
+            blamed = diagnosis.narrowed_by or diagnosis.unschedulable_plugins
+            plugin = diagnosis.absent.plugin or " ".join(sorted(blamed))
             found.setdefault((plugin, diagnosis.absent.reasons), []).extend(others)
     groups = [NodeGroup(plugin, reasons, tuple(sorted(names))) for (plugin, reasons), names in found.items()]
     return tuple(sorted(groups, key=lambda group: (-len(group.nodes), group.plugin, group.reasons)))

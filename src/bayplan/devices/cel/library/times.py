@@ -94,16 +94,16 @@ def _part(name: str) -> Callable[..., int]:
 
 
 _PARTS: dict[str, Callable[[datetime], int]] = {
-    "getFullYear": lambda time: time.year,
-    "getMonth": lambda time: time.month - 1,
-    "getDayOfYear": lambda time: time.timetuple().tm_yday - 1,
-    "getDayOfMonth": lambda time: time.day - 1,
-    "getDate": lambda time: time.day,
-    "getDayOfWeek": lambda time: time.isoweekday() % 7,
-    "getHours": lambda time: time.hour,
-    "getMinutes": lambda time: time.minute,
-    "getSeconds": lambda time: time.second,
-    "getMilliseconds": lambda time: time.microsecond // 1000,
+    "getFullYear": lambda moment: moment.year,
+    "getMonth": lambda moment: moment.month - 1,
+    "getDayOfYear": lambda moment: moment.timetuple().tm_yday - 1,
+    "getDayOfMonth": lambda moment: moment.day - 1,
+    "getDate": lambda moment: moment.day,
+    "getDayOfWeek": lambda moment: moment.isoweekday() % 7,
+    "getHours": lambda moment: moment.hour,
+    "getMinutes": lambda moment: moment.minute,
+    "getSeconds": lambda moment: moment.second,
+    "getMilliseconds": lambda moment: moment.microsecond // 1000,
 }
 _UNITS = {
     "getHours": timedelta(hours=1),
