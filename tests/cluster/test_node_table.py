@@ -183,19 +183,39 @@ def test_removed_pods_are_restored_turn_by_turn(table):
         return [[pod.name for pod in what_if.pods(n)] for n in range(3)], *(column.tolist() for column in columns)
 
     assert seen() == ([[], [], []], [0, 0, 0], [0, 0, 0], [-1, -1, 0])
-    removals.removed[:2, 1] = False
+    removals.removed[[1, 3]] = False
     assert seen() == ([["a1"], ["b1"], []], [2000, 2000, 0], [1, 1, 0], [0, 0, 0])
-    removals.removed[:, 0] = False
-    removals.removed[0, 1] = True
+    removals.removed[removals.starts] = False
+    removals.removed[1] = True
     assert seen() == ([["a0"], ["b0", "b1"], ["c0"]], [1000, 3000, 1000], [1, 2, 1], [-1, 0, 0])
     other = what_if.changed(removals.ordered(np.array([1, 0, 3, 2, 4])))
     assert other.requested("cpu").tolist() == [0, 0, 0]
-    other.changes.removed[:, 0] = False
+    other.changes.removed[removals.starts] = False
     assert [[pod.name for pod in other.pods(n)] for n in range(3)] == [["a1"], ["b1"], ["c0"]]
     assert other.requested("cpu").tolist() == [2000, 2000, 1000]
     last = what_if.at(np.array([2, 0]))
-    removals.removed[:, 0] = True  # the selection has a copy
+    removals.removed[removals.starts] = True  # the selection has a copy
     assert (last.requested("cpu").tolist(), last.pods(0), last.pods(1)) == ([1000, 1000], pods["c"], pods["a"][:1])
+
+
+@pytest.mark.parametrize("chosen", [[0], [1], [2], [3, 1], [0, 2], [2, 3, 1, 0]], ids=str)
+def test_what_ifs_of_some_nodes_are_independent_of_those_of_the_others(table, chosen):
+    sizes = {"a": 5, "b": 0, "c": 2, "d": 1}
+    pods = [[make_pod(f"{name}{n}", cpu=str(n + 1), node=name) for n in range(sizes[name])] for name in sizes]
+    table.set_node(make_node("d"))
+    for pod in chain.from_iterable(pods):
+        table.add_pod(pod)
+    rows = np.array([table.row_of[name] for name in sizes])
+    every = Nodes(table, rows, Removals(pods))
+    assert every.requested("cpu").tolist() == [0, 0, 0, 0]  # their amounts are known now
+    some = every.at(np.array(chosen, dtype=np.intp))
+    newest_first = [index for pods in some.changes.pods for index in range(len(pods))[::-1]]
+    starts = np.repeat(some.changes.starts, some.changes.sizes)
+    reversed_ = some.changed(some.changes.ordered(starts + np.array(newest_first, dtype=np.intp)))
+    kept = reversed_.changes
+    kept.removed[kept.starts[kept.sizes > 0]] = False
+    assert reversed_.requested("cpu").tolist() == [len(pods[number]) * 1000 for number in chosen]
+    assert reversed_.pod_count.tolist() == [min(len(pods[number]), 1) for number in chosen]
 
 
 def test_what_ifs_beyond_64_bits_wrap_as_the_table_does(table):

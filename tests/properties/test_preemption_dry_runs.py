@@ -2,108 +2,43 @@
 
 from __future__ import annotations
 
-import msgspec
+import random
+
+import pytest
+from full_clusters import FullCluster, profiles
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lightkube.models.policy_v1 import PodDisruptionBudget
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
-from bayplan.api.objects import convert, encode
-from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.interface import CycleState
 from bayplan.framework.runner import run_filter, run_pre_filter
 from bayplan.framework.status import Code
+from bayplan.scheduling import decide
 from bayplan.scheduling.decision import Outcome
-from bayplan.testing.builders import make_cluster, make_node, make_pod
+from bayplan.testing.builders import Cluster, make_cluster, make_node, make_pod
 
-APPS = ("web", "db")
-names = st.sampled_from(APPS)
+pytestmark = pytest.mark.feature("DefaultPreemption: dry runs")
 
-
-@st.composite
-def pods(draw, name, node=""):
-    selector = {"matchLabels": {"app": draw(names)}}
-    key = draw(st.sampled_from(["zone", "kubernetes.io/hostname"]))
-    term = {"topologyKey": key, "labelSelector": selector}
-    spec = {}
-    if draw(st.integers(0, 3)) == 0:
-        kind = draw(st.sampled_from(["podAffinity", "podAntiAffinity"]))
-        spec["affinity"] = {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    if not node and draw(st.booleans()):
-        spread = {"maxSkew": draw(st.integers(1, 2)), "whenUnsatisfiable": "DoNotSchedule"}
-        spec["topologySpreadConstraints"] = [{"topologyKey": key, "labelSelector": selector, **spread}]
-    started = draw(st.integers(0, 3)) if node else 0
-    return make_pod(
-        name,
-        node=node,
-        cpu=f"{draw(st.integers(1, 6)) * 500}m",
-        priority=draw(st.integers(0, 3)) if node else draw(st.integers(1, 4)),
-        labels={"app": draw(names)},
-        host_ports=[80] if draw(st.integers(0, 4)) == 0 else [],
-        spec=spec,
-        status={"startTime": f"2026-01-01T00:00:{started:02}Z"} if started else {},
-    )
+PROFILES = ("default-scheduler", "counted", "few-plugins")
 
 
-@st.composite
-def clusters(draw):
-    objects, nominated = [], []
-    for number in range(draw(st.integers(1, 4))):
-        node = f"n{number}"
-        zone = {"zone": draw(st.sampled_from("xy"))} if draw(st.integers(0, 4)) else {}
-        objects.append(make_node(node, cpu="3", pods=draw(st.integers(1, 5)), labels=zone))
-        objects += [draw(pods(f"p{number}-{index}", node)) for index in range(draw(st.integers(0, 4)))]
-        if draw(st.integers(0, 3)) == 0:
-            nominated.append((draw(pods(f"nominee-{number}")), node))
-    cluster = make_cluster(*objects)
-    for pod, node in nominated:
-        cluster.state.nominations.add(pod, node)
-    for app in draw(st.sets(names)):
-        budget = {
-            "metadata": {"name": app, "namespace": "default"},
-            "spec": {"selector": {"matchLabels": {"app": app}}},
-            "status": {"disruptionsAllowed": draw(st.integers(0, 2))},
-        }
-        cluster.state.objects[POD_DISRUPTION_BUDGET].set(f"default/{app}", convert(PodDisruptionBudget, budget))
-    return cluster
-
-
-@settings(max_examples=150, deadline=None)
-@given(clusters(), pods("vip"))
-def test_preemption_equals_a_search_that_really_removes_pods(cluster, pod):
-    check_preemption(cluster, pod)
-
-
-@settings(max_examples=150, deadline=None)
-@given(clusters(), pods("vip"), st.data())
-def test_preemption_keeps_no_result_of_a_changed_node(cluster, pod, data):
-    for _ in range(4):
+@pytest.mark.parametrize("profile", PROFILES)
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32))
+def test_preemption_equals_a_search_that_really_removes_pods(profile, seed):
+    world = FullCluster(random.Random(seed))
+    cluster = Cluster(world.state, profiles(world.state)[profile])
+    pod = world.pending()
+    for _ in range(3):
         check_preemption(cluster, pod)
-        running = [other for here in cluster.state.table.pods for other in here.values()]
-        if not running:
-            return
-        changed = data.draw(st.sampled_from(running))
-        what = data.draw(st.sampled_from(["remove", "start", "nominate", "end nominations"]))
-        if what == "remove":
-            cluster.state.remove_pod(changed.uid)
-        elif what == "nominate":
-            cluster.state.nominations.add(data.draw(pods("new-nominee")), changed.node_name)
-        elif what == "end nominations":
-            for uid in [uid for nominated in cluster.state.nominations.nodes.values() for uid in nominated]:
-                cluster.state.nominations.remove(uid)
-        else:
-            seconds = data.draw(st.integers(0, 3))
-            status = {**to_document(changed)["status"], "startTime": f"2026-01-01T00:00:{seconds:02}Z"}
-            cluster.state.set_pod(PodInfo.from_raw(encode({**to_document(changed), "status": status})))
-
-
-def to_document(pod):
-    return msgspec.json.decode(encode(pod.object))
+        check_preemption(cluster, world.pending())
+        world.change()
 
 
 def check_preemption(cluster, pod):
-    decision = cluster.decide(pod)
-    if decision.outcome is not Outcome.UNSCHEDULABLE:
+    decision = decide(cluster.profile, cluster.state, pod, random.Random(0))
+    assert decision.outcome is not Outcome.ERROR, decision.message
+    if decision.node:
         return
     candidates = {}
     for position, status in decision.diagnosis.verdicts.rejected():

@@ -45,57 +45,68 @@ class PodChanges(NamedTuple):
 class Removals(Mapping[int, PodChanges]):
     """What-ifs that remove pods from many nodes, as arrays. First, all of the given pods are removed.
 
+    All arrays are flat: they have one element per pod, in the order of the concatenation of `pods`. So no shape depends
+    on which nodes are together.
+
     Attributes:
         pods: the pods of each node.
         sizes: their numbers: int64, shape (len(self),).
-        removed: which of them are removed now: bool, shape (len(self), the largest size), False beyond the size.
+        starts: the index of each node's first pod in flat arrays: int64, shape (len(self),).
+        removed: which pods are removed now: bool, flat.
     """
 
-    __slots__ = ("_amounts", "_present", "pods", "removed", "sizes")
+    __slots__ = ("_amounts", "pods", "removed", "sizes", "starts")
 
     def __init__(self, pods: Sequence[Sequence[PodInfo]]) -> None:
         self.pods = pods
         self.sizes: Int64 = np.fromiter(map(len, pods), dtype=np.int64, count=len(pods))
-        self._present: Bool = np.arange(max(map(len, pods), default=0)) < self.sizes[:, None]
-        self.removed: Bool = self._present.copy()
+        self.starts: Int64 = np.cumsum(self.sizes) - self.sizes
+        self.removed: Bool = np.ones(self.sizes.sum(), dtype=np.bool_)
         self._amounts: dict[Hashable, Int64] = {}
-        """By key: an amount of each pod, in the shape of `removed`."""
+        """By key: an amount of each pod, flat."""
 
     def at(self, positions: Rows) -> Removals:
         """Return a copy of the what-ifs of some nodes."""
-        some = Removals.__new__(Removals)
-        some.pods = [self.pods[position] for position in positions.tolist()]
-        some.sizes, some.removed = self.sizes[positions], self.removed[positions]
-        some._present = self._present[positions]  # noqa: SLF001 - of this class
-        some._amounts = {key: amounts[positions] for key, amounts in self._amounts.items()}  # noqa: SLF001
+        some = Removals([self.pods[position] for position in positions.tolist()])
+        places = self.places(positions)
+        some.removed = self.removed[places]
+        some._amounts = {key: amounts[places] for key, amounts in self._amounts.items()}
         return some
 
     def ordered(self, order: Rows) -> Removals:
         """Return what-ifs that remove all of these pods, with the pods of each node in another order.
 
-        `order`: indexes in the concatenation of `pods`; each node's pods stay together.
+        `order`: indexes in flat arrays; each node's pods stay together.
         """
         everything = list(chain.from_iterable(self.pods))
         pods = map(everything.__getitem__, order.tolist())
         other = Removals([list(islice(pods, size)) for size in self.sizes.tolist()])
-        for key, amounts in self._amounts.items():
-            other._amounts[key] = moved = np.zeros_like(amounts)
-            moved[self._present] = amounts[self._present][order]
+        other._amounts = {key: amounts[order] for key, amounts in self._amounts.items()}
         return other
+
+    def places(self, positions: Rows) -> Rows:
+        """Return the indexes of the pods of some nodes in flat arrays."""
+        sizes = self.sizes[positions]
+        ends = np.cumsum(sizes)
+        return np.repeat(self.starts[positions] - (ends - sizes), sizes) + np.arange(sizes.sum())
 
     def difference(self, key: Hashable, amounts_of: Amounts) -> Int64:
         """Return the difference that the what-ifs make to the sums of an amount. `key`: identifies the amount."""
         amounts = self._amounts.get(key)
         if amounts is None:
-            amounts = self._amounts[key] = np.zeros(self.removed.shape, dtype=np.int64)
-            amounts[self._present] = amounts_of(list(chain.from_iterable(self.pods)))
-        difference: Int64 = -np.add.reduce(amounts * self.removed, axis=1)
+            amounts = np.array(amounts_of(list(chain.from_iterable(self.pods))), dtype=np.int64)
+            self._amounts[key] = amounts
+        sums = np.zeros(len(amounts) + 1, dtype=np.int64)  # a sum that wraps has wrapped back at the difference of two
+        np.cumsum(amounts * self.removed, out=sums[1:])
+        difference: Int64 = sums[self.starts] - sums[self.starts + self.sizes]
         return difference
 
     def __getitem__(self, position: int) -> PodChanges:
         if position >= len(self.pods):
             raise KeyError(position)
-        return PodChanges((), tuple(compress(self.pods[position], self.removed[position].tolist())))
+        pods = self.pods[position]
+        start = self.starts.item(position)
+        return PodChanges((), tuple(compress(pods, self.removed[start : start + len(pods)].tolist())))
 
     def __iter__(self) -> Iterator[int]:
         return iter(range(len(self)))

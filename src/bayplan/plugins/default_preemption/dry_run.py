@@ -8,7 +8,7 @@ SelectVictimsOnNode.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import compress
+from itertools import compress, islice
 from operator import not_
 
 import numpy as np
@@ -129,8 +129,9 @@ class DryRun:
             removals = Removals(list(map(_marked_first, removals.pods, protected)))
             violating = list(map(sum, protected))
         self._reprieve(rows, removals)
-        names, removed = self._nodes.table.names, removals.removed.tolist()
-        for row, pods, gone, first in zip(rows.tolist(), removals.pods, removed, violating, strict=True):
+        names, removed = self._nodes.table.names, iter(removals.removed.tolist())
+        for row, pods, first in zip(rows.tolist(), removals.pods, violating, strict=True):
+            gone = list(islice(removed, len(pods)))
             victims = tuple(compress(pods, gone))
             if 0 < first < len(pods):  # else they are still sorted by importance
                 victims = tuple([victims[index] for index in importance_order([victims]).tolist()])
@@ -143,9 +144,10 @@ class DryRun:
             some = removals.at(left)
             nodes, turns = Nodes(self._nodes.table, rows[left], some), some.sizes.min().item()
             for each in range(turn, turns):
-                some.removed[:, each] = False
-                some.removed[:, each] = ~self._filter(nodes, again=True).feasible_mask
-            removals.removed[left] = some.removed
+                turn_of = some.starts + each
+                some.removed[turn_of] = False
+                some.removed[turn_of] = ~self._filter(nodes, again=True).feasible_mask
+            removals.removed[removals.places(left)] = some.removed
             left, turn = left[some.sizes > turns], turns
 
     def _filter(self, nodes: Nodes, *, again: bool = False) -> Verdicts:
