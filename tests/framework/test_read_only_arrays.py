@@ -27,10 +27,16 @@ COLUMNS = {
     "port_conflicts": lambda nodes: nodes.port_conflicts(make_pod("x", host_ports=[80]).host_ports[0]),
 }
 
+LINUX = {"kubernetes.io/os": "linux"}
+NO_HELP = PostFilterResult(Status.unschedulable("nothing to do"))
+
 
 def cluster_with(*plugins):
     return make_cluster(
-        make_node("a"), make_node("b"), make_node("c"), make_pod("u", node="a", host_ports=[80]), plugins=plugins
+        *(make_node(name, labels=LINUX) for name in "ac"),
+        make_node("b"),
+        make_pod("u", node="a", host_ports=[80]),
+        plugins=plugins,
     )
 
 
@@ -80,6 +86,47 @@ def test_verdicts_and_rows_are_read_only():
     assert cluster.decide(make_pod("huge", cpu="100")).outcome is Outcome.UNSCHEDULABLE
     narrow = make_pod("p", node_selector={"kubernetes.io/hostname": "b"})
     assert cluster.decide(narrow).message.endswith("assignment destination is read-only")
+
+
+def unlocked(array):
+    """The array made writable if numpy allows it, else a copy; both as a plugin that insists would get them."""
+    try:
+        array.flags.writeable = True
+    except ValueError:
+        return array.copy()
+    return array
+
+
+@pytest.mark.parametrize("form", ["filter_nodes", "pre_filter", "pre_score", "score_nodes", "post_filter"])
+def test_plugin_that_makes_arrays_writable_changes_nothing_for_later_pods(form):
+    def write(self, cycle, pod, nodes, *others):
+        if form == "post_filter":
+            verdicts = nodes.verdicts
+            arrays = [verdicts.codes, verdicts.feasible_mask]
+            nodes = verdicts.nodes
+        else:
+            arrays = [nodes.rows] if isinstance(nodes.rows, np.ndarray) else []
+        arrays += [column(nodes) for column in COLUMNS.values()]
+        if self.active:
+            for array in arrays:
+                unlocked(array)[...] = 1
+        return {"score_nodes": np.zeros(len(nodes), dtype=np.int64)}.get(form) if form != "post_filter" else NO_HELP
+
+    def outcomes(*, active):
+        plugin = sharing(type("Writer", (Plugin,), {"name": "Writer", form: write, "active": active}))
+        cluster = cluster_with(plugin)
+        profile, templates = cluster.profile, Templates(cluster.profile)
+        pods = [make_pod(f"p{n}", cpu=cpu, node_selector=LINUX) for n, cpu in enumerate(["1", "1", "9", "9", "1", "9"])]
+        told = []
+        for pod in pods:
+            decision = decide(profile, cluster.state, pod, random.Random(0), templates=templates)
+            told.append((decision.node, decision.message))
+            if decision.node:
+                cluster.state.assume(pod, decision.node)
+        assert templates.used
+        return told, table_of(cluster)
+
+    assert outcomes(active=True) == outcomes(active=False)
 
 
 @sharing

@@ -13,10 +13,35 @@ Int32 = NDArray[np.int32]
 Bool = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 V = TypeVar("V", bound=Hashable)
+T = TypeVar("T", bound=np.generic)
 
 _MAX_DEAD = 64
 """A column is renumbered when this number of values more than those in use are of no row."""
 _FEW_CODES = 4
+
+
+def locked(array: NDArray[T]) -> NDArray[T]:
+    """Return a view that can't be made writable, as that of a read-only array can."""
+    return np.asarray(array.data.toreadonly())
+
+
+class LockedColumns:
+    """Locked views of an owner's arrays, for plugins."""
+
+    __slots__ = ("_owner", "_views")
+
+    def __init__(self, owner: object) -> None:
+        self._owner = owner
+        self._views: dict[str, tuple[NDArray[Any], NDArray[Any]]] = {}
+        """By attribute: the array, which the owner may replace, and its view."""
+
+    def of(self, name: str) -> NDArray[Any]:
+        """Return the view of the array that an attribute of the owner has now."""
+        array = getattr(self._owner, name)
+        kept = self._views.get(name)
+        if kept is None or kept[0] is not array:
+            kept = self._views[name] = array, locked(array)
+        return kept[1]
 
 
 def grown(column: NDArray[Any], capacity: int) -> NDArray[Any]:

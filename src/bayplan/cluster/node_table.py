@@ -14,7 +14,7 @@ from lightkube.models.core_v1 import Node
 from bayplan.api import quantity, requests
 from bayplan.api.tolerations import Taint
 from bayplan.cluster.affinity_terms import ExistingTerms
-from bayplan.cluster.columns import Bool, CodedColumn, Int64, Rows, grown
+from bayplan.cluster.columns import Bool, CodedColumn, Int64, LockedColumns, Rows, grown
 from bayplan.cluster.host_ports import HostPorts
 from bayplan.cluster.images import Images
 from bayplan.cluster.pod_info import HostPort, PodInfo
@@ -61,6 +61,8 @@ class NodeTable:
         """By UID: the row of a pod."""
         self.raw: dict[str, bytes] = {}
         """The JSON of nodes by name, for callers that keep it."""
+        self.locked = LockedColumns(self)
+        """The arrays below, for plugins."""
         self.live: Bool = np.zeros(capacity, dtype=np.bool_)
         self.row_version: Int64 = np.zeros(capacity, dtype=np.int64)
         """`version` at the last change of the row."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bayplan.api import requests
 from bayplan.api.objects import bare, encode
 from bayplan.api.tolerations import Taint
-from bayplan.cluster.columns import Bool, Int64, Rows
+from bayplan.cluster.columns import Bool, Int64, Rows, locked
 from bayplan.cluster.node_table import NodeTable
 from bayplan.cluster.pod_changes import Amounts, PodChanges, Removals
 from bayplan.cluster.pod_info import ANY_IP, HostPort, PodInfo
@@ -35,8 +35,9 @@ _NONZERO_AMOUNTS: Sequence[Amounts] = (
 class Nodes:
     """A selection of rows of the node table, with one position per row.
 
-    All arrays have shape (len(self),) and are read-only. Rows that are not live may be included; verdicts
-    and scores of such rows are ignored. `changes` maps positions to what-ifs, which the columns take into account.
+    All arrays have shape (len(self),) and are read-only: those of the table, and `rows`, can't be made writable. Rows
+    that are not live may be included; verdicts and scores of such rows are ignored. `changes` maps positions to
+    what-ifs, which the columns take into account.
     """
 
     __slots__ = ("changes", "rows", "table")
@@ -46,8 +47,8 @@ class Nodes:
     ) -> None:
         self.table = table
         self.rows: slice | Rows = slice(0, table.size) if rows is None else rows
-        if not isinstance(self.rows, slice):
-            self.rows.setflags(write=False)
+        if not isinstance(self.rows, slice) and self.rows.flags.writeable:
+            self.rows = locked(self.rows)
         self.changes: Mapping[int, PodChanges] = changes or {}
 
     def __len__(self) -> int:
@@ -71,27 +72,27 @@ class Nodes:
     @property
     def live(self) -> Bool:
         """Whether the row's node exists."""
-        return _read_only(self.table.live[self.rows])
+        return _read_only(self.table.locked.of("live")[self.rows])
 
     @property
     def pod_count(self) -> Int64:
         """The number of pods on the node: int64."""
-        return self._adjusted(self.table.pod_count[self.rows], "pods", lambda pods: [1] * len(pods))
+        return self._adjusted(self.table.locked.of("pod_count")[self.rows], "pods", lambda pods: [1] * len(pods))
 
     @property
     def allowed_pods(self) -> Int64:
         """The maximum number of pods of the node: int64."""
-        return _read_only(self.table.allowed_pods[self.rows])
+        return _read_only(self.table.locked.of("allowed_pods")[self.rows])
 
     @property
     def unschedulable(self) -> Bool:
         """Whether the node is cordoned."""
-        return _read_only(self.table.unschedulable[self.rows])
+        return _read_only(self.table.locked.of("unschedulable")[self.rows])
 
     def allocatable(self, resource: str) -> Int64:
         """Return the node's allocatable amount: int64, in millicores of cpu or the base units of other resources."""
         index = self.table.resources.get(resource)
-        return _read_only(self._zeros() if index is None else self.table.allocatable[index][self.rows])
+        return _read_only(self._zeros() if index is None else self.table.locked.of("allocatable")[index][self.rows])
 
     def allocatable_range(self, resource: str) -> tuple[int, int]:
         """Return bounds for `allocatable`: the minimum and the maximum over all rows of the table, even unused ones."""
@@ -100,7 +101,7 @@ class Nodes:
     def requested(self, resource: str) -> Int64:
         """Return the sum of the requests of the node's pods, in the units of `allocatable`."""
         index = self.table.resources.get(resource)
-        column = self._zeros() if index is None else self.table.requested[index][self.rows]
+        column = self._zeros() if index is None else self.table.locked.of("requested")[index][self.rows]
         return self._adjusted(column, ("requested", resource), _requests_for(resource))
 
     def nonzero_requested(self, resource: str) -> Int64:
@@ -108,7 +109,7 @@ class Nodes:
         index = _NONZERO.get(resource)
         if index is None:
             return self.requested(resource)
-        column = self.table.nonzero_requested[index][self.rows]
+        column = self.table.locked.of("nonzero_requested")[index][self.rows]
         return self._adjusted(column, ("nonzero", resource), _NONZERO_AMOUNTS[index])
 
     def counted(self, amounts_of: Amounts) -> Int64:
@@ -253,7 +254,7 @@ def _requests_for(resource: str) -> Amounts:
 
 
 def _read_only(column: NDArray[T]) -> NDArray[T]:
-    """Protect a column against plugins that write. `column`: a view or a copy, so that the table stays writable."""
+    """Protect a column against plugins that write. `column`: a locked view of the table, or a copy."""
     column.setflags(write=False)
     return column
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayplan.cluster.columns import Bool, Int32, Rows
+from bayplan.cluster.columns import Bool, Int32, Rows, locked
 from bayplan.cluster.nodes import Nodes
 from bayplan.framework.status import Code, PluginError, Status
 
@@ -118,9 +118,8 @@ class Verdicts:
         return part
 
     def freeze(self) -> None:
-        """Make the arrays read-only."""
-        self.codes.setflags(write=False)
-        self.feasible_mask.setflags(write=False)
+        """Make the arrays read-only, for good."""
+        self._codes, self.feasible_mask = locked(self.codes), locked(self.feasible_mask)
 
     def copy(self) -> Verdicts:
         """Return an independent copy."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayplan.cluster.columns import Int64, Rows
+from bayplan.cluster.columns import Int64, Rows, locked
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_info import PodInfo
@@ -72,13 +72,16 @@ class AfterPlacement:
 class FeasibleSet:
     """A set of feasible nodes. Pods of the same template often have the same set.
 
-    `positions`: ascending. `normalized`: the weighted sum of the shared plugins' normalized scores of these nodes; None
-    until it is needed. `scale`: of the scores that it was computed from.
+    `positions`: ascending, locked. `normalized`: the weighted sum of the shared plugins' normalized scores of these
+    nodes; None until it is needed. `scale`: of the scores that it was computed from.
     """
 
     positions: Rows
     normalized: Int64 | None = None
     scale: int = 0
+
+    def __post_init__(self) -> None:
+        self.positions = locked(self.positions)
 
 
 class Filtered(NamedTuple):
