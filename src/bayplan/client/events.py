@@ -79,8 +79,9 @@ def new_event(
     note: str,
     controller: str,
     instance: str,
+    related: Mapping[str, Any] | None = None,
 ) -> Event:
-    """An event of events.k8s.io/v1."""
+    """An event of events.k8s.io/v1. `related`: a reference to another object that takes part."""
     return {
         "apiVersion": EVENT.api_version,
         "kind": EVENT.kind,
@@ -93,6 +94,7 @@ def new_event(
         "reportingController": controller,
         "reportingInstance": instance,
         "regarding": regarding,
+        **({"related": related} if related else {}),
     }
 
 
