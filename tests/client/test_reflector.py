@@ -14,7 +14,7 @@ from bayplan.api.kinds import NODE, POD
 from bayplan.api.objects import decode
 from bayplan.client import ApiError, Backoff, Client, ConfigError, Reflector, TransportError
 from bayplan.client.errors import RequestTimeoutError
-from bayplan.client.list_watch import QUIET_PAUSE
+from bayplan.client.list_watch import AWAY, QUIET_PAUSE
 from bayplan.testing.builders import make_node
 from bayplan.testing.in_memory import make_client
 from bayplan.turns import LONGEST_TURN
@@ -151,6 +151,7 @@ async def test_handler_gets_each_page_and_synced_is_set_after_the_last(sleeps):
 
 
 GONE = ApiError(410, "Expired", "too old")
+TOO_LARGE = ApiError(504, "Timeout", "Too large", {"causes": [{"reason": "ResourceVersionTooLarge"}]})
 GONE_EVENT = line("ERROR", {"code": 410, "reason": "Expired"})
 
 
@@ -206,20 +207,40 @@ async def test_watches_without_events_start_once_a_second(sleeps):
 
 
 async def test_backoff_grows_until_a_success(sleeps):
-    unavailable = ApiError(503, "ServiceUnavailable")
-    broken = [TransportError("the request timed out", sent=True)] * 2
-    await follow(
-        sleeps,
-        unavailable,
-        ConfigError("plugin"),
-        *broken,
-        unavailable,
-        listed(5),
-        unavailable,
-        [bookmark(6)],
-        unavailable,
-    )
+    denied = ApiError(403, "Forbidden")
+    await follow(sleeps, denied, ConfigError("plugin"), *[denied] * 3, listed(5), denied, [bookmark(6)], denied)
     assert sleeps == [1.0, 2.0, 4.0, 8.0, 8.0, 8.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(REFUSED, id="refuses connections"),
+        pytest.param(TransportError("the request timed out", sent=True), id="sends no response"),
+        pytest.param(ApiError(503, "ServiceUnavailable"), id="is not ready"),
+        pytest.param(ApiError(502, ""), id="is behind a load balancer"),
+        pytest.param(ApiError(429, "TooManyRequests"), id="fills its caches"),
+    ],
+)
+@pytest.mark.parametrize("after", [GONE, TOO_LARGE, ApiError(403, "Forbidden")], ids=["410", "older", "403"])
+async def test_every_kind_is_followed_again_within_two_seconds_after_an_outage(sleeps, error, after):
+    backoff = Backoff(initial=0.2, longest=15.0, jitter=0.5)
+    await follow(sleeps, *[error] * 8, listed(5, A1), after, listed(7, A1), backoff=backoff)
+    assert sleeps[0] < sleeps[1] < sleeps[2] < 1.0, "the first waits are short"
+    assert max(sleeps[:8]) <= AWAY * 1.5 <= 2.0
+    assert sleeps[8] <= 0.3, "what the outage leads to doesn't wait as for an outage"
+
+
+async def test_requests_that_fail_slowly_are_repeated_less_often(sleeps):
+    now = 0.0
+
+    def clock():
+        nonlocal now
+        now += 2.0
+        return now
+
+    await follow(sleeps, *[ApiError(504, "Timeout")] * 6, clock=clock)
+    assert sleeps == [1.0, 2.0, 4.0, 4.0, 4.0, 4.0]
 
 
 async def test_backoff_respects_retry_after(sleeps):
@@ -241,9 +262,6 @@ async def test_server_that_returns_with_older_versions_is_listed_again(sleeps):
 async def test_server_that_returns_unchanged_is_watched_from_the_last_version(sleeps):
     _, asked, _ = await follow(sleeps, listed(50, A1), REFUSED, REFUSED, listed(50, token="t"))
     assert asked == [("list", 500, None), ("watch", "50"), ("list", 1, None), ("list", 1, None), ("watch", "50")]
-
-
-TOO_LARGE = ApiError(504, "Timeout", "Too large", {"causes": [{"reason": "ResourceVersionTooLarge"}]})
 
 
 @pytest.mark.parametrize(

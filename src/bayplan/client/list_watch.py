@@ -46,6 +46,10 @@ idle limit, and the bookmark keeps its version from expiring.
 QUIET_PAUSE = 1.0
 """Seconds between the starts of two watches if the first ended without an event."""
 
+AWAY = 1.2
+"""The longest wait, plus jitter, while the server is away or not ready, so that each kind is followed again within two
+seconds after it is back. Requests that fail slowly, as those to a busy server do, wait as long as they took.
+"""
 
 RequestError = ApiError | TransportError | ConfigError
 """Why a list or a watch failed."""
@@ -78,7 +82,8 @@ class ListWatch(Generic[T]):
           └────────┴── 410 Gone, a malformed event, or a server whose versions have gone back
 
     A new list is compared with the versions that were reported, so that only changes are reported again. Failures are
-    retried without end, with `backoff`, and not before the server's Retry-After. `decode` makes an object from its JSON
+    retried without end, with `backoff`, of which a server that is away gets only the first waits (AWAY), and not before
+    the server's Retry-After. `decode` makes an object from its JSON
     (default: `kind.type`). With `look_for_kind`, a server that lacks the kind counts as one without objects, and is
     asked again after that many seconds, because a custom resource may be defined or deleted later. A silent watch is
     replaced after `idle_seconds`. `failures` records handlers that fail. `report_failure` reports requests that fail
@@ -145,6 +150,8 @@ class ListWatch(Generic[T]):
         self._report_failure = report_failure or _log_failure
         self._list_seconds = 0.0
         """How long the last list took."""
+        self._away = False
+        """Whether the server was away or not ready at the last failure."""
         self._unreadable_event = False
         """Whether the watch ended because of an event that cannot be decoded."""
         self._turn = Turn()
@@ -152,6 +159,7 @@ class ListWatch(Generic[T]):
     async def run(self) -> None:
         """Follow the kind until cancelled."""
         while True:
+            began = self._clock()
             try:
                 if self._unreachable and self._version:
                     await self._check_history()
@@ -163,7 +171,7 @@ class ListWatch(Generic[T]):
                     self._nothing_there()
                     pause = self._look_for_kind
                 else:
-                    pause = self._after(error)
+                    pause = self._after(error, self._clock() - began)
             await self._sleep(pause)
 
     def _nothing_there(self) -> None:
@@ -305,17 +313,24 @@ class ListWatch(Generic[T]):
         except Exception as error:  # noqa: BLE001 - it is recorded; one object must not stop the others
             self._failures.record(f"handling a change of {self.kind.plural}", error, f"{self.kind.kind} {key} {what}")
 
-    def _after(self, error: RequestError) -> float:
-        """Prepare the next request after a failure. Returns the seconds to wait before it."""
-        if self._unreadable_event:
-            # The server works, so one event must not delay those after it. Lists take a third of the time at most.
-            pause = max(next(self._backoff.waits(self._rng)), 2 * self._list_seconds)
-            self._unreadable_event = False
-        else:
-            pause = next(self._waits)
+    def _after(self, error: RequestError, lasted: float) -> float:
+        """Prepare the next request after a failure. Returns the seconds to wait before it.
+
+        `lasted`: how many seconds the failed request took.
+        """
+        expired = isinstance(error, ApiError) and (error.status == 410 or _is_from_the_future(error))
+        away = not expired and _is_away(error)
+        if expired or self._unreadable_event or away != self._away:  # the server works, or works again, or fails anew
+            self._waits = self._backoff.waits(self._rng)
+        pause = next(self._waits)
+        if away:
+            pause = min(pause, max(lasted, AWAY * (1 + self._backoff.jitter * self._rng.random())))
+        if expired:
+            self._version = ""
+        if expired or self._unreadable_event:  # lists take a third of the time at most
+            pause = max(pause, 2 * self._list_seconds)
+        self._away, self._unreadable_event = away, False
         if isinstance(error, ApiError):
-            if error.status == 410 or _is_from_the_future(error):
-                self._version = ""
             pause = max(pause, error.retry_after or 0.0)
         if isinstance(error, TransportError) and not error.sent:
             self._unreachable = True
@@ -334,6 +349,13 @@ def _is_key(kind: Kind, key: str) -> bool:
     """Whether an object with this key has an address on the server."""
     parts = key.split("/")
     return len(parts) == (2 if kind.namespaced else 1) and all(map(PATH_SEGMENT.fullmatch, parts))
+
+
+def _is_away(error: RequestError) -> bool:
+    """Whether the server can't be reached or isn't ready, which nothing but another request can tell the end of."""
+    if isinstance(error, ApiError):
+        return error.status == 429 or error.status >= 500
+    return isinstance(error, TransportError)
 
 
 def _is_older(version: str, than: str) -> bool:
