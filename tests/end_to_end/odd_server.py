@@ -5,7 +5,7 @@ lines, and garbage as replies to writes.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import defaultdict, deque
 from contextlib import suppress
 from typing import Any, Self
 
@@ -16,7 +16,7 @@ encode = msgspec.json.encode
 
 
 class OddServer:
-    """Keeps documents of pods and nodes by `namespace/name` or name. All other kinds have no objects.
+    """Keeps documents by plural and `namespace/name` or name.
 
     `replies`: what the next writes reply, one after the other, each with whether the write is carried out. Only paths
     that end in one of `garbage_for` reply that. `lists`: what the next lists reply. `watches`: the number of open
@@ -24,14 +24,14 @@ class OddServer:
     """
 
     def __init__(self) -> None:
-        self.objects: dict[str, dict[str, Any]] = {"pods": {}, "nodes": {}}
+        self.objects: defaultdict[str, dict[str, Any]] = defaultdict(dict, pods={}, nodes={})
         self.replies: deque[tuple[bytes, bool]] = deque()
         self.garbage_for = {"binding", "status", "events"}
         self.lists: deque[bytes] = deque()
         self.watches: dict[str, int] = {"pods": 0, "nodes": 0}
         self.url = ""
         self._version = 1
-        self._lines: dict[str, list[tuple[int, bytes]]] = {"pods": [], "nodes": []}
+        self._lines: defaultdict[str, list[tuple[int, bytes]]] = defaultdict(list)
         self._changed = asyncio.Condition()
         self._wakers: set[asyncio.Task[None]] = set()
         app = web.Application()
@@ -78,7 +78,7 @@ class OddServer:
     def expire(self) -> None:
         """Make all clients list again."""
         gone = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Expired", "code": 410}
-        for plural in self.objects:
+        for plural in list(self.objects):
             self.send(plural, encode({"type": "ERROR", "object": gone}))
 
     def _report(self, plural: str, line: bytes) -> None:
@@ -121,7 +121,7 @@ class OddServer:
         response = web.StreamResponse()
         await response.prepare(request)
         seen = int(request.query.get("resourceVersion", "0"))
-        lines = self._lines.get(plural, [])
+        lines = self._lines[plural]
         self.watches[plural] = self.watches.get(plural, 0) + 1
         with suppress(TimeoutError, ConnectionError):
             async with asyncio.timeout(float(request.query.get("timeoutSeconds", "60"))):

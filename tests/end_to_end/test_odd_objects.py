@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 import time
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from odd_kinds import odd_things, odd_users
 from odd_objects import GARBAGE, JSON, changes, good_node, good_pod, mutated, odd_node, odd_pod
 from odd_server import OddServer, encode
 from workloads import NAME
@@ -24,6 +26,8 @@ from bayplan.testing.running import FAST
 
 WITHIN = 1.0
 """Seconds in which a good pod is bound."""
+
+THINGS = odd_things()
 
 
 class Tracebacks(logging.Handler):
@@ -57,6 +61,8 @@ class OddObjects(RuleBasedStateMachine):
         self.server = await OddServer().__aenter__()
         for number in range(3):
             self.server.put("nodes", f"good-{number}", good_node(number))
+        for (plural, key), document in THINGS.items():
+            self.server.put(plural, key, copy.deepcopy(document))
         self.client = HttpClient(self.server.url)
         self.scheduler = Scheduler(self.client, lambda handle: {NAME: default_profile(NAME, handle)}, FAST)
         self.stop = asyncio.Event()
@@ -86,6 +92,17 @@ class OddObjects(RuleBasedStateMachine):
     @rule(number=st.integers(0, 2), how=changes())
     def an_odd_node(self, number: int, how: Any) -> None:
         self.runner.run(self._put("nodes", f"odd-{number}", mutated(odd_node(number), how)))
+
+    @rule(things=st.lists(st.tuples(st.sampled_from(sorted(THINGS)), changes()), min_size=1, max_size=6))
+    def odd_things_and_their_users(self, things: list[tuple[tuple[str, str], Any]]) -> None:
+        self.runner.run(self._put_things(things))
+
+    async def _put_things(self, things: list[tuple[tuple[str, str], Any]]) -> None:
+        for (plural, key), how in things:
+            self.server.put(plural, key, mutated(THINGS[plural, key], how))
+        for user, (_, how) in zip(odd_users(), things, strict=False):
+            self.server.put("pods", f"default/{user['metadata']['name']}", mutated(user, how[:1]))
+        await asyncio.sleep(0.02)
 
     @rule(number=st.integers(0, 4))
     def an_odd_pod_goes(self, number: int) -> None:
@@ -155,8 +172,8 @@ class OddObjects(RuleBasedStateMachine):
     async def _end(self) -> None:
         try:
             self.server.replies.clear()
-            for plural, objects in self.server.objects.items():
-                for key in [key for key in objects if "odd" in key]:
+            for plural, objects in list(self.server.objects.items()):
+                for key in [key for key in objects if "odd" in key or (plural, key) in THINGS]:
                     self.server.remove(plural, key)
             self._touch()
             self.server.expire()

@@ -1,19 +1,62 @@
 """Types of fields that lightkube's models leave open: the values of maps, and the size of integers.
 
-lightkube declares maps as `dict` and integers without bounds. Go clients reject an object whose label isn't a string or
-whose priority isn't an int32, and code that reads these fields relies on it.
+lightkube declares maps as `dict` and integers without bounds. Go clients reject an object whose label isn't a string,
+whose priority isn't an int32 or whose counter isn't a quantity, and code that reads these fields relies on it.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired, TypedDict
 
 import msgspec
-from lightkube.models import core_v1, meta_v1
+from lightkube.models import core_v1, meta_v1, resource_v1
+
+from bayplan.api.quantity import PATTERN
 
 _STRINGS = dict[str, str] | None
 _INT32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 _INT64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+_QUANTITY = Annotated[str, msgspec.Meta(pattern=PATTERN)] | int
+_QUANTITIES = dict[str, _QUANTITY] | None
+
+
+class _Attribute(TypedDict, total=False):
+    bool: bool | None
+    int: _INT64 | None
+    string: str | None
+    version: str | None
+    bools: list[bool] | None
+    ints: list[_INT64] | None
+    strings: list[str] | None
+    versions: list[str] | None
+
+
+class _Counter(TypedDict):
+    value: _QUANTITY
+
+
+class _Range(TypedDict):
+    min: NotRequired[_QUANTITY | None]
+    max: NotRequired[_QUANTITY | None]
+    step: NotRequired[_QUANTITY | None]
+
+
+class _RequestPolicy(TypedDict):
+    default: NotRequired[_QUANTITY | None]
+    validRange: NotRequired[_Range | None]
+    validValues: NotRequired[list[_QUANTITY] | None]
+
+
+class _Capacity(TypedDict):
+    value: _QUANTITY
+    requestPolicy: NotRequired[_RequestPolicy | None]
+
+
+class _Mapping(TypedDict):
+    allocationMultiplier: NotRequired[_QUANTITY | None]
+    capacityKey: NotRequired[str | None]
+
 
 _FIELDS: dict[type[Any], dict[str, Any]] = {
     meta_v1.ObjectMeta: {"labels": _STRINGS, "annotations": _STRINGS, "generation": _INT64 | None},
@@ -33,6 +76,15 @@ _FIELDS: dict[type[Any], dict[str, Any]] = {
     core_v1.PersistentVolumeClaimStatus: {"capacity": _STRINGS},
     core_v1.ServiceSpec: {"selector": _STRINGS},
     core_v1.ReplicationControllerSpec: {"selector": _STRINGS},
+    resource_v1.CapacityRequirements: {"requests": _QUANTITIES},
+    resource_v1.CounterSet: {"counters": dict[str, _Counter]},
+    resource_v1.Device: {
+        "attributes": dict[str, _Attribute] | None,
+        "capacity": dict[str, _Capacity] | None,
+        "nodeAllocatableResourceMappings": dict[str, _Mapping] | None,
+    },
+    resource_v1.DeviceCounterConsumption: {"counters": dict[str, _Counter]},
+    resource_v1.DeviceRequestAllocationResult: {"consumedCapacity": _QUANTITIES},
 }
 
 

@@ -11,6 +11,7 @@ from functools import cache, partial
 from typing import Any, TypeVar
 
 import msgspec
+from lightkube.models.meta_v1 import ObjectMeta
 from msgspec import inspect
 
 from bayplan.api import field_types
@@ -106,14 +107,19 @@ _decoder: Callable[[Any], msgspec.json.Decoder[Any]] = cache(partial(msgspec.jso
 _type_info: Callable[[Any], inspect.Type] = cache(inspect.type_info)
 
 
+_NO_METADATA = object()
+
+
 def _without_managed_fields(obj: T) -> T:
     if isinstance(obj, dict):
         if isinstance(metadata := obj.get("metadata"), dict) and "managedFields" in metadata:
             obj["metadata"] = {key: value for key, value in metadata.items() if key != "managedFields"}
         return obj
-    metadata = getattr(obj, "metadata", None)
-    if getattr(metadata, "managedFields", None) is not None:
-        metadata.managedFields = None  # type: ignore[union-attr] # has the field, as the line above saw
+    metadata = getattr(obj, "metadata", _NO_METADATA)
+    if metadata is None:  # Go's objects always have metadata
+        obj.metadata = ObjectMeta()  # type: ignore[attr-defined] # has the field, as the line above saw
+    elif getattr(metadata, "managedFields", None) is not None:
+        metadata.managedFields = None
     return obj
 
 

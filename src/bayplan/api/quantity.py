@@ -17,7 +17,12 @@ LARGEST = 2**63 - 1
 
 _LONGEST = 1000
 """Characters of a quantity. Python refuses to convert very long numbers."""
-_SYNTAX = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]|[eE][+-]?\d+)?", re.ASCII)
+_NUMBER = r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
+# An exponent of more than 27 is larger than any valid quantity, and 10**exponent must stay small.
+_SUFFIX = r"(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]|[eE][+-]?0*(?:1?[0-9]|2[0-7]))?"
+PATTERN = rf"^(?=.{{1,{_LONGEST}}}$){_NUMBER}{_SUFFIX}\Z"
+"""A regular expression for the quantities that `parse` takes."""
+_SYNTAX = re.compile(PATTERN)
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _DECIMAL_SUFFIXES = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
 _BINARY_SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
@@ -36,7 +41,7 @@ class InvalidQuantity(ValueError):
 @lru_cache(maxsize=8192)
 def parse(text: str) -> int:
     """The quantity in nano-units; finer fractions are rounded away from zero. Raises InvalidQuantity."""
-    match = _SYNTAX.fullmatch(text) if isinstance(text, str) and len(text) <= _LONGEST else None
+    match = _SYNTAX.match(text) if isinstance(text, str) else None
     if match is None:
         raise InvalidQuantity(text)
     sign, number, suffix = match[1], match[2], match[3] or ""
@@ -45,7 +50,7 @@ def parse(text: str) -> int:
     if suffix in _BINARY:
         numerator, denominator = digits * NANO << _BINARY[suffix], 10 ** len(fraction)
     else:
-        exponent = 9 - len(fraction) + (_DECIMAL[suffix] if suffix in _DECIMAL else _exponent(suffix, text))
+        exponent = 9 - len(fraction) + (_DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:]))
         numerator, denominator = digits * 10 ** max(exponent, 0), 10 ** max(-exponent, 0)
     nanos: int = -(-numerator // denominator)
     return -nanos if sign == "-" else nanos
@@ -64,13 +69,6 @@ def milli_value(nanos: int) -> int:
 def saturated(amount: int) -> int:
     """The signed 64-bit integer that is nearest to an amount."""
     return amount if abs(amount) <= LARGEST else max(-(2**63), min(amount, LARGEST))
-
-
-def _exponent(suffix: str, text: str) -> int:
-    exponent = int(suffix[1:])
-    if abs(exponent) > 27:  # larger than any valid quantity, and 10**exponent must stay small
-        raise InvalidQuantity(text)
-    return exponent
 
 
 def format_quantity(nanos: int, *, binary: bool) -> str:

@@ -10,8 +10,14 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 
+from bayplan.api.labels import InvalidSelector
+from bayplan.api.objects import UndecodableObject
+from bayplan.api.quantity import InvalidQuantity
 from bayplan.failures import Failures, described, drop_callers, is_ctrl_c
 from bayplan.framework.cycle_data import MissingCycleData
+
+_INVALID = (InvalidSelector, InvalidQuantity, UndecodableObject)
+"""Errors of objects: whoever wrote the object has to correct it, and no plugin."""
 
 
 class Code(IntEnum):
@@ -113,8 +119,9 @@ class PluginError(Exception):
     def record(self, failures: Failures, about: object = "") -> None:
         """Record the failure. `about`: the pod, for the log.
 
-        The log has the plugin's frames if it raised an exception, except for data that a wrong profile leaves missing.
+        The log has the plugin's frames if it raised an exception, except for data that a wrong profile leaves missing,
+        and for values of an object that can't be read.
         """
         work, cause = f"plugin {self.plugin} in {self.point}", self.__cause__
-        expected = cause is None or isinstance(cause, MissingCycleData)
+        expected = cause is None or isinstance(cause, (MissingCycleData, *_INVALID))
         failures.record(work, cause or self, about, message=str(self), expected=expected)

@@ -159,7 +159,11 @@ class InterPodAffinity(Plugin):
         The results of others are not shared. Nor are those of pods of a kind that didn't occur lately: for pods of many
         kinds in turn, it is better to share the results of the other plugins.
         """
-        if not terms_of(pod):
+        try:
+            terms = terms_of(pod)
+        except InvalidSelector:  # PreFilter rejects the pod
+            return None
+        if not terms:
             return None if self._matching(pod, nodes) else ()
         requirements = self._known(pod)
         if requirements is None or not requirements.by_node(nodes):
