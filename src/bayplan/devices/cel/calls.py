@@ -1,45 +1,26 @@
-"""Compiles function calls: a call checks the types of the arguments, counts the cost, and converts failures to values.
-
-Arithmetic and comparisons of numbers and strings take a short cut.
-"""
+"""Compiles function calls, which check the types of the arguments, count the cost, and convert failures to values."""
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 from bayplan.devices.cel.celtypes import Type
-from bayplan.devices.cel.costs import CHARGED_AFTERWARDS, METER, SPENT, STOP, Frame, cost_of, size, tenths
+from bayplan.devices.cel.costs import CHARGED_AFTERWARDS, METER, SPENT, STOP, Frame, cost_of, size
 from bayplan.devices.cel.declarations import FUNCTIONS
 from bayplan.devices.cel.library import IMPLEMENTATIONS
-from bayplan.devices.cel.values import LARGEST_INT, LEAST_INT, CelError, Failure, type_name
+from bayplan.devices.cel.values import CelError, Failure, type_name
 
 Code = Callable[[Frame], Any]
 """A compiled expression: evaluates it. The value can be a Failure. Raises CostExceeded."""
 Call = Callable[[Frame, Sequence[Any]], Any]
 """Calls a function with these arguments, of which some can be Failures."""
 
-_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {"_+_": operator.add, "_-_": operator.sub, "_*_": operator.mul}
-_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
-    "_<_": operator.lt,
-    "_<=_": operator.le,
-    "_>_": operator.gt,
-    "_>=_": operator.ge,
-    "_==_": operator.eq,
-    "_!=_": operator.ne,
-}
-_OVERFLOW = Failure("integer overflow")
-
 
 def compile_call(name: str, arguments: Sequence[Code]) -> Code:
     """Compile the call of a function. `name` is the declared name, with a leading dot for a method."""
     call = caller(name)
-    if name in _ARITHMETIC:
-        return _arithmetic(_ARITHMETIC[name], call, *arguments)
-    if name in _COMPARISONS:
-        return _comparison(_COMPARISONS[name], call, *arguments)
     if len(arguments) == 1:
         (only,) = arguments
         return lambda frame: call(frame, (only(frame),))
@@ -91,32 +72,6 @@ def caller(name: str) -> Call:
         return result
 
     return call
-
-
-def _arithmetic(calculate: Callable[[Any, Any], Any], call: Call, left: Code, right: Code) -> Code:
-    def calculated(frame: Frame) -> Any:
-        one, other = left(frame), right(frame)
-        if type(one) is int and type(other) is int:
-            frame[SPENT] += 1
-            result = calculate(one, other)
-            return result if LEAST_INT <= result <= LARGEST_INT else _OVERFLOW
-        return call(frame, (one, other))
-
-    return calculated
-
-
-def _comparison(compare: Callable[[Any, Any], bool], call: Call, left: Code, right: Code) -> Code:
-    def compared(frame: Frame) -> Any:
-        one, other = left(frame), right(frame)
-        if type(one) is int and type(other) is int:
-            frame[SPENT] += 1
-            return compare(one, other)
-        if type(one) is str and type(other) is str:
-            frame[SPENT] += tenths(min(len(one), len(other)))
-            return compare(one, other)
-        return call(frame, (one, other))
-
-    return compared
 
 
 def _fit(wanted: Sequence[Type], values: Sequence[Any]) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bayplan.devices.cel.calls import Code, compile_call
+from bayplan.devices.cel.calls import Code, caller, compile_call
 from bayplan.devices.cel.costs import DEVICE, FIRST_VARIABLE, NEW_LIST, NEW_MAP, SPENT, Frame, Meter
 from bayplan.devices.cel.declarations import FUNCTIONS
 from bayplan.devices.cel.device import DeviceFacts
@@ -18,6 +18,7 @@ from bayplan.devices.cel.library.operators import clashes, contains
 from bayplan.devices.cel.loops import compile_loop
 from bayplan.devices.cel.macros import macro_of
 from bayplan.devices.cel.memory import once, shared
+from bayplan.devices.cel.numbers import OPERATORS, Operand, compile_operator
 from bayplan.devices.cel.parsing import CONSTANT, Tree, arguments_of, qualified_name
 from bayplan.devices.cel.reading import Names, part_of_device, reads
 from bayplan.devices.cel.selecting import compile_element, compile_field, compile_presence
@@ -48,6 +49,17 @@ def compile_program(tree: Tree) -> Program:
     compiler = _Compiler(tree)
     code = compiler.code(tree, {"device": _device})
     return Program(code, compiler.size)
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable that has its value in the frame."""
+
+    place: int
+
+    def __call__(self, frame: Frame) -> Any:
+        """Its value."""
+        return frame[self.place]
 
 
 Scope = Mapping[str, Code]
@@ -81,6 +93,8 @@ class _Compiler:
 
     def _ident(self, tree: Tree, scope: Scope) -> Code:
         read = scope[tree.children[-1]]
+        if isinstance(read, Variable):
+            return _named(read.place)
 
         def name(frame: Frame) -> Any:
             frame[SPENT] += 1
@@ -139,7 +153,17 @@ class _Compiler:
         name, *operands = tree.children
         if name == "@in" and operands[1].data == CONSTANT and _are_primitive(values := operands[1].children[0]):
             return _among(self.code(operands[0], scope), values)
+        if name in OPERATORS:
+            left, right = (self._operand(each, scope) for each in operands)
+            return compile_operator(name, left, right, caller(name))
         return compile_call(name, self._all(operands, scope))
+
+    def _operand(self, tree: Tree, scope: Scope) -> Operand:
+        if tree.data == CONSTANT:
+            return Operand("constant", tree.children[0])
+        if tree.data == "ident" and isinstance(read := scope[tree.children[-1]], Variable):
+            return Operand("variable", read.place)
+        return Operand("code", self.code(tree, scope))
 
     def _list(self, tree: Tree, scope: Scope) -> Code:
         parts = [(self.code(each, scope), each.data == "optional_element") for each in tree.children]
@@ -241,7 +265,7 @@ class _Compiler:
             bound = _bound(places[0], self.code(bodies[0], scope))
             return _binding(places[0], self.code(bodies[1], {**scope, names[0]: bound}))
         values = self.code(receiver, scope)
-        inner = {**scope, **{each: _variable(place) for each, place in zip(names, places, strict=True)}}
+        inner: dict[str, Code] = {**scope, **{each: Variable(place) for each, place in zip(names, places, strict=True)}}
         codes = self._all(bodies, inner)
         if name in {"optMap", "optFlatMap"}:
             return _mapped(values, places[0], codes[0], flat=name == "optFlatMap")
@@ -261,8 +285,12 @@ def _names(scope: Scope) -> Names:
     return {name: () if read is _device else None for name, read in scope.items()}
 
 
-def _variable(place: int) -> Code:
-    return lambda frame: frame[place]
+def _named(place: int) -> Code:
+    def name(frame: Frame) -> Any:
+        frame[SPENT] += 1
+        return frame[place]
+
+    return name
 
 
 def _failed(value: Any) -> Failure:
