@@ -173,6 +173,11 @@ class PodInfo:
         return self.phase in {"Succeeded", "Failed"}
 
     @property
+    def assumed(self) -> bool:
+        """Whether the scheduler has chosen the pod's node, and the API server has not confirmed it yet."""
+        return self._unassigned is not None
+
+    @property
     def terminating(self) -> bool:
         """Whether the pod is being deleted."""
         return self.deletion_timestamp is not None

@@ -137,6 +137,17 @@ def tolerate_taints(taints: Sequence[Taint]) -> Remedy:
     return Remedy(f"add a toleration of {', '.join(map(taint_text, taints))} to the pod", pod=edit)
 
 
+def request_resource(old: str, new: str) -> Remedy:
+    """Return the remedy that lets the pod request another resource in place of one."""
+
+    def edit(pod: dict[str, Any]) -> None:
+        for containers in ("containers", "initContainers"):
+            if pod["spec"].get(containers):
+                pod["spec"][containers] = [_renamed(each, old, new) for each in pod["spec"][containers]]
+
+    return Remedy(f"let the pod request {new} instead of {old}", pod=edit)
+
+
 def delete_pods(pod: PodInfo, others: Iterable[PodInfo]) -> Iterator[Remedy]:
     """Yield the deletion of all of these pods, if there are any and each `may_make_room` for the pending one."""
     gone = {other.key: other for other in others}
@@ -162,6 +173,14 @@ def is_daemon(pod: PodInfo) -> bool:
 def _controller(pod: PodInfo) -> str | None:
     """The uid of the object that manages a pod."""
     return next((owner.uid for owner in pod.metadata.ownerReferences or () if owner.controller), None)
+
+
+def _renamed(container: dict[str, Any], old: str, new: str) -> dict[str, Any]:
+    resources = dict(container.get("resources") or {})
+    for part in ("requests", "limits"):
+        if resources.get(part):
+            resources[part] = {new if name == old else name: amount for name, amount in resources[part].items()}
+    return {**container, "resources": resources}
 
 
 def _drop_taints(node: dict[str, Any], taints: Sequence[Taint]) -> None:

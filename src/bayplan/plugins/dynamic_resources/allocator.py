@@ -27,7 +27,7 @@ from bayplan.plugins.dynamic_resources.interchangeable import Interchangeable
 from bayplan.plugins.dynamic_resources.node_pools import Reach
 from bayplan.plugins.dynamic_resources.pools import Pool
 
-_PREVENTING = frozenset({"NoSchedule", "NoExecute"})
+PREVENTING = frozenset({"NoSchedule", "NoExecute"})
 
 
 class AllocationError(Exception):
@@ -395,7 +395,7 @@ class Search:
         in_use = device.id in self._supply.taken.consumed or device.id in self._consuming
         if device.counters and not (shared and in_use) and not self._counters.consume(device, pool):
             return None
-        if any(taint.effect in _PREVENTING and not demand.tolerates(taint) for taint in device.taints):
+        if any(taint.effect in PREVENTING and not demand.tolerates(taint) for taint in device.taints):
             return None
         constraints = self._constraints[claim]
         names = (demand.base_name, demand.alternative)

@@ -133,6 +133,11 @@ class Offers:
             return granted
         return tuple(allocation_result(each, table.names[row]) for each in granted)
 
+    def reach(self, node: Nodes) -> Reach:
+        """The pools of the one node of a selection. Raises ValueError for an invalid node selector."""
+        self._refresh(node.table)
+        return self._pools.of(node.row(0))
+
     def _refresh(self, table: NodeTable) -> None:
         self._pools.refresh(table)
         if table is not self._table:

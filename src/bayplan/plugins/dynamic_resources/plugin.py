@@ -11,7 +11,7 @@ import numpy as np
 from lightkube.models.resource_v1 import AllocationResult, ResourceClaim
 
 from bayplan.api import durations
-from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
+from bayplan.api.kinds import DEVICE_CLASS, POD, RESOURCE_CLAIM, RESOURCE_SLICE
 from bayplan.api.selectors import parse_node_selector
 from bayplan.cluster.columns import Bool, Int64, Rows
 from bayplan.cluster.node_selection import match_selector
@@ -36,7 +36,7 @@ from bayplan.plugins.dynamic_resources import events
 from bayplan.plugins.dynamic_resources.binding import ClaimBinding
 from bayplan.plugins.dynamic_resources.conditions import binding_failure, binding_timed_out
 from bayplan.plugins.dynamic_resources.deallocation import Deallocation
-from bayplan.plugins.dynamic_resources.explaining import remedies
+from bayplan.plugins.dynamic_resources.explaining import Explanations
 from bayplan.plugins.dynamic_resources.extended_resources import (
     CANNOT_FIT,
     STALE,
@@ -84,6 +84,8 @@ class DynamicResources(Plugin):
         slices = handle.objects(RESOURCE_SLICE).view(DeviceSlices)
         timeout = durations.parse(args.filterTimeout)
         self._offers = Offers(slices, self._allocations, self._classes, handle.monotonic, timeout, handle.give_way)
+        pods = handle.objects(POD)
+        self._explanations = Explanations(self._offers, self._claims, self._classes, self._allocations, pods)
         self._binding_timeout = durations.parse(args.bindingTimeout)
         self._binding = ClaimBinding(handle, self._claims, self._allocations, self._binding_timeout, sleep)
         self._deallocation = Deallocation(handle, self._claims, self._allocations, sleep)
@@ -312,8 +314,12 @@ class DynamicResources(Plugin):
         return None if state is None else await self._binding.bind(state, pod, node_name)
 
     def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
-        """Which pods would have to give devices back."""
-        return None if node is None else Details(remedies=remedies(pod, node))
+        """Which devices the node lacks, and who has them; or which claims and classes can't be used."""
+        if node is None:
+            return self._explanations.of_pod(pod)
+        state: PodDevices = cycle.data[self.name]
+        ((_, needs),) = self._needs(state, pod, node.alone)
+        return self._explanations.of_node(pod, state, None if isinstance(needs, Status) else needs, node)
 
     def events(self) -> Iterable[EventHint]:
         """Added or changed claims, slices, classes and nodes can help."""

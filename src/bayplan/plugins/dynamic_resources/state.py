@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from lightkube.models.core_v1 import ContainerExtendedResourceRequest
@@ -12,6 +13,7 @@ from bayplan.cluster.nodes import Nodes
 from bayplan.devices.claims import allocation_of
 from bayplan.framework.status import Status
 from bayplan.plugins.dynamic_resources.candidates import Supply
+from bayplan.plugins.dynamic_resources.obstacles import Holders
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class PodDevices:
     `unavailable` the allocated claims that some node couldn't use, and `decided` the allocations of Reserve. `pending`
     are the allocations in flight that other members of the pod's gang have made, and `gang_claims` the UIDs of all
     claims with such an allocation. `held`: the UIDs of the claims that the pod itself keeps in flight.
+    `holding` caches who has devices, for explanations.
     """
 
     claims: list[ResourceClaim]
@@ -64,6 +67,13 @@ class PodDevices:
     pending: dict[int, AllocationResult] = field(default_factory=dict)
     gang_claims: set[str] = field(default_factory=set)
     held: set[str] = field(default_factory=set)
+    holding: Holders | None = None
+
+    def holders(self, collect: Callable[[], Holders]) -> Holders:
+        """The claims that have devices, collected once."""
+        if self.holding is None:
+            self.holding = collect()
+        return self.holding
 
     @property
     def extended_claim(self) -> ResourceClaim | None:

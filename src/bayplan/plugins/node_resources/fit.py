@@ -13,6 +13,7 @@ from bayplan.api import quantity, requests
 from bayplan.api.kinds import DEVICE_CLASS
 from bayplan.cluster.columns import Bool, Int32, Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
+from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_info import DEFAULT_REQUESTS, PodInfo
 from bayplan.devices.classes import CLASS_PREFIX
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint, Topics
@@ -44,6 +45,7 @@ class NodeResourcesFit(Plugin):
 
     def __init__(self, args: NodeResourcesFitArgs = _DEFAULT_ARGUMENTS, handle: Handle | None = None) -> None:
         self._devices = DeviceCounts(handle) if handle is not None else None
+        self._nominations = handle.nominations if handle is not None else Nominations()
         self._ignored = frozenset(args.ignoredResources)
         self._ignored_groups = frozenset(args.ignoredResourceGroups)
         self._resources = [(resource.name, resource.weight) for resource in args.scoringStrategy.resources]
@@ -117,7 +119,7 @@ class NodeResourcesFit(Plugin):
             for name, amount in request.items()
             if node.allocatable_of(name) or not self._may_be_devices(name)
         }
-        return details(pod, wanted, node)
+        return details(pod, wanted, node, self._nominations)
 
     def events(self) -> Iterable[EventHint]:
         """Register deletions and scale-downs of pods, more resources of nodes, and changes of device classes."""

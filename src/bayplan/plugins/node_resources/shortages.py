@@ -4,40 +4,73 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from bayplan.api import quantity
 from bayplan.api.quantity import InvalidQuantity
 from bayplan.api.requests import CPU, amount_text, is_written_in_binary
 from bayplan.cluster.nodes import NodeInfo
+from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.remedies import Details, Remedy, delete_pods, may_make_room
+from bayplan.framework.near_names import near_name
+from bayplan.framework.remedies import Details, Remedy, delete_pods, may_make_room, request_resource
+from bayplan.plugins.node_resources.held import held_text, nominated_to
 
 
-def details(pod: PodInfo, request: Mapping[str, int], node: NodeInfo) -> Details:
+def details(pod: PodInfo, request: Mapping[str, int], node: NodeInfo, nominations: Nominations) -> Details:
     """Return what a node lacks. `request`: what the pod needs, in the units of `PodInfo.requested`."""
-    lacking = {
-        resource: amount - (node.allocatable_of(resource) - node.requested_of(resource))
-        for resource, amount in request.items()
-    }
-    lacking = {resource: amount for resource, amount in lacking.items() if amount > 0}
+    nominated = nominated_to(node, pod, nominations)
+    kept = {name: sum(each.requested.get(name, 0) for each in nominated) for name in request}
+    free = {name: node.allocatable_of(name) - node.requested_of(name) - kept[name] for name in request}
+    lacking = {name: amount - free[name] for name, amount in request.items() if amount > free[name]}
     parts = []
-    if node.pod_count >= node.allowed_pods:
-        parts.append(f"Too many pods: {node.pod_count} of {node.allowed_pods}")
+    pod_count = node.pod_count + len(nominated)
+    if pod_count >= node.allowed_pods:
+        names = ", ".join(each.key for each in nominated[:3])
+        parts.append(
+            f"Too many pods: {pod_count} of {node.allowed_pods}"
+            + (f", with {len(nominated):,} nominated ({names})" if nominated else "")
+        )
+    misnamed: dict[str, str] = {}
     for resource, amount in lacking.items():
         allocatable = node.allocatable_of(resource)
         if request[resource] > allocatable:
             need, has = amount_text(resource, request[resource]), amount_text(resource, allocatable)
-            parts.append(f"Insufficient {resource}: the pod requests {need}, the whole node has {has}")
+            near, count = (None, 0) if allocatable else _near_resource(resource, node)
+            instead = ""
+            if near is not None:
+                misnamed[resource] = near
+                instead = f" (did you mean {near}, which {count:,} {'node has' if count == 1 else 'nodes have'}?)"
+            parts.append(f"Insufficient {resource}: the pod requests {need}, the whole node has {has}{instead}")
         else:
-            parts.append(f"Insufficient {resource}: lacks {amount_text(resource, amount)}")
-    kind = tuple(lacking), node.pod_count >= node.allowed_pods
-    return Details("; ".join(parts), _remedies(pod, request, node, lacking), kind)
+            held = held_text(resource, node, nominated)
+            parts.append(f"Insufficient {resource}: lacks {amount_text(resource, amount)}{held}")
+    kind = tuple(lacking), pod_count >= node.allowed_pods
+    remedies = _remedies(pod, request, node, lacking, pod_count)
+    renamed = (request_resource(old, new) for old, new in misnamed.items() if len(lacking) == 1)
+    return Details("; ".join(parts), chain(renamed, remedies), kind)
 
 
-def _remedies(pod: PodInfo, request: Mapping[str, int], node: NodeInfo, lacking: Mapping[str, int]) -> Iterator[Remedy]:
+def _near_resource(resource: str, node: NodeInfo) -> tuple[str | None, int]:
+    """A resource with a similar name, and how many nodes have it, if no node has this one."""
+    nodes = node.among
+
+    def number(name: str) -> int:
+        return int(np.count_nonzero((nodes.allocatable(name) > 0) & nodes.live))
+
+    if number(resource):
+        return None, 0
+    near = near_name(resource, (name for name in nodes.table.resources if number(name)))
+    return near, number(near) if near is not None else 0
+
+
+def _remedies(
+    pod: PodInfo, request: Mapping[str, int], node: NodeInfo, lacking: Mapping[str, int], pod_count: int
+) -> Iterator[Remedy]:
     larger = {name: f"{amount_text(name, node.requested_of(name) + request[name])}" for name in lacking}
     smaller = {name: request[name] - amount for name, amount in lacking.items()}
     if larger:
@@ -47,16 +80,16 @@ def _remedies(pod: PodInfo, request: Mapping[str, int], node: NodeInfo, lacking:
     if smaller and min(smaller.values()) > 0 and reduce_requests(msgspec.json.decode(pod.raw), lacking):
         texts = " and ".join(f"{amount_text(name, amount)} {name}" for name, amount in smaller.items())
         yield Remedy(f"let the pod request only {texts}", pod=lambda document: reduce_requests(document, lacking))
-    yield from delete_pods(pod, _victims(pod, node, lacking))
+    yield from delete_pods(pod, _victims(pod, node, lacking, pod_count))
 
 
-def _victims(pod: PodInfo, node: NodeInfo, lacking: Mapping[str, int]) -> list[PodInfo]:
+def _victims(pod: PodInfo, node: NodeInfo, lacking: Mapping[str, int], pod_count: int) -> list[PodInfo]:
     """The pods whose deletion frees what is lacking: those of the lowest priority, and few of them.
 
     Empty if none would do.
     """
     chosen: list[PodInfo] = []
-    needed = dict(lacking) | {"pods": max(node.pod_count + 1 - node.allowed_pods, 0)}
+    needed = dict(lacking) | {"pods": max(pod_count + 1 - node.allowed_pods, 0)}
 
     def left(gone: Iterable[PodInfo]) -> dict[str, int]:
         freed = [{"pods": 1, **other.requested} for other in gone]
