@@ -27,8 +27,8 @@ def rule(name, key):
     return {name: {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
 
 
-def node(name, zone="a", cpu="4", **labels):
-    room = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
+def node(name, zone="a", cpu="4", pods="110", room=None, **labels):
+    room = {"cpu": cpu, "memory": "8Gi", "pods": pods, **(room or {})}
     labels = {HOSTNAME: name, ZONE: zone, **labels}
     return {
         "apiVersion": "v1",
@@ -36,6 +36,30 @@ def node(name, zone="a", cpu="4", **labels):
         "metadata": {"name": name, "labels": labels},
         "status": {"capacity": room, "allocatable": room},
     }
+
+
+def asking(**amounts):
+    resources = {"requests": amounts, "limits": amounts}
+    return {"claims": (), "containers": [{"name": "c", "image": "i", "resources": resources}]}
+
+
+def with_status(pod, **status):
+    return {**pod, "status": {"phase": "Running" if pod["spec"].get("nodeName") else "Pending", **status}}
+
+
+def resizing(pod, has, condition, reason=None):
+    """A pod whose container has some cpu, other than it requests."""
+    container = {"name": "c", "resources": {"requests": {"cpu": has}}, "allocatedResources": {"cpu": has}}
+    condition = {"type": condition, "status": "True", **({"reason": reason} if reason else {})}
+    return with_status(pod, conditions=[condition], containerStatuses=[{**_STARTED, **container}])
+
+
+_STARTED = {"image": "i", "imageID": "i", "ready": True, "restartCount": 0}
+
+
+def ending(pod):
+    gone = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
+    return {**pod, "metadata": {**pod["metadata"], **gone}}
 
 
 def pod(name, on=None, claims=("data",), labels=None, **spec):
@@ -294,6 +318,82 @@ CASES = {
         [node("n1"), pod("new", claims=(), nodeSelector={HOSTNAME: "old"})],
         f"{NO_MATCH}{HOSTNAME}=old (no node is named old)",
         f"remove {HOSTNAME}=old from the pod's nodeSelector -> n1",
+    ),
+    "room for a nominated pod": (
+        [
+            node("n1"),
+            with_status(pod("x", priority=5, **asking(cpu="4")), nominatedNodeName="n1"),
+            pod("new", **asking(cpu="500m")),
+        ],
+        "Insufficient cpu: lacks 500m (4 cpu is held for nominated pod default/x)",
+        None,
+    ),
+    "as many pods as are allowed, with a nominated one": (
+        [
+            node("n1", pods="2"),
+            pod("old", on="n1", claims=()),
+            with_status(pod("x", claims=()), nominatedNodeName="n1"),
+            pod("new", claims=()),
+        ],
+        "Too many pods: 2 of 2, 1 of which is nominated (default/x)",
+        None,
+    ),
+    "a pod that terminates": (
+        [node("n1"), ending(pod("y", on="n1", **asking(cpu="3500m"))), pod("new", **asking(cpu="1"))],
+        "Insufficient cpu: lacks 500m (pod default/y, which terminates, holds 3500m)",
+        None,
+    ),
+    "a nominated pod, and one that terminates": (
+        [
+            node("n1"),
+            ending(pod("y", on="n1", **asking(cpu="2"))),
+            with_status(pod("x", **asking(cpu="2")), nominatedNodeName="n1"),
+            pod("new", **asking(cpu="500m")),
+        ],
+        (
+            "Insufficient cpu: lacks 500m (2 cpu is held for nominated pod default/x; "
+            "pod default/y, which terminates, holds 2)"
+        ),
+        None,
+    ),
+    "a deferred resize": (
+        [
+            node("n1"),
+            resizing(pod("y", on="n1", **asking(cpu="3500m")), "1", "PodResizePending", "Deferred"),
+            pod("new", **asking(cpu="1")),
+        ],
+        "Insufficient cpu: lacks 500m (pod default/y holds 2500m more for its deferred resize)",
+        "delete pod default/y on n1 -> n1",
+    ),
+    "a resize in progress to less": (
+        [
+            node("n1"),
+            resizing(pod("y", on="n1", **asking(cpu="1")), "3500m", "PodResizeInProgress"),
+            pod("new", **asking(cpu="1")),
+        ],
+        "Insufficient cpu: lacks 500m (pod default/y holds 2500m until its resize in progress is done)",
+        None,
+    ),
+    "a resize that is infeasible holds nothing": (
+        [
+            node("n1"),
+            resizing(pod("y", on="n1", **asking(cpu="9")), "3500m", "PodResizePending", "Infeasible"),
+            pod("new", **asking(cpu="1")),
+        ],
+        "Insufficient cpu: lacks 500m",
+        None,
+    ),
+    "resource with a typing error": (
+        [
+            node("n1", room={"nvidia.com/gpu": "2"}),
+            node("n2", room={"nvidia.com/gpu": "2"}),
+            pod("new", **asking(**{"nvidia.com/gpus": "1"})),
+        ],
+        (
+            "Insufficient nvidia.com/gpus: the pod requests 1, the whole node has 0 "
+            "(did you mean nvidia.com/gpu, which 2 nodes have?)"
+        ),
+        "let the pod request nvidia.com/gpu instead of nvidia.com/gpus -> n",
     ),
     "label value with a typing error": (
         [node("n1", disktype="ssd"), pod("new", claims=(), nodeSelector={"disktype": "sdd"})],

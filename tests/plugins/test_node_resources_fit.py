@@ -246,3 +246,14 @@ def device_class(name, resource=None):
 def test_hint_after_device_class_change(old, new, hint):
     pod = make_pod("p", resources={GPU: "1", "deviceclass.resource.kubernetes.io/gpu-class": "1"})
     assert fit.after_device_class_change(pod, old, new) is hint
+
+
+def test_the_explanation_names_pods_that_are_assumed_on_the_node():
+    cluster = make_cluster(make_node("n", cpu="4"))
+    cluster.state.assume(make_pod("y", cpu="3"), "n")
+    plugin, cycle, pod, nodes = NodeResourcesFit(), CycleState(), make_pod("p", cpu="2"), cluster.state.nodes
+    plugin.pre_filter(cycle, pod, nodes)
+
+    details = plugin.explain(cycle, pod, nodes.info(0))
+
+    assert details.text == "Insufficient cpu: lacks 1 (pod default/y, which is not bound yet, holds 3)"

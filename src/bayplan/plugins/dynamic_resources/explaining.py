@@ -183,8 +183,11 @@ class _Lack:
         return "; ".join(texts[: _SHOWN + 1]) or self._clash_text()
 
     def kind(self) -> object:
-        short = tuple(asked.kind() for alternatives in self._short for asked in alternatives)
-        return short, bool(self._short) or tuple(self._in_the_way)
+        """The causes: the request, what is with its devices, whether pods can be deleted, and the constraints."""
+        if not self._short:
+            return tuple((key_of(claim), chosen) for claim, chosen in self._in_the_way)
+        deletable = next(self._freed(taints=False, pods=True), None) is not None
+        return tuple(asked.kind() for alternatives in self._short for asked in alternatives), deletable
 
     def remedies(self) -> Iterator[Remedy]:
         """Tolerate taints, take another class, give up constraints, delete the pods that have the devices."""

@@ -30,11 +30,9 @@ def details(pod: PodInfo, request: Mapping[str, int], node: NodeInfo, nomination
     parts = []
     pod_count = node.pod_count + len(nominated)
     if pod_count >= node.allowed_pods:
-        names = ", ".join(each.key for each in nominated[:3])
-        parts.append(
-            f"Too many pods: {pod_count} of {node.allowed_pods}"
-            + (f", with {len(nominated):,} nominated ({names})" if nominated else "")
-        )
+        few = ", ".join(each.key for each in nominated[:3])
+        which = f", {len(nominated):,} of which {'is' if len(nominated) == 1 else 'are'} nominated ({few})"
+        parts.append(f"Too many pods: {pod_count} of {node.allowed_pods}{which if nominated else ''}")
     misnamed: dict[str, str] = {}
     for resource, amount in lacking.items():
         allocatable = node.allocatable_of(resource)
