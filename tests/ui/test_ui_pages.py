@@ -79,6 +79,13 @@ async def test_queue_shows_causes():
     assert "label node-a1 with disk=nvme -> node-a1" in page.text
 
 
+async def test_queue_begins_with_the_changes_that_place_most():
+    async with served_objects(*small_cluster(), pod("big-1", "6"), pod("big-2", "4")) as visitor:
+        page = await visitor.page("/queue")
+    assert "What would place most each was tried on its own" in page.text
+    assert "of 4 pods: remove the taint gpu=yes:NoSchedule from node-b1" in page.text
+
+
 async def test_plan_and_queue_count_the_same_pods():
     foreign = pod("foreign-0", schedulerName="someone-else")
     async with served_objects(*small_cluster(), foreign, pod("gated-0", schedulingGates=[{"name": "g/g"}])) as visitor:

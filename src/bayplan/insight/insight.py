@@ -23,6 +23,7 @@ from bayplan.insight.questions.drain_rules import DrainRules
 from bayplan.insight.questions.edits import Changes
 from bayplan.insight.questions.explain import Explanation, explain
 from bayplan.insight.questions.fit import Fit, fit
+from bayplan.insight.questions.freeing import freeing
 from bayplan.insight.questions.node_groups import node_groups
 from bayplan.insight.questions.pending import EXAMPLES, PendingPods, explain_all
 from bayplan.insight.questions.recorded_events import preempted_by
@@ -79,18 +80,24 @@ class Insight:
         matches: Callable[[PodInfo], bool] = lambda _: True,
         *,
         examples: int = EXAMPLES,
+        free: bool = True,
         shown: int = 20,
         progress: Progress = silent,
     ) -> PendingPods:
         """Explain all pending pods, or those of a namespace and with `matches`, summed up by cause.
 
-        `examples`: for how many of the largest causes the first pod is explained.
+        `examples`: for how many of the largest causes the first pod is explained. `free`: whether to find the single
+        changes that free the most of these pods.
         """
         self.world.reset()
         pods = [pod for pod in self._pods.values() if not pod.node_name and namespace in {None, pod.namespace}]
         what = "the cluster" if namespace is None else f"namespace {namespace}"
         in_order = sorted(filter(matches, pods), key=lambda pod: pod.key)
-        return explain_all(self.world, what, in_order, examples=examples, shown=shown, progress=progress)
+        found = explain_all(self.world, what, in_order, examples=examples, shown=shown, progress=progress)
+        if not free or found.interrupted:
+            return found
+        best = freeing(self.world, in_order, progress)
+        return replace(found, freeing=best, interrupted=best.interrupted)
 
     def explain_owner(
         self,

@@ -29,7 +29,7 @@ _KINDS_LOOKED_AT, _KINDS = 200, 30
 """The most kinds of nodes to look at, and to try."""
 _SHAPES = (12, 3)
 """The most types of new nodes to look at, and to try."""
-_FIXED_LABELS = (
+FIXED_LABELS = (
     "kubernetes.io/hostname",
     "kubernetes.io/arch",
     "kubernetes.io/os",
@@ -123,22 +123,27 @@ def what_would_help(
 def node_after(world: World, pod: PodInfo, change: Change) -> str | None:
     """Return the node that a pod is placed on after a change; None if it stays pending or preempts."""
     with world.trial():
-        for key in change.delete:
-            victim = world.pod(key)
-            if victim is not None:
-                evict(world, victim)
-        for document in change.apply:
-            if document["kind"] == "Pod":
-                changed = PodInfo.from_raw(encode(document))
-                world.change(POD, changed.key, changed)
-            elif document["kind"] == "Node":
-                world.change(NODE, document["metadata"]["name"], convert(NODE.type, document))
-            else:
-                world.add(*identify(document))
+        make(world, change)
         settle_claims(world, pod)
         pending = world.pending.get(pod.key)
         result = None if pending is None else Simulation(world).outcome(pending).get(pod.key)
         return result.node if result is not None and result.fate is Fate.PLACED else None
+
+
+def make(world: World, change: Change) -> None:
+    """Make a change in a world: call this in a what-if. Raises ValueError for a document that can't be read."""
+    for key in change.delete:
+        victim = world.pod(key)
+        if victim is not None:
+            evict(world, victim)
+    for document in change.apply:
+        if document["kind"] == "Pod":
+            changed = PodInfo.from_raw(encode(document))
+            world.change(POD, changed.key, changed)
+        elif document["kind"] == "Node":
+            world.change(NODE, document["metadata"]["name"], convert(NODE.type, document))
+        else:
+            world.add(*identify(document))
 
 
 def candidates(
@@ -151,7 +156,7 @@ def candidates(
     """
     gates = [next(gate.remedies(), None) for gate in gates_of(world, pod)]
     ungate = tuple(remedy for remedy in gates if remedy is not None)
-    yield _change(pod, None, ungate)
+    yield combined(pod, None, ungate)
     positions = blockers.nearest(LOOKED_AT) if only is None else list(only)
     options = [
         (kind, sorted(itertools.product(*remedies), key=_size)[:combinations])
@@ -160,22 +165,22 @@ def candidates(
     ]
     options.sort(key=lambda each: (_size(each[1][0]), -len(each[0].positions)))
     found: list[tuple[bool, int, Change]] = []
-    for kind, combined in options[:_KINDS]:
+    for kind, combinations_of_kind in options[:_KINDS]:
         node = blockers.nodes.info(kind.positions[0])
-        for rank, chosen in enumerate(combined):
-            change = _change(pod, node, (*ungate, *chosen))
-            labels = _changed_labels(node, change)
-            if labels.isdisjoint(_FIXED_LABELS):
+        for rank, chosen in enumerate(combinations_of_kind):
+            change = combined(pod, node, (*ungate, *chosen))
+            labels = changed_labels(node, change)
+            if labels.isdisjoint(FIXED_LABELS):
                 overwritten = sorted(labels & node.labels.keys())
                 nodes = len(kind.positions) if any(each.node for each in chosen) else 1
-                change = replace(change, nodes=nodes, cost=_cost(change, node, overwritten))
+                change = replace(change, nodes=nodes, cost=cost_of(change, node, overwritten))
                 found.append((bool(overwritten), rank, change))
     yield from (change for _, _, change in sorted(found, key=lambda each: each[:2]))
     if only is None and not is_daemon(pod):
         yield from _new_nodes(world, pod, blockers, positions, ungate)
 
 
-def _changed_labels(node: NodeInfo, change: Change) -> set[str]:
+def changed_labels(node: NodeInfo, change: Change) -> set[str]:
     """The labels of a node that a change adds, sets to another value, or removes."""
     document = next((each for each in change.apply if each["kind"] == "Node"), None)
     if document is None:
@@ -183,7 +188,7 @@ def _changed_labels(node: NodeInfo, change: Change) -> set[str]:
     return {key for key, _ in (document["metadata"].get("labels") or {}).items() ^ node.labels.items()}
 
 
-def _cost(change: Change, node: NodeInfo, overwritten: Sequence[str]) -> str:
+def cost_of(change: Change, node: NodeInfo, overwritten: Sequence[str]) -> str:
     """What a change does to other pods."""
     parts = []
     by_namespace = Counter(key.partition("/")[0] for key in change.delete)
@@ -207,15 +212,15 @@ def _size(remedies: Sequence[Remedy]) -> int:
     return len({each.text for each in remedies} - {""}) + len({key for each in remedies for key in each.delete})
 
 
-def _change(pod: PodInfo, node: NodeInfo | None, remedies: Sequence[Remedy]) -> Change:
+def combined(pod: PodInfo, node: NodeInfo | None, remedies: Sequence[Remedy]) -> Change:
     """Combine remedies for a pod and a node; no change if a plugin's edit fails."""
     try:
-        return _combined(pod, node, remedies)
+        return _made(pod, node, remedies)
     except Exception:  # noqa: BLE001 - an edit is a plugin's own code
         return Change("")
 
 
-def _combined(pod: PodInfo, node: NodeInfo | None, remedies: Sequence[Remedy]) -> Change:
+def _made(pod: PodInfo, node: NodeInfo | None, remedies: Sequence[Remedy]) -> Change:
     changed: list[Mapping[str, Any]] = []
     if any(each.pod for each in remedies):
         document = pod_document(pod)
@@ -271,13 +276,13 @@ def _new_node(world: World, pod: PodInfo, like: NodeInfo, ungate: Sequence[Remed
         if remedy is None:
             return None
         chosen.append(remedy)
-    extra = _change(pod, None, [*ungate, *(each for each in chosen if not each.new_node)])
+    extra = combined(pod, None, [*ungate, *(each for each in chosen if not each.new_node)])
     details = []
     for each in chosen:
         if each.new_node is not None:
             each.new_node(node)
             details.append(each.detail)
-    if node["metadata"]["labels"].get(_FIXED_LABELS[0]) != name:  # every node has a host name of its own
+    if node["metadata"]["labels"].get(FIXED_LABELS[0]) != name:  # every node has a host name of its own
         return None
     with_details = f" with {' and '.join(details)}" if details else ""
     texts = [f"add a node like {like.name}{with_details}", *([extra.text] if extra.text else [])]

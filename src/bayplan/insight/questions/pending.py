@@ -14,6 +14,7 @@ from rich.text import Text
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.answers import INTERRUPTED, Answer, Progress, Stopped, listed, plural, shortened, silent
 from bayplan.insight.questions.explain import Explanation, explain
+from bayplan.insight.questions.freeing import Freeing
 from bayplan.insight.questions.workload import Missing
 from bayplan.simulation.carry_out import Fate, Result, Simulation
 from bayplan.simulation.world import World
@@ -45,7 +46,8 @@ class PendingPods(Answer):
     """The pending pods of `what`, by cause, the largest cause first. `placed`: how many of its pods have a node.
 
     `missing`: the pods of a workload that don't exist, and why; None if there are none. `shown`: the most causes of a
-    table; 0 for all. `interrupted`: whether there may be more pods.
+    table; 0 for all. `interrupted`: whether there may be more pods. `freeing`: the single changes that free the most of
+    them; None if that wasn't asked.
     """
 
     what: str
@@ -54,6 +56,7 @@ class PendingPods(Answer):
     shown: int = 20
     interrupted: bool = False
     missing: Missing | None = None
+    freeing: Freeing | None = None
 
     @property
     def count(self) -> int:
@@ -70,6 +73,7 @@ class PendingPods(Answer):
             if self.missing is None
             else {"wanted": self.missing.wanted, "pods": self.missing.number, "reasons": list(self.missing.reasons)},
             "interrupted": self.interrupted,
+            "freeing": None if self.freeing is None else self.freeing.to_dict(),
             "causes": [
                 {
                     "message": cause.message,
@@ -111,6 +115,9 @@ class PendingPods(Answer):
                 parts.append(_indented(f"for {example.pod} would help: {first.text}"))
         if more:
             parts += [Text(), Text(more)]
+        if self.freeing is not None and self.freeing.best:
+            parts += [Text(), Text("what would place most, each tried on its own", style="bold")]
+            parts += map(_indented, self.freeing.lines())
         if self.interrupted:
             parts += [Text(), Text(INTERRUPTED, style="bold")]
         return Lines(*parts)
