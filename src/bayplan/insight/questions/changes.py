@@ -100,7 +100,7 @@ def what_would_help(
     tried: set[str] = set()
     try:
         for combinations in _COMBINATIONS:
-            for change in (*first, *candidates(world, pod, blockers, only, combinations)):
+            for change in itertools.chain(first, candidates(world, pod, blockers, only, combinations)):
                 if len(helps) == limit:
                     break
                 more_than_needed = any(each.change.parts <= change.parts for each in helps)
