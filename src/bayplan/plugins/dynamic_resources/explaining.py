@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from lightkube.models.resource_v1 import ResourceClaim
+from lightkube.models.resource_v1 import AllocationResult, ResourceClaim
 
 from bayplan.cluster.nodes import NodeInfo
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.devices.allocations import ClaimAllocations
-from bayplan.devices.claims import UnusableClaim, allocation_of, claim_name, key_of, results_of
+from bayplan.devices.claims import UnusableClaim, claim_name, key_of, results_of
 from bayplan.devices.classes import resources_of
 from bayplan.devices.requests import ALL, DeviceDemand, demands_of, requests_of
 from bayplan.framework.near_names import near_name
@@ -89,10 +89,10 @@ class Explanations:
         """
         if needs is None:
             return Details()
-        allocated = [claim for claim in state.claims if allocation_of(claim) is not None]
         if not needs.claims:
-            gone = delete_users(pod, allocated, self._pods)
-            return Details("; ".join(map(_allocated_text, allocated)), gone, "allocated")
+            allocated = [(claim, state.allocation(place)) for place, claim in enumerate(state.claims)]
+            texts = [_allocated_text(claim, allocation) for claim, allocation in allocated if allocation is not None]
+            return Details("; ".join(texts), delete_users(pod, state.claims, self._pods), "allocated")
         lack = _Lack(self, pod, state, needs, node)
         return Details(lack.text(), lack.remedies(), lack.kind())
 
@@ -354,8 +354,7 @@ def _never(examined: Examined) -> bool:
     return any(not each.taints and not each.claims for each in examined.obstacles)
 
 
-def _allocated_text(claim: ResourceClaim) -> str:
-    allocation = allocation_of(claim)
+def _allocated_text(claim: ResourceClaim, allocation: AllocationResult) -> str:
     devices = [f"{each.pool}/{each.device}" for each in results_of(allocation)]
     has = f"has {names_text(devices)}" if devices else "is allocated"
     return f"claim {Where(claim).name} {has}, which this node can't use; {users_text(claim)} uses it"
