@@ -119,9 +119,17 @@ class NotDetails(Broken):
         return "because"
 
 
+class UnhashableKind(Broken):
+    """Gives a list as the kind of its rejection."""
+
+    def fault(self):
+        return Details("kind of a list", kind=[])
+
+
 @pytest.mark.parametrize(
     ("plugin", "text"),
     [
+        (UnhashableKind, "kind of a list"),
         (Broken, "no (plugin Broken failed in Explain: KeyError: 'tier')"),
         (BrokenRemedies, "details"),
         (NotDetails, "no"),

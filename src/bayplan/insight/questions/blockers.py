@@ -53,7 +53,12 @@ class Blocker:
                 details = call(plugin, "Explain", plugin.explain, cycle, pod, node)
             except PluginError as error:
                 details = Details(f"{', '.join(status.reasons)} ({error})")
-        details = details if isinstance(details, Details) else Details()
+        if not isinstance(details, Details):
+            details = Details()
+        try:
+            hash(details.kind)
+        except TypeError:
+            details = Details(details.text, details.remedies)
         return cls(plugin.name, status.reasons, details.text or ", ".join(status.reasons), details)
 
     def remedies(self) -> Iterator[Remedy]:
