@@ -79,9 +79,8 @@ def new_event(
     note: str,
     controller: str,
     instance: str,
-    related: Mapping[str, Any] | None = None,
 ) -> Event:
-    """An event of events.k8s.io/v1. `related`: a reference to another object that takes part."""
+    """An event of events.k8s.io/v1."""
     return {
         "apiVersion": EVENT.api_version,
         "kind": EVENT.kind,
@@ -94,7 +93,6 @@ def new_event(
         "reportingController": controller,
         "reportingInstance": instance,
         "regarding": regarding,
-        **({"related": related} if related else {}),
     }
 
 

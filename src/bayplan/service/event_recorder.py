@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from bayplan.api.kinds import EVENT, POD
 from bayplan.api.times import rfc3339_micro
@@ -73,20 +72,8 @@ class EventRecorder:
         """How many seconds ago the oldest event was recorded that is not written yet; 0 if all are written."""
         return self._writer.lag
 
-    def record(
-        self,
-        pod: Regarding,
-        controller: str,
-        event_type: str,
-        reason: str,
-        action: str,
-        note: str,
-        related: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Record an event about a pod. `controller` is the scheduler's name.
-
-        `related`: a reference to another object that takes part.
-        """
+    def record(self, pod: Regarding, controller: str, event_type: str, reason: str, action: str, note: str) -> None:
+        """Record an event about a pod. `controller` is the scheduler's name."""
         key = (event_type, reason, action, controller, pod.namespace, pod.name, pod.uid, pod.resource_version, note)
         known = self._recorded.get(key)
         if known is not None:
@@ -97,7 +84,7 @@ class EventRecorder:
             return
         regarding = reference(POD, pod.namespace, pod.name, pod.uid, pod.resource_version)
         instance = f"{controller}-{self._host}"
-        event = new_event(regarding, self._clock.now(), event_type, reason, action, note, controller, instance, related)
+        event = new_event(regarding, self._clock.now(), event_type, reason, action, note, controller, instance)
         if reason != "Scheduled":  # a pod is scheduled once, so this can't become a series, and there are many
             self._recorded[key] = _Recorded(event, self._clock.monotonic())
         self._writer.create(event)

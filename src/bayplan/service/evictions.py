@@ -10,12 +10,10 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from bayplan.api.kinds import POD, POD_GROUP
+from bayplan.api.kinds import POD
 from bayplan.api.objects import UndecodableObject
 from bayplan.client import ApiError, ConfigError, TransportError
 from bayplan.client.errors import InvalidNameError
-from bayplan.client.events import reference
-from bayplan.cluster.pod_groups import pod_group_of
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.changes import FORCE_ACTIVATE
 from bayplan.log_fields import about_pod
@@ -86,15 +84,13 @@ class Evictions:
     async def _evict(self, preemption: Preemption, victim: PodInfo) -> None:
         pod, group = preemption.pod, preemption.pod_group_uid
         note = f"Preempted by pod {pod.uid} on node {preemption.node}"
-        preemptor = reference(POD, pod.namespace, pod.name, pod.uid)
         if group:
             note = f"Preempted by podgroup {group} on node cluster"
-            preemptor = reference(POD_GROUP, pod.namespace, _group_name(pod), group)
         if self._rejected(victim, preemption.plugin):
             note += " (in kube-scheduler memory)."
         elif not await self._deleted(victim, pod.scheduler_name, "podgroup" if group else "pod"):
             return
-        self._runtime.recorder.record(victim, pod.scheduler_name, "Normal", "Preempted", "Preempting", note, preemptor)
+        self._runtime.recorder.record(victim, pod.scheduler_name, "Normal", "Preempted", "Preempting", note)
 
     def _rejected(self, victim: PodInfo, plugin: str) -> bool:
         """Reject a victim that is not bound yet. Returns False for one that is bound."""
@@ -149,10 +145,6 @@ class Evictions:
     def _retry(self, pod: PodInfo) -> None:
         self._runtime.move(FORCE_ACTIVATE, None, pod, only=lambda other: other.uid == pod.uid)
         self._runtime.work.set()
-
-
-def _group_name(pod: PodInfo) -> str:
-    return (pod_group_of(pod) or "").partition("/")[2]
 
 
 async def _retried(request: Callable[[], Awaitable[object]]) -> None:

@@ -258,16 +258,7 @@ class _Intake(Intake):
 class _NoEvents(EventRecorder):
     """Records nothing."""
 
-    def record(
-        self,
-        pod: Regarding,
-        controller: str,
-        event_type: str,
-        reason: str,
-        action: str,
-        note: str,
-        related: Mapping[str, Any] | None = None,
-    ) -> None:
+    def record(self, pod: Regarding, controller: str, event_type: str, reason: str, action: str, note: str) -> None:
         pass
 
 
