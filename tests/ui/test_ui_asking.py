@@ -1,4 +1,4 @@
-"""Questions of the page end: after a time, when nobody waits for them, and with the server."""
+"""Questions of the page end: after a time, when their request is gone, and with the server."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def _storage_class(name: str, model: Any) -> Document:
 def _volume(claim: Any, storage_class: str, size: str) -> dict[str, Any]:
     metadata = claim.metadata
     reference = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": metadata.namespace}
-    name = volume_of(claim)
+    name = f"{metadata.namespace}-{metadata.name}"
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -115,8 +115,3 @@ def _volume(claim: Any, storage_class: str, size: str) -> dict[str, Any]:
         },
         "status": {"phase": "Available"},
     }
-
-
-def volume_of(claim: Any) -> str:
-    """Return the name of the volume that `remedies` creates for a claim."""
-    return f"{claim.metadata.namespace}-{claim.metadata.name}"

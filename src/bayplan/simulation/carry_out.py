@@ -177,7 +177,7 @@ class Simulation:
         return results
 
     def outcome(self, pod: PodInfo) -> dict[str, Result]:
-        """Decide the unit of a pending pod as if no other pod came after it: whoever waits in Permit waits in vain.
+        """Decide the unit of a pending pod as if no other pod came after it: a pod that waits in Permit is rejected.
 
         This is what all questions mean by "would be placed". Returns the results as `decide` does.
         """

@@ -1,4 +1,4 @@
-"""The device claims that are reserved for a pod, and what becomes of them when the pod is gone."""
+"""The device claims that are reserved for a pod, and what happens to them when the pod is gone."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class Asking:
     """Answers questions about a source with one Insight, whose World only the single worker thread uses.
 
     Equal questions about the same version of the cluster are answered once. A question ends after `longest` seconds, or
-    when nobody waits for its answer any longer.
+    when its request is gone.
     """
 
     def __init__(self, source: Source, insight: Insight, longest: float = LONGEST) -> None:
@@ -81,7 +81,7 @@ class Asking:
 
     def _answer(self, snapshot: Snapshot, question: Question[T], stop: threading.Event) -> T:
         if stop.is_set() or self._closed.is_set():
-            raise QuestionError("nobody waits for the answer")
+            raise QuestionError("the request is gone")
         insight = self._insight
         if insight.snapshot is not snapshot:
             insight.snapshot = snapshot
@@ -117,6 +117,6 @@ class _Asked:
 
 
 def _retrieve(answer: asyncio.Future[Any]) -> None:
-    """Don't let asyncio log the error of a question that nobody waits for."""
+    """Don't let asyncio log the error of a question whose request is gone."""
     if not answer.cancelled():
         answer.exception()

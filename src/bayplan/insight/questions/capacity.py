@@ -21,8 +21,8 @@ from bayplan.insight.expansion import Document, Expansion
 from bayplan.insight.owners import WORKLOADS
 from bayplan.insight.pools import pool_of, zone_of
 from bayplan.insight.questions.copies import Copies
-from bayplan.insight.questions.explain import NodeGroup, groups_of, groups_table
 from bayplan.insight.questions.new_objects import add_objects, given
+from bayplan.insight.questions.rejected_nodes import RejectedNodes, rejected_nodes, rejections_table
 from bayplan.simulation.carry_out import Fate, Simulation
 from bayplan.simulation.replicas import Replicas
 from bayplan.simulation.world import World
@@ -73,7 +73,7 @@ class Capacity(Answer):
     stopped: str = ""
     blocked: str = ""
     message: str = ""
-    groups: tuple[NodeGroup, ...] = ()
+    groups: tuple[RejectedNodes, ...] = ()
     nodes: tuple[NodeCapacity, ...] = ()
     labels: tuple[str, ...] = ()
     shown: int = 20
@@ -121,7 +121,7 @@ class Capacity(Answer):
             next_one = f"the next {self.blocked}" if len(self.kinds) > 1 else "the next one"
             parts.append(Text(f"{next_one}: {self.message}"))
         if self.groups:
-            parts += [Text(), groups_table(self.groups, wide=wide)]
+            parts += [Text(), rejections_table(self.groups, wide=wide)]
         for grouping in (*self.labels, "zone", "pool", "node"):
             counts = self.by(grouping)
             if any(counts):
@@ -202,7 +202,7 @@ class _Filling:
         self.placed: dict[str, Counter[str]] = {}
         """By node, the number of pods of each kind."""
         self.blocked = self.message = ""
-        self.groups: tuple[NodeGroup, ...] = ()
+        self.groups: tuple[RejectedNodes, ...] = ()
         self._world = world
         self._demands = demands
         self._simulation = Simulation(world, preempt=preempt)
@@ -237,7 +237,7 @@ class _Filling:
         if failed is not None:
             self.blocked, self.message = keys[failed.pod.key], failed.message
             if failed.decision is not None:
-                self.groups = groups_of(world, failed.decision.diagnosis)
+                self.groups = rejected_nodes(world, failed.decision.diagnosis)
             world.undo_to(mark)
             return False
         for key, result in results.items():

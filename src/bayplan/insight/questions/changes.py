@@ -17,7 +17,7 @@ from bayplan.insight.answers import Progress, Stopped, listed, plural, silent
 from bayplan.insight.pools import pool_of
 from bayplan.insight.questions.blockers import LOOKED_AT, Blockers, gates_of
 from bayplan.insight.questions.documents import copy_of_node, node_document, pod_document
-from bayplan.insight.questions.new_claims import settle_claims
+from bayplan.insight.questions.new_objects import bind_claims
 from bayplan.insight.sources.documents import identify
 from bayplan.simulation.carry_out import Fate, Simulation
 from bayplan.simulation.evictions import evict
@@ -124,7 +124,7 @@ def node_after(world: World, pod: PodInfo, change: Change) -> str | None:
     """Return the node that a pod is placed on after a change; None if it stays pending or preempts."""
     with world.trial():
         make(world, change)
-        settle_claims(world, pod)
+        bind_claims(world, pod)
         pending = world.pending.get(pod.key)
         result = None if pending is None else Simulation(world).outcome(pending).get(pod.key)
         return result.node if result is not None and result.fate is Fate.PLACED else None

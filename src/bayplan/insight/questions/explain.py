@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -12,59 +11,27 @@ import numpy as np
 from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from bayplan.api.kinds import POD, POD_DISRUPTION_BUDGET
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.near_names import near_name
 from bayplan.framework.status import Code
-from bayplan.framework.verdicts import Diagnosis
 from bayplan.framework.what_if import ProfileWhatIf
-from bayplan.insight.answers import INTERRUPTED, Answer, Progress, listed, plural, shortened, silent
+from bayplan.insight.answers import INTERRUPTED, Answer, Progress, listed, plural, silent
 from bayplan.insight.questions.blockers import LOOKED_AT, Blockers
 from bayplan.insight.questions.changes import Help, what_would_help
 from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.questions.gangs import MissingMember, ungating
 from bayplan.insight.questions.notes import message_of, notes_of
 from bayplan.insight.questions.progress import chosen_node, progress_notes
+from bayplan.insight.questions.rejected_nodes import RejectedNodes, detailed, rejected_nodes, rejections_table
 from bayplan.insight.questions.scores import ScoreTable, score_table
 from bayplan.plugins.default_preemption.budgets import Budgets
 from bayplan.plugins.default_preemption.dry_run import DryRun
 from bayplan.scheduling import Decision, Unit
 from bayplan.simulation.carry_out import Fate, Simulation
 from bayplan.simulation.world import World
-
-_DETAILS = 5
-"""The most details of a group of nodes."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeGroup:
-    """The nodes that a plugin rejected for the same reasons.
-
-    `details`: what the reasons are about, such as a taint, with the number of nodes; empty where nodes differ too much.
-    """
-
-    plugin: str
-    reasons: tuple[str, ...]
-    nodes: tuple[str, ...]
-    details: tuple[tuple[str, int], ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the group as in docs/insight.md."""
-        return {
-            "plugin": self.plugin,
-            "reasons": list(self.reasons),
-            "nodes": list(self.nodes),
-            "details": [{"text": text, "nodes": count} for text, count in self.details],
-        }
-
-    @property
-    def text(self) -> str:
-        """The reasons with their details: "node(s) had untolerated taint(s): a=b:NoSchedule (60), c:NoExecute (3)"."""
-        details = ", ".join(f"{text} ({count:,})" if len(self.details) > 1 else text for text, count in self.details)
-        return f"{', '.join(self.reasons)}{f': {details}' if details else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +85,7 @@ class Explanation(Answer):
     bound: bool = False
     now: str | None = None
     victims: tuple[str, ...] = ()
-    groups: tuple[NodeGroup, ...] = ()
+    groups: tuple[RejectedNodes, ...] = ()
     nearest: tuple[Miss, ...] = ()
     help: tuple[Help, ...] = ()
     preemption: tuple[PreemptionTrial, ...] = ()
@@ -176,7 +143,7 @@ class Explanation(Answer):
             parts.append(Text(self.message))
         parts += [Text(f"note: {note}", style="yellow") for note in self.notes]
         if self.groups:
-            parts += [Text(), groups_table(self.groups, wide=wide, limit=self.shown)]
+            parts += [Text(), rejections_table(self.groups, wide=wide, limit=self.shown)]
         if self.nearest:
             parts += [Text(), Text("nearest misses", style="bold"), _misses(self.nearest)]
         if self.preemption:
@@ -214,9 +181,9 @@ def explain(
     if pod.scheduler_name not in world.profiles:
         return _without_scheduler(world, pod)
     with world.what_if():
-        found = _explain_bound(world, pod) if pod.node_name else _explain_pending(world, pod, nearest)
+        missing = None if pod.node_name or world.gate_of(pod) else MissingMember.of(world, pod)
+        found = _explain_bound(world, pod) if pod.node_name else _explain_pending(world, pod, missing, nearest)
         if found.outcome == Fate.PENDING.value and (found.nearest or world.unit_of(pod).gang is not None):
-            missing = MissingMember.of(world, pod)
             first = [*ungating(world, pod), *(missing.changes(world) if missing is not None else ())]
             helpful = what_would_help(world, pod, Blockers(world, pod), helps, progress=progress, first=first)
             found = replace(found, help=helpful.found, interrupted=helpful.interrupted)
@@ -247,9 +214,9 @@ def _explain_bound(world: World, pod: PodInfo) -> Explanation:
     if decision is not None and decision.scores is not None:
         scores = score_table(world, decision, pod.node_name)
     notes: list[str] = []
-    groups: tuple[NodeGroup, ...] = ()
+    groups: tuple[RejectedNodes, ...] = ()
     if decision is not None:
-        groups = groups_of(world, decision.diagnosis)
+        groups = rejected_nodes(world, decision.diagnosis)
         if now is None:
             notes.append(f"without the pod, no node would accept it now: {decision.message}")
     blocked = Blockers(world, again)
@@ -269,7 +236,7 @@ def _explain_bound(world: World, pod: PodInfo) -> Explanation:
     )
 
 
-def _explain_pending(world: World, pod: PodInfo, nearest: int) -> Explanation:
+def _explain_pending(world: World, pod: PodInfo, missing: MissingMember | None, nearest: int) -> Explanation:
     notes = notes_of(world, pod)
     with world.what_if():
         result = Simulation(world).outcome(pod)[pod.key]
@@ -296,11 +263,10 @@ def _explain_pending(world: World, pod: PodInfo, nearest: int) -> Explanation:
             "" if placed else message_of(result),  # "Successfully assigned" would sound as if it had happened
             result.node,
             victims=tuple(victim.key for victim in result.victims),
-            groups=groups_of(world, first.diagnosis) if first is not None and result.victims else (),
+            groups=rejected_nodes(world, first.diagnosis) if first is not None and result.victims else (),
             scores=score_table(world, first, result.node) if first is not None and first.scores else None,
             notes=tuple(notes),
         )
-    missing = None if result.gated else MissingMember.of(world, pod)
     if missing is not None:
         decision = missing.decision
         if decision.pod.uid != pod.uid:
@@ -311,7 +277,7 @@ def _explain_pending(world: World, pod: PodInfo, nearest: int) -> Explanation:
         pod.key,
         result.fate.value,
         message_of(result),
-        groups=_detailed(groups_of(world, decision.diagnosis), texts) if decision is not None else (),
+        groups=detailed(rejected_nodes(world, decision.diagnosis), texts) if decision is not None else (),
         nearest=misses,
         preemption=preemption_trials(world, pod, decision) if decision is not None else (),
         notes=tuple(notes),
@@ -327,26 +293,6 @@ def decision_of(world: World, pod: PodInfo) -> Decision | None:
 def _alone(world: World, pod: PodInfo) -> Decision:
     """Return the decision about a pod as if it were in no gang and had passed its gates."""
     return world.attempt(Unit(pod), explain=True).decisions[0]
-
-
-def groups_of(world: World, diagnosis: Diagnosis) -> tuple[NodeGroup, ...]:
-    """Return the rejected nodes by plugin and reasons, the largest group first."""
-    found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    nodes = world.state.nodes
-    covered = np.zeros(len(nodes), dtype=np.bool_)
-    if diagnosis.verdicts is not None:
-        covered[diagnosis.verdicts.nodes.rows] = True
-        for position, status in diagnosis.verdicts.rejected():
-            key = (status.plugin, status.reasons)
-            found.setdefault(key, []).append(diagnosis.verdicts.nodes.name(position))
-    if diagnosis.absent is not None:
-        others = [nodes.name(position) for position in np.flatnonzero(nodes.live & ~covered).tolist()]
-        if others:
-            blamed = diagnosis.narrowed_by or diagnosis.unschedulable_plugins
-            plugin = diagnosis.absent.plugin or " ".join(sorted(blamed))
-            found.setdefault((plugin, diagnosis.absent.reasons), []).extend(others)
-    groups = [NodeGroup(plugin, reasons, tuple(sorted(names))) for (plugin, reasons), names in found.items()]
-    return tuple(sorted(groups, key=lambda group: (-len(group.nodes), group.plugin, group.reasons)))
 
 
 def preemption_trials(world: World, pod: PodInfo, decision: Decision) -> tuple[PreemptionTrial, ...]:
@@ -372,18 +318,6 @@ def preemption_trials(world: World, pod: PodInfo, decision: Decision) -> tuple[P
     return tuple(sorted(trials, key=lambda trial: (-len(trial.nodes), trial.victims, trial.remains)))
 
 
-def groups_table(groups: Sequence[NodeGroup], *, wide: bool, limit: int = 0) -> Table:
-    """Return a table of rejected nodes. `wide` shows all names. `limit`: the most rows; 0 for all."""
-    table = Table("NODES", "PLUGIN", "REASONS", "NAMES", box=None, pad_edge=False, header_style="bold")
-    rows, more = shortened(groups, limit)
-    for group in rows:
-        names = listed(list(group.nodes), len(group.nodes) if wide else 5)
-        table.add_row(f"{len(group.nodes):,}", group.plugin, group.text, names)
-    if more:
-        table.add_row(more)
-    return table
-
-
 def _nearest(blockers: Blockers, limit: int) -> tuple[tuple[Miss, ...], Mapping[tuple[str, str], str]]:
     """Return the nearest nodes, together with those that are blocked by the same, and all texts by node and plugin.
 
@@ -397,18 +331,6 @@ def _nearest(blockers: Blockers, limit: int) -> tuple[tuple[Miss, ...], Mapping[
         found.setdefault(tuple(dict.fromkeys(each.text for each in there)), []).append(name)
     misses = [Miss(tuple(names), blocked) for blocked, names in found.items()]
     return tuple(misses[:limit] if limit else misses), texts
-
-
-def _detailed(groups: Sequence[NodeGroup], texts: Mapping[tuple[str, str], str]) -> tuple[NodeGroup, ...]:
-    """Add details to groups of one reason: what follows the reason in the texts of their nodes."""
-    found = []
-    for group in groups:
-        start = f"{', '.join(group.reasons)}: "
-        full = Counter(texts.get((node, group.plugin), "") for node in group.nodes)
-        details = [(text.removeprefix(start), count) for text, count in full.most_common() if text.startswith(start)]
-        fits = len(group.reasons) == 1 and len(details) == len(full) <= _DETAILS
-        found.append(replace(group, details=tuple(details) if fits else ()))
-    return tuple(found)
 
 
 def _misses(misses: Sequence[Miss]) -> RenderableType:

@@ -9,6 +9,7 @@ from bayplan.api.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, 
 from bayplan.api.volumes import (
     NO_PROVISIONER,
     WAIT_FOR_FIRST_CONSUMER,
+    claim_name,
     class_of_claim,
     full_name,
     is_bound_to,
@@ -36,6 +37,14 @@ def add_objects(world: World, documents: Iterable[Document]) -> None:
             claims.append(key)
     for key in list(world.state.objects[PERSISTENT_VOLUME_CLAIM]) if new_volumes else claims:
         bind_immediately(world, key)
+
+
+def bind_claims(world: World, pod: PodInfo) -> None:
+    """Bind those claims of a pod that exist and don't wait for a pod."""
+    for volume in pod.volumes:
+        key = f"{pod.namespace}/{claim_name(pod.name, volume)}"
+        if key in world.state.objects[PERSISTENT_VOLUME_CLAIM]:
+            bind_immediately(world, key)
 
 
 def bind_immediately(world: World, key: str) -> None:

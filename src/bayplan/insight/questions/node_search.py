@@ -57,7 +57,7 @@ class PoolNodes:
 
 
 class NodeSearch:
-    """Tries new nodes in a world. Nobody is preempted.
+    """Tries new nodes in a world. Nothing is preempted.
 
     `ordered`: the keys of the pending pods in the order in which they are placed; `asked`: those that are asked about.
     `most`: the most nodes of a group.

@@ -143,7 +143,7 @@ def scale_up(
 ) -> ScaleUp:
     """Find the fewest new nodes with which the pending pods that match, or those of an expansion, are placed.
 
-    Nobody is preempted. `pools`: the pools that may grow; by default, all. `most`: the most nodes of a pool.
+    Nothing is preempted. `pools`: the pools that may grow; by default, all. `most`: the most nodes of a pool.
     `progress` may raise Stopped.
     """
     with world.what_if(), collector_paused():
