@@ -137,6 +137,8 @@ class Connection(web.RequestHandler):
                 self._server.waiting[self] = None
         if unread and not lost and self.wire is not None:
             await self._turn_away(self.wire)
+        elif self._messages:
+            await asyncio.sleep(0)  # pipelined requests leave room for other connections
         return resp, lost or unread
 
     async def _turn_away(self, wire: asyncio.Transport) -> None:

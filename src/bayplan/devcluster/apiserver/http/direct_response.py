@@ -36,10 +36,13 @@ class DirectResponse(web.StreamResponse):
         return None
 
     async def write_eof(self, data: bytes = b"") -> None:
-        """Writes the response. Raises ConnectionResetError if the client has closed the connection."""
+        """Writes the response, and waits while the client reads too slowly.
+
+        Raises ConnectionResetError if the connection is closed.
+        """
         transport = self._http.transport
-        if transport is None:
-            raise ConnectionResetError("the client has closed the connection")
+        if transport is None or transport.is_closing():
+            raise ConnectionResetError("the connection is closed")
         head, body = self._head(), self._response.body
         if self._http.method == "HEAD":
             transport.write(head)
@@ -48,6 +51,7 @@ class DirectResponse(web.StreamResponse):
         else:
             transport.write(head)
             transport.write(body)
+        await self._http.writer.drain()
 
     def _head(self) -> bytes:
         response = self._response
