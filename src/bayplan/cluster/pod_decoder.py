@@ -76,7 +76,7 @@ def _without_node(spec: bytes) -> tuple[bytes, str]:
         return spec, ""
     try:
         node_name = _node.decode(spec).nodeName
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return spec, ""
     return spec.replace(_NODE_NAME + node_name.encode() + b'"', b"", 1), node_name
 

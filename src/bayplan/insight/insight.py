@@ -16,6 +16,7 @@ from bayplan.insight.limits import Limits, Room
 from bayplan.insight.owners import WORKLOADS, kind_called, owned_by, owners_of
 from bayplan.insight.questions.balance import Balance, balance
 from bayplan.insight.questions.capacity import Capacity, capacity, demand_of, one_replica
+from bayplan.insight.questions.changes import Confirm, Help
 from bayplan.insight.questions.diff import Difference, diff
 from bayplan.insight.questions.documents import pending_copy, pod_document
 from bayplan.insight.questions.drain import Drain, drain
@@ -72,7 +73,8 @@ class Insight:
         `nearest`: the number of nearest misses; 0 for all.
         """
         self.world.reset()
-        return explain(self.world, self.pod(pod), nearest=nearest, shown=shown, progress=progress)
+        confirm = self._template_changes()
+        return explain(self.world, self.pod(pod), nearest=nearest, shown=shown, progress=progress, confirm=confirm)
 
     def explain_all(
         self,
@@ -322,6 +324,16 @@ class Insight:
         from bayplan.insight.manifests import Manifests  # imports the embedded API server
 
         return Manifests(self.snapshot, self.seed, Room(self.limits, progress))
+
+    def _template_changes(self) -> Confirm:
+        def confirm(world: World, pod: PodInfo, found: Help, progress: Progress) -> Help | None:
+            if not found.change.edits:
+                return found
+            from bayplan.insight.questions.template_changes import TemplateChanges  # imports the embedded API server
+
+            return TemplateChanges(self.snapshot, self.seed, self.limits)(world, pod, found, progress)
+
+        return confirm
 
     def _daemon_set_exists(self, key: str) -> bool:
         """Whether a DaemonSet exists; True if the snapshot has none at all, as a dump of nodes and pods."""

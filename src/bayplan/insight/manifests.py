@@ -64,6 +64,8 @@ class Manifests:
         """By kind, namespace and name: the number of the last document of the manifests."""
         self._before: dict[Any, Document | None] = {}
         """What objects were before the manifests."""
+        self._staying: set[str] = set()
+        """The pods of a workload that run until the first of their successors does. Quotas count them."""
 
     def expand(self, objects: Iterable[Mapping[str, Any]]) -> Expansion:
         """Return the objects with defaults, and the pods of pods, workloads and jobs.
@@ -87,6 +89,13 @@ class Manifests:
             first, *others = expansion.refused
             more = f", and {len(others)} more" if others else ""
             raise QuestionError(f"{first.what}: {first.message}{more}")
+        return expansion
+
+    def edit(self, kind: Kind, document: Document) -> Expansion:
+        """Return what `kubectl edit` of a workload that exists leads to. Raises StatusError."""
+        created, before = self._objects.replace(document)
+        expansion = Expansion([created])
+        self._redeploy(redeployment(self._snapshot, kind, before, created), expansion)
         return expansion
 
     def _expand_all(self, objects: Iterable[Mapping[str, Any]]) -> Expansion:
@@ -157,8 +166,11 @@ class Manifests:
 
     def _redeploy(self, found: Redeployment, expansion: Expansion) -> None:
         """Update a workload that exists: some of its pods stay, others go or are replaced."""
+        running = [key for key in found.replaced if self._runs(key)]
+        self._staying = set(running[-found.least :] if found.least > 0 else ())
         for key in (*found.removed, *found.replaced, *(found.kept if found.makes_all else ())):
-            self._objects.forget(POD, key)
+            if key not in self._staying:
+                self._objects.forget(POD, key)
         expansion.kept += found.kept
         expansion.removed += found.removed
         if found.document is not None:
@@ -167,6 +179,10 @@ class Manifests:
             expansion.pods[first:] = filter(found.is_new, expansion.pods[first:])
             if found.replaced:
                 expansion.rollouts.append(found.rollout(expansion.pods[first:]))
+        self._staying = set()
+
+    def _runs(self, key: str) -> bool:
+        return bool(((self._snapshot.document(POD, key) or {}).get("spec") or {}).get("nodeName"))
 
     def _custom(self, document: Document, expansion: Expansion) -> None:
         """Add what the controller of a known custom resource makes of it; note others."""
@@ -263,6 +279,8 @@ class Manifests:
             if not refusal:
                 try:
                     self._add_pod(self._objects.create(document), expansion)
+                    while self._staying:
+                        self._objects.forget(POD, self._staying.pop())
                     continue
                 except StatusError as error:
                     refusal = error.message

@@ -90,12 +90,26 @@ class Objects:
             return self.create(document), None
         given, _ = self._accepted(resource, document)
         merged = applied(resource.kind, before, given) if resource.custom is None else apply_merge_patch(before, given)
-        new = accept(resource.schema, {**merged, "metadata": {**merged["metadata"]}}, FieldValidation("Ignore"))
+        return _headed(document, self._updated(resource, before, merged)), before
+
+    def replace(self, document: Document) -> tuple[Document, Document]:
+        """Update an object that exists, as `kubectl edit` does, and return it, and what it was before.
+
+        Raises StatusError.
+        """
+        resource, before = self._resource_of(document), self.existing(document)
+        assert resource is not None  # the object exists
+        assert before is not None
+        given, _ = self._accepted(resource, document)
+        return _headed(document, self._updated(resource, before, given)), before
+
+    def _updated(self, resource: Resource, before: Document, after: Document) -> Document:
+        new = accept(resource.schema, {**after, "metadata": {**after["metadata"]}}, FieldValidation("Ignore"))
         new["metadata"].pop("resourceVersion", None)
         if not resource.allow_unconditional_update:
             new["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"]
         entry = self._storage.update(resource, before, new)
-        return _headed(document, self._storage.decode(resource, entry)), before
+        return self._storage.decode(resource, entry)
 
     def existing(self, document: Document) -> Document | None:
         """Return the object of this kind and name, with the defaults of the API server; None if there is none."""

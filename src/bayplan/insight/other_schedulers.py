@@ -74,7 +74,7 @@ def unknown_schedulers(snapshot: Snapshot, served: Collection[str]) -> Iterator[
             continue
         try:
             pod = msgspec.json.decode(raw, type=_Pod)
-        except msgspec.MsgspecError:  # reported when the pod is read
+        except (msgspec.MsgspecError, UnicodeDecodeError):  # reported when the pod is read
             continue
         in_groups += grouped and any(label.startswith(_COSCHEDULING) for label in pod.metadata.labels or ())
         if pending:

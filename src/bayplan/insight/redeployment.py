@@ -88,14 +88,17 @@ def _replicas(
 
 
 def _deployment(workload: str, owned: Sequence[PodInfo], now: Document) -> Redeployment:
-    """A new template: with RollingUpdate, new pods come while old ones go; with Recreate, all old ones go first."""
+    """A new template: with RollingUpdate, new pods come while old ones go; with Recreate, all old ones go first.
+
+    Old pods that don't run go first, as in upstream's `cleanupUnhealthyReplicas`.
+    """
     deployment: Any = convert(DEPLOYMENT.type, now)
     wanted = rollout.wanted(deployment)
     least = wanted - rollout.max_unavailable(deployment) if rollout.is_rolling_update(deployment) else 0
     return Redeployment(
         workload=workload,
         kind=DEPLOYMENT,
-        replaced=_keys(owned),
+        replaced=_keys(sorted(owned, key=lambda pod: bool(pod.node_name))),
         document=now,
         least=least,
         most=wanted + rollout.max_surge(deployment),

@@ -279,7 +279,7 @@ class _Undecodable:
         namespace, _, name = identity.key.rpartition("/")
         try:
             spec = msgspec.json.decode(raw, type=_Document).spec or _Spec()
-        except (msgspec.MsgspecError, RecursionError):
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             spec = _Spec()
         scheduler_name = spec.schedulerName or "default-scheduler"
         return cls(namespace, name, identity.uid, identity.resource_version, scheduler_name, bool(spec.nodeName))

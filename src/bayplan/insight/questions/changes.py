@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from bayplan.api.kinds import NODE, POD
 from bayplan.api.objects import convert, encode
 from bayplan.cluster.nodes import NodeInfo
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.remedies import Remedy, is_daemon
+from bayplan.framework.remedies import Edit, Remedy, is_daemon
 from bayplan.insight.answers import Progress, Stopped, listed, plural, silent
 from bayplan.insight.pools import pool_of
 from bayplan.insight.questions.blockers import LOOKED_AT, Blockers, gates_of
@@ -48,7 +48,8 @@ class Change:
 
     `text`: for people. `apply`: the changed and new objects, as whole documents. `delete`: pods to delete, by
     `namespace/name`. `parts`: the single changes that it consists of. `cost`: what else it does, such as "evicts 2 pods
-    of team-b". `nodes`: how many nodes are blocked in the same way as the one that it changes.
+    of team-b". `nodes`: how many nodes are blocked in the same way as the one that it changes. `edits`: what it does
+    to the pod's manifest.
     """
 
     text: str
@@ -57,6 +58,7 @@ class Change:
     parts: frozenset[str] = frozenset()
     cost: str = ""
     nodes: int = 1
+    edits: tuple[Edit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,15 @@ class Helpful:
     interrupted: bool = False
 
 
+Confirm = Callable[[World, PodInfo, Help, Progress], Help | None]
+"""Tries a help further. Returns it with all that it costs; None if it doesn't help."""
+
+
+def taken_as_it_is(world: World, pod: PodInfo, found: Help, progress: Progress) -> Help | None:  # noqa: ARG001 - Confirm
+    """Return the help: it is not tried further."""
+    return found
+
+
 def what_would_help(
     world: World,
     pod: PodInfo,
@@ -90,11 +101,13 @@ def what_would_help(
     only: Sequence[int] | None = None,
     progress: Progress = silent,
     first: Sequence[Change] = (),
+    confirm: Confirm = taken_as_it_is,
 ) -> Helpful:
     """Try changes in the world, and return those that let the pod be placed without preemption, up to `limit`.
 
     A change that has more parts than one that helps is left out. `only`: the positions of the nodes to consider; by
-    default, the nearest ones. `first`: changes to try before all others. `progress` may raise Stopped.
+    default, the nearest ones. `first`: changes to try before all others. `confirm` is called with each change that
+    helps. `progress` may raise Stopped.
     """
     helps: list[Help] = []
     tried: set[str] = set()
@@ -111,8 +124,9 @@ def what_would_help(
                         node = node_after(world, pod, change)
                     except ValueError:  # a plugin made a manifest that can't be read
                         continue
-                    if node is not None:
-                        helps.append(Help(change, node))
+                    confirmed = None if node is None else confirm(world, pod, Help(change, node), progress)
+                    if confirmed is not None:
+                        helps.append(confirmed)
             if helps:
                 break
     except Stopped:
@@ -222,11 +236,11 @@ def combined(pod: PodInfo, node: NodeInfo | None, remedies: Sequence[Remedy]) ->
 
 def _made(pod: PodInfo, node: NodeInfo | None, remedies: Sequence[Remedy]) -> Change:
     changed: list[Mapping[str, Any]] = []
-    if any(each.pod for each in remedies):
+    edits = tuple(each.pod for each in remedies if each.pod is not None)
+    if edits:
         document = pod_document(pod)
-        for each in remedies:
-            if each.pod is not None:
-                each.pod(document)
+        for edit in edits:
+            edit(document)
         changed.append(document)
     if node is not None and any(each.node for each in remedies):
         document = node_document(node)
@@ -241,7 +255,7 @@ def _made(pod: PodInfo, node: NodeInfo | None, remedies: Sequence[Remedy]) -> Ch
     if gone and node is not None:
         there = all(any(other.key == key for other in node.pods) for key in gone)
         texts.append(f"delete {_pods(gone)}{f' on {node.name}' if there else ''}")
-    return Change(" and ".join(texts), (*created.values(), *changed), gone, parts.union(gone))
+    return Change(" and ".join(texts), (*created.values(), *changed), gone, parts.union(gone), edits=edits)
 
 
 def _new_nodes(
@@ -287,7 +301,7 @@ def _new_node(world: World, pod: PodInfo, like: NodeInfo, ungate: Sequence[Remed
     with_details = f" with {' and '.join(details)}" if details else ""
     texts = [f"add a node like {like.name}{with_details}", *([extra.text] if extra.text else [])]
     parts = extra.parts.union({texts[0]}, details)
-    return Change(" and ".join(texts), (*extra.apply, node, *daemons), parts=parts)
+    return Change(" and ".join(texts), (*extra.apply, node, *daemons), parts=parts, edits=extra.edits)
 
 
 def _pods(keys: Sequence[str]) -> str:

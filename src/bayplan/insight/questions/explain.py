@@ -20,7 +20,7 @@ from bayplan.framework.status import Code
 from bayplan.framework.what_if import ProfileWhatIf
 from bayplan.insight.answers import INTERRUPTED, Answer, Progress, listed, plural, silent
 from bayplan.insight.questions.blockers import LOOKED_AT, Blockers
-from bayplan.insight.questions.changes import Help, what_would_help
+from bayplan.insight.questions.changes import Confirm, Help, taken_as_it_is, what_would_help
 from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.questions.gangs import MissingMember, ungating
 from bayplan.insight.questions.notes import message_of, notes_of
@@ -172,11 +172,19 @@ class Explanation(Answer):
 
 
 def explain(
-    world: World, pod: PodInfo, *, helps: int = 5, nearest: int = 10, shown: int = 20, progress: Progress = silent
+    world: World,
+    pod: PodInfo,
+    *,
+    helps: int = 5,
+    nearest: int = 10,
+    shown: int = 20,
+    progress: Progress = silent,
+    confirm: Confirm = taken_as_it_is,
 ) -> Explanation:
     """Explain one pod of a world. `helps` and `nearest`: how many changes and groups of nodes to list; 0 for all nodes.
 
-    `progress` may raise Stopped while changes are tried; the answer then has those that were found to help.
+    `progress` may raise Stopped while changes are tried; the answer then has those that were found to help, and passed
+    `confirm`.
     """
     if pod.scheduler_name not in world.profiles:
         return _without_scheduler(world, pod)
@@ -185,7 +193,8 @@ def explain(
         found = _explain_bound(world, pod) if pod.node_name else _explain_pending(world, pod, missing, nearest)
         if found.outcome == Fate.PENDING.value and (found.nearest or world.unit_of(pod).gang is not None):
             first = [*ungating(world, pod), *(missing.changes(world) if missing is not None else ())]
-            helpful = what_would_help(world, pod, Blockers(world, pod), helps, progress=progress, first=first)
+            blockers = Blockers(world, pod)
+            helpful = what_would_help(world, pod, blockers, helps, progress=progress, first=first, confirm=confirm)
             found = replace(found, help=helpful.found, interrupted=helpful.interrupted)
         return replace(found, shown=shown)
 

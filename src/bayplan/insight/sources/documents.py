@@ -79,7 +79,7 @@ def identify_raw(api_version: str, name: str, raw: bytes) -> tuple[Kind, str, by
         kind = kind_named(api_version, name)
     try:
         return (kind, *stored(kind, with_text_quantities(kind, updated(older, raw) if older else raw)))
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise SnapshotError(f"{name}: {error}") from None
 
 

@@ -97,7 +97,7 @@ def exported(raw: bytes | memoryview) -> Iterator[Exported] | None:
         lists = [name for name in SIMULATOR if name in fields]
         if {"pods", "nodes"} <= set(lists):
             return _simulator({name: _list.decode(fields[name]) or [] for name in lists})
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         pass
     return None
 

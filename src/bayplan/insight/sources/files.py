@@ -225,7 +225,7 @@ def _length(document: memoryview) -> int:
     """The length of the first JSON value. Raises msgspec.DecodeError if it is malformed."""
     try:
         _item.decode(document)
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, UnicodeDecodeError):
         pass  # reported when its objects are read
     except msgspec.DecodeError as error:
         trailing = _TRAILING.search(str(error))
@@ -263,7 +263,7 @@ def _objects(
     except ForeignValue as error:
         skipped.add(f"{where}: {error}", foreign=True)
         return
-    except (msgspec.ValidationError, SnapshotError) as error:
+    except (msgspec.ValidationError, UnicodeDecodeError, SnapshotError) as error:
         skipped.add(f"{where}: {error}")
         return
     # The items of a typed list, such as a PodList, need no apiVersion and kind of their own.

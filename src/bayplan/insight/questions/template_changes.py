@@ -1,0 +1,102 @@
+"""Changes of a pod that a workload made: its template changes, and with it all pods of the workload are replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bayplan.api.kinds import JOB, POD, Kind
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.devcluster.apiserver.status import StatusError
+from bayplan.insight.answers import Progress, plural
+from bayplan.insight.expansion import Expansion
+from bayplan.insight.limits import Limits, Room
+from bayplan.insight.manifests import Manifests
+from bayplan.insight.owners import WORKLOADS, owners_of
+from bayplan.insight.questions.changes import Help, make
+from bayplan.insight.questions.deployment import Deployment, remove_pod
+from bayplan.insight.questions.new_objects import add_objects
+from bayplan.insight.snapshot import Snapshot
+from bayplan.simulation.world import World
+
+_KINDS = {kind.kind: kind for kind in WORKLOADS}
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateChanges:
+    """Tries the changes of a pod's manifest with the workload that made the pod, as its controller rolls them out.
+
+    New pods come as surge and unavailability allow, and quotas count them. A call returns the help with what this
+    costs; None if no more pods of the workload run afterwards than before.
+    """
+
+    snapshot: Snapshot
+    seed: int
+    limits: Limits
+
+    def __call__(self, world: World, pod: PodInfo, found: Help, progress: Progress) -> Help | None:
+        """Try a help for a pod with its workload. The result is the help itself where no controller replaces pods."""
+        workload = self._workload_of(pod) if found.change.edits else None
+        if workload is None:
+            return found
+        kind, document = workload
+        name = f"{kind.singular} {document['metadata']['namespace']}/{document['metadata']['name']}"
+        if kind is JOB:
+            return _with_cost(found, f"the template of a Job is immutable: create {name} again")
+        try:
+            expansion = self._rolled_out(kind, document, found, progress)
+        except StatusError as error:
+            return _with_cost(found, f"the API server refuses the change of {name}: {error.message}")
+        if not expansion.rollouts:  # the workload has no other pods to replace, or replaces none by itself
+            return found
+        return _tried(world, found, name, expansion, progress)
+
+    def _workload_of(self, pod: PodInfo) -> tuple[Kind, Mapping[str, Any]] | None:
+        """The outermost controller of a pod that has a template; None if it isn't in the snapshot."""
+        for kind_name, name in reversed(list(owners_of(pod))):
+            kind = _KINDS.get(kind_name)
+            document = None if kind is None else self.snapshot.document(kind, f"{pod.namespace}/{name}")
+            if kind is not None and document is not None and (document.get("spec") or {}).get("template"):
+                return kind, document
+        return None
+
+    def _rolled_out(self, kind: Kind, document: Mapping[str, Any], found: Help, progress: Progress) -> Expansion:
+        """What the change of a workload's template leads to. Raises StatusError."""
+        template = {"metadata": {}, **document["spec"]["template"]}
+        template = {**template, "metadata": {**template["metadata"]}, "spec": {**template["spec"]}}
+        for edit in found.change.edits:
+            edit(template)
+        changed = {**document, "apiVersion": kind.api_version, "kind": kind.kind}
+        changed["spec"] = {**document["spec"], "template": template}
+        return Manifests(self.snapshot, self.seed, Room(self.limits, progress)).edit(kind, changed)
+
+
+def _tried(world: World, found: Help, name: str, expansion: Expansion, progress: Progress) -> Help | None:
+    """The help after the rollout; None if it doesn't lead to more pods that run."""
+    old = [key for rollout in expansion.rollouts for key in rollout.old]
+    running = _running(world, old)
+    others = tuple(each for each in found.change.apply if each["kind"] != POD.kind)
+    with world.trial():
+        make(world, replace(found.change, apply=others))
+        for key in expansion.removed:
+            remove_pod(world, key)
+        add_objects(world, expansion.objects)
+        results = Deployment(world, expansion, progress).run()
+        left = [key for key in old if key not in results or not results[key].placed]
+        after = sum(result.placed for result in results.values()) + _running(world, left)
+    if after <= running:
+        return None
+    total = len(results) + len(expansion.refused_pods)
+    if after < total or any(not result.placed for result in results.values()):
+        return _with_cost(found, f"the rollout of {name} gets stuck: {after} of {total} pods run then, {running} now")
+    return _with_cost(found, f"replaces {plural(running, 'running pod')} of {name}") if running else found
+
+
+def _running(world: World, keys: Sequence[str]) -> int:
+    return sum((pod := world.pod(key)) is not None and bool(pod.node_name) for key in keys)
+
+
+def _with_cost(found: Help, *costs: str) -> Help:
+    texts = [each for each in (found.change.cost, *costs) if each]
+    return replace(found, change=replace(found.change, cost=", ".join(texts)))
