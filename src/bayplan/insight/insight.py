@@ -137,7 +137,7 @@ class Insight:
     def why_not(self, pod: str, node: str, *, progress: Progress = silent) -> WhyNot:
         """Return everything between a pod (`namespace/name`) and a node. Raises QuestionError."""
         self.world.reset()
-        return why_not(self.world, self.pod(pod), node, progress)
+        return why_not(self.world, self.pod(pod), node, progress, self._template_changes())
 
     def fit(self, objects: Iterable[Mapping[str, Any]], *, shown: int = 20, progress: Progress = silent) -> Fit:
         """Return whether the pods of these objects (documents) would all be placed now. Raises QuestionError."""

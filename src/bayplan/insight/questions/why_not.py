@@ -16,7 +16,7 @@ from bayplan.api.kinds import POD
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.answers import INTERRUPTED, Answer, Progress, QuestionError, listed, plural, silent
 from bayplan.insight.questions.blockers import Blocker, Blockers
-from bayplan.insight.questions.changes import Help, what_would_help
+from bayplan.insight.questions.changes import Confirm, Help, taken_as_it_is, what_would_help
 from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.questions.explain import decision_of, preemption_trials
 from bayplan.insight.questions.scores import ScoreTable, score_table
@@ -94,10 +94,12 @@ class WhyNot(Answer):
         )
 
 
-def why_not(world: World, pod: PodInfo, node_name: str, progress: Progress = silent) -> WhyNot:
+def why_not(
+    world: World, pod: PodInfo, node_name: str, progress: Progress = silent, confirm: Confirm = taken_as_it_is
+) -> WhyNot:
     """Return everything between a pod and a node. A pod with a node is asked about as if it were pending.
 
-    Raises QuestionError if there is no such node, or no profile schedules the pod.
+    `confirm`: as for `what_would_help`. Raises QuestionError if there is no such node, or no profile schedules the pod.
     """
     position = world.state.nodes.position(node_name)
     if position is None:
@@ -123,7 +125,7 @@ def why_not(world: World, pod: PodInfo, node_name: str, progress: Progress = sil
             return WhyNot(pod.key, node_name, feasible=True, chosen=chosen, scores=scores, gate=_gated(gate))
         trials = [] if decision is None else preemption_trials(world, pod, decision)
         remains = next((trial.text for trial in trials if node_name in trial.nodes), "")
-        helpful = what_would_help(world, pod, blockers, 3, (position,), progress)
+        helpful = what_would_help(world, pod, blockers, 3, (position,), progress, confirm=confirm)
         helps = [each for each in helpful.found if each.node == node_name]
         return WhyNot(
             pod.key,
