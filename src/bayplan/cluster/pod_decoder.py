@@ -6,13 +6,12 @@ specs, too.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-
 import msgspec
 from lightkube.models.core_v1 import PodStatus
 from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.latest import Latest
 
 CAPACITY = 500
 """The number of specs that are known."""
@@ -24,9 +23,8 @@ class PodDecoder:
     """Decodes versions of pods as `PodInfo.from_raw` does, but pods with equal specs share what is read of them."""
 
     def __init__(self, capacity: int = CAPACITY) -> None:
-        self._capacity = capacity
-        self._known: OrderedDict[bytes, PodInfo] = OrderedDict()
-        """By the JSON of the spec: a pod without a node, metadata and status. The least recently used one first."""
+        self._known: Latest[bytes, PodInfo] = Latest(capacity)
+        """The JSON of a spec -> a pod without a node, metadata and status."""
 
     def decode(self, raw: bytes) -> PodInfo:
         """Make a PodInfo from a pod's JSON. Raises UndecodableObject or InvalidQuantity."""
@@ -38,16 +36,13 @@ class PodDecoder:
         if _has_resources(status) or len(parts.spec) > LARGEST:
             return PodInfo.from_raw(raw)
         spec, node_name = _without_node(bytes(parts.spec))
-        known = self._known.get(spec)
+        known = self._known.use(spec)
         if known is not None:
-            self._known.move_to_end(spec)
             metadata.managedFields = None
             return known.with_equal_spec(metadata, status, node_name, raw)
         pod = PodInfo.from_raw(raw)
         if not pod.node_name:
             self._known[spec] = pod.with_equal_spec(ObjectMeta(), None, "", b"")
-            if len(self._known) > self._capacity:
-                self._known.popitem(last=False)
         return pod
 
 

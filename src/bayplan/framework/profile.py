@@ -6,7 +6,7 @@ Mirrors the plugin lists of frameworkImpl (pkg/scheduler/framework/runtime/frame
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -98,9 +98,9 @@ class Sharing(NamedTuple):
     rests_on: Signature
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, frozen=True)
 class Profile:
-    """The enabled plugins of one scheduler name.
+    """The enabled plugins of one scheduler name. It never changes: `with_plugins` makes another one.
 
     Attributes:
         plugins: for each extension point, its plugins in order.
@@ -136,21 +136,33 @@ class Profile:
 
     def __post_init__(self) -> None:
         points = (Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE)
-        self._every = _once(self.plugins.values())
         deciding = _once(map(self.at, points))
-        self._signing = deciding if all(implements(plugin, interface.Sign) for plugin in deciding) else None
-        signing = self._signing or ()
-        self._signing_specs = [plugin for plugin in signing if getattr(plugin, "signs_spec", False)]
-        self._signing_pods = [plugin for plugin in signing if not getattr(plugin, "signs_spec", False)]
-        self.extended = [
-            plugin for plugin in self.at(Point.PRE_FILTER) if implements(plugin, interface.PreFilterExtensions)
-        ]
-        self._resting = [plugin for plugin in deciding if implements(plugin, interface.RestsOn)]
-        self.looks_at_each_node = any(
-            not implements(plugin, whole_form) and not implements(plugin, interface.Sign)
-            for point, whole_form in ((Point.FILTER, interface.FilterNodes), (Point.SCORE, interface.ScoreNodes))
-            for plugin in self.at(point)
-        )
+        signing = deciding if all(implements(plugin, interface.Sign) for plugin in deciding) else None
+        whole_forms = ((Point.FILTER, interface.FilterNodes), (Point.SCORE, interface.ScoreNodes))
+        for name, value in (
+            ("_every", _once(self.plugins.values())),
+            ("_signing", signing),
+            ("_signing_specs", [plugin for plugin in signing or () if getattr(plugin, "signs_spec", False)]),
+            ("_signing_pods", [plugin for plugin in signing or () if not getattr(plugin, "signs_spec", False)]),
+            ("_resting", [plugin for plugin in deciding if implements(plugin, interface.RestsOn)]),
+            (
+                "extended",
+                [plugin for plugin in self.at(Point.PRE_FILTER) if implements(plugin, interface.PreFilterExtensions)],
+            ),
+            (
+                "looks_at_each_node",
+                any(
+                    not implements(plugin, whole_form) and not implements(plugin, interface.Sign)
+                    for point, whole_form in whole_forms
+                    for plugin in self.at(point)
+                ),
+            ),
+        ):
+            object.__setattr__(self, name, value)
+
+    def with_plugins(self, plugins: Mapping[Point, Sequence[Any]]) -> Profile:
+        """Return a profile with other plugins at these points."""
+        return replace(self, plugins={**self.plugins, **plugins})
 
     def at(self, point: Point) -> Sequence[Any]:
         """Return the plugins of an extension point, in order."""
@@ -256,7 +268,9 @@ class Profile:
             filters = list(self.at(Point.FILTER))
             first = next((index for index, plugin in enumerate(filters) if plugin.reads_pods), len(filters))
             rest = Profile(self.scheduler_name, {**self.plugins, Point.FILTER: filters[first:]}, self.weights)
-            self._parts = frozenset([plugin.name for plugin in filters[:first]]), rest
+            parts = frozenset([plugin.name for plugin in filters[:first]]), rest
+            object.__setattr__(self, "_parts", parts)
+            return parts
         return self._parts
 
     def split(self, apart: frozenset[str]) -> tuple[Profile, Profile]:

@@ -7,7 +7,6 @@ do not sign a pod are not shared: they run for each pod, after the shared plugin
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -37,6 +36,7 @@ from bayplan.framework.runner import (
 from bayplan.framework.status import Code, PluginError
 from bayplan.framework.verdicts import Verdicts
 from bayplan.framework.what_if import filter_nominated, sign_filters
+from bayplan.latest import Latest
 from bayplan.scheduling.decision import Decision
 
 Record = Callable[[PluginError, PodInfo], None]
@@ -152,7 +152,7 @@ class Template:
     refusal: tuple[Decision, Hashable, Hashable] | None = None
     _common: FeasibleSet | None = None
     """The rows that the shared filters leave feasible; None after they changed."""
-    _sets: dict[bytes, FeasibleSet | None] = field(default_factory=dict)
+    _sets: Latest[bytes, FeasibleSet | None] = field(default_factory=lambda: Latest(_SETS_CAPACITY))
     """By mask: the sets of the latest pods whose other filters left fewer; None for one that occurred once. With
     anti-affinity by hostname, no set occurs again."""
 
@@ -247,8 +247,6 @@ class Template:
         found = self._sets.get(mask)
         if found is None:
             found = FeasibleSet(verdicts.feasible())
-            if mask not in self._sets and len(self._sets) >= _SETS_CAPACITY:
-                del self._sets[next(iter(self._sets))]
             self._sets[mask] = found if mask in self._sets else None
         return Filtered(verdicts, found)
 
@@ -273,11 +271,9 @@ class Templates:
 
     def __init__(self, profile: Profile, capacity: int = CAPACITY) -> None:
         self._profile = profile
-        self._capacity = capacity
         self._halves: dict[frozenset[str], tuple[Profile, Profile]] = {}
-        self._templates: OrderedDict[Hashable, Template] = OrderedDict()
-        """The least recently used one first."""
-        self._seen: OrderedDict[Hashable, None] = OrderedDict()
+        self._templates: Latest[Hashable, Template] = Latest(capacity)
+        self._seen: Latest[Hashable, bool] = Latest(_SEEN_CAPACITY)
         self.used = 0
         """Decisions that used a template."""
         self.unused = 0
@@ -343,16 +339,12 @@ class Templates:
                 return template
         self._templates.pop(key, None)
         if key not in self._seen:
-            self._seen[key] = None
-            if len(self._seen) > _SEEN_CAPACITY:
-                self._seen.popitem(last=False)
+            self._seen[key] = True
             return None
         if apart not in self._halves:
             self._halves[apart] = self._profile.split(apart)
         template = Template.build(*self._halves[apart], pod, nodes, rests_on, call)
         if template is None or template.verdicts.error() is not None:
             return None
-        if len(self._templates) >= self._capacity:
-            self._templates.popitem(last=False)
         self._templates[key] = template
         return template

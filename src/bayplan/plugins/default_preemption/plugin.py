@@ -6,7 +6,6 @@ service evicts the victims.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 from collections.abc import Set as AbstractSet
 from functools import lru_cache, partial
@@ -23,6 +22,7 @@ from bayplan.framework.handle import Handle
 from bayplan.framework.interface import Candidate, CycleState, Plugin, PostFilterResult, Shortlist, WhatIf
 from bayplan.framework.status import Code, Status, aggregate
 from bayplan.framework.verdicts import Diagnosis, fit_error
+from bayplan.latest import Latest
 from bayplan.plugins.arguments import DefaultPreemptionArgs
 from bayplan.plugins.default_preemption.budgets import Budgets
 from bayplan.plugins.default_preemption.candidates import preference
@@ -51,7 +51,7 @@ class DefaultPreemption(Plugin):
         self._budgets = handle.objects(POD_DISRUPTION_BUDGET)
         self._percentage = args.minCandidateNodesPercentage
         self._absolute = args.minCandidateNodesAbsolute
-        self._results: OrderedDict[Hashable, Results] = OrderedDict()
+        self._results: Latest[Hashable, Results] = Latest(_KEPT_RESULTS)
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Gate a pod while its victims are being evicted."""
@@ -131,12 +131,9 @@ class DefaultPreemption(Plugin):
         if sharing_key is None:
             return Results(nodes)
         key = pod.priority, self._budgets.version, sharing_key
-        results = self._results.pop(key, None)
+        results = self._results.use(key)
         if results is None or len(results.verdicts.codes) != len(nodes):
-            results = Results(nodes)
-        self._results[key] = results
-        if len(self._results) > _KEPT_RESULTS:
-            self._results.popitem(last=False)
+            results = self._results[key] = Results(nodes)
         return results
 
     def _wanted(self, nodes: int) -> int:

@@ -13,6 +13,7 @@ from bayplan.cluster.node_table import NodeTable
 from bayplan.cluster.row_changes import RowChanges
 from bayplan.devices.allocations import ClaimAllocations
 from bayplan.devices.slices import DeviceSlices, PoolId, Slice
+from bayplan.latest import Latest
 from bayplan.plugins.dynamic_resources.candidates import MOST_KINDS, Candidates, Criteria, Path, Supply
 from bayplan.plugins.dynamic_resources.pools import Pool, Views, pool_without_devices, slices_for
 
@@ -31,7 +32,7 @@ class Reach:
     uniform: bool
     repeatable: bool
     rows: set[int] = field(default_factory=set)
-    _candidates: dict[Criteria, Candidates] = field(default_factory=dict)
+    _candidates: Latest[Criteria, Candidates] = field(default_factory=lambda: Latest(MOST_KINDS))
     _index_of: dict[PoolId, int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -39,10 +40,8 @@ class Reach:
 
     def candidates(self, criteria: Criteria, supply: Supply) -> Candidates:
         """The current candidates for a demand."""
-        found = self._candidates.get(criteria)
+        found = self._candidates.use(criteria)
         if found is None:
-            if len(self._candidates) >= MOST_KINDS:
-                del self._candidates[next(iter(self._candidates))]
             found = self._candidates[criteria] = Candidates(self.pools, criteria)
         found.refresh(supply)
         return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -22,6 +21,7 @@ from bayplan.devices.slices import DeviceSlices
 from bayplan.framework.giving_way import GiveWay
 from bayplan.framework.status import Code, Status
 from bayplan.framework.verdicts import Rejections
+from bayplan.latest import Latest
 from bayplan.plugins.dynamic_resources.allocator import AllocationError, InvalidPools, OutOfTime, Search
 from bayplan.plugins.dynamic_resources.candidates import Path, Supply
 from bayplan.plugins.dynamic_resources.counters import CountersLeft, SharedCounters
@@ -88,7 +88,7 @@ class Offers:
         self._classes = classes
         self._limit = _Limit(clock, timeout, give_way)
         self._selectors = Selectors(during=self._limit.check_time, after=self._limit.check)
-        self._shapes: OrderedDict[tuple[bytes, ...], Shape] = OrderedDict()
+        self._shapes: Latest[tuple[bytes, ...], Shape] = Latest(_SHAPES)
         self._found: Pass | None = None
         """By the last call, for the node that is chosen then."""
         self._stopped = StoppedPasses()
@@ -151,12 +151,9 @@ class Offers:
         table = nodes.table
         self._refresh(table)
         key = tuple(self._needs(claim) for claim in claims)
-        shape = self._shapes.get(key)
+        shape = self._shapes.use(key)
         if shape is None:
             shape = self._shapes[key] = Shape(table.capacity)
-            if len(self._shapes) > _SHAPES:
-                self._shapes.popitem(last=False)
-        self._shapes.move_to_end(key)
         shape.grow(table.capacity)
         errors: dict[int, Status] = {}
         found = self._found = self._stopped.begin(supply, claims, self._pools.version)

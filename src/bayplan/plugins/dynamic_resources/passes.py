@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,6 +11,7 @@ from lightkube.models.resource_v1 import ResourceClaim
 
 from bayplan.devices.claims import uid_of
 from bayplan.framework.status import Status
+from bayplan.latest import Latest
 from bayplan.plugins.dynamic_resources.allocator import Granted, Search
 from bayplan.plugins.dynamic_resources.candidates import Path, Supply
 from bayplan.plugins.dynamic_resources.node_pools import Reach
@@ -93,7 +94,7 @@ class StoppedPasses:
     """The passes of attempts that gave way, by the claims. Only the latest are kept."""
 
     def __init__(self) -> None:
-        self._by_claims: OrderedDict[tuple[str, ...], Pass] = OrderedDict()
+        self._by_claims: Latest[tuple[str, ...], Pass] = Latest(_STOPPED)
 
     def begin(self, supply: Supply, claims: Sequence[ResourceClaim], version: int) -> Pass:
         """Begin or continue the pass for some claims."""
@@ -103,8 +104,6 @@ class StoppedPasses:
     def keep(self, stopped: Pass, claims: Sequence[ResourceClaim]) -> None:
         """Keep a pass that has stopped."""
         self._by_claims[_key(claims)] = stopped
-        if len(self._by_claims) > _STOPPED:
-            self._by_claims.popitem(last=False)
 
 
 def _key(claims: Sequence[ResourceClaim]) -> tuple[str, ...]:

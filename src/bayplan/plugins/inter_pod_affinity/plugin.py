@@ -5,7 +5,6 @@ Mirrors plugins/interpodaffinity/{plugin,filtering,scoring}.go.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Collection, Hashable, Iterable
 
 import numpy as np
@@ -26,6 +25,7 @@ from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, Plugin
 from bayplan.framework.remedies import Details
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
+from bayplan.latest import Latest
 from bayplan.plugins.arguments import InterPodAffinityArgs
 from bayplan.plugins.inter_pod_affinity.explaining import Matches, explain
 from bayplan.plugins.inter_pod_affinity.matching import DomainCounts, Namespaces, Requirements, preferences
@@ -54,7 +54,7 @@ class InterPodAffinity(Plugin):
         self._namespaces = Namespaces(handle)
         self._hard_weight = args.hardPodAffinityWeight
         self._ignore_existing = args.ignorePreferredTermsOfExistingPods
-        self._requirements: OrderedDict[Hashable, Requirements] = OrderedDict()
+        self._requirements: Latest[Hashable, Requirements] = Latest(_KINDS)
         """By what pods share them by: those of the latest kinds of pods, while no namespace changes."""
         self._version = -1
         """Of the namespaces."""
@@ -178,16 +178,10 @@ class InterPodAffinity(Plugin):
         if self._version != self._namespaces.version:
             self._version = self._namespaces.version
             self._requirements.clear()
-        key = labels_key(pod), terms_of(pod)
-        known = self._requirements.get(key)
-        if known is not None:
-            self._requirements.move_to_end(key)
-        return known
+        return self._requirements.use((labels_key(pod), terms_of(pod)))
 
     def _learn(self, pod: PodInfo) -> Requirements:
         requirements = self._requirements[labels_key(pod), terms_of(pod)] = Requirements(pod, self._namespaces)
-        if len(self._requirements) > _KINDS:
-            self._requirements.popitem(last=False)
         return requirements
 
 

@@ -19,6 +19,7 @@ from bayplan.devices.cel.selectors import Selectors
 from bayplan.devices.classes import ExtendedResources
 from bayplan.devices.slices import DeviceSlices, PoolId, Slice
 from bayplan.framework.handle import Handle
+from bayplan.latest import Latest
 from bayplan.plugins.node_resources.class_devices import ClassDevices
 
 _CLASSES = 64
@@ -37,7 +38,7 @@ class DeviceCounts:
         self._slices = handle.objects(RESOURCE_SLICE).view(DeviceSlices)
         self._allocations = handle.objects(RESOURCE_CLAIM).view(ClaimAllocations)
         self._selectors = Selectors()
-        self._counts: dict[tuple[str, ...], ClassDevices] = {}
+        self._counts: Latest[tuple[str, ...], ClassDevices] = Latest(_CLASSES)
         """By the expressions of a class, the latest last."""
         self._slices.listen(self._slice_changed)
         self._allocations.listen(self._pool_changed)
@@ -69,12 +70,10 @@ class DeviceCounts:
         self._slices.refresh()
         self._allocations.taken()
         expressions = _expressions(device_class)
-        counts = self._counts.pop(expressions, None)
+        counts = self._counts.use(expressions)
         if counts is None:
-            if len(self._counts) >= _CLASSES:
-                del self._counts[next(iter(self._counts))]
             counts = ClassDevices(expressions, self._slices, self._allocations, self._selectors)
-        self._counts[expressions] = counts
+            self._counts[expressions] = counts
         counts.refresh(table)
         return counts
 

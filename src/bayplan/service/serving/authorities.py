@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ssl
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
+
+from bayplan.latest import Latest
 
 _CACHED_CHAINS = 1024
 
@@ -64,7 +65,7 @@ class ClientCertificates:
     """
 
     def __init__(self) -> None:
-        self._chains: OrderedDict[bytes, frozenset[bytes]] = OrderedDict()
+        self._chains: Latest[bytes, frozenset[bytes]] = Latest(_CACHED_CHAINS)
 
     def of(self, connection: ssl.SSLObject) -> ClientCertificate | None:
         """The certificate of the client; None if it has not presented one."""
@@ -75,9 +76,6 @@ class ClientCertificates:
         chain = frozenset(_verified_chain(connection))
         if chain:
             self._chains[der] = chain
-            self._chains.move_to_end(der)
-            if len(self._chains) > _CACHED_CHAINS:
-                self._chains.popitem(last=False)
         return ClientCertificate(
             der,
             tuple((str(key), str(value)) for names in fields.get("subject", ()) for key, value in names),

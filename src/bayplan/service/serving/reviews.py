@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -16,6 +15,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from bayplan.client import ApiError, Client, ConfigError, TransportError
+from bayplan.latest import Latest
 from bayplan.service.serving.options import ServingOptions
 
 T = TypeVar("T")
@@ -116,7 +116,7 @@ class ReviewCache(Generic[T]):
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._reviews: OrderedDict[Hashable, tuple[float, T]] = OrderedDict()
+        self._reviews: Latest[Hashable, tuple[float, T]] = Latest(_CACHED_REVIEWS)
         self._requests: dict[Hashable, asyncio.Task[T]] = {}
 
     async def get(self, key: Hashable, review: Callable[[], Awaitable[tuple[T, float]]]) -> T:
@@ -138,7 +138,4 @@ class ReviewCache(Generic[T]):
     async def _review(self, key: Hashable, review: Callable[[], Awaitable[tuple[T, float]]]) -> T:
         result, seconds = await review()
         self._reviews[key] = self._now() + seconds, result
-        self._reviews.move_to_end(key)
-        if len(self._reviews) > _CACHED_REVIEWS:
-            self._reviews.popitem(last=False)
         return result

@@ -71,8 +71,8 @@ def post_filter(subject: Subject, example: Example) -> None:
     """PostFilter is called for a pod that fits no node, with NodeResourcesFit in addition to the plugin."""
     plugin, world = subject.start(example)
     profile, fit = alone(plugin), NodeResourcesFit()
-    both = {point: [*profile.at(point), fit] for point in (Point.PRE_FILTER, Point.FILTER)}
-    profile.plugins = {**profile.plugins, **both}
+    points = (Point.PRE_FILTER, Point.FILTER)
+    profile = profile.with_plugins({point: [*profile.at(point), fit] for point in points})
     cycle, nodes = CycleState(), world.state.nodes
     if run_pre_filter(profile, cycle, world.pod, nodes).refusal is not None:
         return
@@ -102,7 +102,7 @@ def binding(subject: Subject, example: Example) -> None:
     """A pod is bound to each node through all extension points in the scheduler's order."""
     plugin, world = subject.start(example, SilentClient())
     profile = alone(plugin)
-    profile.plugins = {**profile.plugins, Point.BIND: [*profile.at(Point.BIND), _LAST_BINDER]}
+    profile = profile.with_plugins({Point.BIND: [*profile.at(Point.BIND), _LAST_BINDER]})
     try:
         _in_new_loop(_bind_everywhere(profile, world, example.nodes))
     except (Breach, PluginError):

@@ -30,14 +30,12 @@ async def _run(subject: Subject, example: Example, seconds: float) -> int:
     profiles: dict[str, Profile] = {}
 
     def build(handle: Handle) -> dict[str, Profile]:
-        profile = alone(subject.make(handle))
         usual: dict[Point, list[Any]] = {
             Point.QUEUE_SORT: [PrioritySort()],
             Point.PRE_BIND: [],
             Point.BIND: [DefaultBinder(handle)],
         }
-        profile.plugins = {**profile.plugins, **usual}
-        profiles[SCHEDULER] = profile
+        profiles[SCHEDULER] = alone(subject.make(handle)).with_plugins(usual)
         return profiles
 
     twin = {**example.pod, "metadata": {**example.pod["metadata"], "name": "twin", "uid": "twin"}}
