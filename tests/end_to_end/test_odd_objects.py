@@ -208,7 +208,7 @@ class OddObjects(RuleBasedStateMachine):
 @pytest.mark.parametrize(
     ("examples", "random"),
     [
-        pytest.param(30, False, id="a minute", marks=pytest.mark.timeout(300)),
+        pytest.param(8, False, id="short", marks=pytest.mark.timeout(300)),
         pytest.param(600, True, id="long", marks=[pytest.mark.soak, pytest.mark.timeout(3600)]),
     ],
 )
