@@ -33,7 +33,7 @@ from zipfile import ZipFile
 from bayplan.api.kinds import NODE, POD, Kind
 from bayplan.testing.scheduler_perf import core_objects
 from bayplan.testing.scheduler_perf.measurement import Counters
-from bayplan.testing.scheduler_perf.place import Changes, Document
+from bayplan.testing.scheduler_perf.place import ChangeSignal, Document
 from bayplan.testing.scheduler_perf.pods import SeenPod, SeenPods
 from bayplan.testing.scheduler_perf.selection import named
 from bayplan.testing.scheduler_perf.templates import BenchmarkError, Unsupported
@@ -52,7 +52,7 @@ class Recorder:
     """A place that records the objects of a workload. Each pod counts as bound at once."""
 
     def __init__(self) -> None:
-        self.changed = Changes()
+        self.changed = ChangeSignal()
         self.pods = SeenPods(self.clock, self.changed.notify)
         self.objects: list[tuple[bool, Document]] = []
         """In their order, each with whether it is a measured pod."""

@@ -14,30 +14,30 @@ import yaml
 from click.testing import CliRunner
 
 from bayplan.cli import main
-from bayplan.cli.run_flags import FLAGS, Kind, Treatment
+from bayplan.cli.run_flags import FLAGS, FlagType, Treatment
 from bayplan.cli.run_options import adapt_to_click
 from bayplan.log_fields import SCORES
 
 FLAGS_TXT = (Path(__file__).parents[1] / "data" / "kube-scheduler" / "flags.txt").read_text().splitlines()
 KINDS = {
-    "": Kind.BOOL,
-    "int": Kind.INT,
-    "Level": Kind.INT,
-    "float": Kind.FLOAT,
-    "duration": Kind.DURATION,
-    "strings": Kind.STRINGS,
-    "namedCertKey": Kind.STRINGS,
-    "stringToString": Kind.STRINGS,
-    "colonSeparatedMultimapStringString": Kind.STRINGS,
+    "": FlagType.BOOL,
+    "int": FlagType.INT,
+    "Level": FlagType.INT,
+    "float": FlagType.FLOAT,
+    "duration": FlagType.DURATION,
+    "strings": FlagType.STRINGS,
+    "namedCertKey": FlagType.STRINGS,
+    "stringToString": FlagType.STRINGS,
+    "colonSeparatedMultimapStringString": FlagType.STRINGS,
 }
 VALUES = {
-    Kind.STRING: "x",
-    Kind.STRINGS: "x",
-    Kind.FILE: "file",
-    Kind.INT: "7",
-    Kind.FLOAT: "7.5",
-    Kind.DURATION: "7s",
-    Kind.BOOL: "true",
+    FlagType.STRING: "x",
+    FlagType.STRINGS: "x",
+    FlagType.FILE: "file",
+    FlagType.INT: "7",
+    FlagType.FLOAT: "7.5",
+    FlagType.DURATION: "7s",
+    FlagType.BOOL: "true",
 }
 
 
@@ -71,9 +71,9 @@ def test_all_flags_of_kube_scheduler_exist_in_their_groups():
 def test_flags_have_the_types_of_kube_scheduler(flag, type_):
     if flag.name in {"tls-curve-preferences", "version"}:  # a list of numbers; a boolean with a third value
         return
-    expected = KINDS.get(type_, Kind.STRING)
-    files = {Kind.FILE, Kind.YAML_FILE, Kind.OUTPUT_FILE}
-    assert flag.kind is expected or (expected is Kind.STRING and flag.kind in files)
+    expected = KINDS.get(type_, FlagType.STRING)
+    files = {FlagType.FILE, FlagType.YAML_FILE, FlagType.OUTPUT_FILE}
+    assert flag.kind is expected or (expected is FlagType.STRING and flag.kind in files)
 
 
 WARNED = [flag for flag in FLAGS if flag.treatment is Treatment.WARNED]

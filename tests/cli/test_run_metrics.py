@@ -3,19 +3,19 @@
 import pytest
 
 from bayplan.cli.run_metrics import metrics_selection
-from bayplan.service.metrics.selection import Selection
+from bayplan.service.metrics.selection import MetricSelection
 
 
 def allowed(**lists):
-    return Selection(allowed={"m": {label: frozenset(values.split(",")) for label, values in lists.items()}})
+    return MetricSelection(allowed={"m": {label: frozenset(values.split(",")) for label, values in lists.items()}})
 
 
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        pytest.param({}, Selection(), id="no flags"),
-        pytest.param({"disabled-metrics": ("a,b", "", "c")}, Selection(frozenset("abc")), id="disabled"),
-        pytest.param({"show-hidden-metrics-for-version": "1.35"}, Selection(), id="hidden metrics"),
+        pytest.param({}, MetricSelection(), id="no flags"),
+        pytest.param({"disabled-metrics": ("a,b", "", "c")}, MetricSelection(frozenset("abc")), id="disabled"),
+        pytest.param({"show-hidden-metrics-for-version": "1.35"}, MetricSelection(), id="hidden metrics"),
         pytest.param({"allow-metric-labels": ("m,l=v1,v2",)}, allowed(l="v1,v2"), id="one list"),
         pytest.param({"allow-metric-labels": ("m,l=",)}, allowed(l=""), id="an empty list"),
         pytest.param({"allow-metric-labels": ("m,l=v", "m,k=w")}, allowed(l="v", k="w"), id="given twice"),
@@ -55,13 +55,15 @@ def test_invalid_flags_are_reported(values, error) -> None:
     ("content", "expected", "error"),
     [
         pytest.param('"m,l": "v1,v2"\n', allowed(l="v1,v2"), "", id="good"),
-        pytest.param("", Selection(), "", id="empty"),
-        pytest.param("- a\n", Selection(), "expected a mapping of METRIC,LABEL to values", id="a list"),
-        pytest.param("m: v\n", Selection(), "'m' is not METRIC,LABEL", id="no label"),
-        pytest.param('"m,l": [v]\n', Selection(), "m,l: expected a text of values", id="a list of values"),
-        pytest.param("allowListMapping:\n  a: b\n", Selection(), "allowListMapping: expected a text", id="nested"),
-        pytest.param("{", Selection(), "is not YAML", id="invalid YAML"),
-        pytest.param(None, Selection(), "cannot be read: No such file", id="no file"),
+        pytest.param("", MetricSelection(), "", id="empty"),
+        pytest.param("- a\n", MetricSelection(), "expected a mapping of METRIC,LABEL to values", id="a list"),
+        pytest.param("m: v\n", MetricSelection(), "'m' is not METRIC,LABEL", id="no label"),
+        pytest.param('"m,l": [v]\n', MetricSelection(), "m,l: expected a text of values", id="a list of values"),
+        pytest.param(
+            "allowListMapping:\n  a: b\n", MetricSelection(), "allowListMapping: expected a text", id="nested"
+        ),
+        pytest.param("{", MetricSelection(), "is not YAML", id="invalid YAML"),
+        pytest.param(None, MetricSelection(), "cannot be read: No such file", id="no file"),
     ],
 )
 def test_a_manifest(tmp_path, content, expected, error) -> None:

@@ -35,7 +35,7 @@ from bayplan.config.loading import parse_configuration
 from bayplan.config.profiles import build_profile
 from bayplan.devcluster.apiserver import Fault
 from bayplan.plugins.coscheduling.groups import POD_GROUP_LABEL, POD_GROUPS
-from bayplan.service.leader_election import LeaderElection
+from bayplan.service.leader_election import ElectionThread
 from bayplan.service.scheduler import BuildProfiles, Scheduler
 from bayplan.service.serving.endpoints import Endpoints
 from bayplan.service.serving.options import ServingOptions
@@ -157,7 +157,7 @@ async def offer_devices(cluster: Embedded) -> None:
 
 async def lead(cluster: Embedded, done: Done, lease: str = NAME) -> None:
     settings = LeaderElectionSettings(name=lease, namespace=NAMESPACE, retry_period=0.05)
-    async with LeaderElection(partial(HttpClient, cluster.access), settings):
+    async with ElectionThread(partial(HttpClient, cluster.access), settings):
         await done()
 
 

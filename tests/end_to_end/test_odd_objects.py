@@ -19,7 +19,7 @@ from workloads import NAME
 
 from bayplan.client import HttpClient
 from bayplan.config import default_profile
-from bayplan.service.debugging.comparison import Difference, differences, list_all
+from bayplan.service.debugging.comparison import ObjectDifference, differences, list_all
 from bayplan.service.informers import LIVE_PODS
 from bayplan.service.scheduler import Scheduler
 from bayplan.testing.running import FAST
@@ -191,9 +191,9 @@ class OddObjects(RuleBasedStateMachine):
             await self.client.close()
             await self.server.__aexit__()
 
-    async def _differences(self) -> set[Difference]:
+    async def _differences(self) -> set[ObjectDifference]:
         """The differences between the scheduler's state and the server, once the scheduler has received all events."""
-        found: set[Difference] = set()
+        found: set[ObjectDifference] = set()
         for _ in range(10):
             found.clear()
             nodes, pods = await list_all(self.client, LIVE_PODS)

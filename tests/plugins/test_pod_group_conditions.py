@@ -12,7 +12,7 @@ from bayplan.api.pod_groups import POD_GROUPS
 from bayplan.client import ApiError
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.gangs import GangOutcome
-from bayplan.plugins.gang_scheduling.conditions import PodGroupConditions, Report, changed_condition
+from bayplan.plugins.gang_scheduling.conditions import GroupReport, PodGroupConditions, changed_condition
 from bayplan.simulation.handle import OfflineHandle
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -72,7 +72,7 @@ CASES = {
 
 @pytest.mark.parametrize(("before", "outcome", "message", "after"), CASES.values(), ids=CASES)
 def test_changed_condition(before, outcome, message, after):
-    assert changed_condition(before, Report(outcome, message), NOW) == after
+    assert changed_condition(before, GroupReport(outcome, message), NOW) == after
 
 
 class Client:

@@ -21,7 +21,7 @@ from bayplan.cluster.objects import ObjectStore
 from bayplan.plugins.volume_binding.candidates import VolumesByClass
 from bayplan.plugins.volume_binding.capacity import Capacities
 from bayplan.plugins.volume_binding.claims import PodClaims, sort_claims
-from bayplan.plugins.volume_binding.search import Search
+from bayplan.plugins.volume_binding.search import VolumeSearch
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 pytestmark = pytest.mark.feature("VolumeBinding: all nodes at once against a plain loop")
@@ -194,7 +194,7 @@ def test_every_verdict_equals_a_plain_loop(seed):
     sorted_claims = sort_claims(make_pod("p", spec={"volumes": pod_volumes}), *stores)
     assert isinstance(sorted_claims, PodClaims)
     capacities = Capacities(state.objects[CSI_DRIVER], state.objects[CSI_STORAGE_CAPACITY])
-    search = Search(stores[1], stores[2], state.objects[CSI_NODE], capacities)
+    search = VolumeSearch(stores[1], stores[2], state.objects[CSI_NODE], capacities)
     found = search.find(sorted_claims, state.nodes)
     rejections = found.rejections()
     for position, node in enumerate(NODES):

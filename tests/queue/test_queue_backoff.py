@@ -3,7 +3,7 @@ from queue_builders import NODES, attempt, fail, make_pod, make_queue, names, po
 
 from bayplan.framework.changes import NODE_ADD
 from bayplan.queue import Place, QueuedPod
-from bayplan.queue.backoff import Backoff
+from bayplan.queue.backoff import AttemptBackoff
 
 pytestmark = pytest.mark.feature("Requeueing: backoff, flushing and popping from backoff")
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.feature("Requeueing: backoff, flushing and popping from
     ("failures", "seconds"), [(0, 0), (1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (6, 10), (64, 10), (5000, 10)]
 )
 def test_backoff_doubles_up_to_the_maximum(failures, seconds):
-    assert Backoff().duration(failures) == seconds
+    assert AttemptBackoff().duration(failures) == seconds
 
 
 @pytest.mark.parametrize(
@@ -31,12 +31,12 @@ def test_backoff_doubles_up_to_the_maximum(failures, seconds):
 )
 def test_backoff_expires_at_the_end_of_its_window(failed_at, failures, errors, expiration):
     queued = QueuedPod(make_pod("a"), failed_at, unschedulable_count=failures, consecutive_errors=errors)
-    assert Backoff().expiration(queued) == expiration
+    assert AttemptBackoff().expiration(queued) == expiration
 
 
 def test_short_backoff_has_a_short_window():
     queued = QueuedPod(make_pod("a"), 0.0, unschedulable_count=1)
-    assert Backoff(initial=0.01, maximum=0.1).expiration(queued) == pytest.approx(0.02)
+    assert AttemptBackoff(initial=0.01, maximum=0.1).expiration(queued) == pytest.approx(0.02)
 
 
 def test_maximum_of_zero_disables_backoff():

@@ -18,7 +18,7 @@ from bayplan.client.leader_election import LeaderElectionSettings, LeaderElector
 from bayplan.devcluster.apiserver import Fault
 from bayplan.devcluster.in_memory import InMemoryClient
 from bayplan.service.fenced_client import FencedClient
-from bayplan.service.leader_election import LeaderElection
+from bayplan.service.leader_election import ElectionThread
 from bayplan.testing.in_memory import make_client
 
 
@@ -260,10 +260,10 @@ async def test_leadership_thread_acquires_and_releases_the_lease():
     client = make_client()
 
     quick = LeaderElectionSettings(lease_duration=1, renew_deadline=0.5, retry_period=0.05)
-    async with LeaderElection(lambda: InMemoryClient(client.server), quick, "one") as one, asyncio.timeout(10):
+    async with ElectionThread(lambda: InMemoryClient(client.server), quick, "one") as one, asyncio.timeout(10):
         await one.acquired.wait()
         assert one.leads()
-        async with LeaderElection(lambda: InMemoryClient(client.server), quick, "two") as two:
+        async with ElectionThread(lambda: InMemoryClient(client.server), quick, "two") as two:
             assert not two.leads()
     assert not one.leads()
     assert one.lost.is_set()

@@ -14,13 +14,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bayplan.framework.events import Hint
 from bayplan.framework.status import Code
-from bayplan.queue import PendingPods, Place, QueuedPod
+from bayplan.queue import PendingCounts, Place, QueuedPod
 from bayplan.scheduling import decide
 from bayplan.service.metrics import measuring
 from bayplan.service.metrics.exposition import build_registry
 from bayplan.service.metrics.measuring import Metrics
 from bayplan.service.metrics.resources import PodResourcesCollector
-from bayplan.service.metrics.snapshot import Snapshot
+from bayplan.service.metrics.snapshot import MetricsSnapshot
 from bayplan.service.watchdog import Watchdog
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
@@ -33,7 +33,7 @@ with (ROOT / "tests" / "data" / "kube-scheduler" / "metrics.tsv").open(encoding=
 ALSO_UPSTREAM = {"scheduler_permit_wait_duration_seconds": ("histogram", {"result"})}
 
 
-def all_measurements(clock) -> tuple[Metrics, Snapshot]:
+def all_measurements(clock) -> tuple[Metrics, MetricsSnapshot]:
     """Metrics with a sample for every name."""
     metrics = Metrics(clock, sampled=1.0)
     cluster = make_cluster(make_node("a"), make_node("b"))
@@ -57,9 +57,9 @@ def all_measurements(clock) -> tuple[Metrics, Snapshot]:
     metrics.leading["bayplan"] = lambda: True
     metrics.failures.record("writing an event", ValueError("no luck"), expected=True)
     metrics.fold()
-    snapshot = Snapshot(
+    snapshot = MetricsSnapshot(
         profiles={"default-scheduler": profile},
-        pending=PendingPods(1, 2, 3, 4, 5),
+        pending=PendingCounts(1, 2, 3, 4, 5),
         incoming={(Place.ACTIVE, "NodeAdd"): 1, (Place.GATED, "NodeAdd"): 2, (Place.UNSCHEDULABLE, "NodeAdd"): 3},
         waiting=[queued],
         in_flight_events={"NodeAdd": 1},

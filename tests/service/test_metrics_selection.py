@@ -5,7 +5,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from bayplan.service.metrics.selection import Selection
+from bayplan.service.metrics.selection import MetricSelection
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def samples_of(registry):
 
 
 def test_empty_selection_keeps_the_registry(registry) -> None:
-    assert Selection().of(registry) is registry
+    assert MetricSelection().of(registry) is registry
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,12 @@ def test_empty_selection_keeps_the_registry(registry) -> None:
     ],
 )
 def test_disabled_metrics_are_matched_by_full_name(registry, disabled, left) -> None:
-    families = list(Selection(frozenset(disabled)).of(registry).collect())
+    families = list(MetricSelection(frozenset(disabled)).of(registry).collect())
     assert {family.name for family in families} == left
 
 
 def test_values_that_are_not_allowed_are_summed(registry) -> None:
-    selection = Selection(
+    selection = MetricSelection(
         allowed={
             "tries_total": {"result": frozenset({"good"}), "nonsense": frozenset()},
             "seconds": {"result": frozenset({"bad"})},

@@ -22,7 +22,7 @@ from bayplan.service.serving.authorities import Authorities, ClientCertificate
 from bayplan.service.serving.health import HealthChecks
 from bayplan.service.serving.options import ProxyHeaders, ServingError, ServingOptions
 from bayplan.service.serving.responses import respond_json
-from bayplan.service.serving.reviews import User
+from bayplan.service.serving.reviews import AuthenticatedUser
 from bayplan.service.serving.server import EndpointServer, ReviewClients
 
 CLIENTS, PROXIES = Authority(), Authority()
@@ -234,11 +234,13 @@ UID = "1.3.6.1.4.1.57683.2"
     [
         pytest.param(
             (("organizationName", "ops"), ("organizationName", "devs"), NAMED),
-            User("bob", ("ops", "devs"), "", CREDENTIAL),
+            AuthenticatedUser("bob", ("ops", "devs"), "", CREDENTIAL),
             id="name and groups",
         ),
-        pytest.param((NAMED, ("commonName", "eve")), User("bob", (), "", CREDENTIAL), id="first of two names"),
-        pytest.param((NAMED, (UID, "7")), User("bob", (), "7", CREDENTIAL), id="uid"),
+        pytest.param(
+            (NAMED, ("commonName", "eve")), AuthenticatedUser("bob", (), "", CREDENTIAL), id="first of two names"
+        ),
+        pytest.param((NAMED, (UID, "7")), AuthenticatedUser("bob", (), "7", CREDENTIAL), id="uid"),
         pytest.param((("organizationName", "ops"),), None, id="no name"),
     ],
 )

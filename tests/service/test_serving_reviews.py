@@ -5,11 +5,11 @@ import pytest
 
 from bayplan.client import ApiError, TransportError
 from bayplan.service.serving.options import ServingOptions
-from bayplan.service.serving.reviews import ReviewFailedError, Reviews, User
+from bayplan.service.serving.reviews import AuthenticatedUser, ReviewFailedError, Reviews
 
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-ALICE = User("alice", ("devs",), "u1", {"scopes": ["a"]})
+ALICE = AuthenticatedUser("alice", ("devs",), "u1", {"scopes": ["a"]})
 
 
 class Reviewer:
@@ -66,7 +66,7 @@ async def test_access_review_returns_decision_and_reason(reviews, reviewer) -> N
 
 async def test_access_reviews_are_cached_by_extra_fields_too(reviews, reviewer) -> None:
     for extra in ({"scopes": ["a"]}, {"scopes": ["b"]}, {}, {"scopes": ["b"]}):
-        await reviews.authorize(User("alice", extra=extra), "get", "/metrics")
+        await reviews.authorize(AuthenticatedUser("alice", extra=extra), "get", "/metrics")
     assert [spec.get("extra") for _, spec in reviewer.asked] == [{"scopes": ["a"]}, {"scopes": ["b"]}, None]
 
 

@@ -12,7 +12,7 @@ from bayplan.api import quantity
 from bayplan.api.requests import is_extended
 from bayplan.cli import cluster_detached
 from bayplan.cli.cluster_contents import read_contents
-from bayplan.cli.cluster_detached import UnusableError
+from bayplan.cli.cluster_detached import UnusableClusterError
 from bayplan.cli.cluster_serving import Wanted, check_kubeconfig, serve
 from bayplan.cli.run_options import accept_hosts_option, plugin_option
 from bayplan.cli.ui import need_extra
@@ -213,7 +213,7 @@ def cluster(
             delays=KubeletDelays(job=run_seconds),
         )
         asyncio.run(serve(served, wanted))
-    except (ManifestError, PluginLoadError, SnapshotError, UnusableError) as error:
+    except (ManifestError, PluginLoadError, SnapshotError, UnusableClusterError) as error:
         click.echo(f"bayplan cluster: {error}", err=True)
         raise SystemExit(2) from None
 

@@ -28,7 +28,7 @@ STOP_SECONDS = 20.0
 _POLL = 0.05
 
 
-class UnusableError(Exception):
+class UnusableClusterError(Exception):
     """A cluster can't be started or stopped as requested. The message is one line."""
 
 
@@ -76,7 +76,7 @@ def check_not_running(kubeconfig: Path) -> None:
     """Raise UnusableError if a cluster with this kubeconfig runs."""
     if is_running(kubeconfig):
         config = _config(kubeconfig)
-        raise UnusableError(
+        raise UnusableClusterError(
             f"the cluster of {kubeconfig} runs already at {_server(config)} (process {_about(config).get('pid')}): "
             f"stop it with `{stop_command(kubeconfig)}`, or pass another --kubeconfig"
         )
@@ -114,7 +114,7 @@ def start(arguments: Sequence[str], kubeconfig: Path) -> str:
             )
     except OSError as error:
         os.close(reading)
-        raise UnusableError(f"cannot write {error.filename or log}: {error.strerror}") from None
+        raise UnusableClusterError(f"cannot write {error.filename or log}: {error.strerror}") from None
     finally:
         os.close(writing)
     with os.fdopen(reading, encoding="utf-8") as pipe:
@@ -122,7 +122,7 @@ def start(arguments: Sequence[str], kubeconfig: Path) -> str:
     if announced:
         return announced
     process.wait()
-    raise UnusableError(_last_words(log, process.returncode))
+    raise UnusableClusterError(_last_words(log, process.returncode))
 
 
 def _first_words(pipe: Any, process: subprocess.Popen[bytes]) -> str:
@@ -147,11 +147,11 @@ def _last_words(log: Path, status: int) -> str:
 def stop(kubeconfig: Path) -> str:
     """Stop the cluster of a kubeconfig. Returns a line that says so. Raises UnusableError if none runs."""
     if not kubeconfig.exists():
-        raise UnusableError(f"no cluster runs: there is no {kubeconfig}")
+        raise UnusableClusterError(f"no cluster runs: there is no {kubeconfig}")
     config, log = _config(kubeconfig), log_of(kubeconfig)
     about = _about(config)
     if not about:
-        raise UnusableError(f"{kubeconfig} is not the kubeconfig of an embedded cluster")
+        raise UnusableClusterError(f"{kubeconfig} is not the kubeconfig of an embedded cluster")
     if not is_running(kubeconfig):
         _restore(about, config)
         kubeconfig.unlink(missing_ok=True)
@@ -166,7 +166,7 @@ def stop(kubeconfig: Path) -> str:
                 deadline += STOP_SECONDS
             time.sleep(_POLL)
     except OSError as error:
-        raise UnusableError(f"cannot stop process {about['pid']} of {kubeconfig}: {error.strerror}") from None
+        raise UnusableClusterError(f"cannot stop process {about['pid']} of {kubeconfig}: {error.strerror}") from None
     _restore(about, config)  # in case it was killed
     kubeconfig.unlink(missing_ok=True)
     log.unlink(missing_ok=True)
@@ -184,14 +184,14 @@ def _restore(about: dict[str, Any], config: dict[str, Any]) -> None:
         try:
             restore_context(Path(about["contextIn"]), str(config.get("current-context")))
         except ContextError as error:
-            raise UnusableError(str(error)) from None
+            raise UnusableClusterError(str(error)) from None
 
 
 def _config(kubeconfig: Path) -> dict[str, Any]:
     try:
         config = yaml.safe_load(kubeconfig.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UnusableError(f"{kubeconfig} cannot be read: {' '.join(str(error).split())}") from None
+        raise UnusableClusterError(f"{kubeconfig} cannot be read: {' '.join(str(error).split())}") from None
     return config if isinstance(config, dict) else {}
 
 

@@ -18,7 +18,7 @@ import click
 import yaml
 
 from bayplan.cli.cluster_contents import Contents
-from bayplan.cli.cluster_detached import UnusableError, check_not_running, held, marked, stop_command
+from bayplan.cli.cluster_detached import UnusableClusterError, check_not_running, held, marked, stop_command
 from bayplan.cli.kubectl_context import ContextError, kubectl_file, restore_context, set_context
 from bayplan.cli.serving import unless
 from bayplan.collector import keep_pauses_short
@@ -60,7 +60,7 @@ async def serve(served: DevCluster, wanted: Wanted) -> None:
         try:
             await stack.enter_async_context(served)
         except OSError as error:
-            raise UnusableError(_explain(error, served.port)) from error
+            raise UnusableClusterError(_explain(error, served.port)) from error
         if not await unless(stop, _prepare(served, wanted.contents)):
             return
         kubeconfig = _write_kubeconfig(served, wanted, stack)
@@ -79,9 +79,11 @@ def check_kubeconfig(path: Path | None) -> None:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UnusableError(f"{path} exists and cannot be read: {error}") from error
+        raise UnusableClusterError(f"{path} exists and cannot be read: {error}") from error
     if text.strip() and f"current-context: {CONTEXT}\n" not in text:
-        raise UnusableError(f"{path} exists and is not the kubeconfig of an embedded cluster: choose another file")
+        raise UnusableClusterError(
+            f"{path} exists and is not the kubeconfig of an embedded cluster: choose another file"
+        )
     check_not_running(path)
 
 
@@ -110,12 +112,12 @@ def _write_kubeconfig(served: DevCluster, wanted: Wanted, stack: AsyncExitStack)
         path.write_text(marked(served.kubeconfig(), context_in=file), encoding="utf-8")
         stack.enter_context(held(path))
     except OSError as error:
-        raise UnusableError(f"cannot write the kubeconfig {path}: {error.strerror}") from error
+        raise UnusableClusterError(f"cannot write the kubeconfig {path}: {error.strerror}") from error
     if file is not None:
         try:
             set_context(file, yaml.safe_load(served.kubeconfig()))
         except ContextError as error:
-            raise UnusableError(f"--set-context: {error}") from None
+            raise UnusableClusterError(f"--set-context: {error}") from None
         stack.callback(_restore, file)
     return path
 

@@ -41,7 +41,7 @@ class FamilyReport:
 
 
 @dataclass(slots=True)
-class Report:
+class ConformanceReport:
     """All results, and the first steps that differ."""
 
     families: dict[str, FamilyReport] = field(default_factory=dict)
@@ -101,7 +101,7 @@ def conformance(files: tuple[Path, ...], families: tuple[str, ...], limit: int |
     A FILE may be a directory of such files. The exit status is 0 if everything agrees, 1 if something differs, and 2
     if a file cannot be read.
     """
-    report = Report()
+    report = ConformanceReport()
     try:
         for path in _selected(files, families):
             for scenario in read_scenarios(path, limit):
@@ -130,7 +130,7 @@ def _selected(files: tuple[Path, ...], families: tuple[str, ...]) -> Iterator[Pa
     yield from chosen
 
 
-def _as_json(report: Report) -> dict[str, Any]:
+def _as_json(report: ConformanceReport) -> dict[str, Any]:
     return {
         "agrees": report.agrees,
         "total": msgspec.to_builtins(report.total),
@@ -139,7 +139,7 @@ def _as_json(report: Report) -> dict[str, Any]:
     }
 
 
-def _print(report: Report) -> None:
+def _print(report: ConformanceReport) -> None:
     console = Console(highlight=False, soft_wrap=True)
     table = Table("family", "steps that agree", "scenarios that agree", "", box=None, pad_edge=False)
     for name, family in (*report.families.items(), ("total", report.total)):

@@ -91,9 +91,14 @@ def extender(
     if not plugins and config is None:
         raise click.UsageError("--plugin or --config is required")
     configure_logging({0: 0, 1: INFO_LEVEL}.get(verbosity, DEBUG_LEVEL))
-    from bayplan.cli.extender_serving import Address, Connection, Files, serve
+    from bayplan.cli.extender_serving import Address, ClusterOptions, HttpsFiles, serve
 
-    files = Files(tls_cert_file, tls_private_key_file, client_ca_file)
+    files = HttpsFiles(tls_cert_file, tls_private_key_file, client_ca_file)
     serve(
-        plugins, config, Connection(kubeconfig, context, watch), Address(host, port, accept_hosts), dict(paths), files
+        plugins,
+        config,
+        ClusterOptions(kubeconfig, context, watch),
+        Address(host, port, accept_hosts),
+        dict(paths),
+        files,
     )

@@ -18,8 +18,8 @@ from bayplan.client import Client, ConfigError, connect
 from bayplan.config import (
     ConfigurationError,
     ExtraPlugin,
+    LoadedConfiguration,
     PluginLoadError,
-    Reading,
     load_plugins,
     read_configuration,
 )
@@ -32,12 +32,12 @@ from bayplan.framework.handle import Handle
 log = logging.getLogger(__name__)
 
 
-class UnusableError(Exception):
+class UnusableExtenderError(Exception):
     """The extender can't be started as requested. The message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class ClusterOptions:
     """The cluster to watch, if any: that of a kubeconfig or, with `watch`, the one that kubectl would use."""
 
     kubeconfig: str | None = None
@@ -55,7 +55,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class HttpsFiles:
     """Files for HTTPS. `authority` is the CA that client certificates are required from."""
 
     certificate: str | None = None
@@ -66,10 +66,10 @@ class Files:
 def serve(
     plugins: Sequence[str],
     config: str | None,
-    connection: Connection,
+    connection: ClusterOptions,
     address: Address,
     paths: Mapping[str, str],
-    files: Files,
+    files: HttpsFiles,
 ) -> None:
     """Serve until a signal arrives. If that isn't possible, print all errors and exit with status 2."""
     keep_heap()
@@ -96,12 +96,12 @@ def serve(
     except ConfigurationError as error:
         click.echo(str(error), err=True)
         raise SystemExit(2) from None
-    except (ConfigError, PluginLoadError, RefusedError, UnusableError) as error:
+    except (ConfigError, PluginLoadError, RefusedError, UnusableExtenderError) as error:
         click.echo(f"bayplan extender: {error}", err=True)
         raise SystemExit(2) from None
 
 
-def _unused(reading: Reading, path: str | None) -> Iterator[str]:
+def _unused(reading: LoadedConfiguration, path: str | None) -> Iterator[str]:
     named = {name for profile in reading.configuration.profiles for name in profile.plugins.enabled_names()}
     for plugin in reading.plugins:
         if plugin.name not in named:
@@ -109,7 +109,7 @@ def _unused(reading: Reading, path: str | None) -> Iterator[str]:
             yield f"bayplan extender: warning: {problem}"
 
 
-def _builder(reading: Reading | None, plugins: Sequence[ExtraPlugin]) -> BuildExtenderProfiles:
+def _builder(reading: LoadedConfiguration | None, plugins: Sequence[ExtraPlugin]) -> BuildExtenderProfiles:
     def build(handle: Handle) -> ExtenderProfiles:
         if reading is None:
             return profile_of_plugins(plugins, handle)
@@ -127,16 +127,16 @@ def _paths(given: Mapping[str, str]) -> Mapping[str, str]:
     for verb, path in paths.items():
         other = next((other for other in paths if other != verb and paths[other] == path), None)
         if other is not None:
-            raise UnusableError(f"--path: {verb} and {other} have the same path, {path}")
+            raise UnusableExtenderError(f"--path: {verb} and {other} have the same path, {path}")
     return paths
 
 
-def _tls(files: Files) -> ssl.SSLContext | None:
+def _tls(files: HttpsFiles) -> ssl.SSLContext | None:
     certificate, key, authority = files.certificate, files.key, files.authority
     if certificate is None:
         for option, value in (("--tls-private-key-file", key), ("--client-ca-file", authority)):
             if value is not None:
-                raise UnusableError(f"{option} requires --tls-cert-file")
+                raise UnusableExtenderError(f"{option} requires --tls-cert-file")
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     problem = f"--tls-cert-file {certificate} with key {key or 'in the same file'}"
@@ -147,11 +147,11 @@ def _tls(files: Files) -> ssl.SSLContext | None:
             context.load_verify_locations(authority)
             context.verify_mode = ssl.CERT_OPTIONAL  # health checks don't need a certificate
     except (OSError, ValueError) as error:
-        raise UnusableError(f"{problem} cannot be used: {error}") from error
+        raise UnusableExtenderError(f"{problem} cannot be used: {error}") from error
     return context
 
 
-def _tls_config(files: Files) -> Mapping[str, str] | None:
+def _tls_config(files: HttpsFiles) -> Mapping[str, str] | None:
     """Hints for the tlsConfig of the other scheduler. Only its administrator knows the paths of its files."""
     if files.certificate is None:
         return None
@@ -180,7 +180,7 @@ async def _run(
             problem = f"cannot serve on {settings.host}:{settings.port}: {error.strerror}"
             if error.errno == errno.EADDRINUSE:
                 problem = f"port {settings.port} on {settings.host} is in use: choose another with --port"
-            raise UnusableError(problem) from error
+            raise UnusableExtenderError(problem) from error
         click.echo(_announcement(running, settings, tls_config))
         await stop.wait()
 

@@ -32,7 +32,7 @@ class UnusableFile(Exception):
 
 
 @dataclass(slots=True)
-class Files:
+class SchedulerFiles:
     """The files of a scheduler by their names in the ConfigMap, and settings derived from them."""
 
     files: dict[str, str] = field(default_factory=dict)
@@ -53,9 +53,9 @@ def collect(
     namespace: str,
     scheduler_name: str | None,
     replicas: int,
-) -> Files:
+) -> SchedulerFiles:
     """Read and validate all files. Raises UnusableFile, ConfigurationError and PluginLoadError."""
-    found = Files()
+    found = SchedulerFiles()
     loaded = _collect_plugins(plugins, found, must_load=config is None)
     if config is None:
         found.lease = (namespace, name)
@@ -77,7 +77,7 @@ def collect(
     return found
 
 
-def _collect_plugins(references: Sequence[str], found: Files, *, must_load: bool) -> list[ExtraPlugin] | None:
+def _collect_plugins(references: Sequence[str], found: SchedulerFiles, *, must_load: bool) -> list[ExtraPlugin] | None:
     """The plugins, or None if some are modules that only the image has. Adds plugin files to the ConfigMap."""
     loaded: list[ExtraPlugin] | None = []
     for reference in references:
@@ -132,7 +132,9 @@ def _configuration(scheduler_name: str, lease: tuple[str, str], plugins: Sequenc
     return text
 
 
-def _collect_configuration(path: Path, plugins: list[ExtraPlugin] | None, found: Files) -> KubeSchedulerConfiguration:
+def _collect_configuration(
+    path: Path, plugins: list[ExtraPlugin] | None, found: SchedulerFiles
+) -> KubeSchedulerConfiguration:
     if plugins is None:
         configuration = load_configuration(path)
     else:
@@ -160,7 +162,7 @@ def _check_profiles(path: Path, configuration: KubeSchedulerConfiguration) -> No
         raise UnusableFile(f"{what}: set profiles[].schedulerName there instead")
 
 
-def _check_election(path: Path, election: LeaderElection, found: Files, replicas: int) -> None:
+def _check_election(path: Path, election: LeaderElection, found: SchedulerFiles, replicas: int) -> None:
     if not election.leaderElect and replicas > 1:
         what = f"{path}: leaderElection.leaderElect: is false, but {replicas} replicas would schedule the same pods"
         raise UnusableFile(f"{what}: set it to true, or use --replicas 1")

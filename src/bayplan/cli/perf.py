@@ -13,7 +13,7 @@ import click
 from rich.console import Console
 
 from bayplan.cli import perf_output
-from bayplan.cli.perf_output import Outcome
+from bayplan.cli.perf_output import PerfResults
 from bayplan.cli.run_feature_gates import ON
 from bayplan.config import ConfigurationError
 from bayplan.testing.scheduler_perf.cluster_run import BAYPLAN, EXTERNAL, NULL, Target, run_on_cluster
@@ -106,7 +106,7 @@ def perf(
         click.echo(f"Error: {error}", err=True)
         sys.exit(EXIT_UNREADABLE)
     _check_profile(profile, selected)
-    outcome = Outcome("core" if on_core else "cluster")
+    outcome = PerfResults("core" if on_core else "cluster")
     with _progress() as report:
         for workload in selected:
             gates = [name for name, value in workload.feature_gates.items() if value and name not in ON]

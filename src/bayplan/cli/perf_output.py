@@ -29,7 +29,7 @@ _NOTES = {
 
 
 @dataclass(slots=True)
-class Outcome:
+class PerfResults:
     """All results. `place`: core or cluster. `measured`: with the scheduler that ran."""
 
     place: str
@@ -38,7 +38,7 @@ class Outcome:
     failed: list[str] = field(default_factory=list)
 
 
-def _print_table(outcome: Outcome) -> None:
+def _print_table(outcome: PerfResults) -> None:
     if not outcome.measured:
         return
     console = Console(highlight=False, soft_wrap=True)
@@ -81,7 +81,7 @@ def _microseconds(seconds: float) -> str:
     return f"{seconds * 1e6:,.0f} µs"
 
 
-def _ratios(outcome: Outcome) -> list[str]:
+def _ratios(outcome: PerfResults) -> list[str]:
     """Bayplan's average of each measurement, divided by those of the other schedulers."""
     averages: dict[str, dict[str, list[float]]] = {}
     for scheduler, measured in outcome.measured:
@@ -95,7 +95,7 @@ def _ratios(outcome: Outcome) -> list[str]:
     return lines
 
 
-def _print_csv(outcome: Outcome) -> None:
+def _print_csv(outcome: PerfResults) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     percentiles = [f"pods/s p{percent}" for percent in PERCENTILES]
     rest = ["attempt p50 (s)", "attempt p99 (s)", "attempts/pod", "writes/pod"]
@@ -112,7 +112,7 @@ def _print_csv(outcome: Outcome) -> None:
         writer.writerow([measured.name, scheduler, measured.scheduled, seconds, average, *rates, *last])
 
 
-def _print_json(outcome: Outcome) -> None:
+def _print_json(outcome: PerfResults) -> None:
     compared = {scheduler for scheduler, _ in outcome.measured} != {BAYPLAN}
     items = [
         item
@@ -122,4 +122,4 @@ def _print_json(outcome: Outcome) -> None:
     click.echo(json.dumps(data_items(items), indent=2))
 
 
-FORMATS: dict[str, Callable[[Outcome], None]] = {TABLE: _print_table, CSV: _print_csv, JSON: _print_json}
+FORMATS: dict[str, Callable[[PerfResults], None]] = {TABLE: _print_table, CSV: _print_csv, JSON: _print_json}

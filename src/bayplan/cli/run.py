@@ -137,7 +137,7 @@ async def _run(
 ) -> None:
     from bayplan.cli.run_reports import RunReports, report_start
     from bayplan.cli.serving import DeniedError, RefusedError, check_access, stop_on_signals, unless
-    from bayplan.service.leader_election import LeaderElection
+    from bayplan.service.leader_election import ElectionThread
     from bayplan.service.metrics.measuring import Metrics
     from bayplan.service.scheduler import Peers, Scheduler
 
@@ -159,7 +159,7 @@ async def _run(
             report = await Scheduler(client, prepared.build_profiles).report_permissions(error.response)
             raise RefusedError(report or str(error)) from None
         election = prepared.election
-        async with nullcontext() if election is None else LeaderElection(open_client, election) as leadership:
+        async with nullcontext() if election is None else ElectionThread(open_client, election) as leadership:
             scheduler = Scheduler(
                 client,
                 prepared.build_profiles,

@@ -11,14 +11,14 @@ from typing import Any
 import yaml
 
 from bayplan.service.metrics.process import KUBERNETES
-from bayplan.service.metrics.selection import Selection
+from bayplan.service.metrics.selection import MetricSelection
 
 _NAME = "[a-zA-Z_:][a-zA-Z0-9_:]*"
 _LABEL = "[a-zA-Z_][a-zA-Z0-9_]*"
 _KEY = re.compile(f"({_NAME}),({_LABEL})")
 
 
-def metrics_selection(values: Mapping[str, Any], problems: list[str]) -> Selection:
+def metrics_selection(values: Mapping[str, Any], problems: list[str]) -> MetricSelection:
     """The metrics that the flags (by name) select. Adds errors to `problems`."""
     allowed: dict[str, dict[str, frozenset[str]]] = {}
     disabled: list[str] = []
@@ -50,7 +50,7 @@ def metrics_selection(values: Mapping[str, Any], problems: list[str]) -> Selecti
             allowed.setdefault(match[1], {})[match[2]] = frozenset(text.split(","))
     except ValueError as error:
         wrong(flag, error)
-    return Selection(frozenset(disabled), allowed)
+    return MetricSelection(frozenset(disabled), allowed)
 
 
 def _each(values: Sequence[str]) -> Iterator[str]:

@@ -16,12 +16,12 @@ import click
 from click.shell_completion import CompletionItem
 
 from bayplan.api import durations
-from bayplan.cli.run_flags import FLAGS, Flag, Kind, Treatment
+from bayplan.cli.run_flags import FLAGS, Flag, FlagType, Treatment
 
 VERSION = "version"
 OWN_GROUP = "Bayplan's own options"
 
-_BOOLEANS = frozenset(flag.name for flag in FLAGS if flag.kind is Kind.BOOL) | {VERSION}
+_BOOLEANS = frozenset(flag.name for flag in FLAGS if flag.kind is FlagType.BOOL) | {VERSION}
 """Flags without a separate value; an explicit value follows `=`."""
 
 
@@ -55,7 +55,7 @@ class FilesOfKind(click.ParamType[str]):
 class Duration(click.ParamType[str]):
     """A duration in Go's format. Its value is a string."""
 
-    name = Kind.DURATION.value
+    name = FlagType.DURATION.value
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the duration if it is valid."""
@@ -98,16 +98,16 @@ accept_hosts_option = click.option(
     "kubectl proxy. Default: on a loopback address only localhost and loopback addresses, otherwise all.",
 )
 
-_TYPES: dict[Kind, click.ParamType[Any]] = {
-    Kind.STRING: click.STRING,
-    Kind.STRINGS: click.STRING,
-    Kind.FILE: click.Path(),
-    Kind.YAML_FILE: YAML_FILE,
-    Kind.OUTPUT_FILE: click.Path(),
-    Kind.INT: click.INT,
-    Kind.FLOAT: click.FLOAT,
-    Kind.DURATION: Duration(),
-    Kind.BOOL: click.BOOL,
+_TYPES: dict[FlagType, click.ParamType[Any]] = {
+    FlagType.STRING: click.STRING,
+    FlagType.STRINGS: click.STRING,
+    FlagType.FILE: click.Path(),
+    FlagType.YAML_FILE: YAML_FILE,
+    FlagType.OUTPUT_FILE: click.Path(),
+    FlagType.INT: click.INT,
+    FlagType.FLOAT: click.FLOAT,
+    FlagType.DURATION: Duration(),
+    FlagType.BOOL: click.BOOL,
 }
 
 
@@ -120,7 +120,7 @@ class FlagOption(click.Option):
         super().__init__(
             [f"--{flag.name}", flag.parameter],
             type=_TYPES[flag.kind] if flag.treatment is not Treatment.REJECTED else click.STRING,
-            multiple=flag.kind is Kind.STRINGS,
+            multiple=flag.kind is FlagType.STRINGS,
             metavar=flag.kind.value.rpartition(" ")[2] or "[=true|false]",
             help=f"{flag.text}{shown}",
             hidden=not works,

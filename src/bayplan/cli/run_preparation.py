@@ -11,7 +11,7 @@ from typing import Any
 from bayplan.api import durations
 from bayplan.api.labels import SUBDOMAIN, SUBDOMAIN_RULE
 from bayplan.cli import run_feature_gates
-from bayplan.cli.run_flags import FLAGS, Flag, Kind, Treatment
+from bayplan.cli.run_flags import FLAGS, Flag, FlagType, Treatment
 from bayplan.cli.run_logging import FORMATS
 from bayplan.cli.run_metrics import metrics_selection
 from bayplan.cli.run_serving import Serving, flag_values, serving
@@ -34,7 +34,7 @@ from bayplan.config.types import DEFAULT_SCHEDULER_NAME, OUR_SCHEDULER_NAME, Lea
 from bayplan.config.validation import configuration_faults
 from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Profile
-from bayplan.service.metrics.selection import Selection
+from bayplan.service.metrics.selection import MetricSelection
 from bayplan.service.scheduler import Settings
 
 _IGNORED_WITH_CONFIG = {
@@ -68,7 +68,7 @@ class Preparation:
     unschedulable_timeout: float = 300.0
     serving: Serving | None = None
     """How to serve endpoints; None for no endpoints."""
-    metrics: Selection = field(default_factory=Selection)
+    metrics: MetricSelection = field(default_factory=MetricSelection)
     """Which metrics to expose."""
     flags: Mapping[str, str] = field(default_factory=dict)
     """The values of all flags that work."""
@@ -161,7 +161,7 @@ def _check_flags(given: Sequence[tuple[Flag, Any]], prepared: Preparation) -> No
             prepared.gated_plugins = gates.plugins
         elif flag.name == "logging-format" and value not in FORMATS:
             prepared.problems.append(f"bayplan run: --logging-format: expected text or json, got {value!r}")
-        elif flag.kind is Kind.FLOAT and not math.isfinite(value):
+        elif flag.kind is FlagType.FLOAT and not math.isfinite(value):
             prepared.problems.append(f"bayplan run: --{flag.name}: expected a number, not {value}")
         elif flag.name == "pod-max-in-unschedulable-pods-duration":
             prepared.unschedulable_timeout = durations.parse(value)
@@ -174,7 +174,7 @@ def _check_flags(given: Sequence[tuple[Flag, Any]], prepared: Preparation) -> No
 
 def _is_off(flag: Flag, value: Any) -> bool:
     """Whether a flag has the value that always applies."""
-    if flag.kind is Kind.BOOL:
+    if flag.kind is FlagType.BOOL:
         return value is False
     return (flag.name, value) == ("kube-api-content-type", "application/json")
 

@@ -13,7 +13,7 @@ from bayplan.client import ClusterAccess
 
 if TYPE_CHECKING:
     from bayplan.client.leader_election import LeaderElectionSettings
-    from bayplan.service.leader_election import LeaderElection
+    from bayplan.service.leader_election import ElectionThread
     from bayplan.service.scheduler import Scheduler
     from bayplan.service.serving.options import ServingOptions
 
@@ -48,7 +48,7 @@ class RunReports:
     """Reports what a scheduler does."""
 
     scheduler: Scheduler
-    leadership: LeaderElection | None = None
+    leadership: ElectionThread | None = None
     election: LeaderElectionSettings | None = None
     longest_wait: Callable[[], tuple[str, float] | None] = lambda: None
     """The request that has waited longest for a response of the API server, and its seconds so far."""

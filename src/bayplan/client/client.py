@@ -17,7 +17,7 @@ from bayplan.api.objects import encode
 from bayplan.client.answers import Page, WatchEvent, check_object, check_success, decode_event, decode_page, lines
 from bayplan.client.backoff import Backoff
 from bayplan.client.errors import LONGEST_RETRY_AFTER, ApiError, InvalidNameError, TransportError
-from bayplan.client.transport import Params, Request, Response, Transport
+from bayplan.client.transport import ApiRequest, Params, Response, Transport
 
 JSON = "application/json"
 
@@ -253,7 +253,7 @@ class Client:
     ) -> bytes:
         """Send a request that the verbs don't cover, and return the response body. The verbs use it, too."""
         headers = _ACCEPT if body is None else {**_ACCEPT, "Content-Type": content_type}
-        request = Request(method, path, params or {}, headers, body)
+        request = ApiRequest(method, path, params or {}, headers, body)
         waits = self._backoff.waits(self._rng)
         for attempts_left in range(self._retries, -1, -1):
             try:
@@ -284,7 +284,7 @@ class Client:
 
         `seconds`: how long the server keeps it open. `idle`: how many seconds it may be silent.
         """
-        response = await self._transport.send(Request("GET", path, params or {}, _ACCEPT, None, True, seconds, idle))
+        response = await self._transport.send(ApiRequest("GET", path, params or {}, _ACCEPT, None, True, seconds, idle))
         if response.chunks is None:
             raise self._api_error(response)
         async with aclosing(response.chunks) as chunks:

@@ -64,7 +64,7 @@ class Reply(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TimeLimits:
     """Limits in seconds: for a request, for connecting, and for silence of the server while it handles a request."""
 
     request: float
@@ -72,13 +72,13 @@ class Limits:
     idle: float
 
 
-class Connections:
+class ConnectionPool:
     """Sends requests to a server. Each has a connection for itself, and as many are opened as there are requests.
 
     `name` is what the server's certificate must be for.
     """
 
-    def __init__(self, host: str, port: int, name: str, limits: Limits) -> None:
+    def __init__(self, host: str, port: int, name: str, limits: TimeLimits) -> None:
         self.limits = limits
         self._host, self._port, self._name = host, port, name
         self._closed = False
@@ -154,7 +154,7 @@ class Connections:
 class _Connection(asyncio.Protocol):
     """A connection, with one request at a time."""
 
-    def __init__(self, connections: Connections, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, connections: ConnectionPool, tls: ssl.SSLContext | None) -> None:
         self.tls = tls
         self.active_at = 0.0
         """When it last sent or received something."""

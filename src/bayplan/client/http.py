@@ -20,16 +20,16 @@ from bayplan.client.backoff import Backoff
 from bayplan.client.client import BACKOFF, Client
 from bayplan.client.connections import (
     KEEP_ALIVE,
-    Connections,
-    Limits,
+    ConnectionPool,
     NoReplyError,
     NotConnectedError,
     Reply,
+    TimeLimits,
     detect_dead_peer,
 )
 from bayplan.client.errors import ConfigError, TransportError
 from bayplan.client.rate_limit import RateLimit
-from bayplan.client.transport import Params, Request, Response
+from bayplan.client.transport import ApiRequest, Params, Response
 from bayplan.client.transport_errors import transport_error
 from bayplan.tls import client_context
 
@@ -79,7 +79,7 @@ class HttpClient(Client):
 
 
 class HttpTransport:
-    """Sends requests over HTTP: over `Connections`, but streams and requests through a proxy over aiohttp.
+    """Sends requests over HTTP: over `ConnectionPool`, but streams and requests through a proxy over aiohttp.
 
     A request may take `request_timeout` seconds, of which connecting may take `connect_timeout`. A server that sends
     nothing for `idle_timeout` seconds counts as unreachable. At most `max_connections` requests run at once, not
@@ -108,7 +108,7 @@ class HttpTransport:
         self.host = self._base.authority
         self._prefix = self._base.raw_path.rstrip("/")
         self._tls = access.tls or (client_context() if self._base.scheme == "https" else None)
-        self._limits = Limits(request_timeout, connect_timeout, idle_timeout)
+        self._limits = TimeLimits(request_timeout, connect_timeout, idle_timeout)
         self._headers = (
             ("Accept-Encoding", "identity"),
             ("User-Agent", f"bayplan/{version('bayplan')}"),
@@ -116,15 +116,15 @@ class HttpTransport:
         )
         fields = (("Host", self._base.host_port_subcomponent), *self._headers)
         self._fields = "".join([f"{name}: {value}\r\n" for name, value in fields])
-        """The headers of every request over `Connections`, as they are sent."""
+        """The headers of every request over `ConnectionPool`, as they are sent."""
         host = self._base.raw_host or ""
-        self._connections = Connections(host, self._base.port or 0, access.server_hostname or host, self._limits)
+        self._connections = ConnectionPool(host, self._base.port or 0, access.server_hostname or host, self._limits)
         self._slots = asyncio.Semaphore(max_connections)
         self._limit = RateLimit(qps, burst, sleep=sleep) if qps else None
         self.observer = observer
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
-        self.waiting: dict[_Sending, tuple[float, Request]] = {}
+        self.waiting: dict[_Sending, tuple[float, ApiRequest]] = {}
         """The requests without a response, the oldest first, and when each was sent."""
 
     def longest_wait(self) -> tuple[str, float] | None:
@@ -138,7 +138,7 @@ class HttpTransport:
         """See Transport."""
         return f"sent: {self.access.credentials}; {self.access.source}"
 
-    async def send(self, request: Request) -> Response:
+    async def send(self, request: ApiRequest) -> Response:
         """See Transport."""
         await self._wait_for_turn(request.method)
         if request.stream:
@@ -164,8 +164,8 @@ class HttpTransport:
         if self.observer is not None:
             self.observer.waited(method, self.host, _now() - began)
 
-    async def _exchange(self, request: Request) -> Response:
-        """Send a request over `Connections`."""
+    async def _exchange(self, request: ApiRequest) -> Response:
+        """Send a request over `ConnectionPool`."""
         with _Sending(self, request) as sending:
             reply, headers = await self._exchange_once(request, sending)
             if reply.status == 401 and await self.access.credentials.refresh(headers):
@@ -173,7 +173,7 @@ class HttpTransport:
             sending.status, sending.received = str(reply.status), len(reply.body)
         return Response(reply.status, reply.headers, reply.body)
 
-    async def _exchange_once(self, request: Request, sending: _Sending) -> tuple[Reply, Mapping[str, str]]:
+    async def _exchange_once(self, request: ApiRequest, sending: _Sending) -> tuple[Reply, Mapping[str, str]]:
         """Send a request, and return the response and the headers that authenticated the request."""
         self._check_open()
         credentials = self.access.credentials
@@ -183,7 +183,7 @@ class HttpTransport:
         sending.begin()
         return await self._connections.exchange(request.method, message, tls, sending.responded), authentication
 
-    def _message(self, request: Request, authentication: Mapping[str, str]) -> bytes:
+    def _message(self, request: ApiRequest, authentication: Mapping[str, str]) -> bytes:
         """A request in HTTP. Raises ConfigError for a header with a line break, which would end it."""
         headers = [*request.headers.items(), *authentication.items()]
         if request.body is not None:
@@ -195,7 +195,7 @@ class HttpTransport:
             raise ConfigError(f"the credentials or other headers have a line break ({self.access.source})")
         return b"%b\r\n%b" % (text.encode(), request.body or b"")
 
-    async def _stream(self, request: Request) -> Response:
+    async def _stream(self, request: ApiRequest) -> Response:
         total = None if request.seconds is None else request.seconds + STREAM_SLACK
         async with AsyncExitStack() as stack:
             answer = await stack.enter_async_context(self._answer(request, total, request.idle))
@@ -205,7 +205,7 @@ class HttpTransport:
 
     @asynccontextmanager
     async def _answer(
-        self, request: Request, total: float | None, idle: float | None
+        self, request: ApiRequest, total: float | None, idle: float | None
     ) -> AsyncGenerator[aiohttp.ClientResponse, None]:
         """The response to a request over aiohttp, open for reading. Raises TransportError if none arrives."""
         limits = aiohttp.ClientTimeout(total=total, connect=self._limits.connect, sock_read=idle)
@@ -227,7 +227,7 @@ class HttpTransport:
                     _release(response)
 
     async def _request(
-        self, request: Request, headers: dict[str, str], limits: aiohttp.ClientTimeout
+        self, request: ApiRequest, headers: dict[str, str], limits: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
         credentials = self.access.credentials
         headers.update(await credentials.headers())
@@ -265,7 +265,7 @@ class HttpTransport:
 class _Sending:
     """A request from when it is sent to the end of its response. Raises TransportError for the errors within."""
 
-    def __init__(self, transport: HttpTransport, request: Request) -> None:
+    def __init__(self, transport: HttpTransport, request: ApiRequest) -> None:
         self._transport = transport
         self._request = request
         self._began = _now()

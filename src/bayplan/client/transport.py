@@ -13,7 +13,7 @@ import msgspec
 Params = Mapping[str, str | int]
 
 
-class Request(msgspec.Struct, frozen=True):
+class ApiRequest(msgspec.Struct, frozen=True):
     """One request. `path` and `params` are not percent-encoded."""
 
     method: str
@@ -50,7 +50,7 @@ class Transport(Protocol):
         """The credentials in use and where they come from, without secrets, for the message of a 401."""
         ...
 
-    async def send(self, request: Request) -> Response:
+    async def send(self, request: ApiRequest) -> Response:
         """Sends a request once. Raises TransportError if no complete response arrives, or ConfigError."""
         ...
 

@@ -111,7 +111,7 @@ class ObjectStore(Mapping[str, Any]):
             listener(before, self.get(key))
 
 
-class Objects:
+class ObjectStores:
     """One store per kind, made at first use."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from bayplan.cluster.affinity_terms import bound_terms
 from bayplan.cluster.node_table import NodeTable
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.nominations import Nominations
-from bayplan.cluster.objects import Objects
+from bayplan.cluster.objects import ObjectStores
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.preemptions import Preemptions
 
@@ -41,7 +41,7 @@ class ClusterState:
     def __init__(self) -> None:
         self.table = NodeTable()
         self.nominations = Nominations()
-        self.objects = Objects()
+        self.objects = ObjectStores()
         self.preemptions = Preemptions(self.table.pod)
         self._assumed: set[str] = set()
         self._hypothetically_gone: dict[str, tuple[PodInfo, bool]] = {}

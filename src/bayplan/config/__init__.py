@@ -2,7 +2,7 @@
 
 from bayplan.config.catalog import Catalog, ExtraPlugin
 from bayplan.config.errors import ConfigurationError, PluginLoadError
-from bayplan.config.loading import Reading, load_configuration, parse_configuration, read_configuration
+from bayplan.config.loading import LoadedConfiguration, load_configuration, parse_configuration, read_configuration
 from bayplan.config.plugin_files import load_plugins
 from bayplan.config.profiles import build_profile, build_profiles, default_profile
 from bayplan.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
@@ -13,8 +13,8 @@ __all__ = [
     "ExtraPlugin",
     "KubeSchedulerConfiguration",
     "KubeSchedulerProfile",
+    "LoadedConfiguration",
     "PluginLoadError",
-    "Reading",
     "build_profile",
     "build_profiles",
     "default_profile",

@@ -9,7 +9,7 @@ from typing import Any
 from bayplan.config.errors import PluginLoadError
 from bayplan.framework.interface import Plugin
 from bayplan.framework.profile import FORMS, Point
-from bayplan.plugins.registry import DEFAULT_PLUGINS, PLUGINS, Entry
+from bayplan.plugins.registry import DEFAULT_PLUGINS, PLUGINS, RegisteredPlugin
 
 ExtraPlugin = type[Plugin] | Plugin
 """A plugin of the user's: a class, or an instance."""
@@ -22,7 +22,7 @@ class Catalog:
     """
 
     def __init__(self, extra_plugins: Sequence[ExtraPlugin] = (), gated_plugins: Sequence[str] = ()) -> None:
-        self.defaults: tuple[Entry, ...] = (*DEFAULT_PLUGINS, *(PLUGINS[name] for name in gated_plugins))
+        self.defaults: tuple[RegisteredPlugin, ...] = (*DEFAULT_PLUGINS, *(PLUGINS[name] for name in gated_plugins))
         """The default plugins of multiPoint, in order."""
         self.extras: dict[str, ExtraPlugin] = {}
         for extra in extra_plugins:

@@ -28,7 +28,7 @@ from bayplan.plugins.registry import PLUGINS
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class LoadedConfiguration:
     """A valid configuration with warnings: settings without effect, and changes since the version of the file."""
 
     configuration: KubeSchedulerConfiguration
@@ -44,7 +44,7 @@ class Reading:
 
 def read_configuration(
     path: Path, extra_plugins: Sequence[ExtraPlugin] = (), gated_plugins: Sequence[str] = ()
-) -> Reading:
+) -> LoadedConfiguration:
     """The configuration in a file. Its profiles may name in-tree plugins, `extra_plugins` and installed plugins.
 
     `gated_plugins` are those that feature gates add to the default ones. Raises ConfigurationError with all errors, and
@@ -71,7 +71,7 @@ def parse_configuration(document: Mapping[str, Any], source: str = "") -> KubeSc
     return read_document_of(Document(dict(document), source)).configuration
 
 
-def read_document_of(document: Document, catalog: Catalog | None = None) -> Reading:
+def read_document_of(document: Document, catalog: Catalog | None = None) -> LoadedConfiguration:
     """See `read_configuration`. Without a catalog, plugins that aren't in-tree are assumed to exist."""
     converted = current_version(document)
     configuration, found = decode(converted.data, KubeSchedulerConfiguration)
@@ -99,7 +99,7 @@ def read_document_of(document: Document, catalog: Catalog | None = None) -> Read
         notes += map(converted.in_original, ineffective_settings(configuration, catalog, is_given))
         notes += map(converted.in_original, unprepared_plugins(configuration, catalog))
     plugins = list(catalog.extras.values()) if catalog is not None else []
-    return Reading(configuration, plugins, document.in_order(notes), document)
+    return LoadedConfiguration(configuration, plugins, document.in_order(notes), document)
 
 
 def _named(value: Any) -> Iterator[str]:

@@ -20,7 +20,7 @@ from bayplan.framework.profile import Point
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ProfilePlan:
     """The effective plugins of a profile. `weights` are for scoring nodes, `placement_weights` for scoring placements.
 
     `arguments` are the decoded arguments by plugin.
@@ -45,7 +45,7 @@ def plan_profile(
     path: str = "",
     percentage: int = 0,
     earlier: Sequence[FieldError] = (),
-) -> tuple[Plan, list[FieldError]]:
+) -> tuple[ProfilePlan, list[FieldError]]:
     """The plan, and the errors in the profile unrelated the `earlier` ones. Without errors, the plan can be built.
 
     `percentage` is the configuration's percentageOfNodesToScore.
@@ -76,7 +76,7 @@ def plan_profile(
         percentage = profile.percentageOfNodesToScore
     weights = score_weights(sets, catalog)
     placement_weights = score_weights(sets, catalog, Point.PLACEMENT_SCORE)
-    return Plan(profile.schedulerName, sets, points, weights, placement_weights, arguments, percentage), faults
+    return ProfilePlan(profile.schedulerName, sets, points, weights, placement_weights, arguments, percentage), faults
 
 
 def place_of(name: str, profile: KubeSchedulerProfile, path: str) -> str:

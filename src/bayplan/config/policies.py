@@ -13,7 +13,7 @@ import yaml
 
 from bayplan.api.field_errors import FieldError
 from bayplan.config.policy_extenders import convert_extenders
-from bayplan.config.policy_priorities import Scores, convert_priorities
+from bayplan.config.policy_priorities import ConvertedPriorities, convert_priorities
 from bayplan.config.types import API_VERSION, KIND
 
 POLICY = "Policy"
@@ -92,7 +92,7 @@ def _replacement(policy: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
     return replacement
 
 
-def _profile(scores: Scores, configs: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+def _profile(scores: ConvertedPriorities, configs: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     enabled = [{"name": name, "weight": weight} for name, weight in scores.weights.items()]
     score: dict[str, Any] = {"disabled": [{"name": "*"}]}
     if enabled:

@@ -50,17 +50,17 @@ _FORMER_SHAPE = [{"utilization": 0, "score": 10}, {"utilization": 100, "score": 
 
 
 @dataclass(slots=True)
-class Scores:
+class ConvertedPriorities:
     """The plugins that score, with their weights, and the arguments of plugins."""
 
     weights: dict[str, int] = field(default_factory=dict)
     arguments: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-def convert_priorities(priorities: Any, notes: list[str]) -> Scores:
+def convert_priorities(priorities: Any, notes: list[str]) -> ConvertedPriorities:
     """The plugins for the priorities of a Policy. Notes those that have no equivalent."""
     weights, ratio = _read(priorities, notes)
-    scores = Scores()
+    scores = ConvertedPriorities()
     for name, weight in weights.items():
         if name in PLUGINS:
             scores.weights[PLUGINS[name]] = weight
@@ -126,7 +126,9 @@ def _note_unconverted(name: str, argument: Mapping[str, Any], notes: list[str]) 
         notes.append(f"priority {name}: no equivalent{f': {REMOVED[name]}' if name in REMOVED else ''}")
 
 
-def _convert_resources(weights: Mapping[str, int], ratio: Mapping[str, Any], scores: Scores, notes: list[str]) -> None:
+def _convert_resources(
+    weights: Mapping[str, int], ratio: Mapping[str, Any], scores: ConvertedPriorities, notes: list[str]
+) -> None:
     """Convert the priorities that scored free resources. NodeResourcesFit has one strategy in their place.
 
     The scores of LeastRequestedPriority and MostRequestedPriority add up to the same on every node. So together, they

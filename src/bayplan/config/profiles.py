@@ -13,7 +13,7 @@ from bayplan.api.field_errors import FieldError
 from bayplan.config.catalog import Catalog, ExtraPlugin
 from bayplan.config.errors import ConfigurationError, PluginLoadError
 from bayplan.config.merging import ALL
-from bayplan.config.planning import Plan, place_of, plan_profile
+from bayplan.config.planning import ProfilePlan, place_of, plan_profile
 from bayplan.config.types import (
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
@@ -132,7 +132,7 @@ def _build(
     return Profile(plan.scheduler_name, points, plan.weights, plan.percentage, plan.placement_weights), faults
 
 
-def _instance(name: str, plan: Plan, catalog: Catalog, handle: Handle) -> Any:
+def _instance(name: str, plan: ProfilePlan, catalog: Catalog, handle: Handle) -> Any:
     if name in catalog.extras:
         return _extra(catalog.extras[name], plan, handle)
     factory = PLUGINS[name].factory
@@ -140,7 +140,7 @@ def _instance(name: str, plan: Plan, catalog: Catalog, handle: Handle) -> Any:
     return factory(**arguments, **_handle_for(factory, handle))
 
 
-def _extra(extra: ExtraPlugin, plan: Plan, handle: Handle) -> Any:
+def _extra(extra: ExtraPlugin, plan: ProfilePlan, handle: Handle) -> Any:
     """A plugin of the user's. Raises PluginLoadError."""
     if not isinstance(extra, type):
         return extra

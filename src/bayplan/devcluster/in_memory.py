@@ -15,7 +15,7 @@ from urllib.parse import quote
 import msgspec
 
 from bayplan.client import Client, TransportError
-from bayplan.client.transport import Request, Response
+from bayplan.client.transport import ApiRequest, Response
 from bayplan.devcluster.apiserver import ApiServer, ConnectionDropped, Faults, HttpRequest, HttpResponse
 from bayplan.devcluster.apiserver.http.request_info import RequestInfo, read_request_info
 from bayplan.devcluster.apiserver.status import StatusError
@@ -26,7 +26,7 @@ class SentRequest:
     """A request that the client has sent, and what it asks for in the terms of RBAC."""
 
     info: RequestInfo
-    request: Request
+    request: ApiRequest
 
     @property
     def document(self) -> Any:
@@ -55,7 +55,7 @@ class InMemoryTransport:
         """See Transport."""
         return f"sent: {'a' if self._credentials else 'no'} token; in memory"
 
-    async def send(self, request: Request) -> Response:
+    async def send(self, request: ApiRequest) -> Response:
         """See Transport."""
         if self._closed:
             raise TransportError("the client is closed", sent=False)

@@ -43,7 +43,7 @@ class DeviceId(NamedTuple):
         return f"{self.driver}/{self.pool}/{self.device}"
 
 
-class Place:
+class SliceNodes:
     """The nodes of a slice or a device: one node, all nodes, those that match a selector, or unspecified."""
 
     __slots__ = ("all_nodes", "node_name", "selector")
@@ -93,9 +93,9 @@ class SliceDevice:
         return DeviceFacts.of(self.id.driver, self.allows_multiple, self.spec.attributes, self.spec.capacity)
 
     @cached_property
-    def place(self) -> Place:
+    def place(self) -> SliceNodes:
         """The nodes of the device, for slices with per-device node selection."""
-        return Place(self.spec.nodeName, self.spec.allNodes, self.spec.nodeSelector)
+        return SliceNodes(self.spec.nodeName, self.spec.allNodes, self.spec.nodeSelector)
 
     def attribute(self, name: str) -> Mapping[str, Any] | None:
         """An attribute by its full name `domain/id`. Attributes of the driver's own domain can omit the domain."""
@@ -118,7 +118,7 @@ class Slice:
         self.generation = spec.pool.generation or 0
         self.slice_count = spec.pool.resourceSliceCount or 0
         self.per_device = bool(spec.perDeviceNodeSelection)
-        self.place = Place(spec.nodeName, spec.allNodes, spec.nodeSelector)
+        self.place = SliceNodes(spec.nodeName, spec.allNodes, spec.nodeSelector)
         self.counter_sets: tuple[tuple[str, Mapping[str, int]], ...] = tuple(
             (each.name, _amounts(each.counters)) for each in spec.sharedCounters or ()
         )

@@ -28,7 +28,7 @@ class PodLookup(Protocol):
         """A pod by `namespace/name`."""
 
 
-class Binding:
+class PodBinder:
     """Binds pods with the Bind plugins of their profile, and then runs its PostBind plugins.
 
     If an error of the API leaves open whether the pod was bound, or says that it is bound already, the pod is read.

@@ -15,7 +15,7 @@ from bayplan.clock import SystemClock
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.collector import keep_pauses_short
-from bayplan.extender.binding import Binding
+from bayplan.extender.binding import PodBinder
 from bayplan.extender.handle import UnconnectedHandle
 from bayplan.extender.paths import DEFAULT_PATHS
 from bayplan.extender.plugins import ExtenderProfiles
@@ -91,7 +91,7 @@ async def running_extender(
         profiles, started = build(handle), handle.started
         handle.freeze()
         watched = WatchedCluster(client, state, handle.watched)
-        binding = Binding(profiles, client, state.objects[POD], failures)
+        binding = PodBinder(profiles, client, state.objects[POD], failures)
     known = watched or SentNodes(state)
     server = ExtenderServer(
         Verbs(profiles, state, known),

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from bayplan.client.answers import Identity
 from bayplan.extender import wire
-from bayplan.extender.binding import Binding
+from bayplan.extender.binding import PodBinder
 from bayplan.extender.paths import ALIASES, BIND, DEFAULT_PATHS, FILTER, PREEMPT, PRIORITIZE
 from bayplan.extender.problems import NotYet, Unanswerable
 from bayplan.extender.verbs import NodeSource, Verbs
@@ -46,7 +46,7 @@ class ExtenderServer:
         self,
         verbs: Verbs,
         known: NodeSource,
-        binding: Binding | None = None,
+        binding: PodBinder | None = None,
         failures: Failures | None = None,
         *,
         host: str = "127.0.0.1",

@@ -10,7 +10,7 @@ from lightkube.models.core_v1 import PersistentVolume, PersistentVolumeClaim, Vo
 from bayplan.api.csi_translation import Untranslatable, in_tree_plugin, translate_inline
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
 from bayplan.api.volumes import claim_name, full_name, volume_name
-from bayplan.cluster.objects import Objects
+from bayplan.cluster.objects import ObjectStores
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.volume_access import VolumeAccesses
 from bayplan.framework.events import Topics
@@ -18,7 +18,7 @@ from bayplan.framework.events import Topics
 _CLAIM, _VOLUME = PERSISTENT_VOLUME_CLAIM.kind, PERSISTENT_VOLUME.kind
 
 
-def own_volumes(objects: Objects) -> Topics:
+def own_volumes(objects: ObjectStores) -> Topics:
     """Return the topics of pods with claims, and of the events about claims, volumes and the pods that use them.
 
     What plugins read of a pod's claims, of the volumes that these are bound to, and of other pods that use either of
@@ -29,7 +29,7 @@ def own_volumes(objects: Objects) -> Topics:
 
 
 class _OwnVolumes:
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: ObjectStores) -> None:
         self._claims, self._volumes = objects[PERSISTENT_VOLUME_CLAIM], objects[PERSISTENT_VOLUME]
         self._accesses = self._volumes.view(VolumeAccesses)
 

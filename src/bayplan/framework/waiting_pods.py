@@ -12,7 +12,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.status import Code, Status
 
 
-class WaitingPod:
+class PodInPermit:
     """A pod that waits for one or more plugins. `status` is None until they have decided."""
 
     def __init__(self, pod: PodInfo, waits: Mapping[str, float]) -> None:
@@ -53,10 +53,10 @@ class WaitingPod:
         return True
 
 
-P = TypeVar("P", bound=WaitingPod)
+P = TypeVar("P", bound=PodInPermit)
 
 
-class WaitingPods(Generic[P]):
+class PodsInPermit(Generic[P]):
     """The pods that wait in Permit, by uid. `make` creates them."""
 
     def __init__(self, make: Callable[[PodInfo, Mapping[str, float]], P]) -> None:

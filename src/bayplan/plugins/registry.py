@@ -39,7 +39,7 @@ from bayplan.plugins.volume_zone import VolumeZone
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RegisteredPlugin:
     """An in-tree plugin with its default weight and its argument type."""
 
     name: str
@@ -49,52 +49,52 @@ class Entry:
     arguments: type[arguments.PluginArgs] | None = None
 
 
-DEFAULT_PLUGINS: tuple[Entry, ...] = (
+DEFAULT_PLUGINS: tuple[RegisteredPlugin, ...] = (
     # Gates first: a gated pod is not queued.
-    Entry("SchedulingGates", SchedulingGates),
-    Entry("PrioritySort", PrioritySort),
+    RegisteredPlugin("SchedulingGates", SchedulingGates),
+    RegisteredPlugin("PrioritySort", PrioritySort),
     # Then cheap checks of the node object alone.
-    Entry("NodeUnschedulable", NodeUnschedulable),
-    Entry("NodeName", NodeName),
+    RegisteredPlugin("NodeUnschedulable", NodeUnschedulable),
+    RegisteredPlugin("NodeName", NodeName),
     # Taints have the highest weight: administrators set them, while users set affinity.
-    Entry("TaintToleration", TaintToleration, weight=3),
-    Entry("NodeAffinity", NodeAffinity, weight=2, arguments=arguments.NodeAffinityArgs),
+    RegisteredPlugin("TaintToleration", TaintToleration, weight=3),
+    RegisteredPlugin("NodeAffinity", NodeAffinity, weight=2, arguments=arguments.NodeAffinityArgs),
     # Then checks that depend on the pods of the node.
-    Entry("NodePorts", NodePorts),
-    Entry("NodeResourcesFit", NodeResourcesFit, weight=1, arguments=arguments.NodeResourcesFitArgs),
+    RegisteredPlugin("NodePorts", NodePorts),
+    RegisteredPlugin("NodeResourcesFit", NodeResourcesFit, weight=1, arguments=arguments.NodeResourcesFitArgs),
     # Then volumes: conflicts, limits, binding, zones.
-    Entry("VolumeRestrictions", VolumeRestrictions),
-    Entry("NodeVolumeLimits", NodeVolumeLimits),
-    Entry("VolumeBinding", VolumeBinding, arguments=arguments.VolumeBindingArgs),
-    Entry("VolumeZone", VolumeZone),
+    RegisteredPlugin("VolumeRestrictions", VolumeRestrictions),
+    RegisteredPlugin("NodeVolumeLimits", NodeVolumeLimits),
+    RegisteredPlugin("VolumeBinding", VolumeBinding, arguments=arguments.VolumeBindingArgs),
+    RegisteredPlugin("VolumeZone", VolumeZone),
     # Then checks that depend on the pods of all nodes.
-    Entry("PodTopologySpread", PodTopologySpread, weight=2, arguments=arguments.PodTopologySpreadArgs),
-    Entry("InterPodAffinity", InterPodAffinity, weight=2, arguments=arguments.InterPodAffinityArgs),
+    RegisteredPlugin("PodTopologySpread", PodTopologySpread, weight=2, arguments=arguments.PodTopologySpreadArgs),
+    RegisteredPlugin("InterPodAffinity", InterPodAffinity, weight=2, arguments=arguments.InterPodAffinityArgs),
     # Its PostFilter runs before preemption: deallocating an unused claim is better than evicting a pod.
-    Entry("DynamicResources", DynamicResources, weight=2, arguments=arguments.DynamicResourcesArgs),
-    Entry("DefaultPreemption", DefaultPreemption, arguments=arguments.DefaultPreemptionArgs),
+    RegisteredPlugin("DynamicResources", DynamicResources, weight=2, arguments=arguments.DynamicResourcesArgs),
+    RegisteredPlugin("DefaultPreemption", DefaultPreemption, arguments=arguments.DefaultPreemptionArgs),
     # These only score or bind, so their order does not matter.
-    Entry(
+    RegisteredPlugin(
         "NodeResourcesBalancedAllocation",
         NodeResourcesBalancedAllocation,
         weight=1,
         arguments=arguments.NodeResourcesBalancedAllocationArgs,
     ),
-    Entry("ImageLocality", ImageLocality, weight=1),
-    Entry("DefaultBinder", DefaultBinder),
+    RegisteredPlugin("ImageLocality", ImageLocality, weight=1),
+    RegisteredPlugin("DefaultBinder", DefaultBinder),
     # Last, because upstream appends it by its feature gate.
-    Entry("NodeDeclaredFeatures", NodeDeclaredFeatures),
+    RegisteredPlugin("NodeDeclaredFeatures", NodeDeclaredFeatures),
 )
 
-OTHER_PLUGINS: tuple[Entry, ...] = (
+OTHER_PLUGINS: tuple[RegisteredPlugin, ...] = (
     # From the scheduler-plugins project.
-    Entry("Coscheduling", Coscheduling, arguments=CoschedulingArgs),
+    RegisteredPlugin("Coscheduling", Coscheduling, arguments=CoschedulingArgs),
     # Alpha: feature gates add these to the default configuration. As upstream, a configuration may name them without.
-    Entry("GangScheduling", GangScheduling),
-    Entry("TopologyPlacementGenerator", TopologyPlacementGenerator),
-    Entry("PodGroupPodsCount", PodGroupPodsCount, weight=1),
-    Entry("WorkloadAwarePreemption", WorkloadAwarePreemption),
+    RegisteredPlugin("GangScheduling", GangScheduling),
+    RegisteredPlugin("TopologyPlacementGenerator", TopologyPlacementGenerator),
+    RegisteredPlugin("PodGroupPodsCount", PodGroupPodsCount, weight=1),
+    RegisteredPlugin("WorkloadAwarePreemption", WorkloadAwarePreemption),
 )
 """In-tree plugins that are not in the default configuration."""
 
-PLUGINS: dict[str, Entry] = {entry.name: entry for entry in (*DEFAULT_PLUGINS, *OTHER_PLUGINS)}
+PLUGINS: dict[str, RegisteredPlugin] = {entry.name: entry for entry in (*DEFAULT_PLUGINS, *OTHER_PLUGINS)}

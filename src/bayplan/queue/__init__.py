@@ -4,7 +4,7 @@ It is a pure state machine: the current time is an argument of its methods.
 """
 
 from bayplan.queue.hints import QueueProfile
-from bayplan.queue.queued_pod import PendingPods, Place, QueuedPod
+from bayplan.queue.queued_pod import PendingCounts, Place, QueuedPod
 from bayplan.queue.scheduling_queue import SchedulingQueue
 
-__all__ = ["PendingPods", "Place", "QueueProfile", "QueuedPod", "SchedulingQueue"]
+__all__ = ["PendingCounts", "Place", "QueueProfile", "QueuedPod", "SchedulingQueue"]

@@ -17,7 +17,7 @@ _MOST_DOUBLINGS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Backoff:
+class AttemptBackoff:
     """Exponential backoff: `initial` seconds after the first failure, doubled after each further one, up to `maximum`.
 
     Expiration times are rounded up to the end of a window. Pods that failed at about the same time become active
@@ -61,7 +61,7 @@ class BackoffQueue:
     one window, rejected pods have the order of the active queue.
     """
 
-    def __init__(self, backoff: Backoff, sort_key: Callable[[QueuedPod], Any]) -> None:
+    def __init__(self, backoff: AttemptBackoff, sort_key: Callable[[QueuedPod], Any]) -> None:
         self._rejected = PodHeap(lambda queued: (backoff.expiration(queued), sort_key(queued)))
         self._failed = PodHeap(backoff.expiration)
         self._backoff = backoff

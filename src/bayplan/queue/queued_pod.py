@@ -48,7 +48,7 @@ class Place(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class PendingPods:
+class PendingCounts:
     """The number of pods in each place."""
 
     active: int

@@ -14,13 +14,13 @@ from bayplan.failures import Failures
 from bayplan.framework import changes
 from bayplan.framework.calling import Caller, call
 from bayplan.framework.events import NO_TOPICS, ClusterEvent, Topics
-from bayplan.queue.backoff import Backoff, BackoffQueue
+from bayplan.queue.backoff import AttemptBackoff, BackoffQueue
 from bayplan.queue.gates import is_still_gated, run_pre_enqueue
 from bayplan.queue.hints import AskHint, Hints, QueueProfile, Requeue, ask_hint
 from bayplan.queue.in_flight import InFlight
-from bayplan.queue.peers import Peers
 from bayplan.queue.pod_heap import PodHeap
-from bayplan.queue.queued_pod import PendingPods, Place, QueuedPod
+from bayplan.queue.queued_pod import PendingCounts, Place, QueuedPod
+from bayplan.queue.rejection_groups import RejectionGroups
 from bayplan.queue.sort_keys import sort_key_of
 from bayplan.queue.unschedulable import UnschedulablePods
 
@@ -75,12 +75,12 @@ class SchedulingQueue:
         self._caller = caller
         self._failures = failures or Failures()
         self._hints = Hints(profiles, ask_hint, self._failures)
-        self._backoff_rule = Backoff(initial_backoff, max_backoff)
+        self._backoff_rule = AttemptBackoff(initial_backoff, max_backoff)
         sort_key = sort_key_of(next(iter(profiles.values())).sort_key, self._failures)
         self._active = PodHeap(sort_key)
         self._backoff = BackoffQueue(self._backoff_rule, sort_key)
         self._unschedulable = UnschedulablePods(self._hints.topics_of, self._hints.held_back)
-        self.peers = Peers(self._unschedulable, self._backoff_rule, sort_key, own)
+        self.groups = RejectionGroups(self._unschedulable, self._backoff_rule, sort_key, own)
         self._in_flight = InFlight()
         self._waiting: dict[str, QueuedPod] = {}
 
@@ -126,7 +126,7 @@ class SchedulingQueue:
     def remove(self, uid: str) -> None:
         """Remove a pod that was bound. Unknown pods are ignored."""
         self.nominations.remove(uid)
-        self.peers.left(uid)
+        self.groups.left(uid)
         if uid in self._in_flight:
             self._in_flight.forget(uid)
         elif uid in self._waiting:
@@ -146,7 +146,7 @@ class SchedulingQueue:
         None. `only`: if given, pods that do not satisfy it are not requeued. Mirrors MoveAllToActiveOrBackoffQueue.
         """
         moved = 0
-        self.peers.separate_owners(old, new)
+        self.groups.separate_owners(old, new)
         waiting = self._unschedulable.waiting_for(
             lambda rejector: self._hints.helps(rejector, event),
             lambda rejector: self._hints.narrowed(rejector, event, old, new),
@@ -155,7 +155,7 @@ class SchedulingQueue:
             if (only is None or only(queued.pod)) and not (queued.gated and self._is_still_gated(queued)):
                 requeue = self._hints.ask(queued, event, old, new)
                 if requeue is not Requeue.SKIP:
-                    moved += self._requeue(self.peers.requeued(queued, event.label, now), requeue, event.label, now)
+                    moved += self._requeue(self.groups.requeued(queued, event.label, now), requeue, event.label, now)
         if self._hints.interested(event):
             self._in_flight.record(event, old, new)
         return moved
@@ -194,7 +194,7 @@ class SchedulingQueue:
 
     def placed(self, pod: PodInfo) -> None:
         """Record that a pod in flight was placed: pods that were rejected for the same reasons have their turn."""
-        self.peers.placed(pod)
+        self.groups.placed(pod)
 
     def stop_recording(self, uid: str) -> None:
         """Stop recording events for a pod in flight that has passed Permit: no plugin can reject it any more.
@@ -205,7 +205,7 @@ class SchedulingQueue:
 
     def done(self, uid: str) -> None:
         """End the attempt of a pod that is bound or deleted. Unknown pods are ignored."""
-        self.peers.left(uid)
+        self.groups.left(uid)
         queued = self._in_flight.end(uid)
         if queued is not None:
             queued.place = None
@@ -220,11 +220,11 @@ class SchedulingQueue:
         if uid in self._waiting:
             return self._waiting[uid].place
         events = self._in_flight.events_since_start(uid)
-        leads = self.peers.leads(queued)
+        leads = self.groups.leads(queued)
         if not leads:
-            self.peers.left(uid)
+            self.groups.left(uid)
         if uid in self._in_flight and self._in_flight.end(uid) is None:
-            self.peers.left(uid)
+            self.groups.left(uid)
             queued.place = None
             return None
         if queued.rejected:
@@ -242,7 +242,7 @@ class SchedulingQueue:
             requeue = self._hints.ask_all(queued, [each for each in events if not each.ends_nomination_of(uid)])
         if leads and requeue is not Requeue.SKIP:  # another pod of its group may have its turn first
             self._enter(queued, Place.UNSCHEDULABLE, None, now)
-            self._requeue(self.peers.requeued(queued, ATTEMPT_FAILED, now), requeue, ATTEMPT_FAILED, now)
+            self._requeue(self.groups.requeued(queued, ATTEMPT_FAILED, now), requeue, ATTEMPT_FAILED, now)
         else:
             self._requeue(queued, requeue, ATTEMPT_FAILED, now)
         return queued.place
@@ -273,7 +273,7 @@ class SchedulingQueue:
         for queued in self._backoff.pop_completed(now):
             queued.place = None
             self._enter(queued, Place.ACTIVE, BACKOFF_COMPLETE, now)
-        for queued, cause in self.peers.successors(now):
+        for queued, cause in self.groups.successors(now):
             self._requeue(queued, Requeue.AFTER_BACKOFF, cause, now)
         flushed = False
         while (oldest := self._unschedulable.oldest()) is not None and now >= self._timeout_of(oldest):
@@ -284,7 +284,7 @@ class SchedulingQueue:
 
     def next_wakeup(self, now: float) -> float | None:
         """Return when to call `pop` again: `now` if it would return a pod, None if only an event can change that."""
-        if len(self._active) or self._backoff.can_pop_early or self.peers.waiting:
+        if len(self._active) or self._backoff.can_pop_early or self.groups.waiting:
             return now
         completion, oldest = self._backoff.next_completion(), self._unschedulable.oldest()
         times = [] if completion is None else [completion]
@@ -298,9 +298,9 @@ class SchedulingQueue:
         """Return a pod in any place; None if it is unknown."""
         return self._waiting.get(uid) or self._in_flight.get(uid)
 
-    def pending_pods(self) -> PendingPods:
+    def pending_pods(self) -> PendingCounts:
         """Return the number of pods in each place."""
-        return PendingPods(
+        return PendingCounts(
             active=len(self._active),
             backoff=len(self._backoff),
             unschedulable=self._unschedulable.rejected_count,
@@ -359,7 +359,7 @@ class SchedulingQueue:
         else:
             only_status = changes.only_status_changed(old, new)
             if queued.place is Place.UNSCHEDULABLE and (new.nominated_node_name or not only_status):
-                self.peers.separate(queued)
+                self.groups.separate(queued)
             if not only_status:
                 self._unschedulable.update(queued)
                 for event in changes.pod_changes(old, new):
@@ -408,7 +408,7 @@ class SchedulingQueue:
             self._leave(queued)
         plugins = self._profiles[queued.pod.scheduler_name].pre_enqueue
         if run_pre_enqueue(queued, plugins, self._caller(queued.pod), self._failures):
-            self.peers.left(queued.uid)
+            self.groups.left(queued.uid)
             self._enter(queued, Place.GATED, None if was_gated else cause, now)
             return False
         self._enter(queued, place, cause, now)
@@ -428,7 +428,7 @@ class SchedulingQueue:
         elif place is Place.GATED:
             self._unschedulable.add(queued)
         else:
-            self.peers.add(queued)
+            self.groups.add(queued)
         queued.place = place
         self._waiting[queued.uid] = queued
         if cause is not None:
@@ -442,7 +442,7 @@ class SchedulingQueue:
         elif queued.place is Place.GATED:
             self._unschedulable.remove(queued)
         else:
-            self.peers.remove(queued)
+            self.groups.remove(queued)
         queued.place = None
         del self._waiting[queued.uid]
 

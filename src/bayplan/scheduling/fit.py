@@ -31,7 +31,7 @@ class Shortfall:
 
 
 @dataclass(slots=True)
-class Fit:
+class GangFit:
     """How much of a gang fits: the decisions about the members that were tried, in order.
 
     `preempt`: members that must preempt first count as placed; the gang waits then. `placement`: the candidate nodes;

@@ -22,7 +22,7 @@ from bayplan.framework.profile import Profile, implements
 from bayplan.framework.status import PluginError, Status
 from bayplan.scheduling.cycle import Options, SchedulingCycle
 from bayplan.scheduling.decision import Outcome
-from bayplan.scheduling.fit import Fit
+from bayplan.scheduling.fit import GangFit
 from bayplan.scheduling.plan import Plan, Preemption, Refusal
 from bayplan.scheduling.reservations import place
 from bayplan.scheduling.unit import Unit
@@ -129,13 +129,13 @@ class GangAttempt:
         cycle = SchedulingCycle(self.profile, self.state, self.unit.pod, self.rng, self.options)
         return Plan.of(self.unit, (yield from cycle.run()))
 
-    def _search(self, placements: Sequence[Placement] | Status | None) -> Generator[Request, Any, Fit]:
+    def _search(self, placements: Sequence[Placement] | Status | None) -> Generator[Request, Any, GangFit]:
         """Fit the gang into each placement, and choose the best one that it fits in."""
         if isinstance(placements, Status):
-            return Fit(self._gang, refusal=placements)
+            return GangFit(self._gang, refusal=placements)
         if placements is None:
             return (yield from self._fit())
-        fits: list[Fit] = []
+        fits: list[GangFit] = []
         for placement in placements:
             fits.append((yield from self._fit(placement=placement)))
             if fits[-1].failed:
@@ -151,11 +151,11 @@ class GangAttempt:
         found = [(each.placement, [one.pod for one in each.placed]) for each in fitting if each.placement is not None]
         return fitting[best_placement(self.profile, self._gang, found, self.rng)]
 
-    def _fit(self, *, preempt: bool = False, placement: Placement | None = None) -> Generator[Request, Any, Fit]:
+    def _fit(self, *, preempt: bool = False, placement: Placement | None = None) -> Generator[Request, Any, GangFit]:
         """Decide the members one after the other, with the earlier ones counted on their nodes, and what they reserve
         there taken.
         """
-        fit = Fit(self._gang, preempt, placement)
+        fit = GangFit(self._gang, preempt, placement)
         left = len(self._gang.members)
         with self.state.what_if() as what_if:
             for member in self._gang.members:
@@ -190,7 +190,7 @@ class GangAttempt:
                 return True
         return False
 
-    def _make_room(self, fit: Fit, trial: GangTrial | None, plugin: str) -> Generator[Request, Any, Fit]:
+    def _make_room(self, fit: GangFit, trial: GangTrial | None, plugin: str) -> Generator[Request, Any, GangFit]:
         """For a gang that does not fit: find victims, for each member or for the gang as a whole."""
         if trial is not None:
             return (yield from self._try_victims(fit, trial, plugin))
@@ -199,7 +199,7 @@ class GangAttempt:
         preempting = yield from self._fit(preempt=True)
         return preempting if preempting.fits else fit
 
-    def _try_victims(self, fit: Fit, trial: GangTrial, plugin: str) -> Generator[Request, Any, Fit]:
+    def _try_victims(self, fit: GangFit, trial: GangTrial, plugin: str) -> Generator[Request, Any, GangFit]:
         """Answer a plugin's trial until it has chosen the victims, and fit the gang then. Raises PluginError."""
         with self.state.what_if() as what_if:
             answer = _next(trial, None, plugin)
@@ -221,7 +221,7 @@ class GangAttempt:
 
     # Plans
 
-    def _place(self, fit: Fit) -> Plan:
+    def _place(self, fit: GangFit) -> Plan:
         """Place the members that fit. The gang does not need the others: unless no member may preempt by itself, they
         are attempted on their own.
         """
@@ -235,7 +235,7 @@ class GangAttempt:
         plan.leftover = [pod for uid, pod in everyone.items() if uid not in used]
         return plan
 
-    def _refuse(self, fit: Fit, *, complete: bool, keep_nominations: bool) -> Plan:
+    def _refuse(self, fit: GangFit, *, complete: bool, keep_nominations: bool) -> Plan:
         """Place no member: each waits for an event that may help any of them, or for the victims to go.
 
         `complete`: the gang needs no more members, so that each one has its own reasons.
@@ -264,7 +264,7 @@ class GangAttempt:
         plan.outcome, plan.message = GangOutcome.ERROR if fit.failed else GangOutcome.REFUSED, message
         return plan
 
-    def _refuse_each(self, fit: Fit) -> list[Refusal]:
+    def _refuse_each(self, fit: GangFit) -> list[Refusal]:
         """Refuse the rejected members, each for its own reasons."""
         return [
             Refusal.of(decision)

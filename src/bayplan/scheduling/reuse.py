@@ -84,16 +84,16 @@ class FeasibleSet:
         self.positions = locked(self.positions)
 
 
-class Filtered(NamedTuple):
+class FilteredNodes(NamedTuple):
     """The verdicts for one pod, and the nodes that they leave feasible. `verdicts` is read-only."""
 
     verdicts: Verdicts
     feasible_set: FeasibleSet
 
-    def among(self, nodes: Nodes) -> Filtered:
+    def among(self, nodes: Nodes) -> FilteredNodes:
         """The part of the verdicts that concerns these nodes."""
         verdicts = self.verdicts.among(nodes)
-        return Filtered(verdicts, FeasibleSet(verdicts.feasible()))
+        return FilteredNodes(verdicts, FeasibleSet(verdicts.feasible()))
 
 
 class Reuse(NamedTuple):
@@ -106,7 +106,7 @@ class Reuse(NamedTuple):
     refused: Decision | None = None
     """The decision about an equal pod in the same state. If there is one, PreFilter was not run."""
 
-    def filter(self, profile: Profile, nominations: Nominations) -> Filtered:
+    def filter(self, profile: Profile, nominations: Nominations) -> FilteredNodes:
         """Filter all nodes, those with nominated pods as `filter_nominated` does. Raises PluginError."""
         filtered = self.template.filter(self.cycle, self.pod)
         if not nominations.nodes:
@@ -223,19 +223,19 @@ class Template:
         decision, key, version = self.refusal
         return decision if version == state.version and key == profile.sign_rejection(pod, apart) else None
 
-    def filter(self, cycle: CycleState, pod: PodInfo) -> Filtered:
+    def filter(self, cycle: CycleState, pod: PodInfo) -> FilteredNodes:
         """Run the filters that are not shared on the rows that the shared ones left feasible. Raises PluginError."""
         if self._common is None:
             self._common = FeasibleSet(self.verdicts.feasible())
         common = self._common
         if not len(common.positions) or all(plugin.name in cycle.skip_filter for plugin in self.each.at(Point.FILTER)):
-            return Filtered(self.verdicts, common)
+            return FilteredNodes(self.verdicts, common)
         verdicts = run_filter(self.each, cycle, pod, self.verdicts.nodes, self.verdicts)
         if len(verdicts.table) == len(self.verdicts.table):  # nothing was rejected
-            return Filtered(self.verdicts, common)
+            return FilteredNodes(self.verdicts, common)
         return self.changed(verdicts)
 
-    def changed(self, verdicts: Verdicts) -> Filtered:
+    def changed(self, verdicts: Verdicts) -> FilteredNodes:
         """Return other verdicts on all rows with their feasible nodes. Call `filter` for the pod first.
 
         Raises PluginError where a filter failed on a node.
@@ -243,12 +243,12 @@ class Template:
         verdicts.raise_error()
         mask = verdicts.feasible_mask.tobytes()
         if self._common is not None and mask == self.verdicts.feasible_mask.tobytes():
-            return Filtered(verdicts, self._common)
+            return FilteredNodes(verdicts, self._common)
         found = self._sets.get(mask)
         if found is None:
             found = FeasibleSet(verdicts.feasible())
             self._sets[mask] = found if mask in self._sets else None
-        return Filtered(verdicts, found)
+        return FilteredNodes(verdicts, found)
 
     def total(self, cycle: CycleState, pod: PodInfo, nodes: Nodes, rows: Rows, feasible_set: FeasibleSet) -> Int64:
         """Return the weighted sum of the shared plugins' scores of the feasible `nodes`, which have these rows."""

@@ -40,7 +40,7 @@ class Leadership(Protocol):
 OpenClient = Callable[[], AbstractAsyncContextManager[Client]]
 
 
-class LeaderElection:
+class ElectionThread:
     """A LeaderElector with its own thread, event loop and client. Implements Leadership.
 
     The lease is therefore renewed, or its loss noticed, even while a plugin blocks the scheduler. An async context

@@ -18,7 +18,7 @@ async def write_messages(runtime: Runtime) -> None:
     bounded rate, so that they take no time from other pods. Each gets the latest message when its turn comes.
     """
     while True:
-        queued = runtime.queue.peers.update_message()
+        queued = runtime.queue.groups.update_message()
         if queued is not None:
             runtime.status.not_scheduled(queued.pod, UNSCHEDULABLE, queued.message)
         await asyncio.sleep(_IDLE_SECONDS if queued is None else 1 / _PER_SECOND)

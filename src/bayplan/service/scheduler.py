@@ -40,7 +40,7 @@ from bayplan.service.loop import SchedulingLoop
 from bayplan.service.loop_reader import LoopReader
 from bayplan.service.messages import write_messages
 from bayplan.service.metrics.measuring import Metrics
-from bayplan.service.metrics.snapshot import Snapshot
+from bayplan.service.metrics.snapshot import MetricsSnapshot
 from bayplan.service.runtime import Runtime
 from bayplan.service.supervisor import Supervisor, outcome
 from bayplan.service.tasks import first
@@ -187,11 +187,11 @@ class Scheduler:
         """Pods bound so far."""
         return self._plans.bound
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> MetricsSnapshot:
         """The state that metrics report. Call it in the scheduler's thread; see `reader` for others."""
         runtime, state, queue = self._runtime, self.state, self.queue
         self.metrics.fold()
-        return Snapshot(
+        return MetricsSnapshot(
             profiles=self.profiles,
             pending=queue.pending_pods(),
             incoming=dict(queue.incoming),

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.status import Status
-from bayplan.framework.waiting_pods import WaitingPod, WaitingPods
+from bayplan.framework.waiting_pods import PodInPermit, PodsInPermit
 
 
-class AwaitedPod(WaitingPod):
+class AwaitedPod(PodInPermit):
     """A waiting pod with running timeouts."""
 
     def __init__(self, pod: PodInfo, waits: Mapping[str, float]) -> None:
@@ -36,4 +36,4 @@ class AwaitedPod(WaitingPod):
         return True
 
 
-AwaitedPods = WaitingPods[AwaitedPod]
+AwaitedPods = PodsInPermit[AwaitedPod]

@@ -20,7 +20,7 @@ _WAITS = (WouldWaitError, RuntimeError)
 
 
 @dataclass(slots=True)
-class Binding:
+class ReservedPod:
     """A pod that is reserved on its node. `pod`: with its node."""
 
     pod: PodInfo
@@ -29,7 +29,7 @@ class Binding:
     cycle: CycleState
 
 
-def bind(world: World, binding: Binding) -> Status:
+def bind(world: World, binding: ReservedPod) -> Status:
     """Bind the pod after PreBind, whose plugins get a client that writes in memory.
 
     A plugin that waits for something else is taken to succeed: here, it would wait forever.
@@ -50,7 +50,7 @@ def bind(world: World, binding: Binding) -> Status:
     return Status(Code.SUCCESS)
 
 
-def _pre_bind(plugin: Any, binding: Binding) -> Status:
+def _pre_bind(plugin: Any, binding: ReservedPod) -> Status:
     """The result of PreBind. Raises PluginError or WouldWaitError."""
     try:
         status = finished(run_pre_bind([plugin], binding.cycle, binding.pod, binding.node_name, _WAITS))
@@ -61,7 +61,7 @@ def _pre_bind(plugin: Any, binding: Binding) -> Status:
     return status
 
 
-def _shrink(binding: Binding) -> None:
+def _shrink(binding: ReservedPod) -> None:
     """Drop the cycle's data of plugins that don't reserve: the cycle is kept for `unreserve`.
 
     Such data may be arrays as long as the node table.

@@ -23,7 +23,7 @@ from bayplan.framework.binding_runner import (
 )
 from bayplan.framework.status import Code, PluginError, Status
 from bayplan.scheduling import Decision, Plan, Preemption, Refusal
-from bayplan.simulation.binding import Binding, bind
+from bayplan.simulation.binding import ReservedPod, bind
 from bayplan.simulation.evictions import evict
 from bayplan.simulation.retries import Retries
 from bayplan.simulation.world import World
@@ -87,7 +87,7 @@ class Simulation:
     together: bool = False
     _leaving: list[Preemption] = field(init=False, default_factory=list)
     """Preemptions whose victims are not gone yet."""
-    _waiting: dict[str, Binding] = field(init=False, default_factory=dict)
+    _waiting: dict[str, ReservedPod] = field(init=False, default_factory=dict)
     """Pods that wait in Permit, by uid."""
 
     def schedule(
@@ -111,7 +111,7 @@ class Simulation:
         keys = [pod.key for pod in pods]
         placed = -1
         while placed:
-            placed, failures, queue = 0, Failures(world), deque(keys)
+            placed, failures, queue = 0, FailedPods(world), deque(keys)
             while queue:
                 key = queue.popleft()
                 pod = world.pending.get(key)
@@ -220,7 +220,7 @@ class Simulation:
     def _place(self, plan: Plan) -> dict[str, Result]:
         """Reserve for all pods of a plan before the first one is bound."""
         mark, results = self.world.mark(), dict[str, Result]()
-        reserved: list[Binding] = []
+        reserved: list[ReservedPod] = []
         for decision in plan.placed:
             assumed = self._assume(decision)
             if not isinstance(assumed, Status):
@@ -248,7 +248,7 @@ class Simulation:
                 results[decision.pod.key] = _undone(decision.pod, status, decision)
         return results
 
-    def _bind_all(self, reserved: Iterable[Binding], mark: int | None) -> dict[str, Status]:
+    def _bind_all(self, reserved: Iterable[ReservedPod], mark: int | None) -> dict[str, Status]:
         """Bind pods. Returns the rejections by uid. `mark`: the point before a single pod, undone as a whole."""
         rejections: dict[str, Status] = {}
         for binding in reserved:
@@ -262,7 +262,7 @@ class Simulation:
                 self.world.undo_to(mark)
         return rejections
 
-    def _assume(self, decision: Decision) -> Binding | Status | None:
+    def _assume(self, decision: Decision) -> ReservedPod | Status | None:
         """Count a pod on its node, and reserve what it needs there.
 
         Returns what to bind, or None if the pod waits in Permit, or the rejection, after which nothing has changed.
@@ -272,7 +272,7 @@ class Simulation:
         mark = world.mark()
         profile = world.profiles[pod.scheduler_name]
         nominated = world.state.nominations.node_of(pod.uid)
-        binding = Binding(world.state.assume(pod, node_name), node_name, profile, decision.cycle)
+        binding = ReservedPod(world.state.assume(pod, node_name), node_name, profile, decision.cycle)
         world.changed(partial(world.state.forget, pod.uid))
         if nominated is not None:
             world.state.nominations.remove(pod.uid)
@@ -312,7 +312,7 @@ class Simulation:
                 rejections[binding.pod.uid] = status
         return rejections
 
-    def _forget(self, binding: Binding) -> None:
+    def _forget(self, binding: ReservedPod) -> None:
         """Undo the placement of a pod that can't be bound."""
         run_unreserve(binding.profile, binding.cycle, binding.pod, binding.node_name)
         self.world.state.forget(binding.pod.uid)
@@ -368,7 +368,7 @@ class Simulation:
             self.world.change(POD, known.key, PodInfo.from_raw(encode(document)))
 
 
-class Failures:
+class FailedPods:
     """Remembers which pods could not be placed, so that equal pods are decided once while nothing changes."""
 
     def __init__(self, world: World) -> None:

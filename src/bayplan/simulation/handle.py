@@ -12,12 +12,12 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.handle import ApiClient, StateHandle
 from bayplan.framework.measurements import Unmeasured
-from bayplan.framework.waiting_pods import WaitingPods
+from bayplan.framework.waiting_pods import PodsInPermit
 from bayplan.simulation.waiting_pods import SimulatedWait
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedEvent:
+class PluginEvent:
     """An event that a plugin recorded."""
 
     pod: PodInfo
@@ -39,8 +39,8 @@ class OfflineHandle(StateHandle):
 
     def __init__(self, state: ClusterState) -> None:
         super().__init__(state)
-        self.waiting_pods = WaitingPods(SimulatedWait)
-        self.events: list[RecordedEvent] = []
+        self.waiting_pods = PodsInPermit(SimulatedWait)
+        self.events: list[PluginEvent] = []
         self.activated: list[PodInfo] = []
         self.started: list[tuple[str, Callable[[], Awaitable[object]]]] = []
         self.watched: set[Kind] = set()
@@ -74,4 +74,4 @@ class OfflineHandle(StateHandle):
 
     def record(self, pod: PodInfo, event_type: str, reason: str, action: str, note: str) -> None:
         """Record an event."""
-        self.events.append(RecordedEvent(pod, event_type, reason, action, note))
+        self.events.append(PluginEvent(pod, event_type, reason, action, note))

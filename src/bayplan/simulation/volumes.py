@@ -17,7 +17,7 @@ from msgspec import structs
 from bayplan.api.kinds import CSI_NODE, NODE, PERSISTENT_VOLUME, STORAGE_CLASS
 from bayplan.api.objects import convert
 from bayplan.api.volumes import BIND_COMPLETED, SELECTED_NODE, annotations_of, class_of_claim
-from bayplan.cluster.objects import Objects
+from bayplan.cluster.objects import ObjectStores
 
 
 def patched(obj: Any, patch: Mapping[str, Any]) -> Any:
@@ -56,7 +56,7 @@ def bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> tuple[Persi
     return structs.replace(volume, status=PersistentVolumeStatus(phase="Bound")), bound_claim
 
 
-def provisioned(claim: PersistentVolumeClaim, objects: Objects) -> tuple[PersistentVolume, PersistentVolumeClaim]:
+def provisioned(claim: PersistentVolumeClaim, objects: ObjectStores) -> tuple[PersistentVolume, PersistentVolumeClaim]:
     """Return a new volume for a claim, and the claim bound to it.
 
     If the claim has a selected node, the nodes with that node's topology, in the terms of the CSI driver, have access

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bayplan.framework.status import Status
-from bayplan.framework.waiting_pods import WaitingPod
+from bayplan.framework.waiting_pods import PodInPermit
 
 
-class SimulatedWait(WaitingPod):
+class SimulatedWait(PodInPermit):
     """A waiting pod whose timeouts end only when the simulation says so."""
 
     def time_out_first(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, Kind
-from bayplan.cluster.objects import Objects
+from bayplan.cluster.objects import ObjectStores
 from bayplan.simulation import volumes
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ class StoreClient:
     their owner. `put` stores objects, by default in `objects`.
     """
 
-    def __init__(self, objects: Objects, put: Put | None = None) -> None:
+    def __init__(self, objects: ObjectStores, put: Put | None = None) -> None:
         self.made: dict[str, list[tuple[Kind, str]]] = {}
         self._objects = objects
         self._put = put or self._store

@@ -21,7 +21,7 @@ from bayplan.testing.scenarios import Preempted, RecordedScores, RecordedStatus,
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class FieldDifference:
     """One field of a decision that differs, as in `scores[node-03].NodeResourcesFit`.
 
     `plugin` is the likely cause, if there is one.
@@ -38,7 +38,7 @@ class StepResult:
     """A step and the differences between its decision and the recorded one."""
 
     pod: str
-    differences: tuple[Difference, ...]
+    differences: tuple[FieldDifference, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,26 +124,26 @@ def _recorded(status: Status) -> RecordedStatus:
 _COMPARED = ("absentNodes", "preFilter", "feasible", "best", "unschedulablePlugins", "message")
 
 
-def _differences(expected: Step, got: Step, profile: Profile) -> Iterator[Difference]:
+def _differences(expected: Step, got: Step, profile: Profile) -> Iterator[FieldDifference]:
     if expected.outcome != got.outcome:
-        yield Difference("outcome", expected.outcome, f"{got.outcome}{f': {got.error}' if got.error else ''}")
+        yield FieldDifference("outcome", expected.outcome, f"{got.outcome}{f': {got.error}' if got.error else ''}")
     if expected.outcome == got.outcome == "error":  # messages of errors are not compared
         return
     for node in sorted(expected.rejected.keys() | got.rejected.keys()):
         one, other = _in_order(expected.rejected.get(node)), got.rejected.get(node)
         if one != other:
-            yield Difference(f"rejected[{node}]", one, other, (one or other or RecordedStatus()).plugin)
+            yield FieldDifference(f"rejected[{node}]", one, other, (one or other or RecordedStatus()).plugin)
     yield from _score_differences(expected.scores, got.scores)
     for name in _COMPARED:
         if getattr(expected, name) != getattr(got, name):
-            yield Difference(name, getattr(expected, name), getattr(got, name))
+            yield FieldDifference(name, getattr(expected, name), getattr(got, name))
     if _preempted(got) not in [_preempted(expected), *expected.acceptable]:
         if expected.nominated != got.nominated:
-            yield Difference("nominated", expected.nominated, got.nominated)
+            yield FieldDifference("nominated", expected.nominated, got.nominated)
         if sorted(expected.victims) != got.victims:
-            yield Difference("victims", sorted(expected.victims), got.victims)
+            yield FieldDifference("victims", sorted(expected.victims), got.victims)
     if profile.at(Point.POST_FILTER) and expected.postFilterMessage != got.postFilterMessage:
-        yield Difference("postFilterMessage", expected.postFilterMessage, got.postFilterMessage)
+        yield FieldDifference("postFilterMessage", expected.postFilterMessage, got.postFilterMessage)
 
 
 def _preempted(step: Step) -> Preempted:
@@ -156,13 +156,13 @@ def _in_order(status: RecordedStatus | None) -> RecordedStatus | None:
 
 def _score_differences(
     expected: Mapping[str, RecordedScores], got: Mapping[str, RecordedScores]
-) -> Iterator[Difference]:
+) -> Iterator[FieldDifference]:
     nothing = RecordedScores(0)
     for node in sorted(expected.keys() | got.keys()):
         one, other = expected.get(node, nothing), got.get(node, nothing)
         for plugin in sorted(one.plugins.keys() | other.plugins.keys()):
             wanted, given = one.plugins.get(plugin), other.plugins.get(plugin)
             if wanted != given:
-                yield Difference(f"scores[{node}].{plugin}", wanted, given, plugin)
+                yield FieldDifference(f"scores[{node}].{plugin}", wanted, given, plugin)
         if one.total != other.total:
-            yield Difference(f"scores[{node}].total", one.total, other.total)
+            yield FieldDifference(f"scores[{node}].total", one.total, other.total)

@@ -23,7 +23,7 @@ _LOOK_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ObjectVersion:
     """One version of an object: `type` is ADDED, MODIFIED or DELETED."""
 
     type: str
@@ -47,7 +47,7 @@ class Observer:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._views: dict[Kind, dict[str, Document]] = {kind: {} for kind in (POD, NODE, EVENT)}
-        self._history: dict[Kind, list[Change]] = {kind: [] for kind in self._views}
+        self._history: dict[Kind, list[ObjectVersion]] = {kind: [] for kind in self._views}
         self._changed = asyncio.Event()
 
     async def __aenter__(self) -> Self:
@@ -81,7 +81,7 @@ class Observer:
         """The current events (of events.k8s.io), in the order in which they appeared."""
         return list(self._views[EVENT].values())
 
-    def history(self, kind: Kind) -> list[Change]:
+    def history(self, kind: Kind) -> list[ObjectVersion]:
         """All versions of the pods, nodes or events seen so far, in the server's order."""
         return self._history[kind]
 
@@ -161,7 +161,7 @@ class Observer:
             self._views[kind].pop(key, None)
         else:
             self._views[kind][key] = obj
-        self._history[kind].append(Change(change, key, obj))
+        self._history[kind].append(ObjectVersion(change, key, obj))
         self._changed.set()
 
 

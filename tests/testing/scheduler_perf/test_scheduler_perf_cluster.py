@@ -9,7 +9,7 @@ import pytest
 from bayplan.api.kinds import POD, PRIORITY_CLASS, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from bayplan.devcluster.apiserver import Fault
 from bayplan.testing.in_memory import make_client, stored
-from bayplan.testing.scheduler_perf.cluster import Cluster
+from bayplan.testing.scheduler_perf.cluster import ServedCluster
 from bayplan.testing.scheduler_perf.measurement import Counters
 from bayplan.testing.scheduler_perf.templates import BenchmarkError
 
@@ -22,7 +22,7 @@ async def no_counters():
 
 @pytest.fixture
 async def cluster():
-    return Cluster(make_client(), no_counters)
+    return ServedCluster(make_client(), no_counters)
 
 
 def pods(number):

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from bayplan.testing.scheduler_perf.measurement import Bucketed, Counters, Listed, Measurement, data_items
+from bayplan.testing.scheduler_perf.measurement import Bucketed, Counters, KnownDurations, Measurement, data_items
 from bayplan.testing.scheduler_perf.pods import SeenPod, SeenPods
 from bayplan.testing.scheduler_perf.processes import read_counters
 
@@ -62,7 +62,7 @@ def test_quantiles_of_buckets_are_interpolated():
 
 
 def test_quantiles_of_a_list_are_its_values():
-    durations = Listed([3.0, 1.0, 2.0])
+    durations = KnownDurations([3.0, 1.0, 2.0])
     assert [durations.quantile(share) for share in (0.01, 0.5, 0.99)] == [1.0, 2.0, 3.0]
 
 
@@ -72,10 +72,10 @@ def test_counters_are_read_from_a_scrape():
 
 
 def test_counters_of_a_measurement_are_those_since_its_beginning():
-    before = Counters({"scheduled": Bucketed([math.inf], [2], 1.0), "error": Listed([5.0])}, writes=4)
-    now = Counters({"scheduled": Bucketed([math.inf], [5], 3.0), "error": Listed([5.0, 6.0])}, writes=14)
+    before = Counters({"scheduled": Bucketed([math.inf], [2], 1.0), "error": KnownDurations([5.0])}, writes=4)
+    now = Counters({"scheduled": Bucketed([math.inf], [5], 3.0), "error": KnownDurations([5.0, 6.0])}, writes=14)
     added = now.since(before)
-    assert added == Counters({"scheduled": Bucketed([math.inf], [3], 2.0), "error": Listed([6.0])}, writes=10)
+    assert added == Counters({"scheduled": Bucketed([math.inf], [3], 2.0), "error": KnownDurations([6.0])}, writes=10)
     assert Measurement("name", 1.0, [0.1, 0.2], added).writes_per_pod == 5.0
     assert Measurement("name", 1.0, [], added).writes_per_pod is None
     assert Measurement("name", 1.0, [0.1], now.since(Counters())).writes_per_pod == 14.0
@@ -83,7 +83,7 @@ def test_counters_of_a_measurement_are_those_since_its_beginning():
 
 
 def test_attempts_per_pod_are_those_with_any_result():
-    counters = Counters({"scheduled": Listed([1.0, 1.0]), "unschedulable": Bucketed([math.inf], [4], 1.0)})
+    counters = Counters({"scheduled": KnownDurations([1.0, 1.0]), "unschedulable": Bucketed([math.inf], [4], 1.0)})
     assert Measurement("name", 1.0, [0.1, 0.2], counters).attempts_per_pod == 3.0
     assert Measurement("name", 1.0, [], counters).attempts_per_pod is None
     assert Measurement("name", 1.0, [0.1]).attempts_per_pod is None
@@ -91,7 +91,10 @@ def test_attempts_per_pod_are_those_with_any_result():
 
 def test_data_items_have_the_same_labels():
     measured = Measurement(
-        "Case/Any/ns", 2.0, [1.0, 2.0], Counters({"scheduled": Listed([0.001]), "error": Listed([])}, writes=4)
+        "Case/Any/ns",
+        2.0,
+        [1.0, 2.0],
+        Counters({"scheduled": KnownDurations([0.001]), "error": KnownDurations([])}, writes=4),
     )
     items = data_items(measured.items())["dataItems"]
     assert [item["labels"] for item in items] == [

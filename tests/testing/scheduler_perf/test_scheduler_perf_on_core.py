@@ -8,7 +8,7 @@ from bayplan.api.kinds import POD
 from bayplan.api.kinds import SERVICE as SERVICE_KIND
 from bayplan.testing.scheduler_perf.core import Core, run_on_core
 from bayplan.testing.scheduler_perf.selection import named
-from bayplan.testing.scheduler_perf.templates import BenchmarkError, Template
+from bayplan.testing.scheduler_perf.templates import BenchmarkError, ObjectTemplate
 from bayplan.testing.scheduler_perf.workloads import read_workloads
 
 
@@ -82,8 +82,8 @@ def test_gated_pods_count_as_attempted_and_are_scheduled_after_an_update(folder)
 
 def test_objects_are_made_before_the_first_is_sent(folder, monkeypatch):
     done = []
-    document, replace = Template.document, Core.replace
-    monkeypatch.setattr(Template, "document", lambda *args: done.append(args[0].path.name) or document(*args))
+    document, replace = ObjectTemplate.document, Core.replace
+    monkeypatch.setattr(ObjectTemplate, "document", lambda *args: done.append(args[0].path.name) or document(*args))
     monkeypatch.setattr(Core, "replace", lambda *args: done.append("sent") or replace(*args))
     measure(folder, "Gated/Any")
     assert done[-6:] == ["released-pod.yaml"] * 3 + ["sent"] * 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from types import SimpleNamespace
 
-from bayplan.testing.scheduler_perf.place import Changes
+from bayplan.testing.scheduler_perf.place import ChangeSignal
 from bayplan.testing.scheduler_perf.pod_operations import create_pods
 from bayplan.testing.scheduler_perf.pods import SeenPod, SeenPods
 
@@ -15,7 +15,7 @@ class LatePlace:
 
     def __init__(self):
         self.clock = asyncio.get_running_loop().time
-        self.changed = Changes()
+        self.changed = ChangeSignal()
         self.pods = SeenPods(self.clock, self.changed.notify)
         self.deleted = []
 

@@ -8,7 +8,7 @@ import pytest
 
 from bayplan.testing.scheduler_perf import templates
 from bayplan.testing.scheduler_perf.selection import labelled, matching, named
-from bayplan.testing.scheduler_perf.templates import BenchmarkError, Template, Unsupported
+from bayplan.testing.scheduler_perf.templates import BenchmarkError, ObjectTemplate, Unsupported
 from bayplan.testing.scheduler_perf.workloads import Workload, find_configs, read_workloads
 
 
@@ -108,7 +108,7 @@ def test_configuration_is_found_by_topic_file_or_folder(folder):
     ],
 )
 def test_templates_compute(text, document):
-    assert Template(Path("t.yaml"), text).document(7, 10) == document
+    assert ObjectTemplate(Path("t.yaml"), text).document(7, 10) == document
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_templates_compute(text, document):
     ],
 )
 def test_quantities_of_nodes_and_pods_are_strings(text, document):
-    assert Template(Path("t.yaml"), text).document(0, 1) == document
+    assert ObjectTemplate(Path("t.yaml"), text).document(0, 1) == document
 
 
 @pytest.mark.parametrize(
@@ -136,11 +136,11 @@ def test_quantities_of_nodes_and_pods_are_strings(text, document):
 )
 def test_templates_that_cannot_be_computed(text, error, message):
     with pytest.raises(error, match=message):
-        Template(Path("t.yaml"), text).document(7, 10)
+        ObjectTemplate(Path("t.yaml"), text).document(7, 10)
 
 
 def test_names_with_an_index_need_no_parsing_of_their_own() -> None:
-    template = Template(Path("t.yaml"), "metadata: {name: pod-{{ .Index }}, labels: {color: green-{{ .Index }}}}")
+    template = ObjectTemplate(Path("t.yaml"), "metadata: {name: pod-{{ .Index }}, labels: {color: green-{{ .Index }}}}")
     templates._parsed.cache_clear()
     documents = [template.document(index, 100) for index in range(100)]
     assert documents[99] == {"metadata": {"name": "pod-99", "labels": {"color": "green-99"}}}

@@ -15,7 +15,7 @@ RESERVED = ("node-a1", "node-b1", "node-b4", "node-c4")
 
 
 @dataclass(frozen=True, slots=True)
-class Expectation:
+class DemoExpectation:
     """A condition that should hold at the end."""
 
     what: str
@@ -23,27 +23,27 @@ class Expectation:
 
 
 EXPECTATIONS = (
-    Expectation("the three pods of nginx are running", lambda seen: _running(seen, "nginx") == 3),
-    Expectation(
+    DemoExpectation("the three pods of nginx are running", lambda seen: _running(seen, "nginx") == 3),
+    DemoExpectation(
         "the pods of the CronJobs ran on the node for cron jobs",
         lambda seen: all(_nodes(seen, name) == {"node-b1"} for name in CRON_JOBS),
     ),
-    Expectation(
+    DemoExpectation(
         "the database is in zone-b, on the big node that it prefers",
         lambda seen: _nodes(seen, "database") == {"node-b2"},
     ),
-    Expectation(
+    DemoExpectation(
         "the pod that tolerates the taint is on the tainted node", lambda seen: _nodes(seen, "batch") == {"node-c4"}
     ),
-    Expectation(
+    DemoExpectation(
         "the two pods with the same host port are on different nodes", lambda seen: len(_nodes(seen, "proxy")) == 2
     ),
-    Expectation(
+    DemoExpectation(
         "the model is on a node that has its image", lambda seen: _nodes(seen, "model") in ({"node-c1"}, {"node-c2"})
     ),
-    Expectation("the pod that fits nowhere is pending, with the reason", lambda seen: _is_pending(seen, "nowhere")),
-    Expectation(f"the {CROWD} pods of crowd are bound", lambda seen: len(seen.of("crowd")) == CROWD),
-    Expectation("no other pods are on a reserved, cordoned or tainted node", lambda seen: _misplaced(seen) == 0),
+    DemoExpectation("the pod that fits nowhere is pending, with the reason", lambda seen: _is_pending(seen, "nowhere")),
+    DemoExpectation(f"the {CROWD} pods of crowd are bound", lambda seen: len(seen.of("crowd")) == CROWD),
+    DemoExpectation("no other pods are on a reserved, cordoned or tainted node", lambda seen: _misplaced(seen) == 0),
 )
 
 

@@ -41,7 +41,7 @@ Command = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceOptions:
     """Where a cluster is read."""
 
     kubeconfig: str | None = None
@@ -82,7 +82,7 @@ class Asked:
     configuration: KubeSchedulerConfiguration | None
     """The scheduler's; None for one profile with the default plugins and `plugins`."""
     plugins: Sequence[ExtraPlugin]
-    source: Source
+    source: SourceOptions
     namespace: str | None
     """The namespace to look in; None if it isn't given (see `in_namespace`)."""
     selector: LabelSelector | None
@@ -104,7 +104,7 @@ class Asked:
 class Followed:
     """The shared options of a command that follows a cluster, after reading the configuration."""
 
-    source: Source
+    source: SourceOptions
     configuration: KubeSchedulerConfiguration | None
     """As in `Asked`."""
     plugins: Sequence[ExtraPlugin]
@@ -158,7 +158,7 @@ _SHOWN = (
 
 
 def source_options(command: Command) -> Command:
-    """Add the options of the source. The command's first argument is the `Source`."""
+    """Add the options of the source. The command's first argument is the `SourceOptions`."""
 
     @functools.wraps(command)
     def call(kubeconfig: str | None, context: str | None, path: str | None, **others: Any) -> Any:
@@ -298,10 +298,10 @@ def fail(message: str) -> NoReturn:
     raise SystemExit(EXIT_BAD_INPUT) from None
 
 
-def _source(kubeconfig: str | None, context: str | None, path: str | None) -> Source:
+def _source(kubeconfig: str | None, context: str | None, path: str | None) -> SourceOptions:
     if path is not None and (kubeconfig is not None or context is not None):
         raise click.UsageError("--from replaces the cluster: use it without --kubeconfig and --context")
-    return Source(kubeconfig, context, path)
+    return SourceOptions(kubeconfig, context, path)
 
 
 def _scheduler(

@@ -7,7 +7,7 @@ from dataclasses import replace
 import click
 
 from bayplan.cli.insight.answering import answer
-from bayplan.cli.insight.cluster_options import Asked, Source, comparing_options, warn
+from bayplan.cli.insight.cluster_options import Asked, SourceOptions, comparing_options, warn
 from bayplan.cli.run_options import FilesOfKind
 
 _PATH = FilesOfKind("path", "")
@@ -35,7 +35,7 @@ def diff(asked: Asked, a: str | None, b: str | None) -> None:
             raise click.UsageError("expected two snapshots, or configurations, as in --config a.yaml --config b.yaml")
         first, names = asked, _configurations()
     else:
-        before = Source(path=a).read()
+        before = SourceOptions(path=a).read()
         first = replace(asked, snapshot=before, configuration=asked.configuration or configuration)
         names = a, b or asked.snapshot.source
     other = Insight(asked.snapshot, configuration, plugins, seed=asked.seed)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from bayplan.cli.insight.cluster_options import Source, source_options
+from bayplan.cli.insight.cluster_options import SourceOptions, source_options
 
 
 @click.command()
@@ -18,7 +18,7 @@ from bayplan.cli.insight.cluster_options import Source, source_options
     "on, and replace names, label keys and label values. Decisions stay the same.",
 )
 @source_options
-def snapshot(source: Source, file: Path, redact: bool) -> None:
+def snapshot(source: SourceOptions, file: Path, redact: bool) -> None:
     """Save what a scheduler knows of a cluster to PATH, for `--from PATH`.
 
     The file never has Secrets or ConfigMaps. The cluster is only read.

@@ -27,7 +27,7 @@ LIGHTWEIGHT_LABEL = "pod-group.scheduling.sigs.k8s.io/name"
 MIN_AVAILABLE_LABEL = "pod-group.scheduling.sigs.k8s.io/min-available"
 
 
-class PodGroupSpec(msgspec.Struct):
+class CoschedulingSpec(msgspec.Struct):
     """The spec of a PodGroup."""
 
     minMember: int = 0
@@ -94,9 +94,9 @@ def total_requests(pods: Iterable[PodInfo]) -> Counter[str]:
     return total
 
 
-def spec_of(pod_group: Any) -> PodGroupSpec:
+def spec_of(pod_group: Any) -> CoschedulingSpec:
     """Return the spec of a PodGroup. Raises msgspec.ValidationError."""
-    return msgspec.convert(pod_group.get("spec") or {}, PodGroupSpec)
+    return msgspec.convert(pod_group.get("spec") or {}, CoschedulingSpec)
 
 
 def _read(key: str, pod_group: Any) -> Group:

@@ -33,7 +33,7 @@ _NOT_FOUND, _CONFLICT = 404, 409
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class GroupReport:
     """The outcome of a group's attempt, with its message."""
 
     outcome: GangOutcome
@@ -47,7 +47,7 @@ class PodGroupConditions:
         self._handle = handle
         self._pod_groups = pod_groups
         self._kind = custom_kind(POD_GROUPS)
-        self._due: dict[str, Report] = {}
+        self._due: dict[str, GroupReport] = {}
         self._placed: dict[str, str] = {}
         """By key: the UIDs of groups that have been placed, even if the API server does not know it yet."""
         self._work = asyncio.Event()
@@ -60,7 +60,7 @@ class PodGroupConditions:
             return
         if outcome is GangOutcome.PLACED:
             self._placed[key] = pod_group.metadata.uid
-        self._due[key] = Report(outcome, message)
+        self._due[key] = GroupReport(outcome, message)
         self._work.set()
 
     async def run(self) -> None:
@@ -75,11 +75,11 @@ class PodGroupConditions:
                 self._due = {**failed, **self._due}
                 self._work.set()
 
-    async def catch_up(self) -> dict[str, Report]:
+    async def catch_up(self) -> dict[str, GroupReport]:
         """Write all conditions that are due. Returns those that failed."""
         self._work.clear()
         due, self._due = self._due, {}
-        failed: dict[str, Report] = {}
+        failed: dict[str, GroupReport] = {}
         for key, report in due.items():
             try:
                 await self._write(key, report)
@@ -91,7 +91,7 @@ class PodGroupConditions:
                 failed[key] = report
         return failed
 
-    async def _write(self, key: str, report: Report) -> None:
+    async def _write(self, key: str, report: GroupReport) -> None:
         client, pod_group = self._handle.client, self._pod_groups.get(key)
         if client is None or pod_group is None:
             return
@@ -110,7 +110,7 @@ class PodGroupConditions:
             self._placed.pop(f"{old.metadata.namespace}/{old.metadata.name}", None)
 
 
-def changed_condition(pod_group: Mapping[str, Any], report: Report, now: datetime) -> dict[str, Any] | None:
+def changed_condition(pod_group: Mapping[str, Any], report: GroupReport, now: datetime) -> dict[str, Any] | None:
     """Return the new condition of a group; None if it would not change, or if the group was placed before.
 
     `lastTransitionTime` changes only with the condition's status.

@@ -14,9 +14,9 @@ from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.row_changes import RowChanges
 from bayplan.devices.allocations import ClaimAllocations
 from bayplan.devices.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selectors
-from bayplan.devices.slices import DeviceId, DeviceSlices, Place, PoolId, Slice, SliceDevice
+from bayplan.devices.slices import DeviceId, DeviceSlices, PoolId, Slice, SliceDevice, SliceNodes
 
-_EVERYWHERE = Place(None, True, None)
+_EVERYWHERE = SliceNodes(None, True, None)
 
 
 @dataclass(eq=False, slots=True)
@@ -26,7 +26,7 @@ class _Group:
     `failed`: a selector could not be evaluated, so no devices count there.
     """
 
-    place: Place
+    place: SliceNodes
     devices: tuple[DeviceId, ...]
     failed: bool = False
     allocated: int | None = None
@@ -162,7 +162,7 @@ class ClassDevices:
             if place.specified:
                 yield self._group(place, devices)
 
-    def _group(self, place: Place, devices: Iterable[SliceDevice]) -> _Group:
+    def _group(self, place: SliceNodes, devices: Iterable[SliceDevice]) -> _Group:
         if place.selector is not None and place.selector.errors:
             return _Group(_EVERYWHERE, (), failed=True)
         try:
@@ -175,6 +175,6 @@ class ClassDevices:
         return all(self._selectors.matches(each, facts) for each in self._expressions)
 
 
-def _nodes_of(place: Place, nodes: Nodes) -> Bool | slice:
+def _nodes_of(place: SliceNodes, nodes: Nodes) -> Bool | slice:
     """An index of the nodes that are in a place for several nodes."""
     return slice(None) if place.selector is None else match_selector(place.selector, nodes)

@@ -20,7 +20,7 @@ from bayplan.plugins.node_resources.shares import Amounts, ScoredResource
 
 
 @dataclass(frozen=True, slots=True)
-class Strategy:
+class ResourceStrategy:
     """A strategy in both forms. Scores are from 0 to 100.
 
     `of_all`: (resources, number of nodes) -> scores; `of_one`: resources of one node -> score.
@@ -30,15 +30,17 @@ class Strategy:
     of_one: Callable[[Sequence[Amounts]], int]
 
 
-def strategy_of(args: ScoringStrategy) -> Strategy:
+def strategy_of(args: ScoringStrategy) -> ResourceStrategy:
     """Return the strategy for validated arguments."""
     if args.type == LEAST_ALLOCATED:
-        return Strategy(least_allocated, least_allocated_of_one)
+        return ResourceStrategy(least_allocated, least_allocated_of_one)
     if args.type == MOST_ALLOCATED:
-        return Strategy(most_allocated, most_allocated_of_one)
+        return ResourceStrategy(most_allocated, most_allocated_of_one)
     assert args.requestedToCapacityRatio is not None
     curve = utilization_curve([(each.utilization, each.score) for each in args.requestedToCapacityRatio.shape])
-    return Strategy(partial(requested_to_capacity_ratio, curve), partial(requested_to_capacity_ratio_of_one, curve))
+    return ResourceStrategy(
+        partial(requested_to_capacity_ratio, curve), partial(requested_to_capacity_ratio_of_one, curve)
+    )
 
 
 def least_allocated(resources: Sequence[ScoredResource], count: int) -> Int64:

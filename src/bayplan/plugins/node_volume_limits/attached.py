@@ -24,7 +24,7 @@ from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.row_changes import KeyedColumns, RowChanges
 from bayplan.framework.status import Status
-from bayplan.plugins.node_volume_limits.volumes import NONE, CsiVolumeKey, CsiVolumes, PodVolumes
+from bayplan.plugins.node_volume_limits.volumes import NONE, CsiVolumeKey, CsiVolumes, VolumeLookup
 
 K = TypeVar("K", bound=Hashable)
 _Source = tuple[str, str]
@@ -86,7 +86,7 @@ class AttachedVolumes:
 
     def __init__(
         self,
-        pod_volumes: PodVolumes,
+        pod_volumes: VolumeLookup,
         claims: ObjectStore,
         volumes: ObjectStore,
         classes: ObjectStore,

@@ -32,7 +32,7 @@ from bayplan.framework.remedies import Details, delete_pods
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.node_volume_limits.attached import AttachedVolumes
-from bayplan.plugins.node_volume_limits.volumes import CsiVolumeKey, CsiVolumes, PodVolumes, may_count
+from bayplan.plugins.node_volume_limits.volumes import CsiVolumeKey, CsiVolumes, VolumeLookup, may_count
 
 TOO_MANY = Status.unschedulable("node(s) exceed max volume count")
 
@@ -49,7 +49,7 @@ class NodeVolumeLimits(Plugin):
         claims, volumes = handle.objects(PERSISTENT_VOLUME_CLAIM), handle.objects(PERSISTENT_VOLUME)
         classes, attachments = handle.objects(STORAGE_CLASS), handle.objects(VOLUME_ATTACHMENT)
         self._csi_nodes = handle.objects(CSI_NODE).view(CsiNodes)
-        self._pod_volumes = PodVolumes(claims, volumes, classes)
+        self._pod_volumes = VolumeLookup(claims, volumes, classes)
         self._attached = AttachedVolumes(self._pod_volumes, claims, volumes, classes, attachments)
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:

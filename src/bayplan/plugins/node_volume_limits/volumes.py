@@ -21,7 +21,7 @@ CsiVolumes = Mapping[CsiVolumeKey, None]
 NONE: CsiVolumes = {}
 
 
-class PodVolumes:
+class VolumeLookup:
     """Looks up the volumes of pods in the object stores."""
 
     def __init__(self, claims: ObjectStore, volumes: ObjectStore, classes: ObjectStore) -> None:

@@ -39,7 +39,7 @@ _UNKNOWN: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Constraint:
+class SpreadConstraint:
     """A parsed constraint. A selector of None matches nothing."""
 
     max_skew: int
@@ -63,18 +63,18 @@ class Constraint:
         return self.selector is not None and self.selector.matches(labels)
 
 
-_ByAction = Mapping[str, tuple[Constraint, ...]]
+_ByAction = Mapping[str, tuple[SpreadConstraint, ...]]
 """Constraints by their `whenUnsatisfiable`."""
 
 
-def own_constraints(pod: PodInfo, action: str) -> tuple[Constraint, ...]:
+def own_constraints(pod: PodInfo, action: str) -> tuple[SpreadConstraint, ...]:
     """Return the pod's own constraints with one value of `whenUnsatisfiable`. Raises InvalidSelector."""
-    by_action: dict[str, tuple[Constraint, ...] | InvalidSelector] | None = pod.cache.get(Constraint)
+    by_action: dict[str, tuple[SpreadConstraint, ...] | InvalidSelector] | None = pod.cache.get(SpreadConstraint)
     if by_action is None:
         constraints = pod.spec.topologySpreadConstraints or ()
         names = {name for each in constraints for name in each.matchLabelKeys or ()}
         labels = tuple([(name, pod.labels[name]) for name in sorted(names & pod.labels.keys())]) if names else ()
-        by_action = pod.cache[Constraint] = _parse_json(encode(constraints), labels)
+        by_action = pod.cache[SpreadConstraint] = _parse_json(encode(constraints), labels)
     found = by_action[action]
     if isinstance(found, InvalidSelector):
         raise InvalidSelector(*found.args)
@@ -84,10 +84,10 @@ def own_constraints(pod: PodInfo, action: str) -> tuple[Constraint, ...]:
 @shared
 def _parse_json(
     constraints_json: bytes, labels: tuple[tuple[str, str], ...]
-) -> dict[str, tuple[Constraint, ...] | InvalidSelector]:
+) -> dict[str, tuple[SpreadConstraint, ...] | InvalidSelector]:
     """Call `parse` for each action. The arguments are hashable, so that pods of one workload share the result."""
     constraints = decode(list[core_v1.TopologySpreadConstraint], constraints_json)
-    by_action: dict[str, tuple[Constraint, ...] | InvalidSelector] = {}
+    by_action: dict[str, tuple[SpreadConstraint, ...] | InvalidSelector] = {}
     for action in (HARD, SOFT):
         try:
             by_action[action] = parse(constraints, dict(labels), action)
@@ -98,13 +98,13 @@ def _parse_json(
 
 def parse(
     constraints: Iterable[core_v1.TopologySpreadConstraint], labels: Mapping[str, str], action: str
-) -> tuple[Constraint, ...]:
+) -> tuple[SpreadConstraint, ...]:
     """Parse the constraints with one value of `whenUnsatisfiable`, for a pod with these labels.
 
     Raises InvalidSelector.
     """
     return tuple(
-        Constraint(
+        SpreadConstraint(
             constraint.maxSkew,
             constraint.topologyKey,
             _with_match_labels(label_selector(constraint.labelSelector), constraint.matchLabelKeys or (), labels),
@@ -134,7 +134,7 @@ class DefaultConstraints:
         """Return whether there are default constraints for a pod without constraints."""
         return bool(self._constraints[HARD] or self._constraints[SOFT]) and self._by_action(pod) is not None
 
-    def of(self, pod: PodInfo, action: str) -> tuple[Constraint, ...]:
+    def of(self, pod: PodInfo, action: str) -> tuple[SpreadConstraint, ...]:
         """Return the default constraints for a pod with one value of `whenUnsatisfiable`."""
         by_action = self._by_action(pod) if self._constraints[action] else None
         return by_action[action] if by_action is not None else ()

@@ -17,7 +17,7 @@ from bayplan.cluster.domains import Countable, Domains
 from bayplan.cluster.node_selection import match_required
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.plugins.pod_topology_spread.constraints import Constraint
+from bayplan.plugins.pod_topology_spread.constraints import SpreadConstraint
 
 _CACHE_SIZE = 64
 
@@ -82,7 +82,7 @@ class Eligibility:
         self._found: dict[Hashable, EligibleNodes] = {}
 
     def of(
-        self, constraints: Sequence[Constraint], pod: PodInfo, nodes: Nodes, *, all_keys: bool
+        self, constraints: Sequence[SpreadConstraint], pod: PodInfo, nodes: Nodes, *, all_keys: bool
     ) -> list[EligibleDomains]:
         """Return the eligible domains of each constraint.
 

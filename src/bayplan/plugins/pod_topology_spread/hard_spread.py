@@ -9,7 +9,7 @@ import numpy as np
 from bayplan.cluster.columns import Int32, Int64
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_changes import Amounts
-from bayplan.plugins.pod_topology_spread.constraints import Constraint
+from bayplan.plugins.pod_topology_spread.constraints import SpreadConstraint
 from bayplan.plugins.pod_topology_spread.eligibility import EligibleDomains
 
 _NO_OTHER = 2**62
@@ -28,7 +28,7 @@ class HardSpread:
         count: counts matching pods for what-ifs. As upstream, it includes pods that are being deleted.
     """
 
-    constraint: Constraint
+    constraint: SpreadConstraint
     eligible: EligibleDomains
     matching: Int64
     self_match: int

@@ -33,8 +33,8 @@ from bayplan.plugins.pod_topology_spread.constraints import (
     HARD,
     SOFT,
     SYSTEM_DEFAULTS,
-    Constraint,
     DefaultConstraints,
+    SpreadConstraint,
     own_constraints,
 )
 from bayplan.plugins.pod_topology_spread.eligibility import Eligibility, EligibleDomains, has_all
@@ -59,7 +59,7 @@ class SoftSpread:
     shape (table.size,). `weight`: the topology's normalizing weight.
     """
 
-    constraint: Constraint
+    constraint: SpreadConstraint
     eligible: EligibleDomains
     pods: Int64
     weight: float
@@ -247,7 +247,7 @@ class PodTopologySpread(Plugin):
         moved = any(was.get(key) != now.get(key) for key in keys) or _taints(old) != _taints(new)
         return Hint.QUEUE if had != has or (has and moved) else Hint.SKIP
 
-    def _constraints(self, pod: PodInfo, action: str) -> tuple[Constraint, ...]:
+    def _constraints(self, pod: PodInfo, action: str) -> tuple[SpreadConstraint, ...]:
         if pod.spec.topologySpreadConstraints:
             return own_constraints(pod, action)
         return self._defaults.of(pod, action)
@@ -257,13 +257,13 @@ def _owners(pod: PodInfo) -> Hashable:
     return tuple([(owner.apiVersion, owner.kind, owner.name) for owner in pod.metadata.ownerReferences or ()])
 
 
-def _hard(constraint: Constraint, eligible: EligibleDomains, pod: PodInfo, nodes: Nodes) -> HardSpread:
+def _hard(constraint: SpreadConstraint, eligible: EligibleDomains, pod: PodInfo, nodes: Nodes) -> HardSpread:
     active = nodes.table.group(constraint.group(pod.namespace)).active
     count = by_labels(lambda other: other.namespace == pod.namespace and constraint.matches(other.labels))
     return HardSpread(constraint, eligible, eligible.sum(active), int(constraint.matches(pod.labels)), count)
 
 
-def _soft(constraint: Constraint, eligible: EligibleDomains, pod: PodInfo, scored: Nodes) -> SoftSpread:
+def _soft(constraint: SpreadConstraint, eligible: EligibleDomains, pod: PodInfo, scored: Nodes) -> SoftSpread:
     """Count the pods for a soft constraint. `scored`: the nodes to be scored."""
     active = scored.table.group(constraint.group(pod.namespace)).active
     if constraint.topology_key == HOSTNAME:

@@ -17,7 +17,7 @@ _ClaimKey = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
+class ClaimCandidates:
     """The volumes of a claim's class, without those that are bound or reserved for other claims.
 
     `reserved`: the volumes whose reference names the claim, by name. `free`: the available ones, by capacity and name.
@@ -42,17 +42,17 @@ class VolumesByClass:
         self._classes: dict[str, _Class] = {}
         volumes.listen(self._changed)
 
-    def candidates(self, claim: PersistentVolumeClaim) -> Candidates:
+    def candidates(self, claim: PersistentVolumeClaim) -> ClaimCandidates:
         """The candidates of a claim. They don't change later."""
         known = self._classes.get(class_of_claim(claim))
         if known is None:
-            return Candidates((), ())
+            return ClaimCandidates((), ())
         metadata = claim.metadata
         key = (metadata.namespace or "", metadata.name or "") if metadata else ("", "")
         reserved = known.reserved.get(key, {})
         if known.snapshot is None:
             known.snapshot = tuple(known.free)
-        return Candidates(tuple(volume for _, volume in sorted(reserved.items())), known.snapshot)
+        return ClaimCandidates(tuple(volume for _, volume in sorted(reserved.items())), known.snapshot)
 
     def _changed(self, before: PersistentVolume | None, now: PersistentVolume | None) -> None:
         if before is not None:

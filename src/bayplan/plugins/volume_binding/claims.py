@@ -18,7 +18,7 @@ from bayplan.api.volumes import (
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.status import Status
-from bayplan.plugins.volume_binding.candidates import Candidates, VolumesByClass
+from bayplan.plugins.volume_binding.candidates import ClaimCandidates, VolumesByClass
 
 UNBOUND = Status.unresolvable("pod has unbound immediate PersistentVolumeClaims")
 
@@ -31,7 +31,7 @@ class PodClaims:
     """
 
     bound: tuple[PersistentVolumeClaim, ...]
-    waiting: tuple[tuple[PersistentVolumeClaim, Candidates], ...]
+    waiting: tuple[tuple[PersistentVolumeClaim, ClaimCandidates], ...]
 
 
 def sort_claims(

@@ -31,15 +31,15 @@ from bayplan.framework.missing_volumes import MissingVolumes
 from bayplan.framework.remedies import Details, Remedy, add_labels
 from bayplan.plugins.volume_binding.capacity import Capacities, topology_allowed
 from bayplan.plugins.volume_binding.claims import PodClaims
-from bayplan.plugins.volume_binding.search import Search
+from bayplan.plugins.volume_binding.search import VolumeSearch
 
 
-class Explanations:
+class VolumeExplanations:
     """Explains the rejections of nodes, from the same stores and by the same search as Filter."""
 
     def __init__(
         self,
-        search: Search,
+        search: VolumeSearch,
         volumes: ObjectStore,
         classes: ObjectStore,
         capacities: Capacities,

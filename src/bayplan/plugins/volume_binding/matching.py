@@ -13,12 +13,14 @@ from lightkube.models.core_v1 import PersistentVolume, PersistentVolumeClaim
 from bayplan.api.labels import LabelSelector
 from bayplan.api.selectors import label_selector
 from bayplan.api.volumes import capacity, is_bound_to, requested_storage
-from bayplan.plugins.volume_binding.candidates import Candidates
+from bayplan.plugins.volume_binding.candidates import ClaimCandidates
 
 _FILESYSTEM = "Filesystem"
 
 
-def matching_volumes(claim: PersistentVolumeClaim, candidates: Candidates) -> Iterator[tuple[PersistentVolume, bool]]:
+def matching_volumes(
+    claim: PersistentVolumeClaim, candidates: ClaimCandidates
+) -> Iterator[tuple[PersistentVolume, bool]]:
     """The matching volumes, each with whether it is pre-bound to the claim.
 
     Pre-bound volumes come first, then the others by size. Raises InvalidSelector for an invalid selector of the claim.
@@ -29,7 +31,7 @@ def matching_volumes(claim: PersistentVolumeClaim, candidates: Candidates) -> It
 
 
 def _matching(
-    claim: PersistentVolumeClaim, candidates: Candidates, selector: LabelSelector | None
+    claim: PersistentVolumeClaim, candidates: ClaimCandidates, selector: LabelSelector | None
 ) -> Iterator[tuple[PersistentVolume, bool]]:
     wanted = requested_storage(claim) or 0
     for volume in candidates.reserved:

@@ -33,11 +33,11 @@ from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.arguments import VolumeBindingArgs
 from bayplan.plugins.volume_binding.capacity import Capacities, Planned
 from bayplan.plugins.volume_binding.claims import PodClaims, sort_claims
-from bayplan.plugins.volume_binding.explaining import Explanations, unbound_text
+from bayplan.plugins.volume_binding.explaining import VolumeExplanations, unbound_text
 from bayplan.plugins.volume_binding.hints import volume_events
 from bayplan.plugins.volume_binding.reservation import BindingFailed, Progress, Reservation
 from bayplan.plugins.volume_binding.scoring import score
-from bayplan.plugins.volume_binding.search import Search
+from bayplan.plugins.volume_binding.search import VolumeSearch
 
 _NO_ARGUMENTS = VolumeBindingArgs()
 
@@ -69,8 +69,8 @@ class VolumeBinding(Plugin):
         self._pods = handle.objects(POD)
         self._nodes = handle.objects(NODE)
         capacities = Capacities(handle.objects(CSI_DRIVER), handle.objects(CSI_STORAGE_CAPACITY))
-        self._search = Search(self._volumes, self._classes, handle.objects(CSI_NODE), capacities)
-        self._explanations = Explanations(self._search, self._volumes, self._classes, capacities, self._missing)
+        self._search = VolumeSearch(self._volumes, self._classes, handle.objects(CSI_NODE), capacities)
+        self._explanations = VolumeExplanations(self._search, self._volumes, self._classes, capacities, self._missing)
         self._timeout = args.bindTimeoutSeconds
         points = [(point.utilization, point.score) for point in args.shape or ()]
         self._curve = utilization_curve(points) if points else None

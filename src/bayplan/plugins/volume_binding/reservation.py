@@ -31,7 +31,7 @@ from bayplan.cluster.objects import ObjectStore, version_of
 from bayplan.framework.handle import ApiClient, Handle
 from bayplan.framework.lost_replies import Sleep, may_be_written, read_eventually
 from bayplan.plugins.volume_binding.capacity import Planned
-from bayplan.plugins.volume_binding.search import PodVolumes, Search
+from bayplan.plugins.volume_binding.search import PodVolumes, VolumeSearch
 
 _CONFLICT = 409
 
@@ -163,7 +163,9 @@ class Progress:
     It reads the server's versions, because assumed versions could be replaced while it waits.
     """
 
-    def __init__(self, reservation: Reservation, pod_key: str, node_name: str, handle: Handle, search: Search) -> None:
+    def __init__(
+        self, reservation: Reservation, pod_key: str, node_name: str, handle: Handle, search: VolumeSearch
+    ) -> None:
         self._reservation = reservation
         self._pod_key = pod_key
         self._node_name = node_name

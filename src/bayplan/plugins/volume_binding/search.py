@@ -50,7 +50,7 @@ _STATUSES = tuple(
 
 
 @dataclass(frozen=True, slots=True)
-class Binding:
+class ClaimMatch:
     """A claim and the existing volume to bind it to."""
 
     volume: PersistentVolume
@@ -69,7 +69,7 @@ class Provision:
 class PodVolumes:
     """The volumes of a pod's claims on one node."""
 
-    bindings: tuple[Binding, ...] = ()
+    bindings: tuple[ClaimMatch, ...] = ()
     provisions: tuple[Provision, ...] = ()
 
 
@@ -116,7 +116,7 @@ class Found:
     def at(self, position: int) -> PodVolumes:
         """The volumes on a feasible node."""
         bindings = [
-            Binding(volumes[choice[position]], claim)
+            ClaimMatch(volumes[choice[position]], claim)
             for claim, volumes, choice in self.bindings
             if choice[position] >= 0
         ]
@@ -128,7 +128,7 @@ class Found:
         return PodVolumes(tuple(bindings), tuple(provisions))
 
 
-class Search:
+class VolumeSearch:
     """Searches for volumes in the object stores."""
 
     def __init__(

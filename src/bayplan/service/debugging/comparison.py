@@ -22,7 +22,7 @@ MISSING = "missing: it is in the API server, but not in the scheduler's state"
 REDUNDANT = "redundant: it is in the scheduler's state, but not in the API server"
 
 
-class Difference(NamedTuple):
+class ObjectDifference(NamedTuple):
     """An object that differs. `kind` is node or pod; `namespace` and `uid` are "" for a node."""
 
     kind: str
@@ -44,7 +44,7 @@ class _Spec(msgspec.Struct, frozen=True, gc=False):
     schedulerName: str = "default-scheduler"
 
 
-class Listed(msgspec.Struct, frozen=True, gc=False):
+class ComparedObject(msgspec.Struct, frozen=True, gc=False):
     """The compared fields of a node or a pod. For one that is not `readable`, only its existence is compared."""
 
     metadata: _Metadata
@@ -52,7 +52,7 @@ class Listed(msgspec.Struct, frozen=True, gc=False):
     readable: bool = True
 
     @classmethod
-    def of(cls, raw: bytes) -> Listed:
+    def of(cls, raw: bytes) -> ComparedObject:
         """Read a node or a pod, whatever it looks like."""
         try:
             return _decode(raw)
@@ -68,23 +68,23 @@ class Listed(msgspec.Struct, frozen=True, gc=False):
         return metadata.uid or f"{metadata.namespace or 'default'}/{metadata.name}"
 
 
-_decode = msgspec.json.Decoder(Listed).decode
+_decode = msgspec.json.Decoder(ComparedObject).decode
 
 
-async def list_all(client: Client, live_pods: str) -> tuple[list[Listed], list[Listed]]:
+async def list_all(client: Client, live_pods: str) -> tuple[list[ComparedObject], list[ComparedObject]]:
     """All nodes, and all pods that match the field selector. Raises as `Client.list`."""
-    nodes = await client.list(NODE, decode=Listed.of)
-    pods = await client.list(POD, field_selector=live_pods, decode=Listed.of)
+    nodes = await client.list(NODE, decode=ComparedObject.of)
+    pods = await client.list(POD, field_selector=live_pods, decode=ComparedObject.of)
     return nodes.items, pods.items
 
 
 def differences(
-    nodes: list[Listed],
-    pods: list[Listed],
+    nodes: list[ComparedObject],
+    pods: list[ComparedObject],
     state: ClusterState,
     queue: SchedulingQueue,
     scheduler_names: Container[str],
-    found: set[Difference],
+    found: set[ObjectDifference],
 ) -> Iterator[None]:
     """Add the differences from the listed objects to `found`, one object per step. The state may change in between."""
     uids: Counter[str] = Counter()
@@ -95,24 +95,24 @@ def differences(
     for name in sorted(node.metadata.name for node in nodes if node.readable):
         row = state.table.row_of.get(name)
         if row is None or not state.table.live[row]:
-            found.add(Difference("node", "", name, "", MISSING))
+            found.add(ObjectDifference("node", "", name, "", MISSING))
         yield
     for pod in pods:
         if uids[pod.uid] > 1 or not pod.readable:  # the scheduler stores only one pod per uid
             continue
         problem = _problem(pod, state, queue, scheduler_names)
         if problem:
-            found.add(Difference("pod", pod.metadata.namespace, pod.metadata.name, pod.uid, problem))
+            found.add(ObjectDifference("pod", pod.metadata.namespace, pod.metadata.name, pod.uid, problem))
         yield
     for name in list(state.table.row_of):
         yield from _redundant(name, names, uids, state, found)
     for queued in list(queue):
         if queued.uid not in uids and queue.get(queued.uid) is not None:
-            found.add(Difference("pod", queued.pod.namespace, queued.pod.name, queued.uid, REDUNDANT))
+            found.add(ObjectDifference("pod", queued.pod.namespace, queued.pod.name, queued.uid, REDUNDANT))
         yield
 
 
-def _problem(pod: Listed, state: ClusterState, queue: SchedulingQueue, scheduler_names: Container[str]) -> str:
+def _problem(pod: ComparedObject, state: ClusterState, queue: SchedulingQueue, scheduler_names: Container[str]) -> str:
     """How the state differs from a listed pod; "" if it doesn't."""
     uid, node = pod.uid, pod.spec.nodeName
     known = state.pod(uid)
@@ -128,14 +128,14 @@ def _problem(pod: Listed, state: ClusterState, queue: SchedulingQueue, scheduler
 
 
 def _redundant(
-    name: str, nodes: Container[str], uids: Container[str], state: ClusterState, found: set[Difference]
+    name: str, nodes: Container[str], uids: Container[str], state: ClusterState, found: set[ObjectDifference]
 ) -> Iterator[None]:
     row = state.table.row_of.get(name)
     if row is None:
         return
     if state.table.live[row] and name not in nodes:
-        found.add(Difference("node", "", name, "", REDUNDANT))
+        found.add(ObjectDifference("node", "", name, "", REDUNDANT))
     for pod in state.table.pods[row].values():
         if pod.uid not in uids:
-            found.add(Difference("pod", pod.namespace, pod.name, pod.uid, REDUNDANT))
+            found.add(ObjectDifference("pod", pod.namespace, pod.name, pod.uid, REDUNDANT))
     yield

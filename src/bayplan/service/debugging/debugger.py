@@ -14,7 +14,7 @@ import msgspec
 from bayplan.api.objects import UndecodableObject
 from bayplan.client import ApiError, ConfigError, TransportError
 from bayplan.log_fields import LogField, about_node, about_pod
-from bayplan.service.debugging.comparison import Difference, differences, list_all
+from bayplan.service.debugging.comparison import ObjectDifference, differences, list_all
 from bayplan.service.debugging.dump import dump
 from bayplan.service.informers import LIVE_PODS
 from bayplan.service.runtime import Runtime
@@ -76,10 +76,10 @@ class CacheDebugger:
         await self._run_in_turns(_log(found))
         log.info("comparison: %d nodes and %d pods of the API server: %d differences", nodes, pods, len(found))
 
-    async def _differences(self) -> tuple[set[Difference], int, int]:
+    async def _differences(self) -> tuple[set[ObjectDifference], int, int]:
         """The current differences, and the numbers of listed nodes and pods."""
         nodes, pods = await list_all(self._runtime.client, LIVE_PODS)
-        found: set[Difference] = set()
+        found: set[ObjectDifference] = set()
         await self._run_in_turns(
             differences(nodes, pods, self._runtime.state, self._runtime.queue, self._scheduler_names, found)
         )
@@ -96,7 +96,7 @@ class CacheDebugger:
         return any(turn.is_over() for _ in steps)
 
 
-def _log(found: Collection[Difference]) -> Iterator[None]:
+def _log(found: Collection[ObjectDifference]) -> Iterator[None]:
     for each in sorted(found):
         what = about_node(each.name) if each.kind == "node" else about_pod(each)
         log.warning("comparison: %s %s is %s", each.kind, what, LogField("problem", each.problem, each.problem))

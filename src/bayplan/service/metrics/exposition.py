@@ -19,12 +19,12 @@ from bayplan.service.metrics.instruments import Histogram
 from bayplan.service.metrics.measuring import Metrics
 from bayplan.service.metrics.plugin_times import Evaluated
 from bayplan.service.metrics.process import BuildCollector, LimitsAndTraffic
-from bayplan.service.metrics.snapshot import Snapshot
+from bayplan.service.metrics.snapshot import MetricsSnapshot
 from bayplan.service.watchdog import Watchdog
 
 
 def build_registry(
-    metrics: Metrics, snapshot: Callable[[], Snapshot | None], watchdog: Watchdog | None = None
+    metrics: Metrics, snapshot: Callable[[], MetricsSnapshot | None], watchdog: Watchdog | None = None
 ) -> CollectorRegistry:
     """A registry for one scheduler. `snapshot` may block, and returns None if the scheduler isn't running yet."""
     registry = CollectorRegistry(auto_describe=False)
@@ -41,7 +41,7 @@ def build_registry(
 class SchedulerCollector:
     """The scheduler's measurements, and the metrics read from its state."""
 
-    def __init__(self, metrics: Metrics, snapshot: Callable[[], Snapshot | None]) -> None:
+    def __init__(self, metrics: Metrics, snapshot: Callable[[], MetricsSnapshot | None]) -> None:
         self._metrics = metrics
         self._snapshot = snapshot
 
@@ -160,7 +160,7 @@ class SchedulerCollector:
             {(name,): float(leads()) for name, leads in dict(metrics.leading).items()},
         )
 
-    def _queue(self, snapshot: Snapshot) -> Iterator[Metric]:
+    def _queue(self, snapshot: MetricsSnapshot) -> Iterator[Metric]:
         pending = snapshot.pending
         yield _gauge(
             "scheduler_pending_pods{queue}",
@@ -197,7 +197,7 @@ class SchedulerCollector:
             },
         )
 
-    def _state(self, snapshot: Snapshot) -> Iterator[Metric]:
+    def _state(self, snapshot: MetricsSnapshot) -> Iterator[Metric]:
         yield _gauge(
             "scheduler_cache_size{type}",
             "Number of nodes, of pods on nodes, and of the assumed ones among them.",

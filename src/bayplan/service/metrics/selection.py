@@ -19,7 +19,7 @@ _SUFFIXES = {"counter": "_total"}
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class MetricSelection:
     """`disabled`: full names to leave out. `allowed`: the values to keep, by full name and label."""
 
     disabled: frozenset[str] = frozenset()
@@ -35,7 +35,7 @@ class Selection:
 
 
 class _Selected(Collector):
-    def __init__(self, registry: CollectorRegistry, selection: Selection) -> None:
+    def __init__(self, registry: CollectorRegistry, selection: MetricSelection) -> None:
         self._registry = registry
         self._selection = selection
 

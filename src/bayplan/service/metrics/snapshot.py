@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bayplan.framework.profile import Profile
-from bayplan.queue import PendingPods, Place, QueuedPod
+from bayplan.queue import PendingCounts, Place, QueuedPod
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class MetricsSnapshot:
     """A scheduler's state at one moment, for metrics. Taken in the scheduler's thread.
 
     `waiting`: the pods in the queue that are not in flight. `binding`: the number of binding cycles in progress.
@@ -20,7 +20,7 @@ class Snapshot:
     """
 
     profiles: Mapping[str, Profile]
-    pending: PendingPods
+    pending: PendingCounts
     incoming: Mapping[tuple[Place, str], int]
     waiting: Sequence[QueuedPod]
     in_flight_events: Mapping[str, int]

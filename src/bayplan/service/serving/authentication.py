@@ -19,12 +19,12 @@ from aiohttp import web
 from bayplan.service.serving.authorities import ClientCertificate, ClientCertificates
 from bayplan.service.serving.certificates import Certificates
 from bayplan.service.serving.options import ProxyHeaders
-from bayplan.service.serving.reviews import ReviewFailedError, Reviews, User
+from bayplan.service.serving.reviews import AuthenticatedUser, ReviewFailedError, Reviews
 
 log = logging.getLogger(__name__)
 
 AUTHENTICATED, UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
-ANONYMOUS = User("system:anonymous", (UNAUTHENTICATED,))
+ANONYMOUS = AuthenticatedUser("system:anonymous", (UNAUTHENTICATED,))
 
 _CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 _UID_OF_SUBJECT = "1.3.6.1.4.1.57683.2"
@@ -42,7 +42,7 @@ class Authentication:
         self._trusted = trusted
         self._certificates = ClientCertificates()
 
-    async def user_of(self, request: web.BaseRequest) -> User:
+    async def user_of(self, request: web.BaseRequest) -> AuthenticatedUser:
         """The user of a request; ANONYMOUS if it has no credentials. Raises InvalidCredentialsError.
 
         The first valid credential decides: front proxy, client certificate, token.
@@ -62,7 +62,7 @@ class Authentication:
 
     def _proxied_user(
         self, request: web.BaseRequest, certificate: ClientCertificate, problems: list[str]
-    ) -> User | None:
+    ) -> AuthenticatedUser | None:
         trusted, headers = self._trusted.proxies, self._trusted.headers
         if not trusted:
             return None
@@ -74,7 +74,7 @@ class Authentication:
             return user_of_headers(request, headers)
         return None
 
-    def _certified_user(self, certificate: ClientCertificate, problems: list[str]) -> User | None:
+    def _certified_user(self, certificate: ClientCertificate, problems: list[str]) -> AuthenticatedUser | None:
         trusted = self._trusted.clients
         if not trusted:
             return None
@@ -87,7 +87,7 @@ class Authentication:
             problems.append(str(error))
             return None
 
-    async def _token_user(self, request: web.BaseRequest, problems: list[str]) -> User | None:
+    async def _token_user(self, request: web.BaseRequest, problems: list[str]) -> AuthenticatedUser | None:
         token = bearer_token(request.headers.get("Authorization", ""))
         if not token or not self._reviews.available:
             return None
@@ -101,7 +101,7 @@ class Authentication:
         return user
 
 
-def user_of_headers(request: web.BaseRequest, headers: ProxyHeaders) -> User | None:
+def user_of_headers(request: web.BaseRequest, headers: ProxyHeaders) -> AuthenticatedUser | None:
     """The user that a front proxy names; None if it names none."""
 
     def values(names: Iterable[str]) -> list[str]:
@@ -115,10 +115,10 @@ def user_of_headers(request: web.BaseRequest, headers: ProxyHeaders) -> User | N
         for key, value in request.headers.items():
             if key.lower().startswith(prefix.lower()):
                 extra.setdefault(unquote(key[len(prefix) :].lower()), []).append(value)
-    return User(name, tuple(values(headers.group)), next(iter(values(headers.uid)), ""), extra)
+    return AuthenticatedUser(name, tuple(values(headers.group)), next(iter(values(headers.uid)), ""), extra)
 
 
-def user_of_certificate(certificate: ClientCertificate) -> User | None:
+def user_of_certificate(certificate: ClientCertificate) -> AuthenticatedUser | None:
     """The user that a certificate names; None without a common name. Raises ValueError for an invalid uid."""
     if not certificate.common_name:
         return None
@@ -126,7 +126,9 @@ def user_of_certificate(certificate: ClientCertificate) -> User | None:
     if len(uids) > 1 or uids == [""]:
         raise ValueError(f"the certificate of {certificate.common_name!r} must have one uid at most: {uids}")
     extra = {_CREDENTIAL_ID: [f"X509SHA256={hashlib.sha256(certificate.der).hexdigest()}"]}
-    return User(certificate.common_name, tuple(certificate.subject_values("organizationName")), "".join(uids), extra)
+    return AuthenticatedUser(
+        certificate.common_name, tuple(certificate.subject_values("organizationName")), "".join(uids), extra
+    )
 
 
 def bearer_token(header: str) -> str:
@@ -135,7 +137,7 @@ def bearer_token(header: str) -> str:
     return parts[1] if len(parts) > 1 and parts[0].lower() == "bearer" else ""
 
 
-def _with_group(user: User) -> User:
+def _with_group(user: AuthenticatedUser) -> AuthenticatedUser:
     if user.name == ANONYMOUS.name or {AUTHENTICATED, UNAUTHENTICATED} & set(user.groups):
         return user
     return replace(user, groups=(*user.groups, AUTHENTICATED))

@@ -16,8 +16,8 @@ from bayplan.service.leader_election import Leadership
 from bayplan.service.loop_reader import LoopUnavailableError
 from bayplan.service.metrics.exposition import build_registry
 from bayplan.service.metrics.resources import PodResourcesCollector
-from bayplan.service.metrics.selection import Selection
-from bayplan.service.metrics.snapshot import Snapshot
+from bayplan.service.metrics.selection import MetricSelection
+from bayplan.service.metrics.snapshot import MetricsSnapshot
 from bayplan.service.scheduler import Scheduler
 from bayplan.service.serving.health import HEALTHZ, LIVEZ, READYZ, HealthChecks
 from bayplan.service.serving.options import ServingOptions
@@ -34,7 +34,7 @@ class Published:
 
     configuration: Callable[[], Any] = dict
     flags: Mapping[str, str] = field(default_factory=dict)
-    metrics: Selection = field(default_factory=Selection)
+    metrics: MetricSelection = field(default_factory=MetricSelection)
 
 
 class Endpoints:
@@ -52,7 +52,7 @@ class Endpoints:
     ) -> None:
         self._options = options
         self._scheduler = scheduler
-        self._latest: Snapshot | None = None
+        self._latest: MetricsSnapshot | None = None
         self.health = HealthChecks()
         """Named checks. You can add more before you enter the endpoints."""
         self.health.add("scheduling-loop", self._check_loop, HEALTHZ, LIVEZ)
@@ -93,7 +93,7 @@ class Endpoints:
     ) -> None:
         self._server.stop()
 
-    def _snapshot(self) -> Snapshot | None:
+    def _snapshot(self) -> MetricsSnapshot | None:
         """The scheduler's current state, or the last known one if the scheduler is blocked or has ended."""
         with suppress(LoopUnavailableError):  # WatchdogCollector reports the blocked loop
             self._latest = self._scheduler.reader.read(self._scheduler.snapshot, self._options.scrape_timeout)

@@ -34,7 +34,7 @@ class ReviewFailedError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class AuthenticatedUser:
     """An authenticated user."""
 
     name: str
@@ -51,7 +51,7 @@ class Reviews:
     ) -> None:
         self._client = client
         self._options = options
-        self._users: ReviewCache[User | None] = ReviewCache(now)
+        self._users: ReviewCache[AuthenticatedUser | None] = ReviewCache(now)
         self._decisions: ReviewCache[tuple[bool, str]] = ReviewCache(now)
 
     @property
@@ -59,22 +59,22 @@ class Reviews:
         """Whether there is an API server for reviews."""
         return self._client is not None
 
-    async def user_of(self, token: str) -> User | None:
+    async def user_of(self, token: str) -> AuthenticatedUser | None:
         """The user of a token; None for an invalid token. Raises ReviewFailedError."""
         key = hashlib.sha256(token.encode()).digest()
 
-        async def review() -> tuple[User | None, float]:
+        async def review() -> tuple[AuthenticatedUser | None, float]:
             status = await self._post(_TOKEN_REVIEWS, "authentication.k8s.io/v1", "TokenReview", {"token": token})
             user = status.get("user") or {}
             seconds = self._options.token_cache_ttl
             if not status.get("authenticated") or not user.get("username"):
                 return None, seconds
             groups = tuple(user.get("groups") or ())
-            return User(user["username"], groups, user.get("uid", ""), user.get("extra") or {}), seconds
+            return AuthenticatedUser(user["username"], groups, user.get("uid", ""), user.get("extra") or {}), seconds
 
         return await self._users.get(key, review)
 
-    async def authorize(self, user: User, verb: str, path: str) -> tuple[bool, str]:
+    async def authorize(self, user: AuthenticatedUser, verb: str, path: str) -> tuple[bool, str]:
         """Whether a user may access a path, and the reason if not ("" if unknown). Raises ReviewFailedError."""
         spec: dict[str, Any] = {
             "user": user.name,

@@ -27,7 +27,7 @@ from bayplan.framework.status import Code, PluginError
 from bayplan.framework.verdicts import Diagnosis
 from bayplan.framework.what_if import ProfileWhatIf
 from bayplan.plugins.node_resources.fit import NodeResourcesFit
-from bayplan.testing.contract.examples import Example, World, pod_info
+from bayplan.testing.contract.examples import BuiltExample, Example, pod_info
 from bayplan.testing.contract.promise import Breach, promise
 from bayplan.testing.contract.subject import Subject, alone, ask, difference
 
@@ -127,7 +127,7 @@ class SilentClient:
         return call
 
 
-async def _bind_everywhere(profile: Profile, world: World, nodes: Iterable[str]) -> None:
+async def _bind_everywhere(profile: Profile, world: BuiltExample, nodes: Iterable[str]) -> None:
     for node in nodes:
         cycle = CycleState()
         if run_pre_filter(profile, cycle, world.pod, world.state.nodes).refusal is not None:

@@ -18,7 +18,7 @@ from bayplan.framework.interface import CycleState
 from bayplan.framework.profile import Point
 from bayplan.framework.runner import raw_scores, run_filter, run_pre_filter, run_pre_score, status_of
 from bayplan.framework.what_if import filter_changed
-from bayplan.testing.contract.examples import Example, World, pod_info
+from bayplan.testing.contract.examples import BuiltExample, Example, pod_info
 from bayplan.testing.contract.promise import Breach, promise
 from bayplan.testing.contract.subject import Subject, alone, ask, difference, text_of
 from bayplan.testing.strategies import bound_to
@@ -82,7 +82,7 @@ def repeatable(subject: Subject, example: Example) -> None:
     (plugin, world), (other, other_world) = subject.start(example), subject.start(example)
     first = ask(plugin, world).texts()
 
-    def check(asked: Any, world: World, when: str) -> None:
+    def check(asked: Any, world: BuiltExample, when: str) -> None:
         if found := difference(first, ask(asked, world, pod_info(example.pod)).texts(), "the first time", when):
             raise Breach(
                 found,
@@ -153,7 +153,7 @@ def _check_sort_keys(plugin: Any, pods: list[PodInfo]) -> None:
             raise Breach(f"sort_key returned {key!r} and then another key", "sort by the pod and queued_at")
 
 
-def _snapshot(world: World, kinds: set[Kind]) -> dict[str, Any]:
+def _snapshot(world: BuiltExample, kinds: set[Kind]) -> dict[str, Any]:
     """Return the values that a plugin must not modify, by their description."""
     state, table = world.state, world.state.table
     columns = {name: value for name, value in vars(table).items() if isinstance(value, np.ndarray)}

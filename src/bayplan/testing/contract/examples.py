@@ -63,7 +63,7 @@ class StrictHandle(OfflineHandle):
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class BuiltExample:
     """An example, built. `pod` is the pending pod."""
 
     state: ClusterState
@@ -72,7 +72,7 @@ class World:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ExampleChange:
     """A change of an object: `before` is None for a new one, `after` for one that is deleted. `path`: its field."""
 
     text: str
@@ -123,18 +123,18 @@ class Example:
     given: Objects
     other: Document
     arrival: Document
-    variants: Sequence[Change]
-    updates: Sequence[Change]
-    changes: Sequence[Change]
+    variants: Sequence[ExampleChange]
+    updates: Sequence[ExampleChange]
+    changes: Sequence[ExampleChange]
 
-    def build(self) -> World:
+    def build(self) -> BuiltExample:
         """Return the cluster and the pending pod."""
         state = ClusterState()
         state.set_node(_GONE)
         for kind, document in self.all:
             _set(state, kind, document)
         state.remove_node("gone")
-        return World(state, StrictHandle(state), pod_info(self.pod))
+        return BuiltExample(state, StrictHandle(state), pod_info(self.pod))
 
     @property
     def all(self) -> Objects:
@@ -185,7 +185,7 @@ def examples(documents: Documents, given: Objects = (), pods: Sequence[Document]
         marks, pod = draw(documents.marks), draw(pending)
         objects = tuple(each for each in draw(documents.cluster) if (each[0], key_of(*each)) not in keys)
 
-        def own(edits: list[Edit]) -> list[Change]:
+        def own(edits: list[Edit]) -> list[ExampleChange]:
             return [_edit(POD, pod, path, resolved(value, marks)) for path, value in edits]
 
         changed = [_change((*objects, *given), marks, *each) for each in draw(changes)]
@@ -239,9 +239,9 @@ def _changes(documents: Documents) -> Iterator[SearchStrategy[tuple[str, int, An
     )
 
 
-def _change(objects: Objects, marks: Marks, how: str, number: int, value: Any) -> Change | None:
+def _change(objects: Objects, marks: Marks, how: str, number: int, value: Any) -> ExampleChange | None:
     if how == "add node":
-        return Change("a node is added", NODE, None, node_named(value, "new"))
+        return ExampleChange("a node is added", NODE, None, node_named(value, "new"))
     kinds = {"edit node": NODE, "add pod": NODE, "edit pod": POD}
     candidates = [each for each in objects if how == "delete" or each[0] is kinds[how]]
     if not candidates:
@@ -249,20 +249,20 @@ def _change(objects: Objects, marks: Marks, how: str, number: int, value: Any) -
     kind, document = candidates[number % len(candidates)]
     name = document["metadata"]["name"]
     if how == "add pod":
-        return Change(f"a pod is added to node {name}", POD, None, bound_to(value, "new", name))
+        return ExampleChange(f"a pod is added to node {name}", POD, None, bound_to(value, "new", name))
     if how == "delete":
-        return Change(f"{kind.kind} {name} is deleted", kind, document, None)
+        return ExampleChange(f"{kind.kind} {name} is deleted", kind, document, None)
     path, new = value
     return _edit(kind, document, path, resolved(new, marks))
 
 
-def _edit(kind: Kind, document: Document, path: str, value: Any) -> Change:
+def _edit(kind: Kind, document: Document, path: str, value: Any) -> ExampleChange:
     if path == "spec.tolerations":  # these can only be added to an existing pod
         value = [*(at(document, path) or ()), *value]
     after = edited(document, path, value)
     if kind is NODE:
         after = node_named(after, document["metadata"]["name"])
-    return Change(f"{path} of {kind.kind} {document['metadata']['name']} changes", kind, document, after, path)
+    return ExampleChange(f"{path} of {kind.kind} {document['metadata']['name']} changes", kind, document, after, path)
 
 
 def _set(state: ClusterState, kind: Kind, document: Document) -> None:

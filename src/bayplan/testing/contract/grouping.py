@@ -1,4 +1,4 @@
-"""The promise behind groups of rejected pods: one pod of a group can be attempted for all (see `queue.peers`)."""
+"""The promise behind `queue.rejection_groups`: of pods that are rejected alike, one can be attempted for all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import interface
 from bayplan.framework.events import Topics
 from bayplan.framework.own_volumes import own_volumes
-from bayplan.testing.contract.examples import Example, World
+from bayplan.testing.contract.examples import BuiltExample, Example
 from bayplan.testing.contract.promise import Breach, promise
 from bayplan.testing.contract.queueing import events_of
 from bayplan.testing.contract.sharing import cache_key
@@ -43,7 +43,7 @@ def rejection(subject: Subject, example: Example) -> None:
             )
 
 
-def _rejection_key(plugin: Any, pod: PodInfo, world: World) -> tuple[str, Hashable]:
+def _rejection_key(plugin: Any, pod: PodInfo, world: BuiltExample) -> tuple[str, Hashable]:
     """Return the method that says which pods are rejected alike, and its value; None if the pod is alone."""
     if isinstance(plugin, interface.Sign) and None not in (key := cache_key(plugin, pod, world)):
         return "sign", key[0]

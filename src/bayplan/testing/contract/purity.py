@@ -18,7 +18,7 @@ import numpy as np
 
 from bayplan.api.kinds import POD
 from bayplan.framework.functions import FunctionPlugin
-from bayplan.testing.contract.examples import Change, Example, pod_info
+from bayplan.testing.contract.examples import Example, ExampleChange, pod_info
 from bayplan.testing.contract.promise import Breach, promise
 from bayplan.testing.contract.subject import Subject, ask, difference
 from bayplan.testing.strategies import at, edited
@@ -67,14 +67,14 @@ def pure(subject: Subject, example: Example) -> None:
             )
 
 
-def _changes(example: Example) -> Iterator[Change]:
+def _changes(example: Example) -> Iterator[ExampleChange]:
     """Changes of pods on nodes to values of the pending pod's variants."""
     variants = [variant for variant in example.variants if variant.path.startswith(_UNVERSIONED)]
     for document in example.bound:
         for variant in variants:
             after = edited(document, variant.path, at(variant.after or {}, variant.path))
             text = f"{variant.path} of Pod {document['metadata']['name']} changes"
-            yield Change(text, POD, document, after, variant.path)
+            yield ExampleChange(text, POD, document, after, variant.path)
 
 
 def _functions(function: Callable[..., Any]) -> Iterator[FunctionType]:

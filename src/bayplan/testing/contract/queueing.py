@@ -12,7 +12,7 @@ from bayplan.framework.events import Action, ClusterEvent, Hint
 from bayplan.framework.profile import REJECTING
 from bayplan.queue import QueuedPod, QueueProfile
 from bayplan.queue.hints import Hints, Requeue
-from bayplan.testing.contract.examples import Change, Example
+from bayplan.testing.contract.examples import Example, ExampleChange
 from bayplan.testing.contract.promise import Breach, promise
 from bayplan.testing.contract.subject import SCHEDULER, Answers, Subject, alone, ask
 from bayplan.testing.documents import typed
@@ -63,7 +63,7 @@ def events(subject: Subject, example: Example) -> None:
     plugin, world = subject.start(example)
     asked = Hints({SCHEDULER: QueueProfile(sort_key=lambda _, queued_at: queued_at, hints=alone(plugin).events())})
 
-    def check(change: Change, pod: PodInfo, feasible: list[str]) -> None:
+    def check(change: ExampleChange, pod: PodInfo, feasible: list[str]) -> None:
         waiting = QueuedPod(pod, 0.0, unschedulable_plugins=frozenset({subject.name}))
         happened = list(events_of(change))
         if feasible and all(asked.ask(waiting, *event) is Requeue.SKIP for event in happened):
@@ -101,7 +101,7 @@ def _reasons(found: Answers) -> str:
     return "; ".join(dict.fromkeys(status.message for status in rejections or found.verdicts.values()))
 
 
-def events_of(change: Change) -> Iterator[Event]:
+def events_of(change: ExampleChange) -> Iterator[Event]:
     """Return the events of a change."""
     kind = change.kind
     old, new = (typed(kind, each) if each is not None else None for each in (change.before, change.after))

@@ -11,7 +11,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework import interface
 from bayplan.scheduling import Templates, decide
-from bayplan.testing.contract.examples import Example, World, pod_info
+from bayplan.testing.contract.examples import BuiltExample, Example, pod_info
 from bayplan.testing.contract.promise import Breach, promise
 from bayplan.testing.contract.subject import Subject, alone, ask, difference
 from bayplan.testing.strategies import at, named
@@ -112,7 +112,7 @@ def reuse(subject: Subject, example: Example) -> None:
             )
 
 
-def cache_key(plugin: Any, pod: PodInfo, world: World) -> tuple[Hashable, Hashable]:
+def cache_key(plugin: Any, pod: PodInfo, world: BuiltExample) -> tuple[Hashable, Hashable]:
     """Return the signature and the value of rests_on; None if answers are not shared."""
     has = isinstance(plugin, interface.RestsOn)
     return plugin.sign(pod), plugin.rests_on(pod, world.state.nodes) if has else ()

@@ -23,7 +23,7 @@ from bayplan.framework.profile import FORMS, Point, Profile, implements, takes_p
 from bayplan.framework.runner import normalized, raw_scores, run_filter, run_pre_filter, run_pre_score, status_of
 from bayplan.framework.status import Code, Status
 from bayplan.plugins.registry import PLUGINS
-from bayplan.testing.contract.examples import Example, World
+from bayplan.testing.contract.examples import BuiltExample, Example
 
 SCHEDULER = "default-scheduler"
 """The scheduler name of the pods of all examples."""
@@ -61,7 +61,7 @@ class Subject:
 
         return cls(plugin.name, plugin, make, plugin.__module__)
 
-    def start(self, example: Example, client: Any = None) -> tuple[Any, World]:
+    def start(self, example: Example, client: Any = None) -> tuple[Any, BuiltExample]:
         """Return a new plugin in a new cluster. `client`: the API client that its handle has."""
         world = example.build()
         world.handle.client = client
@@ -160,7 +160,9 @@ def alone(plugin: Any) -> Profile:
     return Profile(SCHEDULER, {point: [plugin] for point in Point if takes_part(plugin, point)})
 
 
-def ask(plugin: Any, world: World, pod: PodInfo | None = None, asked: Callable[..., None] | None = None) -> Answers:
+def ask(
+    plugin: Any, world: BuiltExample, pod: PodInfo | None = None, asked: Callable[..., None] | None = None
+) -> Answers:
     """Ask about the pending pod, or another one. Raises PluginError.
 
     `asked` is called after every point with its name and the CycleState, and after NormalizeScore with the raw scores

@@ -19,7 +19,7 @@ from bayplan.devcluster.controllers.manager import ControllerManager
 from bayplan.devcluster.controllers.resource_claims import ResourceClaimController
 from bayplan.testing.scheduler_perf.allocation import allocated_claims
 from bayplan.testing.scheduler_perf.measurement import Counters
-from bayplan.testing.scheduler_perf.place import Changes, Document
+from bayplan.testing.scheduler_perf.place import ChangeSignal, Document
 from bayplan.testing.scheduler_perf.pods import SeenPod, SeenPods
 from bayplan.testing.scheduler_perf.templates import BenchmarkError
 
@@ -64,14 +64,14 @@ class _Object(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Object).decode
 
 
-class Cluster:
+class ServedCluster:
     """A place behind an API server. It can delete what it has created, except namespaces and priority classes."""
 
     def __init__(self, client: HttpClient, scrape: Scrape) -> None:
         self._client = client
         self._scrape = scrape
         self._loop = asyncio.get_running_loop()
-        self.changed = Changes()
+        self.changed = ChangeSignal()
         self.pods = SeenPods(self.clock, self.changed.notify)
         self._created: dict[Kind, list[tuple[str, str | None]]] = {}
         self._names = 0

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bayplan.client import ApiError, ConfigError, TransportError, connect
 from bayplan.testing.scheduler_perf import processes
-from bayplan.testing.scheduler_perf.cluster import Cluster, Scrape
+from bayplan.testing.scheduler_perf.cluster import Scrape, ServedCluster
 from bayplan.testing.scheduler_perf.measurement import Counters, Measurement
 from bayplan.testing.scheduler_perf.templates import BenchmarkError
 from bayplan.testing.scheduler_perf.workload_run import Report, check, run_operations
@@ -66,7 +66,7 @@ async def _run(workload: Workload, target: Target, scheduler: str, report: Repor
             scrape = run.counters
         elif scheduler == NULL:
             await stack.enter_async_context(processes.null_scheduler(kubeconfig, name, folder))
-        cluster = Cluster(client, scrape)
+        cluster = ServedCluster(client, scrape)
         async with cluster.watching(clean_up=target.kubeconfig is not None):
             return await run_operations(workload, cluster, scheduler_name=name, report=report)
 

@@ -29,8 +29,8 @@ from bayplan.framework.status import Code
 from bayplan.scheduling import decide
 from bayplan.testing.scheduler_perf import core_objects
 from bayplan.testing.scheduler_perf.core_scheduler import CoreScheduler, finished
-from bayplan.testing.scheduler_perf.measurement import RESULTS, Counters, Listed, Measurement
-from bayplan.testing.scheduler_perf.place import Changes, Document
+from bayplan.testing.scheduler_perf.measurement import RESULTS, Counters, KnownDurations, Measurement
+from bayplan.testing.scheduler_perf.place import ChangeSignal, Document
 from bayplan.testing.scheduler_perf.pods import SeenPod, SeenPods
 from bayplan.testing.scheduler_perf.templates import BenchmarkError
 from bayplan.testing.scheduler_perf.workload_run import Report, check, run_operations
@@ -81,7 +81,7 @@ class Core:
         assert isinstance(loop, VirtualTime)
         self._loop, self._profiler = loop, profiler
         self._busy = 0.0
-        self.changed = Changes()
+        self.changed = ChangeSignal()
         self.pods = SeenPods(self.clock, self.changed.notify)
         self._raw_pods: dict[str, bytes] = {}
         """As they were created or replaced, by key: without a node."""
@@ -89,7 +89,7 @@ class Core:
         """The objects that are deleted with a pod, by its uid."""
         self._created = self._turns = 0
         self.scheduler = CoreScheduler(
-            core_objects.StoreClient(self),
+            core_objects.CoreClient(self),
             loop,
             lambda handle: _profiles(workload, handle),
             bound=self._see,
@@ -176,7 +176,7 @@ class Core:
 
     async def counters(self) -> Counters:
         """See Place. Nothing is written."""
-        return Counters({result: Listed(tuple(self.scheduler.attempts[result])) for result in RESULTS})
+        return Counters({result: KnownDurations(tuple(self.scheduler.attempts[result])) for result in RESULTS})
 
     # As an API server
 

@@ -113,7 +113,7 @@ def _resources(resources: Mapping[str, Any]) -> Document:
     return {**resources, "limits": limits, "requests": limits | (resources.get("requests") or {})}
 
 
-class StoreClient:
+class CoreClient:
     """What plugins and evictions write, applied and reported at once. Mirrors the verbs of client.Client."""
 
     def __init__(self, core: Core) -> None:

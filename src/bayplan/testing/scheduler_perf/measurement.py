@@ -42,7 +42,7 @@ Attempts = Mapping[str, Durations]
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class KnownDurations:
     """Durations of which each is known."""
 
     seconds: Sequence[float]
@@ -114,8 +114,8 @@ class Counters:
             then = before.attempts.get(result)
             if isinstance(durations, Bucketed) and isinstance(then, Bucketed):
                 added[result] = durations.since(then)
-            elif isinstance(durations, Listed):
-                added[result] = Listed(durations.seconds[then.count if then else 0 :])
+            elif isinstance(durations, KnownDurations):
+                added[result] = KnownDurations(durations.seconds[then.count if then else 0 :])
             else:
                 added[result] = durations
         return Counters(added, None if self.writes is None else self.writes - (before.writes or 0))

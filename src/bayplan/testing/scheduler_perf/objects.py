@@ -13,12 +13,12 @@ from typing import Any
 
 from bayplan.api import kinds
 from bayplan.api.kinds import Kind
-from bayplan.testing.scheduler_perf.templates import BenchmarkError, Template, Unsupported
+from bayplan.testing.scheduler_perf.templates import BenchmarkError, ObjectTemplate, Unsupported
 from bayplan.testing.scheduler_perf.workloads import Operation
 
 Document = dict[str, Any]
 
-BASE_POD = Template(
+BASE_POD = ObjectTemplate(
     Path("the pod of workloads that name none"),
     """
 metadata: {generateName: pod-}

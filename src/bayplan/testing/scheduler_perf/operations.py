@@ -16,7 +16,7 @@ from bayplan.api import kinds
 from bayplan.api.kinds import POD
 from bayplan.testing.scheduler_perf import objects
 from bayplan.testing.scheduler_perf.measurement import Counters, Measurement
-from bayplan.testing.scheduler_perf.place import Document, Place
+from bayplan.testing.scheduler_perf.place import BenchmarkCluster, Document
 from bayplan.testing.scheduler_perf.pods import PodCount
 from bayplan.testing.scheduler_perf.templates import BenchmarkError
 from bayplan.testing.scheduler_perf.workloads import Operation, Workload
@@ -45,7 +45,7 @@ class Run:
     """
 
     workload: Workload
-    place: Place
+    place: BenchmarkCluster
     scheduler_name: str = ""
     measurements: list[Measurement] = field(default_factory=list)
     awaited: Counter[str] = field(default_factory=Counter)

@@ -18,11 +18,11 @@ LONGEST_WAIT = 600.0
 """Seconds, as upstream waits for pods."""
 
 
-class Place(Protocol):
+class BenchmarkCluster(Protocol):
     """A cluster with a scheduler. Waits are on the running event loop, whose time may be virtual."""
 
     pods: SeenPods
-    changed: Changes
+    changed: ChangeSignal
 
     def clock(self) -> float:
         """The seconds that count in measurements."""
@@ -49,7 +49,7 @@ class Place(Protocol):
         """What the scheduler has counted so far."""
 
 
-class Changes:
+class ChangeSignal:
     """Lets a task wait until something has changed."""
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from bayplan.testing.scheduler_perf import objects
 from bayplan.testing.scheduler_perf.operations import Run
 from bayplan.testing.scheduler_perf.place import Document
 from bayplan.testing.scheduler_perf.pods import PodCount
-from bayplan.testing.scheduler_perf.templates import BenchmarkError, Template
+from bayplan.testing.scheduler_perf.templates import BenchmarkError, ObjectTemplate
 from bayplan.testing.scheduler_perf.workloads import Operation
 
 _CHURN_SECONDS = 0.5
@@ -76,7 +76,9 @@ async def churn(run: Run, operation: Operation) -> None:
     await run.ensure_namespace(namespace)
     interval = operation.number("intervalMilliseconds") / 1000 or _CHURN_SECONDS
     number, mode = operation.number("number"), fields.get("mode")
-    documents = [Template.read(operation.folder / path).document(0, 1) for path in fields.get("templatePaths") or ()]
+    documents = [
+        ObjectTemplate.read(operation.folder / path).document(0, 1) for path in fields.get("templatePaths") or ()
+    ]
     churned = [(_kind_of(document), run.for_scheduler(document)) for document in documents]
     if mode == "create":
         run.start(_churn_create(run, churned, namespace, interval, number))

@@ -41,14 +41,14 @@ _MARK = re.compile("\ue000(\\d+)\ue001")
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class ObjectTemplate:
     """An object in YAML, which may contain `{{.Index}}`, `{{.Count}}` and functions of them."""
 
     path: Path
     text: str
 
     @classmethod
-    def read(cls, path: Path) -> Template:
+    def read(cls, path: Path) -> ObjectTemplate:
         """The template in a file. Raises BenchmarkError."""
         try:
             return cls(path, path.read_text(encoding="utf-8"))

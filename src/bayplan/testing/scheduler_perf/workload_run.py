@@ -11,7 +11,7 @@ from bayplan.api.quantity import InvalidQuantity
 from bayplan.testing.scheduler_perf import device_operations, operations, pod_operations
 from bayplan.testing.scheduler_perf.measurement import Measurement
 from bayplan.testing.scheduler_perf.operations import Run, Step
-from bayplan.testing.scheduler_perf.place import Place
+from bayplan.testing.scheduler_perf.place import BenchmarkCluster
 from bayplan.testing.scheduler_perf.templates import BenchmarkError, Unsupported
 from bayplan.testing.scheduler_perf.workloads import Operation, Workload
 
@@ -76,7 +76,7 @@ Report = Callable[[str], None]
 
 async def run_operations(
     workload: Workload,
-    place: Place,
+    place: BenchmarkCluster,
     *,
     scheduler_name: str = "",
     report: Report = lambda _: None,

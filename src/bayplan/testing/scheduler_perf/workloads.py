@@ -14,7 +14,7 @@ import msgspec
 import yaml
 
 from bayplan.api import durations
-from bayplan.testing.scheduler_perf.templates import BenchmarkError, Template, Unsupported
+from bayplan.testing.scheduler_perf.templates import BenchmarkError, ObjectTemplate, Unsupported
 
 CONFIG_NAME = "performance-config.yaml"
 
@@ -62,10 +62,10 @@ class Operation:
         except ValueError as error:
             raise BenchmarkError(f"{self.folder}: {self.code}: {field}: {error}") from None
 
-    def template(self, field: str) -> Template | None:
+    def template(self, field: str) -> ObjectTemplate | None:
         """The object template that a field names; None if it isn't set."""
         path = self.fields.get(field)
-        return Template.read(self.folder / path) if path else None
+        return ObjectTemplate.read(self.folder / path) if path else None
 
     def require_only(self, *known: str) -> None:
         """Raises Unsupported for any other field, which would change the meaning of the operation."""
@@ -83,7 +83,7 @@ class Workload:
 
     name: str
     operations: tuple[Operation, ...]
-    default_pod_template: Template | None
+    default_pod_template: ObjectTemplate | None
     scheduler_config: Path | None
     labels: frozenset[str] = frozenset()
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
@@ -125,7 +125,7 @@ def _workload(case: _TestCase, workload: _Workload, folder: Path) -> Workload:
     return Workload(
         f"{case.name}/{workload.name}",
         operations,
-        Template.read(folder / case.defaultPodTemplatePath) if case.defaultPodTemplatePath else None,
+        ObjectTemplate.read(folder / case.defaultPodTemplatePath) if case.defaultPodTemplatePath else None,
         folder / case.schedulerConfigPath if case.schedulerConfigPath else None,
         frozenset(case.labels + workload.labels),
         case.featureGates | workload.featureGates,

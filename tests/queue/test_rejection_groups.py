@@ -281,7 +281,7 @@ def reject_first(queue, now, message):
 
 def updated(queue):
     """The names of the pods that get another message, in order."""
-    return [queued.pod.name for queued in iter(queue.peers.update_message, None)]
+    return [queued.pod.name for queued in iter(queue.groups.update_message, None)]
 
 
 def test_others_get_the_message_of_the_last_attempt_one_by_one():
@@ -297,7 +297,7 @@ def test_others_get_the_message_of_the_last_attempt_one_by_one():
 def test_pod_with_the_oldest_message_is_updated_first():
     queue = queue_of("a", "b", "c", "d")
     reject_first(queue, 100, "one")
-    assert queue.peers.update_message().pod.name == "b"
+    assert queue.groups.update_message().pod.name == "b"
     reject_first(queue, 200, "two")  # of pod b
     assert updated(queue) == ["c", "d", "a"]
 
@@ -308,7 +308,7 @@ def test_all_pods_have_the_message_of_the_last_attempt_in_the_end(steps):
     for number, step in enumerate(steps):
         now = 100.0 + 20 * number
         if step == "update":
-            queue.peers.update_message()
+            queue.groups.update_message()
         elif step in ("x", "y"):
             reject_first(queue, now, step)
             last = step

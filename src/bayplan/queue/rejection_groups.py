@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import Topics
-from bayplan.queue.backoff import Backoff
+from bayplan.queue.backoff import AttemptBackoff
 from bayplan.queue.messages import Messages
 from bayplan.queue.pod_heap import PodHeap
 from bayplan.queue.queued_pod import QueuedPod
@@ -20,7 +21,7 @@ from bayplan.queue.unschedulable import UnschedulablePods
 class _Others:
     """The unschedulable pods of a group besides its leader. All operations take O(log n) amortized time."""
 
-    def __init__(self, backoff: Backoff, sort_key: Callable[[QueuedPod], Any]) -> None:
+    def __init__(self, backoff: AttemptBackoff, sort_key: Callable[[QueuedPod], Any]) -> None:
         self._backoff = backoff
         self._held = PodHeap(lambda queued: (backoff.expiration(queued), sort_key(queued)))
         self._ready = PodHeap(sort_key)
@@ -51,23 +52,45 @@ class _Others:
         yield from self._held
 
 
+class _State(Enum):
+    """What a group waits for.
+
+    The methods of RejectionGroups move groups between the states::
+
+         add     +---------+   requeued: an event helps the leader    +----------+
+        -------> | WAITING | ---------------------------------------> | REQUEUED |
+                 +---------+ <--------------------------------------- +----------+
+                                add: it is rejected as before           |      ^
+                                                                   left |      | successors: the next pod
+                                                                        v      | of the group leads
+        removed, without a pod in the group                          +------------+
+        <----------------------------------------------------------- | LEADERLESS |
+                                                                     +------------+
+    """
+
+    WAITING = "an event that helps the leader, which is unschedulable"
+    REQUEUED = "the attempt of the leader, which is in another place of the queue"
+    LEADERLESS = "another leader, because the last one is not rejected as before"
+
+
 @dataclass(slots=True)
 class _Group:
     """Pods with equal keys.
 
-    `leader` is None after a requeued leader has left the group. `others`: the unschedulable pods besides the leader.
-    `cause`: the event that requeued the leader; None while the leader is unschedulable. `rejected_at`: when the last
-    attempt ended that counts for all of them. `messages`: of all that are unschedulable.
+    `leader`: None while the group is leaderless. `others`: the unschedulable pods besides the leader. `cause`: the last
+    event that requeued a leader. `rejected_at`: when the last attempt ended that counts for all of them. `messages`: of
+    all that are unschedulable.
     """
 
     leader: QueuedPod | None
     others: _Others
-    cause: str | None = None
+    state: _State = _State.WAITING
+    cause: str = ""
     rejected_at: float = -math.inf
     messages: Messages = field(default_factory=Messages)
 
 
-class Peers:
+class RejectionGroups:
     """Adds unschedulable pods to `unschedulable`, grouped by `QueuedPod.rejection_key` and rejecting plugins.
 
     One pod of a group leads it. Only the leader is indexed, so an event asks no hints about the others. An event that
@@ -79,7 +102,11 @@ class Peers:
     """
 
     def __init__(
-        self, unschedulable: UnschedulablePods, backoff: Backoff, sort_key: Callable[[QueuedPod], Any], own: Topics
+        self,
+        unschedulable: UnschedulablePods,
+        backoff: AttemptBackoff,
+        sort_key: Callable[[QueuedPod], Any],
+        own: Topics,
     ) -> None:
         self._unschedulable = unschedulable
         self._backoff = backoff
@@ -89,9 +116,9 @@ class Peers:
         """The unschedulable pods of groups by their own topics."""
         self._groups: dict[Hashable, _Group] = {}
         self._requeued: dict[str, Hashable] = {}
-        """By uid of a leader that was requeued: the key of its group."""
+        """uid of the leader -> key of its group, for the groups whose leader was requeued."""
         self._leaderless: dict[Hashable, None] = {}
-        """Keys of groups whose leader was requeued, and then left the group."""
+        """Keys of the leaderless groups."""
         self._outdated: dict[Hashable, None] = {}
         """Keys of groups that may have pods with another message than that of the last attempt."""
 
@@ -133,7 +160,7 @@ class Peers:
         group.messages.discard(queued.uid)
         if group.leader is not queued:
             group.others.remove(queued)
-        elif group.cause is None:
+        elif group.state is _State.WAITING:
             self._without_leader(queued, group)
 
     def separate(self, queued: QueuedPod) -> None:
@@ -164,10 +191,8 @@ class Peers:
             return queued
         group.others.push(group.leader)
         self._unschedulable.hide(group.leader)
-        leader = group.leader = self._pop_first(group, now)
         group.cause = cause
-        self._requeued[leader.uid] = key
-        return leader
+        return self._requeue_first(key, group, now)
 
     def leads(self, queued: QueuedPod) -> bool:
         """Return whether a pod that was attempted is the leader of the group that it belongs to now."""
@@ -189,7 +214,8 @@ class Peers:
         key = self._requeued.pop(uid, None)
         if key is None:
             return
-        self._groups[key].leader = None
+        group = self._groups[key]
+        group.leader, group.state = None, _State.LEADERLESS
         self._leaderless[key] = None
 
     def placed(self, pod: PodInfo) -> None:
@@ -205,14 +231,15 @@ class Peers:
             if not len(group.others):
                 self._drop(key)
                 continue
-            leader = group.leader = self._pop_first(group, now)
-            self._requeued[leader.uid] = key
-            yield leader, group.cause or ""
+            yield self._requeue_first(key, group, now), group.cause
 
-    def _pop_first(self, group: _Group, now: float) -> QueuedPod:
-        first = group.others.pop(now)
-        first.queued_at = max(first.queued_at, group.rejected_at)
-        return first
+    def _requeue_first(self, key: Hashable, group: _Group, now: float) -> QueuedPod:
+        """Let the pod lead that can be attempted first, and return it: the caller requeues it."""
+        leader = group.leader = group.others.pop(now)
+        leader.queued_at = max(leader.queued_at, group.rejected_at)
+        group.state = _State.REQUEUED
+        self._requeued[leader.uid] = key
+        return leader
 
     def _without_leader(self, queued: QueuedPod, group: _Group) -> None:
         if len(group.others):
@@ -226,7 +253,7 @@ class Peers:
 
     def _lead(self, group: _Group) -> None:
         """Let one of the other pods lead, and wait for an event."""
-        group.leader, group.cause = group.others.pop(-math.inf), None
+        group.leader, group.state = group.others.pop(-math.inf), _State.WAITING
         self._unschedulable.show(group.leader)
 
 
