@@ -5,6 +5,7 @@ import logging
 from types import SimpleNamespace
 
 import pytest
+from tests.support.waiting import until
 
 from bayplan.cli.run_logging import REPORTS, configure_logging
 from bayplan.cli.run_reports import RunReports
@@ -28,23 +29,19 @@ def scheduler():
     )
 
 
-async def until(caplog, text):
-    async with asyncio.timeout(10):
-        while text not in caplog.text:  # noqa: ASYNC110 - the log has no event
-            await asyncio.sleep(0.01)
-
-
 async def test_readiness_and_the_work_of_each_period_are_reported(scheduler, caplog):
     caplog.set_level(logging.INFO, REPORTS)
     async with RunReports(scheduler, silence=0.1, every=0.1).reporting():
-        await until(caplog, "not ready yet: still waiting for replies of the API server")
+        await until(lambda: "not ready yet: still waiting for replies of the API server" in caplog.text)
         scheduler.not_synced_because = "cannot list nodes"
-        await until(caplog, "not ready yet: cannot list nodes")
+        await until(lambda: "not ready yet: cannot list nodes" in caplog.text)
         scheduler.synced.set()
-        await until(caplog, "ready: 2 nodes, 7 pods on them, 15 pods to schedule")
+        await until(lambda: "ready: 2 nodes, 7 pods on them, 15 pods to schedule" in caplog.text)
         scheduler.decisions, scheduler.bound = 14, 8
-        await until(caplog, "0.1 s: 4 attempts, 3 pods bound; 8 pods are queued, 3 unschedulable, 4 gated")
-        await until(caplog, "0.1 s: 0 attempts, 0 pods bound;")
+        await until(
+            lambda: "0.1 s: 4 attempts, 3 pods bound; 8 pods are queued, 3 unschedulable, 4 gated" in caplog.text
+        )
+        await until(lambda: "0.1 s: 0 attempts, 0 pods bound;" in caplog.text)
 
 
 async def test_standby_reports_the_leader_and_its_changes(scheduler, caplog):
@@ -53,12 +50,12 @@ async def test_standby_reports_the_leader_and_its_changes(scheduler, caplog):
     leadership = SimpleNamespace(acquired=asyncio.Event(), leader="one", identity="me")
     election = LeaderElectionSettings(name="x", namespace="y")
     async with RunReports(scheduler, leadership, election).reporting():
-        await until(caplog, "standby: one leads; this instance schedules once it holds the lease y/x")
+        await until(lambda: "standby: one leads; this instance schedules once it holds the lease y/x" in caplog.text)
         leadership.leader = "two"
-        await until(caplog, "standby: two leads")
+        await until(lambda: "standby: two leads" in caplog.text)
         assert "ready:" not in caplog.text
         leadership.acquired.set()
-        await until(caplog, "ready: 2 nodes")
+        await until(lambda: "ready: 2 nodes" in caplog.text)
 
 
 def test_reports_are_logged_without_verbosity(monkeypatch):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from functools import cache
 from pathlib import Path
 
+from tests.support.waiting import until
 from workloads import NAME
 
 from bayplan.api.kinds import DEPLOYMENT, SERVICE_ACCOUNT
@@ -54,9 +54,11 @@ async def until_allowed(client: HttpClient, verb: str, resource: str, name: str 
     if name:
         attributes |= {"namespace": NAMESPACE, "name": name}
     review = json.dumps({"spec": {"user": ACCOUNT, "resourceAttributes": attributes}}).encode()
-    async with asyncio.timeout(10):
-        while not json.loads(await client.request("POST", REVIEWS, body=review))["status"]["allowed"]:  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+
+    async def allowed() -> bool:
+        return bool(json.loads(await client.request("POST", REVIEWS, body=review))["status"]["allowed"])
+
+    await until(allowed)
 
 
 async def token(client: HttpClient, name: str = NAME, namespace: str = NAMESPACE) -> str:

@@ -20,6 +20,7 @@ from lightkube.models.meta_v1 import ObjectMeta
 from prometheus_client.parser import text_string_to_metric_families
 from running import FAST, bayplan_run
 from tests.support.certificates import Authority
+from tests.support.waiting import until
 from workloads import NAME, pod, pods
 
 from bayplan.api.kinds import CONFIG_MAP
@@ -68,12 +69,6 @@ class Requests:
             for sample in family.samples:
                 samples.setdefault(sample.name, {})[frozenset(sample.labels.items())] = sample.value
         return samples
-
-
-async def until(holds) -> None:
-    async with asyncio.timeout(10):
-        while not await holds():  # noqa: ASYNC110 - the state belongs to another thread, which sends no notification
-            await asyncio.sleep(0.01)
 
 
 def labels(**values: str) -> frozenset:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 from contextlib import AsyncExitStack
 
@@ -10,6 +9,7 @@ import pytest
 from clusters import ABRUPT
 from running import bayplan_run
 from tests.support.invariants import check_invariants, waiting_or_bound
+from tests.support.waiting import until
 from workloads import NAME, pods
 
 from bayplan.api.kinds import LEASE
@@ -33,12 +33,7 @@ def instance(cluster):
 
 async def leader(instances):
     """Waits for an instance that leads, and returns it."""
-    async with asyncio.timeout(20):
-        while True:
-            for each in instances:
-                if each.logged(LEADS):
-                    return each
-            await asyncio.sleep(0.05)
+    return await until(lambda: next((each for each in instances if each.logged(LEADS)), None), within=20)
 
 
 @pytest.mark.timeout(200)

@@ -14,6 +14,7 @@ from dataclasses import replace
 import pytest
 from running import FAST, bayplan_run, running_scheduler
 from tests.support.invariants import check_invariants
+from tests.support.waiting import until
 from workloads import NAME, pod, pods
 
 from bayplan.cli.run_reports import RunReports
@@ -72,9 +73,7 @@ async def test_binding_without_a_reply_is_reported_and_delays_the_exit_by_the_dr
             await proxy.arrival("GET", r"/pods\?.*watch=true")
             silent = proxy.inject("", "", times=None, hang=True)
             await cluster.create(pod("in-flight"))
-            async with asyncio.timeout(10):
-                while not re.search(r"has not replied to POST /\S+/in-flight/binding for", caplog.text):  # noqa: ASYNC110
-                    await asyncio.sleep(0.01)
+            await until(lambda: re.search(r"has not replied to POST /\S+/in-flight/binding for", caplog.text))
             stop.set()
             await asyncio.wait_for(running, 10)
         assert silent.hits
@@ -84,9 +83,7 @@ async def test_binding_without_a_reply_is_reported_and_delays_the_exit_by_the_dr
 async def test_one_warning_names_all_kinds_when_the_server_is_gone(cluster, proxy, caplog):
     async with running_scheduler(proxy.access):
         await proxy.down()
-        async with asyncio.timeout(20):
-            while "connection refused; retrying" not in caplog.text:  # noqa: ASYNC110 - the log has no event
-                await asyncio.sleep(0.05)
+        await until(lambda: "connection refused; retrying" in caplog.text, within=20)
         await proxy.up()
     (line,) = (record.getMessage() for record in caplog.records if "retrying" in record.getMessage())
     assert line.startswith("18 kinds (csidrivers.storage.k8s.io, csinodes.storage.k8s.io, ")
@@ -99,9 +96,7 @@ async def test_leader_exits_although_the_server_does_not_reply_any_more(cluster,
     path = tmp_path / "through-the-proxy.yaml"
     path.write_text(json.dumps(document))
     async with bayplan_run("--kubeconfig", path, "--leader-elect", f"--leader-elect-resource-name={NAME}") as running:
-        async with asyncio.timeout(20):
-            while not running.logged("ready: "):  # noqa: ASYNC110 - the process has no event
-                await asyncio.sleep(0.05)
+        await until(lambda: running.logged("ready: "), within=20)
         proxy.inject("", "", times=None, hang=True)
         proxy.freeze()
         running.signal(signal.SIGTERM)

@@ -10,6 +10,7 @@ import pytest
 from odd_objects import GARBAGE_REPLIES, good_node, good_pod
 from odd_server import OddServer
 from running import running_scheduler
+from tests.support.waiting import until
 from workloads import NAME
 
 from bayplan.client import ClusterAccess, HttpClient
@@ -108,9 +109,3 @@ async def run_until_the_queue_breaks(server, monkeypatch):
             answer = endpoints.health.check("livez", "scheduling-loop", verbose=False, exclude=())
             assert not answer.healthy
             assert "the queue is broken" in answer.text
-
-
-async def until(done, within: float = 10.0) -> None:
-    async with asyncio.timeout(within):
-        while not done():  # noqa: ASYNC110 - nothing signals these changes
-            await asyncio.sleep(0.01)

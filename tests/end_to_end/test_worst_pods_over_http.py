@@ -10,6 +10,7 @@ from contextlib import suppress
 import aiohttp
 from benchmarks.worst_pods import CASES, HOSTNAME, OWN_KEYS, ZONE
 from running import bayplan_run
+from tests.support.waiting import until
 
 from bayplan.api.kinds import LEASE, POD
 from bayplan.client import HttpClient, load_kubeconfig
@@ -65,11 +66,6 @@ async def test_renewals_watches_and_endpoints_continue_while_expensive_pods_are_
         ]
         async with HttpClient(load_kubeconfig(kubeconfig)) as client, bayplan_run(*arguments) as scheduler:
 
-            async def until(condition):
-                async with asyncio.timeout(150):
-                    while not await condition():  # noqa: ASYNC110 - the scheduler is another process
-                        await asyncio.sleep(0.05)
-
             async def is_placed(name):
                 return bool((await client.get(POD, name)).spec.nodeName)
 
@@ -79,15 +75,15 @@ async def test_renewals_watches_and_endpoints_continue_while_expensive_pods_are_
                 return all(pod.status.conditions for pod in worst)
 
             load(server, make_pod("first", cpu="10m"))
-            await until(lambda: is_placed("first"))
+            await until(lambda: is_placed("first"), within=150)
             observer = Observer(port, client)
             observing = asyncio.create_task(observer.run())
             for _ in range(COPIES):
                 for make in WORST:
                     load(server, make())
             load(server, make_pod("last", cpu="10m"))  # it is reported while the others are decided
-            await until(lambda: is_placed("last"))
-            await until(all_are_decided)
+            await until(lambda: is_placed("last"), within=150)
+            await until(all_are_decided, within=150)
             observing.cancel()
             with suppress(asyncio.CancelledError):
                 await observing

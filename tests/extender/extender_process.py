@@ -9,6 +9,8 @@ import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from tests.support.waiting import until
+
 
 class Command:
     """`bayplan extender` as a process, with its output."""
@@ -35,10 +37,7 @@ class Command:
         return self.process.returncode
 
     async def until(self, condition):
-        async with asyncio.timeout(20):
-            while not (found := condition()):  # noqa: ASYNC110 - output of a process has no event
-                await asyncio.sleep(0.02)
-            return found
+        return await until(condition, within=20)
 
     async def serving(self):
         """Wait for its output, and return its URL."""

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from asking import cluster, node, pod, serving
+from tests.support.waiting import until
 
 from bayplan import Plugin
 from bayplan.api.kinds import NODE, POD, SERVICE
@@ -29,12 +30,6 @@ async def watched(client, *kinds):
         await watching.synced.wait()
         yield state
         running.cancel()
-
-
-async def until(condition):
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - the state has no event
-            await asyncio.sleep(0)
 
 
 async def test_nodes_and_pods_are_added_updated_and_deleted():

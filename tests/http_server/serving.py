@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 from tests.support.certificates import Authority
+from tests.support.waiting import until
 
 from bayplan.http_server import HostNames, HttpServer, Limits, bind
 
@@ -57,9 +58,7 @@ class Served:
             writer.close()
 
     async def until_connections(self, number):
-        async with asyncio.timeout(10):
-            while self.connections != number:  # noqa: ASYNC110 - aiohttp has no event for it
-                await asyncio.sleep(0.01)
+        await until(lambda: self.connections == number)
 
 
 @asynccontextmanager

@@ -15,6 +15,7 @@ import pytest
 from lightkube.models.core_v1 import ConfigMap
 from lightkube.models.meta_v1 import ObjectMeta
 from tests.support.certificates import Authority
+from tests.support.waiting import until
 
 from bayplan.client import ApiError, Page, TransportError, WatchEvent
 from bayplan.service.serving.authentication import AUTHENTICATED, bearer_token, user_of_certificate
@@ -394,9 +395,3 @@ async def test_changed_settings_of_the_cluster_are_used(tmp_path, caplog) -> Non
 
 def event_identity(version):
     return version, "kube-system/extension-apiserver-authentication", "u"
-
-
-async def until(condition):
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - another thread writes the log
-            await asyncio.sleep(0.01)

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 from served_page import node, served
+from tests.support.waiting import until
 
 from bayplan.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_SLICE
 from bayplan.client import connect
@@ -30,12 +31,6 @@ async def followed(client):
         await asyncio.wait_for(source.ready(), 10)
         yield source
         running.cancel()
-
-
-async def until(condition, seconds=10):
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110 - the source sets no event
-            await asyncio.sleep(0.01)
 
 
 async def test_cluster_is_followed():
@@ -173,7 +168,7 @@ async def test_one_line_says_that_the_api_server_is_gone(tmp_path):
         assert 'hx-swap-oob="true"><b>not live</b>' in part
         async with ApiServer(port=port) as server:
             load(server, make_node("a"), make_node("b"))
-            await until(lambda: not source.lost and len(source.snapshot().of_kind(NODE)) == 2, seconds=30)
+            await until(lambda: not source.lost and len(source.snapshot().of_kind(NODE)) == 2, within=30)
             assert "live, read-only" in (await visitor.page("/")).text
     finally:
         await serving_page.__aexit__(None, None, None)

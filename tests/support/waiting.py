@@ -1,0 +1,23 @@
+"""Waiting for what sends no notification: other threads and processes, logs, and state that has no event."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+
+async def until(condition: Callable[[], Any], *, within: float = 10.0, step: float = 0.01) -> Any:
+    """Wait until a function or a coroutine function returns something true, and return that.
+
+    `step`: seconds between two calls. Raises TimeoutError after `within` seconds.
+    """
+    async with asyncio.timeout(within):
+        while True:
+            found = condition()
+            if inspect.isawaitable(found):
+                found = await found
+            if found:
+                return found
+            await asyncio.sleep(step)
