@@ -6,7 +6,9 @@ import pytest
 from served_page import node, pod, served_objects, small_cluster
 
 from bayplan.insight import Insight, QuestionError, Snapshot
-from bayplan.ui.basket import LARGEST, Basket, compare_sides
+from bayplan.insight.questions.portable import Patch, PortableChange
+from bayplan.ui.basket import LARGEST, LONGEST_COOKIE, Basket, compare_sides
+from bayplan.ui.packing import pack, unpack
 
 FULL = Basket(
     (
@@ -37,6 +39,53 @@ def test_changes_have_all_entries():
     assert changes.namespace == "team"
 
 
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ("node-a disk=ssd", ("node-a", "disk=ssd")),
+        ("pool in (a, b) disk=ssd", ("pool in (a, b)", "disk=ssd")),
+        ("pool=a, zone notin (x, y)  disk-", ("pool=a, zone notin (x, y)", "disk-")),
+    ],
+)
+def test_label_follows_the_last_space(entry, expected):
+    assert Basket((("labels", entry),)).changes().labels == (expected,)
+
+
+def test_basket_holds_any_change_of_objects():
+    change = PortableChange(
+        "remove a taint and delete x",
+        (Patch("Node", ("a", "b"), {"spec": {"taints": None}}),),
+        ({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "ä & b"}},),
+        "a",
+        {"metadata": {"labels": {"disk": "ssd"}}},
+        ("default/x",),
+    )
+    basket = Basket((("apply", pack(change)), ("replace_all", "yes")))
+    assert Basket.read(basket.query()) == basket
+    assert basket.titles() == ["remove a taint and delete x", "place all pods anew"]
+    assert basket.changes().portable == (change,)
+    assert basket.changes().replace_all
+
+
+BOMB = pack(PortableChange("x" * 10_000_000))
+UNREADABLE = {
+    "no base64": "ä",
+    "no compression": "aGVsbG8",
+    "no change": pack({"text": 5}),
+    "other field": pack({"text": "x", "command": "y"}),
+    "cut": pack(PortableChange("x"))[:-4],
+    "bomb": BOMB,
+}
+
+
+@pytest.mark.parametrize("text", UNREADABLE.values(), ids=UNREADABLE)
+def test_entry_that_cannot_be_read_is_one_error(text):
+    basket = Basket((("apply", text),))
+    assert basket.titles()[0].startswith("the change of the address ")
+    with pytest.raises(QuestionError, match="the change of the address "):
+        basket.changes()
+
+
 def test_change_is_taken_out_by_its_number():
     basket = Basket((("cordon", "a"), ("cordon", "b")), "team")
     assert basket.without("0") == Basket((("cordon", "b"),), "team")
@@ -58,6 +107,11 @@ def test_form_adds_one_change():
 
 def test_basket_is_bounded():
     assert len(Basket.of([("cordon", f"node-{number}") for number in range(500)]).entries) == LARGEST
+
+
+def test_small_baskets_fit_a_cookie():
+    assert Basket((("cordon", "node-a"),)).fits_cookie
+    assert not Basket((("apply", "x" * LONGEST_COOKIE),)).fits_cookie
 
 
 @pytest.mark.parametrize("field", ["labels", "taints"])
@@ -117,6 +171,41 @@ async def test_address_of_a_basket_is_shown_and_changes_nothing():
         assert "cordon node-a1 × Empty the basket Change" in kept.text
         taken = await visitor.post("/what-if", basket="remove_nodes=node-b2")
         assert "remove node node-b2 × Empty the basket Change" in taken.text
+
+
+async def test_basket_that_is_too_large_for_a_cookie_is_in_its_address_only():
+    names = tuple(f"node-{number * 7919 % 10007}" for number in range(1100))
+    large = pack(PortableChange("label many", (Patch("Node", names, {"metadata": {"labels": {"a": "b"}}}),)))
+    assert LONGEST_COOKIE < len(large) < 5_000
+    async with served_objects(*(node(name) for name in names), pod("x", nodeSelector={"a": "b"})) as visitor:
+        await visitor.post("/what-if", cordon=names[0])
+        page = await visitor.post("/what-if", apply=large)
+        assert "label many ×" in page.text
+        assert "These changes are too large for your basket. Their address has them." in page.text
+        assert "1 pod from pending to placed" in page.text
+        assert "label many" not in (await visitor.page("/what-if")).text
+        headers = {"Origin": visitor.base}
+        async with visitor.session.post(
+            f"{visitor.base}/what-if", data={"apply": large * 2}, headers=headers
+        ) as response:
+            assert response.status == 400
+            assert "The basket is full" in await response.text()
+
+
+async def test_everything_is_placed_anew():
+    owner = {"kind": "ReplicaSet", "name": "web-1", "controller": True, "apiVersion": "apps/v1", "uid": "o"}
+    nodes = [node("a", "4"), node("b", "4")]
+    pods = [pod("web-0", "1", node="a"), pod("web-1", "1", node="b"), pod("big-0", "4")]
+    for each in pods[:2]:
+        each["metadata"]["ownerReferences"] = [owner]
+    pods[2]["spec"]["priority"] = 9
+    async with served_objects(*nodes, *pods) as visitor:
+        before = await visitor.get("/")
+        page = await visitor.post("/what-if", replace_all="yes")
+        assert "place all pods anew ×" in page.text
+        assert "If you place all pods anew: 1 pod from pending to placed, 1 on another node." in page.text
+        assert "Place everything anew" not in page.text
+        assert await visitor.get("/") == before
 
 
 async def test_form_of_another_site_changes_nothing():

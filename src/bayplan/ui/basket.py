@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 from bayplan.insight import Changes, Insight, QuestionError
 from bayplan.insight.answers import Progress, silent
 from bayplan.insight.questions.what_if import WhatIf, what_if
 from bayplan.simulation.world import World
 from bayplan.ui.bay_plan import BayPlan, bay_plan
+from bayplan.ui.packing import unpack
 
 TITLES: Mapping[str, tuple[str, str]] = {
     "add_nodes": ("add nodes", "3xlike:node-a"),
@@ -22,19 +23,27 @@ TITLES: Mapping[str, tuple[str, str]] = {
     "scale": ("scale", "deployment/web=40"),
     "delete_pods": ("delete pod", "web-0"),
 }
-"""By field of `Changes`: what the page calls it, and an example. Only these can be in a basket."""
+"""By field of `Changes` that is text: what the page calls it, and an example."""
+APPLY, REPLACE_ALL = "apply", "replace_all"
+"""The other entries: a packed change of objects, and that all pods are placed anew."""
+FIELDS = frozenset({*TITLES, APPLY, REPLACE_ALL})
+"""Only these can be in a basket."""
 NAMESPACE = "namespace"
 CHOICE, TEXT = "change", "text"
 """The parameters of the form: a field of `Changes`, and the entry."""
 LARGEST = 50
 """The most changes of a basket."""
+LONGEST = 7_000
+"""The most characters of a basket as a query. A request line has room for 8,190 bytes."""
+LONGEST_COOKIE = 3_800
+"""The most characters of a basket in a cookie. Browsers drop cookies of more than 4,096 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Basket:
     """Changes in the order in which the user chose them: a field of `Changes`, and the text of an entry.
 
-    A label and a taint are a node, a space, and the text.
+    A label and a taint are a node or a selector, a space, and the text.
     """
 
     entries: tuple[tuple[str, str], ...] = ()
@@ -49,7 +58,7 @@ class Basket:
         known = list(items)
         form = dict(known)
         known.append((form.get(CHOICE, ""), form.get(TEXT, "")))
-        texts = [(field, text.strip()) for field, text in known if field in TITLES and text.strip()]
+        texts = [(field, text.strip()) for field, text in known if field in FIELDS and text.strip()]
         given = next((text.strip() for field, text in known if field == NAMESPACE and text.strip()), namespace)
         return cls(tuple(dict.fromkeys(texts))[:LARGEST], given)
 
@@ -73,10 +82,15 @@ class Basket:
 
     def titles(self) -> list[str]:
         """Return the changes for people."""
-        return [f"{TITLES[field][0]} {text}" for field, text in self.entries]
+        return [_title(field, text) for field, text in self.entries]
+
+    @property
+    def fits_cookie(self) -> bool:
+        """Whether a browser keeps the basket."""
+        return len(quote(self.query())) <= LONGEST_COOKIE
 
     def changes(self) -> Changes:
-        """Return the changes. Raises QuestionError if a label or a taint has no node."""
+        """Return the changes. Raises QuestionError if a label or a taint has no node, or an entry can't be read."""
 
         def texts(field: str) -> tuple[str, ...]:
             return tuple(text for each, text in self.entries if each == field)
@@ -90,15 +104,28 @@ class Basket:
             taints=tuple(map(_of_node, texts("taints"))),
             delete_pods=texts("delete_pods"),
             scale=texts("scale"),
+            portable=tuple(map(unpack, texts(APPLY))),
+            replace_all=bool(texts(REPLACE_ALL)),
             namespace=self.namespace,
         )
 
 
 def _of_node(text: str) -> tuple[str, str]:
-    node, _, rest = text.partition(" ")
-    if not rest.strip():
+    node, _, rest = text.rpartition(" ")  # a selector has spaces, a label and a taint have none
+    if not node.strip():
         raise QuestionError(f"{text}: expected a node and a text, as in node-a disk=ssd or node-a gpu=yes:NoSchedule")
-    return node, rest.strip()
+    return node.strip(), rest
+
+
+def _title(field: str, text: str) -> str:
+    if field == REPLACE_ALL:
+        return "place all pods anew"
+    if field != APPLY:
+        return f"{TITLES[field][0]} {text}"
+    try:
+        return unpack(text).text
+    except QuestionError as error:
+        return str(error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,20 @@ from aiohttp import web
 
 from bayplan.insight import Insight, QuestionError
 from bayplan.insight.answers import Progress
+from bayplan.insight.questions.explain import Explanation
+from bayplan.insight.questions.freeing import Freeing, freeing
+from bayplan.insight.questions.pending import PendingPods
+from bayplan.insight.questions.why_not import WhyNot
 from bayplan.ui.app import Visit
 from bayplan.ui.bay_plan import BayPlan, bay_plan
+from bayplan.ui.packing import packed
 from bayplan.ui.reports import PodRow, node_report, pod_row, search, waiting_pods
 
 FEW_NODES = 600
 SMALL_PAUSE, LARGE_PAUSE = 2, 10
 """Seconds between two checks for changes, for at most FEW_NODES nodes and for more."""
+FEW_PODS = 500
+"""The queue of a cluster with at most FEW_NODES and FEW_PODS pending shows at once which changes would place most."""
 POD_PAUSE, QUEUE_PAUSE = 3, 5
 """Seconds between two checks of a pod or a node, and of the queue."""
 WAITING_SHOWN = 24
@@ -34,29 +41,55 @@ async def plan_page(visit: Visit) -> web.Response:
 
 async def queue_page(visit: Visit) -> web.Response:
     """Return the pending pods by cause."""
-    pending = await visit.ask("queue", lambda insight, progress: insight.explain_all(progress=progress))
-    return visit.page("queue.html", pending=pending, every=QUEUE_PAUSE, title="Queue")
+
+    def ask(insight: Insight, progress: Progress) -> tuple[PendingPods, Freeing | None, dict[str, str]]:
+        found = insight.explain_all(free=False, progress=progress)
+        small = len(insight.world.state.nodes) <= FEW_NODES and found.count <= FEW_PODS
+        best = freeing(insight.world, insight.world.pending.values(), progress) if small else None
+        helps = [each for cause in found.causes if cause.example is not None for each in cause.example.help[:1]]
+        changes = [each.change for each in helps] + [each.change for each in (best.best if best is not None else ())]
+        return found, best, packed(insight, changes)
+
+    pending, best, entries = await visit.ask("queue", ask)
+    return visit.page("queue.html", pending=pending, freeing=best, entries=entries, every=QUEUE_PAUSE, title="Queue")
+
+
+async def freeing_page(visit: Visit) -> web.Response:
+    """Return the single changes that place the most pending pods: the part of the queue that takes longest."""
+
+    def ask(insight: Insight, progress: Progress) -> tuple[Freeing, dict[str, str]]:
+        best = freeing(insight.world, insight.world.pending.values(), progress)
+        return best, packed(insight, (each.change for each in best.best))
+
+    best, entries = await visit.ask("freeing", ask)
+    return visit.page("freeing.html", freeing=best, entries=entries, every=0, title="What would place most")
 
 
 async def pod_page(visit: Visit, namespace: str, name: str) -> web.Response:
     """Return the explanation of a pod; with `?node=`, also what keeps it from that node."""
     key, node = f"{namespace}/{name}", visit.query.get("node", "").strip()
-    found, row = await visit.ask(
-        ("pod", key),
-        lambda insight, progress: (insight.explain(key, progress=progress), pod_row(insight.pod(key))),
-    )
+
+    def ask(insight: Insight, progress: Progress) -> tuple[Explanation, PodRow, dict[str, str]]:
+        found = insight.explain(key, progress=progress)
+        return found, pod_row(insight.pod(key)), packed(insight, (each.change for each in found.help))
+
+    def ask_about_node(insight: Insight, progress: Progress) -> tuple[WhyNot, dict[str, str]]:
+        found = insight.why_not(key, node, progress=progress)
+        return found, packed(insight, (each.change for each in found.help))
+
+    found, row, entries = await visit.ask(("pod", key), ask)
     why_not, problem = None, ""
     if node:
         try:
-            why_not = await visit.ask(
-                ("why-not", key, node), lambda insight, progress: insight.why_not(key, node, progress=progress)
-            )
+            why_not, more = await visit.ask(("why-not", key, node), ask_about_node)
+            entries = entries | more
         except QuestionError as error:
             problem = str(error)
     return visit.page(
         "pod.html",
         pod=found,
         row=row,
+        entries=entries,
         asked_node=node,
         why_not=why_not,
         problem=problem,

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from bayplan.ui.app import Route, static
-from bayplan.ui.pages import node_page, plan_page, pod_page, queue_page, search_page
+from bayplan.ui.pages import freeing_page, node_page, plan_page, pod_page, queue_page, search_page
+from bayplan.ui.questions_page import question_page, questions_page
 from bayplan.ui.what_if_page import change_basket, what_if_page
 
 ROUTES: tuple[Route, ...] = (
     ("GET", "/", plan_page),
     ("GET", "/queue", queue_page),
+    ("GET", "/queue/freeing", freeing_page),
     ("GET", "/pods/*/*", pod_page),
     ("GET", "/nodes/*", node_page),
     ("GET", "/search", search_page),
     ("GET", "/what-if", what_if_page),
     ("POST", "/what-if", change_basket),
+    ("GET", "/questions", questions_page),
+    ("GET", "/questions/*", question_page),
     ("GET", "/static/*", static),
 )
 """Each `*` is a part of the path that the page gets as an argument."""

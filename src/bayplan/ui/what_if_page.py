@@ -1,16 +1,20 @@
 """The page of what-ifs: a basket of changes, and the changed cluster next to today's.
 
 GET shows the basket of the address, or leads to that of the cookie; it changes nothing, so that addresses can be
-shared. POST changes the basket of the cookie.
+shared. POST changes the basket of the cookie, and leads to its address. A basket that is too large for a cookie is only
+in its address.
 """
 
 from __future__ import annotations
 
+from http import HTTPStatus
+
 from aiohttp import web
 
 from bayplan.insight import QuestionError
-from bayplan.ui.app import Visit
-from bayplan.ui.basket import TITLES, Basket, compare_sides
+from bayplan.insight.questions.comparing import summary
+from bayplan.ui.app import PageError, Visit
+from bayplan.ui.basket import LONGEST, REPLACE_ALL, TITLES, Basket, compare_sides
 from bayplan.ui.pages import FEW_NODES, LARGE_PAUSE
 
 
@@ -29,14 +33,18 @@ async def what_if_page(visit: Visit) -> web.Response:
             )
         except QuestionError as error:
             problem = str(error)
+    moves = any(field == REPLACE_ALL for field, _ in shown.entries)
+    often = sides is not None and sides.after.nodes <= FEW_NODES and not moves
     return visit.page(
         "what_if.html",
         basket=shown,
         is_kept=shown == kept,
+        replaces_all=moves,
+        summary=summary,
         titles=TITLES,
         sides=sides,
         problem=problem,
-        every=LARGE_PAUSE if sides is not None and sides.after.nodes <= FEW_NODES else 0,
+        every=LARGE_PAUSE if often else 0,
         title="What if",
     )
 
@@ -56,4 +64,7 @@ async def change_basket(visit: Visit) -> web.Response:
     else:
         basket = basket.with_all(Basket.of(fields, basket.namespace))
     query = basket.query()
-    return visit.redirect(f"/what-if?{query}" if query else "/what-if", basket=query)
+    if len(query) > LONGEST:
+        raise PageError(HTTPStatus.BAD_REQUEST, "the basket is full: take changes out, or begin with an empty one")
+    keep = query if basket.fits_cookie else None
+    return visit.redirect(f"/what-if?{query}" if query else "/what-if", basket=keep)

@@ -49,7 +49,7 @@ class Change:
     `text`: for people. `apply`: the changed and new objects, as whole documents. `delete`: pods to delete, by
     `namespace/name`. `parts`: the single changes that it consists of. `cost`: what else it does, such as "evicts 2 pods
     of team-b". `nodes`: how many nodes are blocked in the same way as the one that it changes. `edits`: what it does
-    to the pod's manifest.
+    to the pod's manifest. `like`: the node that a new one is like; it is called as that one, with `-new`.
     """
 
     text: str
@@ -59,6 +59,7 @@ class Change:
     cost: str = ""
     nodes: int = 1
     edits: tuple[Edit, ...] = ()
+    like: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +302,7 @@ def _new_node(world: World, pod: PodInfo, like: NodeInfo, ungate: Sequence[Remed
     with_details = f" with {' and '.join(details)}" if details else ""
     texts = [f"add a node like {like.name}{with_details}", *([extra.text] if extra.text else [])]
     parts = extra.parts.union({texts[0]}, details)
-    return Change(" and ".join(texts), (*extra.apply, node, *daemons), parts=parts, edits=extra.edits)
+    return Change(" and ".join(texts), (*extra.apply, node, *daemons), parts=parts, edits=extra.edits, like=like.name)
 
 
 def _pods(keys: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ from bayplan.api.kinds import (
     CSI_NODE,
     DEPLOYMENT,
     NODE,
+    PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
     POD,
     REPLICA_SET,
@@ -24,6 +25,7 @@ from bayplan.api.kinds import (
     Kind,
 )
 from bayplan.api.labels import InvalidSelector, label_key_errors, label_value_errors, parse_label_selector
+from bayplan.api.objects import encode
 from bayplan.api.tolerations import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, UNSCHEDULABLE_TAINT, tolerate
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.devices.claims import is_made_for, key_of
@@ -33,6 +35,7 @@ from bayplan.insight.limits import Room
 from bayplan.insight.owners import WORKLOADS, kind_called, newest_replica_set, owned_by
 from bayplan.insight.questions.documents import copy_of_node, pending_copy, pod_document
 from bayplan.insight.questions.node_groups import attached_objects
+from bayplan.insight.questions.portable import Patch, PortableChange, checked, patched
 from bayplan.insight.snapshot import Snapshot
 from bayplan.insight.sources.documents import identify
 from bayplan.simulation.claims import claims_of, is_for_extended_resources
@@ -73,6 +76,8 @@ class Changes:
     """`deployment/web=40`; also ReplicaSets, ReplicationControllers and StatefulSets, in `namespace`."""
     objects: Iterable[Mapping[str, Any]] = ()
     """New objects, as documents, with the pods of workloads. Other objects that exist are replaced."""
+    portable: Sequence[PortableChange] = ()
+    """Changes of single objects, such as those that `explain` has found to help."""
     replace_all: bool = False
     """Whether placed pods are placed anew, but for those of DaemonSets, static pods and pods of other schedulers."""
     namespace: str = "default"
@@ -83,7 +88,7 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """A changed snapshot. `steps` describes the changes, and `new_claims` are the keys of claims that are new."""
+    """A changed snapshot. `steps` describes the changes; `new_claims` are the keys of claims that may be bound now."""
 
     snapshot: Snapshot
     steps: tuple[str, ...]
@@ -113,9 +118,11 @@ def edited(world: World, snapshot: Snapshot, changes: Changes, seed: int = 0, ro
     for text in changes.scale:
         editor.scale(text)
     editor.add_objects(changes.objects)
+    for change in changes.portable:
+        editor.change_objects(change)
     if changes.replace_all:
         editor.steps.append("place all pods anew")
-    return Edited(editor.snapshot, tuple(editor.steps), tuple(editor.new_claims))
+    return Edited(editor.snapshot, tuple(editor.steps), editor.claims_to_bind())
 
 
 class _Editor:
@@ -124,7 +131,8 @@ class _Editor:
     def __init__(self, world: World, snapshot: Snapshot, namespace: str, seed: int, room: Room) -> None:
         self.snapshot = snapshot
         self.steps: list[str] = []
-        self.new_claims: list[str] = []
+        self._changed: list[tuple[Kind, str]] = []
+        """The objects that manifests and other changes have added or changed."""
         self._world = world
         self._namespace = namespace
         self._seed = seed
@@ -186,8 +194,8 @@ class _Editor:
         pods = () if position is None else self._world.state.nodes.pods(position)
         return [pod for pod in pods if pod.key in self.snapshot.of_kind(POD)]
 
-    def add_nodes(self, text: str) -> None:
-        """Add nodes like another one of the original snapshot."""
+    def add_nodes(self, text: str) -> list[str]:
+        """Add nodes like another one of the original snapshot. Returns their names."""
         match = _ADD_NODES.fullmatch(text)
         if match is None:
             raise QuestionError(f"{text}: expected the number of new nodes and one that they are like: 3xlike:node-a")
@@ -204,6 +212,7 @@ class _Editor:
         added = [[*copy_of_node(node, name), *attached_objects(self._world, like, name)] for name in names]
         self.snapshot = self.snapshot.but(add=[document for documents in added for document in documents])
         self.steps.append(f"add {plural(count, 'node')} like {like}")
+        return names
 
     def cordon(self, name: str) -> None:
         """Cordon a node, with the taint that the node lifecycle controller adds."""
@@ -364,6 +373,37 @@ class _Editor:
         self._create(documents)
         self.steps += steps
 
+    def change_objects(self, change: PortableChange) -> None:
+        """Make a change of single objects. Raises QuestionError if one of them is gone, or isn't valid then."""
+        self._room.take(change.text, objects=len(change.new), memory=sum(len(encode(each)) for each in change.new))
+        steps = [*self.steps, change.text]
+        if change.like:
+            (name,) = self.add_nodes(f"like:{change.like}")
+            node = Patch(NODE.kind, (name,), change.node)
+        for patch in (*change.patches, *([node] if change.like else [])):
+            self._room.take(change.text, objects=len(patch.keys), memory=len(patch.keys) * len(encode(patch)))
+            self.snapshot = self.snapshot.but(change=list(self._patched(patch)))
+        for document in change.new:
+            kind, key, _ = identify(checked(document))
+            known = key in self.snapshot.of_kind(kind)
+            self.snapshot = self.snapshot.but(add=() if known else [document], change=[document] if known else ())
+            self._changed.append((kind, key))
+        for key in change.delete:
+            self.delete_pod(key)
+        self.steps = steps
+
+    def _patched(self, patch: Patch) -> Iterator[dict[str, Any]]:
+        for kind, key, document in patched(self.snapshot, patch):
+            self._room.progress(f"change {kind.singular} {key}")
+            self._changed.append((kind, key))
+            yield document
+
+    def claims_to_bind(self) -> tuple[str, ...]:
+        """The keys of claims that controllers may bind now: new and changed ones; all, if there are other volumes."""
+        if any(kind is PERSISTENT_VOLUME for kind, _ in self._changed):
+            return tuple(self.snapshot.of_kind(PERSISTENT_VOLUME_CLAIM))
+        return tuple(key for kind, key in self._changed if kind is PERSISTENT_VOLUME_CLAIM)
+
     def _create(self, documents: Sequence[Mapping[str, Any]]) -> None:
         """Add what manifests lead to, as far as it doesn't exist."""
         from bayplan.insight.manifests import Manifests
@@ -375,8 +415,8 @@ class _Editor:
                 document["spec"]["taints"] = _without(document, NOT_READY)
             known = key in self.snapshot.of_kind(kind)
             self.snapshot = self.snapshot.but(add=() if known else [document], change=[document] if known else ())
-            if kind is PERSISTENT_VOLUME_CLAIM and not known:
-                self.new_claims.append(key)
+            if not known:
+                self._changed.append((kind, key))
         pods = [pod for pod in expansion.pods if identify(pod)[1] not in self.snapshot.of_kind(POD)]
         self.snapshot = self.snapshot.but(add=map(self._created_now, pods))
 

@@ -210,4 +210,5 @@ def _new_nodes(world: World) -> Iterator[Change]:
         documents = copy_of_node(like)
         name = documents[0]["metadata"]["name"]
         if world.state.nodes.position(name) is None:
-            yield Change(f"add a node like {like.name}", (*documents, *attached_objects(world, like.name, name)))
+            attached = attached_objects(world, like.name, name)
+            yield Change(f"add a node like {like.name}", (*documents, *attached), like=like.name)

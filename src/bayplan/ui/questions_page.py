@@ -1,0 +1,179 @@
+"""The pages of questions that have a form and an answer of lines and tables: one template for all of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from aiohttp import web
+
+from bayplan.api.kinds import POD
+from bayplan.api.labels import InvalidSelector, parse_label_selector
+from bayplan.insight import Insight, QuestionError
+from bayplan.insight.answers import Answer, Progress
+from bayplan.insight.owners import WORKLOADS, kind_called
+from bayplan.ui.answer_parts import Grid, Line, parts_of
+from bayplan.ui.app import PageError, Visit
+
+ROWS = 200
+"""The most rows of a table."""
+ASKED = "asked"
+"""The parameter of a form that was sent."""
+_PAUSE = 10
+"""Seconds between two checks for changes of an answer that takes no time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a form. `example`: for its text; a check box has none. `needed`: whether it may not be empty."""
+
+    name: str
+    label: str
+    example: str = ""
+    needed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question. `text`: what it asks. `quick`: whether it is answered before the form is sent."""
+
+    title: str
+    text: str
+    fields: tuple[Field, ...]
+    ask: Callable[[Insight, Mapping[str, str], Progress], Answer]
+    quick: bool = False
+
+
+def _usage(insight: Insight, form: Mapping[str, str], _: Progress) -> Answer:
+    return insight.usage(form["namespace"] or None, shown=ROWS)
+
+
+def _scale_up(insight: Insight, form: Mapping[str, str], progress: Progress) -> Answer:
+    return insight.scale_up(pools=_words(form["pools"]), shown=ROWS, progress=progress)
+
+
+def _capacity(insight: Insight, form: Mapping[str, str], progress: Progress) -> Answer:
+    document = _manifest(insight, form["like"], form["namespace"] or "default")
+    return insight.capacity([document], labels=_words(form["by"]), shown=ROWS, progress=progress)
+
+
+def _drain(insight: Insight, form: Mapping[str, str], progress: Progress) -> Answer:
+    nodes = _words(form["nodes"])
+    if not nodes:
+        raise QuestionError("expected the name of a node")
+    flags: dict[str, Any] = {each.name: bool(form[each.name]) for each in (*_FLAGS, _IGNORE_DAEMONSETS)}
+    return insight.drain(nodes, **flags, shown=ROWS, progress=progress)
+
+
+def _shrink(insight: Insight, form: Mapping[str, str], progress: Progress) -> Answer:
+    try:
+        selector = parse_label_selector(form["selector"])
+    except InvalidSelector as error:
+        raise QuestionError(f"{form['selector']}: expected a label selector: {error}") from None
+    flags: dict[str, Any] = {each.name: bool(form[each.name]) for each in _FLAGS}
+    return insight.shrink(selector.matches, **flags, shown=ROWS, progress=progress)
+
+
+_NAMESPACE = Field("namespace", "in namespace", "default")
+_IGNORE_DAEMONSETS = Field("ignore_daemonsets", "ignore pods of DaemonSets")
+_FLAGS = (Field("delete_emptydir_data", "delete the data of emptyDir volumes"), Field("force", "delete bare pods"))
+
+QUESTIONS: Mapping[str, Asked] = {
+    "usage": Asked(
+        "Usage",
+        "Who uses the cluster: what pods request, by namespace, workload and priority.",
+        (_NAMESPACE,),
+        _usage,
+        quick=True,
+    ),
+    "scale-up": Asked(
+        "Scale up",
+        "How many new nodes of which pool would be enough for the pods that are pending?",
+        (Field("pools", "only pools", "web batch"),),
+        _scale_up,
+    ),
+    "capacity": Asked(
+        "Capacity",
+        "How many more pods of a workload, or like a pod, would be placed?",
+        (
+            Field("like", "like", "deployment/web", needed=True),
+            _NAMESPACE,
+            Field("by", "also by labels of nodes", "kubernetes.io/arch"),
+        ),
+        _capacity,
+    ),
+    "drain": Asked(
+        "Drain",
+        "Where do the pods of these nodes go, and what blocks the drain?",
+        (Field("nodes", "nodes", "node-a node-b", needed=True), _IGNORE_DAEMONSETS, *_FLAGS),
+        _drain,
+    ),
+    "shrink": Asked(
+        "Shrink",
+        "Which nodes can go with every pod still placed?",
+        (Field("selector", "only nodes with labels", "pool=batch"), *_FLAGS),
+        _shrink,
+    ),
+}
+"""By the last part of their address."""
+
+
+async def questions_page(visit: Visit) -> web.Response:
+    """Return the list of these questions."""
+    return visit.page("questions.html", questions=QUESTIONS, every=0, title="Questions")
+
+
+async def question_page(visit: Visit, name: str) -> web.Response:
+    """Return the form of a question, and its answer once the form was sent."""
+    question = QUESTIONS.get(name)
+    if question is None:
+        raise PageError(HTTPStatus.NOT_FOUND, f"there is no question {name}; there is {', '.join(QUESTIONS)}")
+    form = {each.name: visit.query.get(each.name, "").strip() for each in question.fields}
+
+    def ask(insight: Insight, progress: Progress) -> tuple[tuple[Line | Grid, ...], bool]:
+        answer = question.ask(insight, form, progress)
+        return parts_of(insight, answer), answer.interrupted
+
+    parts, interrupted, problem = None, False, ""
+    if question.quick or ASKED in visit.query:
+        try:
+            parts, interrupted = await visit.ask(("question", name, tuple(form.items())), ask)
+        except QuestionError as error:
+            problem = str(error)
+    return visit.page(
+        "question.html",
+        question=question,
+        form=form,
+        parts=parts,
+        interrupted=interrupted,
+        problem=problem,
+        every=_PAUSE if question.quick else 0,
+        title=question.title,
+    )
+
+
+def _words(text: str) -> list[str]:
+    return re.split(r"[\s,]+", text.strip(" ,")) if text.strip(" ,") else []
+
+
+def _manifest(insight: Insight, given: str, namespace: str) -> dict[str, Any]:
+    """The manifest of another one of an existing workload, such as `deployment/web`, or of a pod."""
+    type_name, slash, name = given.rpartition("/")
+    kind = kind_called(type_name) if slash else POD
+    if kind not in {POD, *WORKLOADS}:
+        types = ", ".join(each.singular for each in (POD, *WORKLOADS))
+        raise QuestionError(f"{given}: expected TYPE/NAME, as in deployment/web; TYPE is {types}")
+    document = insight.snapshot.document(kind, f"{namespace}/{name}")
+    if document is None:
+        raise QuestionError(f"there is no {kind.singular} {namespace}/{name}")
+    metadata = {
+        field: document["metadata"][field] for field in ("labels", "annotations") if field in document["metadata"]
+    }
+    document["metadata"] = {"name": f"{name}-copy", "namespace": namespace, **metadata}
+    document.pop("status", None)
+    if kind is POD:
+        document["spec"].pop("nodeName", None)
+    return document

@@ -1,0 +1,133 @@
+"""The pages of questions with a form: their answers are those of the commands, with links."""
+
+from __future__ import annotations
+
+import pytest
+from rich.columns import Columns
+from rich.table import Table
+from rich.text import Text
+from served_page import node, pod, served, served_objects, small_cluster
+
+from bayplan.insight import Insight, Snapshot
+from bayplan.insight.answers import Stopped
+from bayplan.ui.answer_parts import Cell, Grid, Line, parts_of
+from bayplan.ui.questions_page import QUESTIONS
+from bayplan.ui.sources import FileSource
+
+WEB = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "web", "namespace": "default", "uid": "d", "ownerReferences": []},
+    "spec": {
+        "replicas": 3,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}]},
+        },
+    },
+}
+
+ANSWERS = {
+    "usage": ("usage", ["Namespace Pods Pending cpu default 2 2 3500m (19%)"], []),
+    "usage of a namespace": ("usage?namespace=other", ["there are no pods"], []),
+    "scale up": ("scale-up?asked=yes", ["2 pods of the cluster would stay pending"], []),
+    "scale up of no pool": ("scale-up?asked=yes&pools=none", ["there is no pool none"], []),
+    "capacity of a deployment": (
+        "capacity?asked=yes&like=deployment/web",
+        ["fit", "Node Pods", "NodeResourcesFit"],
+        ["/nodes/node-a1"],
+    ),
+    "capacity of a pod": ("capacity?asked=yes&like=web-1", ["14 x pod web-1-copy fit"], []),
+    "capacity of nothing": ("capacity?asked=yes&like=deployment/none", ["there is no deployment default/none"], []),
+    "capacity of a node": ("capacity?asked=yes&like=node/a", ["node/a: expected TYPE/NAME, as in deployment/web"], []),
+    "capacity of a namespace": ("capacity?asked=yes&like=web&namespace=b", ["there is no pod b/web"], []),
+    "drain": ("drain?asked=yes&nodes=node-a1&force=yes", ["node-a1 drained", "default/web-0"], ["/nodes/node-a1"]),
+    "drain without a flag": ("drain?asked=yes&nodes=node-a1,+node-b1", ["refused", "--force"], []),
+    "drain of nothing": ("drain?asked=yes&nodes=+", ["expected the name of a node"], []),
+    "drain of markup": ("drain?asked=yes&nodes=%3Cscript%3E", ["there is no node <script>"], []),
+    "shrink": ("shrink?asked=yes&force=yes", ["node-a2"], ["/nodes/node-a2"]),
+    "shrink of some": ("shrink?asked=yes&selector=disk%3Dnone", ["0 of 0 nodes"], []),
+    "shrink of a wrong selector": ("shrink?asked=yes&selector=a+b+c", ["expected a label selector"], []),
+}
+
+
+@pytest.mark.parametrize(("path", "texts", "links"), ANSWERS.values(), ids=ANSWERS)
+async def test_question_is_answered(path, texts, links):
+    async with served_objects(*small_cluster(), WEB) as visitor:
+        page = await visitor.page(f"/questions/{path}")
+    for text in texts:
+        assert text in page.text
+    assert set(links) <= page.links.keys()
+    assert page.unlabelled == []
+
+
+async def test_question_that_may_take_long_waits_for_its_form():
+    async with served_objects(*small_cluster()) as visitor:
+        every = await visitor.page("/questions")
+        for name, question in QUESTIONS.items():
+            assert f"/questions/{name}" in every.links
+            page = await visitor.page(f"/questions/{name}")
+            assert ("table" in page.counts) is question.quick
+        wrong = await visitor.page("/questions/none", status=404)
+    assert "There is no question none; there is usage, scale-up, capacity, drain, shrink." in wrong.text
+
+
+async def test_question_that_takes_too_long_says_so():
+    nodes = [node(f"n{number}") for number in range(50)]
+    pods = [pod(f"p{number}", "100m", node=f"n{number % 50}") for number in range(500)]
+    async with served(FileSource(Snapshot.of([*nodes, *pods])), longest=0.01) as visitor:
+        page = await visitor.page("/questions/shrink?asked=yes&force=yes")
+        assert "The page's limit of time ended the question" in page.text
+        assert (await visitor.page("/")).text
+
+
+class Shown:
+    """An answer that shows one thing."""
+
+    def __init__(self, shown):
+        self.shown = shown
+
+    def render(self):
+        return self.shown
+
+
+def test_cells_that_name_nodes_and_pods_are_links():
+    table = Table("POD", "NODE", "CPU", "SHARE")
+    table.add_row("default/web-0", "node-a1", "3", "1 (75%)")
+    table.add_row("default/none", "", "1.5", "-")
+    table.add_row("and 3 more")
+    insight = Insight(Snapshot.of(small_cluster()))
+    assert parts_of(insight, Shown(table)) == (
+        Grid(
+            ("Pod", "Node", "Cpu", "Share"),
+            (False, False, True, True),
+            (
+                (
+                    Cell("default/web-0", "/pods/default/web-0"),
+                    Cell("node-a1", "/nodes/node-a1"),
+                    Cell("3"),
+                    Cell("1 (75%)"),
+                ),
+                (Cell("default/none"), Cell(""), Cell("1.5"), Cell("-")),
+                (Cell("and 3 more"), Cell(""), Cell(""), Cell("")),
+            ),
+        ),
+    )
+
+
+def test_part_that_the_page_cannot_show_is_an_error():
+    insight = Insight(Snapshot())
+    assert parts_of(insight, Shown(Text("headline", style="bold"))) == (Line("headline", strong=True),)
+    with pytest.raises(TypeError, match="an answer has a Columns"):
+        parts_of(insight, Shown(Columns()))
+
+
+def test_interrupted_questions_raise_what_the_page_expects():
+    def stop(_):
+        raise Stopped
+
+    insight = Insight(Snapshot.of(small_cluster()))
+    form = {"pools": "", "selector": "", "delete_emptydir_data": "", "force": "yes", "ignore_daemonsets": ""}
+    for name in ("scale-up", "shrink"):
+        assert QUESTIONS[name].ask(insight, form, stop).interrupted
