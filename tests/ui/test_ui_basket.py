@@ -8,7 +8,7 @@ from served_page import node, pod, served_objects, small_cluster
 from bayplan.insight import Insight, QuestionError, Snapshot
 from bayplan.insight.questions.portable import Patch, PortableChange
 from bayplan.ui.basket import LARGEST, LONGEST_COOKIE, Basket, compare_sides
-from bayplan.ui.packing import pack, unpack
+from bayplan.ui.packing import pack
 
 FULL = Basket(
     (
@@ -198,7 +198,7 @@ async def test_everything_is_placed_anew():
     pods = [pod("web-0", "1", node="a"), pod("web-1", "1", node="b"), pod("big-0", "4")]
     for each in pods[:2]:
         each["metadata"]["ownerReferences"] = [owner]
-    pods[2]["spec"]["priority"] = 9
+    pods[2]["spec"] |= {"priority": 9, "preemptionPolicy": "Never"}
     async with served_objects(*nodes, *pods) as visitor:
         before = await visitor.get("/")
         page = await visitor.post("/what-if", replace_all="yes")

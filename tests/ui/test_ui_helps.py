@@ -28,7 +28,10 @@ HELPS = {
     "requests": ([node("a", "2"), pod("new", "3")], "let the pod request only 2 cpu"),
     "deletion": ([node("a", "2"), pod("old", "2", node="a"), pod("new", "2")], "delete pod default/old on a"),
     "new node": ([node("a", "2"), pod("old", "2", node="a"), pod("new", "2")], "add a node like a"),
-    "gate": ([node("a"), pod("new", schedulingGates=[{"name": "x/y"}])], "remove the scheduling gate x/y"),
+    "gate": (
+        [node("a"), node("b", taints=[GPU]), pod("new", schedulingGates=[{"name": "x/y"}])],
+        "remove the scheduling gate x/y",
+    ),
     "cordon": ([node("a", unschedulable=True), pod("new")], "uncordon a"),
     "spread": (
         [

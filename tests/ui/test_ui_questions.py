@@ -29,20 +29,24 @@ WEB = {
 }
 
 ANSWERS = {
-    "usage": ("usage", ["Namespace Pods Pending cpu default 2 2 3500m (19%)"], []),
+    "usage": ("usage", ["Namespace Pods Pending Cpu default 2 2 3.5 (19%)"], []),
     "usage of a namespace": ("usage?namespace=other", ["there are no pods"], []),
     "scale up": ("scale-up?asked=yes", ["2 pods of the cluster would stay pending"], []),
     "scale up of no pool": ("scale-up?asked=yes&pools=none", ["there is no pool none"], []),
     "capacity of a deployment": (
         "capacity?asked=yes&like=deployment/web",
-        ["fit", "Node Pods", "NodeResourcesFit"],
-        ["/nodes/node-a1"],
+        ["1 x deployment web-copy fits", "NodeResourcesFit Insufficient cpu", "Node Pods"],
+        ["/nodes/node-b2"],
     ),
-    "capacity of a pod": ("capacity?asked=yes&like=web-1", ["14 x pod web-1-copy fit"], []),
+    "capacity of a pod": ("capacity?asked=yes&like=web-1", ["6 x pod web-1-copy fit"], []),
     "capacity of nothing": ("capacity?asked=yes&like=deployment/none", ["there is no deployment default/none"], []),
     "capacity of a node": ("capacity?asked=yes&like=node/a", ["node/a: expected TYPE/NAME, as in deployment/web"], []),
     "capacity of a namespace": ("capacity?asked=yes&like=web&namespace=b", ["there is no pod b/web"], []),
-    "drain": ("drain?asked=yes&nodes=node-a1&force=yes", ["node-a1 drained", "default/web-0"], ["/nodes/node-a1"]),
+    "drain": (
+        "drain?asked=yes&nodes=node-a1&force=yes",
+        ["1 node drained: 1 pod deleted", "default/web-0"],
+        ["/nodes/node-a1"],
+    ),
     "drain without a flag": ("drain?asked=yes&nodes=node-a1,+node-b1", ["refused", "--force"], []),
     "drain of nothing": ("drain?asked=yes&nodes=+", ["expected the name of a node"], []),
     "drain of markup": ("drain?asked=yes&nodes=%3Cscript%3E", ["there is no node <script>"], []),

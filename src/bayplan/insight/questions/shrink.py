@@ -72,11 +72,16 @@ class Shrink(Answer):
     untried: tuple[str, ...] = ()
     shown: int = 20
 
+    @property
+    def interrupted(self) -> bool:
+        """See Answer."""
+        return bool(self.untried)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
         return {
             "removable": [each.node for each in self.gone],
-            "interrupted": bool(self.untried),
+            "interrupted": self.interrupted,
             "nodes": self.rows(),
             "moves": [
                 {"pod": pod, "from": each.node, "node": node} for each in self.gone for pod, node in each.pods.items()
