@@ -105,12 +105,17 @@ class Blockers:
         groups = [NodesOfAKind(first[kind], tuple(members)) for kind, members in found.items()]
         return sorted(groups, key=lambda group: (len(group.blockers), -len(group.positions)))
 
-    def nearest(self, limit: int) -> list[int]:
-        """Return the positions of the blocked nodes with the fewest blockers, those that lack the least first."""
+    def nearest(self, limit: int, most: int | None = None) -> list[int]:
+        """Return the positions of the blocked nodes with the fewest blockers, those that lack the least first.
+
+        `most`: only nodes with up to so many blockers.
+        """
         counts = np.zeros(len(self.nodes), dtype=np.int64)
         for each in self._rejections:
             counts += each.verdicts.codes != 0
-        blocked = np.flatnonzero(self.nodes.live & (counts > 0))
+        blocked = np.flatnonzero(
+            self.nodes.live & (counts > 0) & (counts <= (counts.max(initial=0) if most is None else most))
+        )
         order = np.lexsort((blocked, self._shortage()[blocked], counts[blocked]))
         return [int(position) for position in blocked[order[:limit]]]
 

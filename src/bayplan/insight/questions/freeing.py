@@ -171,10 +171,7 @@ def _promising(world: World, pods: Sequence[PodInfo], progress: Progress) -> Ite
 def _alone(world: World, pod: PodInfo) -> Iterator[tuple[NodeInfo, Remedy]]:
     """The changes of nodes that would each lift the only rejection of a pod there; of deletions, one for each kind."""
     blockers = Blockers(world, pod)
-    nearest = blockers.nearest(LOOKED_AT)
-    for kind in blockers.kinds(nearest):
-        if len(kind.blockers) > 1:
-            break
+    for kind in blockers.kinds(blockers.nearest(LOOKED_AT, most=1)):
         for position in kind.positions:
             node = blockers.nodes.info(position)
             first = position == kind.positions[0]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,10 @@ _FIELDS = {AFFINITY: "podAffinity", ANTI_AFFINITY: "podAntiAffinity"}
 _TEXTS = {AFFINITY: "pod affinity", ANTI_AFFINITY: "pod anti-affinity"}
 
 
+Where = tuple[tuple[AffinityTerm, str], ...]
+"""Terms, each with a domain."""
+
+
 class Matches:
     """The pods on nodes that a pod's required terms match, or whose required anti-affinity matches the pod.
 
@@ -34,6 +38,9 @@ class Matches:
             term: {} for term in (*terms.required, *terms.required_anti)
         }
         self.theirs: dict[AffinityTerm, dict[str, list[PodInfo]]] = {}
+        self.conflicts: dict[Where, Conflict] = {}
+        """What has been found so far, by terms with their domains: all nodes of a zone may have the same."""
+        self._names: dict[AffinityTerm, tuple[str, int]] = {}
         labels_of_namespace = namespaces.labels(pod.namespace)
         for position in np.flatnonzero(nodes.live).tolist():
             labels = nodes.info(position).labels
@@ -46,21 +53,46 @@ class Matches:
                         found = self.theirs.setdefault(term, {})
                         found.setdefault(labels[term.topology_key], []).append(other)
 
+    def peers(self, term: AffinityTerm) -> tuple[str, int]:
+        """The pods that a term of the pod matches, by name, and how many they are."""
+        if term not in self._names:
+            peers = _distinct(other for others in self.own[term].values() for other in others)
+            self._names[term] = _named(peers), len(peers)
+        return self._names[term]
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """The pods that anti-affinity keeps a pod from in some domains, and both as text."""
+
+    others: Sequence[PodInfo]
+    text: str
+
+    @classmethod
+    def of(cls, by_term: Mapping[AffinityTerm, Mapping[str, Sequence[PodInfo]]], where: Where) -> Conflict:
+        """Return the conflict of terms in their domains."""
+        others = _distinct(other for term, domain in where for other in by_term[term][domain])
+        domains = ", ".join(dict.fromkeys(f"{term.topology_key}={domain}" for term, domain in where))
+        return cls(others, f"{_named(others)} in {domains}" if others else "")
+
 
 def explain(pod: PodInfo, node: NodeInfo, rule: int, matches: Matches) -> Details:
     """Explain the rule that a node breaks: AFFINITY, ANTI_AFFINITY or EXISTING_ANTI_AFFINITY."""
     terms = bound_terms(pod)
     if rule == AFFINITY:
         missed = [term for term in terms.required if not _in_domain(matches.own[term], term, node)]
-        text = "; ".join(_missed(term, matches.own[term], node) for term in missed)
+        text = "; ".join(_missed(term, matches, node) for term in missed)
         return Details(text, _instead(node, {term: matches.own[term] for term in missed}), (rule, tuple(missed)))
     found = {term: matches.own[term] for term in terms.required_anti} if rule == ANTI_AFFINITY else matches.theirs
-    enemies = {term: there for term, by_domain in found.items() if (there := _in_domain(by_domain, term, node))}
-    others = [other for there in enemies.values() for other in there]
+    where = tuple(
+        (term, node.labels[term.topology_key]) for term, by_domain in found.items() if _in_domain(by_domain, term, node)
+    )
+    if where not in matches.conflicts:
+        matches.conflicts[where] = Conflict.of(found, where)
+    conflict = matches.conflicts[where]
     whose = "the pod's anti-affinity" if rule == ANTI_AFFINITY else "the anti-affinity of pods there"
-    domains = ", ".join(dict.fromkeys(f"{term.topology_key}={node.labels[term.topology_key]}" for term in enemies))
-    text = f"{whose} keeps it from {_named(others)} in {domains}" if others else ""
-    return Details(text, _apart(pod, others, rule))
+    text = f"{whose} keeps it from {conflict.text}" if conflict.others else ""
+    return Details(text, _apart(pod, conflict.others, rule))
 
 
 def _in_domain(by_domain: Mapping[str, Sequence[PodInfo]], term: AffinityTerm, node: NodeInfo) -> Sequence[PodInfo]:
@@ -70,7 +102,7 @@ def _in_domain(by_domain: Mapping[str, Sequence[PodInfo]], term: AffinityTerm, n
 
 def _apart(pod: PodInfo, others: Sequence[PodInfo], rule: int) -> Iterator[Remedy]:
     """Delete the pods that anti-affinity keeps the pod apart from, or make its own terms preferences."""
-    if len({other.key for other in others}) <= _MOST_DELETED:
+    if len(others) <= _MOST_DELETED:
         yield from delete_pods(pod, others)
     if rule == ANTI_AFFINITY:
         yield _preferred(rule)
@@ -84,8 +116,9 @@ def _instead(node: NodeInfo, missed: Mapping[AffinityTerm, Mapping[str, Sequence
     yield _preferred(AFFINITY)
 
 
-def _missed(term: AffinityTerm, by_domain: Mapping[str, Sequence[PodInfo]], node: NodeInfo) -> str:
+def _missed(term: AffinityTerm, matches: Matches, node: NodeInfo) -> str:
     """Which pods a term misses in the node's domain, and where they are."""
+    by_domain = matches.own[term]
     key = term.topology_key
     domain = node.labels.get(key)
     here = f"{key}={domain}" if domain is not None else f"a node without the label {key}"
@@ -94,17 +127,20 @@ def _missed(term: AffinityTerm, by_domain: Mapping[str, Sequence[PodInfo]], node
     if not by_domain:
         where = ", ".join(sorted(term.namespaces)) or "the selected namespaces"
         return f"{text}; no pod of {where} matches"
-    peers = [other for others in by_domain.values() for other in others]
+    names, number = matches.peers(term)
     domains = [f"{key}={value}" if value else "nodes without the label" for value in by_domain]
     more = f" and {len(domains) - _SHOWN} more" if len(domains) > _SHOWN else ""
-    verb = "is" if len(peers) == 1 else "are"
-    return f"{text}; {_named(peers)} {verb} in {', '.join(domains[:_SHOWN])}{more}"
+    verb = "is" if number == 1 else "are"
+    return f"{text}; {names} {verb} in {', '.join(domains[:_SHOWN])}{more}"
+
+
+def _distinct(pods: Iterable[PodInfo]) -> list[PodInfo]:
+    return list({pod.key: pod for pod in pods}.values())
 
 
 def _named(pods: Sequence[PodInfo]) -> str:
-    keys = list(dict.fromkeys(pod.key for pod in pods))
-    names = ", ".join(keys[:_SHOWN])
-    return f"{names} and {len(keys) - _SHOWN} more pods" if len(keys) > _SHOWN else names
+    names = ", ".join(pod.key for pod in pods[:_SHOWN])
+    return f"{names} and {len(pods) - _SHOWN} more pods" if len(pods) > _SHOWN else names
 
 
 def _preferred(rule: int) -> Remedy:
