@@ -159,6 +159,15 @@ async def test_basket_is_filled_from_a_node_and_kept(tab):
         assert await tab.value("document.querySelectorAll('.basket li').length") == 3
 
 
+async def test_change_that_helps_is_tried_with_one_click(tab):
+    async with page_of(*small_cluster()) as url:
+        await tab.open(url)
+        await tab.open(f"{url.partition('/?')[0]}/pods/default/pinned-0")
+        await click(tab, "Try in What if")
+        await tab.until("location.pathname === '/what-if' && document.readyState === 'complete'")
+        assert "1 pod from pending to placed" in await tab.value("document.querySelector('.verdict').innerText")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_page_follows_the_color_scheme(tab, scheme):
     async with page_of(*small_cluster()) as url:
@@ -175,6 +184,14 @@ PATHS = (
     "/pods/default/big-0",
     "/nodes/node-a1",
     "/what-if?cordon=node-a1&labels=node-a1+disk%3Dnvme",
+    "/what-if?replace_all=yes",
+    "/queue/freeing",
+    "/questions",
+    "/questions/usage",
+    "/questions/scale-up?asked=yes",
+    "/questions/capacity?asked=yes&like=web-1",
+    "/questions/drain?asked=yes&nodes=node-a1",
+    "/questions/shrink?asked=yes&force=yes",
 )
 BROKEN_WORDS = """
 (() => {

@@ -21,6 +21,11 @@ PAGES = {
     "search": "/search?q=web",
     "basket": "/what-if?add_nodes=2xlike:node-b1&cordon=node-a1",
     "empty basket": "/what-if",
+    "placed anew": "/what-if?replace_all=yes",
+    "what would place most": "/queue/freeing",
+    "questions": "/questions",
+    "form of a question": "/questions/drain",
+    "answer of a question": "/questions/usage",
 }
 
 
