@@ -251,6 +251,14 @@ def test_pod_of_a_daemon_set_goes_to_no_other_node():
     ]
 
 
+def test_a_gated_pod_that_fits_is_ungated():
+    gates = [{"name": "acme.io/quota"}, {"name": "acme.io/review"}]
+
+    assert helps(node("a"), pod("new", schedulingGates=gates)) == [
+        "remove the scheduling gates acme.io/quota and acme.io/review -> a"
+    ]
+
+
 def test_nodes_with_equal_blockers_are_shown_together():
     answer = Insight(Snapshot.of([*(node(f"n{number:02}", cpu="500m") for number in range(30)), pod("new")])).explain(
         "default/new"

@@ -26,7 +26,8 @@ class SchedulingGates(Plugin):
 
     def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
         """The gates must be removed."""
-        text = f"remove the scheduling gate {', '.join(pod.scheduling_gates)}"
+        gates = pod.scheduling_gates
+        text = f"remove the scheduling gate{'s' if len(gates) > 1 else ''} {' and '.join(gates)}"
         return Details(remedies=[Remedy(text, pod=lambda document: document["spec"].pop("schedulingGates"))])
 
     def events(self) -> Iterable[EventHint]:

@@ -191,7 +191,8 @@ def explain(
     with world.what_if():
         missing = None if pod.node_name or world.gate_of(pod) else MissingMember.of(world, pod)
         found = _explain_bound(world, pod) if pod.node_name else _explain_pending(world, pod, missing, nearest)
-        if found.outcome == Fate.PENDING.value and (found.nearest or world.unit_of(pod).gang is not None):
+        waits = world.gate_of(pod) is not None or world.unit_of(pod).gang is not None
+        if found.outcome == Fate.PENDING.value and (found.nearest or waits):
             first = [*ungating(world, pod), *(missing.changes(world) if missing is not None else ())]
             blockers = Blockers(world, pod)
             helpful = what_would_help(world, pod, blockers, helps, progress=progress, first=first, confirm=confirm)
