@@ -5,7 +5,7 @@ from urllib.parse import parse_qsl
 import pytest
 
 from bayplan.devcluster.apiserver.authorization.attributes import Attributes, attributes_of, forbidden_request
-from bayplan.devcluster.apiserver.authorization.bootstrap_policy import CLUSTER_ROLES, bootstrap_policy
+from bayplan.devcluster.apiserver.authorization.bootstrap_policy import bootstrap_policy
 from bayplan.devcluster.apiserver.authorization.rules import Rule, not_covered
 from bayplan.devcluster.apiserver.authorization.users import ADMIN, ANONYMOUS, User, service_account_of
 from bayplan.devcluster.apiserver.http.request_info import read_request_info
@@ -166,10 +166,13 @@ def test_names_of_service_accounts(name, expected):
     assert service_account_of(name) == expected
 
 
+ROLES = {obj["metadata"]["name"]: obj.get("rules") for obj in bootstrap_policy() if obj["kind"] == "ClusterRole"}
+
+
 def allows(role, verb, resource, group="", name=""):
     resource, _, subresource = resource.partition("/")
     what = Attributes(verb, group, resource, subresource, "", name)
-    return any(Rule.of(rule).allows(what) for rule in CLUSTER_ROLES[role])
+    return any(Rule.of(rule).allows(what) for rule in ROLES[role])
 
 
 SCHEDULER, VOLUMES = "system:kube-scheduler", "system:volume-scheduler"
