@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
+from tests.support.cleaners import CLEANERS
 from tests.support.control_plane import ASSETS, ControlPlane
 
 from bayplan.api.kinds import CONFIG_MAP, DEPLOYMENT, JOB, NAMESPACE, NODE, POD, REPLICA_SET
@@ -18,7 +19,7 @@ from bayplan.clock import RunningClock
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.informers import Informers
 from bayplan.devcluster.controllers.job_status import finished_condition
-from bayplan.devcluster.controllers.manager import ALL, ControllerManager
+from bayplan.devcluster.controllers.manager import WORKLOADS, ControllerManager
 from bayplan.devcluster.controllers.node_lifecycle import NOT_READY, is_tainted
 from bayplan.devcluster.kubelet import KubeletDelays, Kubelets, make_nodes
 from bayplan.devcluster.kubelet_nodes import is_healthy
@@ -57,7 +58,7 @@ class Real:
         for view in self.views.values():
             view.listen(lambda *_: self._changed.set())
         self.parts = (
-            ControllerManager(client, clock, ALL, informers=self.informers),
+            ControllerManager(client, clock, [*WORKLOADS, *CLEANERS], informers=self.informers),
             Kubelets(client, clock, make_nodes(NODES), informers=self.informers, delays=DELAYS),
         )
 

@@ -17,6 +17,7 @@ from uuid import uuid4
 import pytest
 from audit import AuditLog
 from shipped import ACCOUNT, SUBJECT, deploy, token, until_allowed
+from tests.support.cleaners import CLEANERS
 from tests.support.control_plane import ControlPlane
 from workloads import HOSTNAME, NAME, amounts
 
@@ -28,7 +29,7 @@ from bayplan.devcluster.apiserver.authorization.attributes import Attributes, Ve
 from bayplan.devcluster.apiserver.authorization.users import User
 from bayplan.devcluster.controllers.controller import Controller
 from bayplan.devcluster.controllers.informers import Informers
-from bayplan.devcluster.controllers.manager import ALL, WORKLOADS, ControllerManager
+from bayplan.devcluster.controllers.manager import WORKLOADS, ControllerManager
 from bayplan.devcluster.kubelet import Kubelets
 from bayplan.testing.observer import Observer, condition_of
 
@@ -277,7 +278,7 @@ async def real(
     cluster = Real(plane, scheduler_kubeconfig, audit)
     async with cluster.client:
         await cluster.clear()
-        async with _alive(cluster, [one for one in ALL if one not in without]):
+        async with _alive(cluster, [one for one in (*WORKLOADS, *CLEANERS) if one not in without]):
             yield cluster
         if "kube-apiserver" not in plane.running:
             await cluster.start_server()

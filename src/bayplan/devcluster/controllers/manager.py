@@ -14,10 +14,8 @@ from bayplan.devcluster.controllers.daemonset import DaemonSetController
 from bayplan.devcluster.controllers.deployment import DeploymentController
 from bayplan.devcluster.controllers.disruption import DisruptionController
 from bayplan.devcluster.controllers.ephemeral_volume import EphemeralVolumeController
-from bayplan.devcluster.controllers.garbage_collector import GarbageCollector
 from bayplan.devcluster.controllers.informers import Informers
 from bayplan.devcluster.controllers.job import JobController
-from bayplan.devcluster.controllers.namespaces import NamespaceController
 from bayplan.devcluster.controllers.node_lifecycle import NodeLifecycleController
 from bayplan.devcluster.controllers.persistent_volume import PersistentVolumeController
 from bayplan.devcluster.controllers.pod_gc import PodGarbageCollector
@@ -53,12 +51,7 @@ WORKLOADS: tuple[type[Controller], ...] = (
     ClaimProtectionController,
     VolumeProtectionController,
 )
-"""The controllers that every cluster needs."""
-
-CLEANERS: tuple[type[Controller], ...] = (GarbageCollector, NamespaceController)
-"""More controllers for a kube-apiserver. The embedded API server has its own garbage and namespace collection."""
-
-ALL = WORKLOADS + CLEANERS
+"""The controllers of a cluster. The API server itself collects garbage, and empties namespaces."""
 
 
 class ControllerManager:
@@ -68,7 +61,7 @@ class ControllerManager:
         self,
         client: Client,
         clock: TimerClock,
-        controllers: Iterable[type[Controller]] = ALL,
+        controllers: Iterable[type[Controller]] = WORKLOADS,
         *,
         informers: Informers | None = None,
         root_ca: str = "",

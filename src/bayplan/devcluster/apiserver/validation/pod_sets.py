@@ -61,10 +61,7 @@ def validate_new_stateful_set(stateful_set: Object) -> Iterator[FieldError]:
 
 def validate_stateful_set_update(stateful_set: Object, old: Object) -> Iterator[FieldError]:
     """Only some fields of the spec may change."""
-    fixed = [
-        {name: value for name, value in one["spec"].items() if name not in _MUTABLE} for one in (stateful_set, old)
-    ]
-    if fixed[0] != fixed[1]:
+    if _fixed(stateful_set) != _fixed(old):
         fields = f"{', '.join(map(repr, _MUTABLE[:-1]))} and {_MUTABLE[-1]!r}"
         yield forbidden("spec", f"updates to statefulset spec for fields other than {fields} are forbidden")
 

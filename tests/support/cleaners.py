@@ -1,4 +1,6 @@
-"""Deletes objects whose owners don't exist any more. Mirrors pkg/controller/garbagecollector.
+"""The garbage collector and the namespace controller, for a kube-apiserver without kube-controller-manager.
+
+The embedded API server has its own. Mirrors pkg/controller/garbagecollector and pkg/controller/namespace.
 
 An object is deleted in the background once none of its owners exists. In a foreground deletion, a finalizer keeps the
 owner until its blocking dependents are gone. In an orphaning deletion, a finalizer keeps the owner until the owner
@@ -10,9 +12,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, ClassVar
 
+from lightkube.models.core_v1 import NamespaceSpec
 from lightkube.models.meta_v1 import OwnerReference
+from msgspec import json, structs
 
-from bayplan.api.kinds import CORE_EVENT, EVENT, KINDS, Kind
+from bayplan.api.kinds import CORE_EVENT, EVENT, KINDS, NAMESPACE, Kind
 from bayplan.client import ApiError, PatchType
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.informers import Index, key_of
@@ -159,3 +163,53 @@ def _owner_uids(obj: Any) -> tuple[str, ...]:
 
 def _owner_key(kind: Kind, reference: OwnerReference, namespace: str | None) -> str:
     return f"{namespace}/{reference.name}" if kind.namespaced else reference.name
+
+
+AGAIN = 1.0
+"""Seconds between two checks of a namespace that isn't empty yet."""
+FINALIZER = "kubernetes"
+
+
+class NamespaceController(Controller):
+    """Deletes the contents of terminating namespaces, limited to the kinds in `bayplan.api.kinds`."""
+
+    name: ClassVar[str] = "namespace-controller"
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._namespaces = self.watch(NAMESPACE, self.enqueue)
+
+    async def sync(self, key: str) -> None:
+        """Sync one namespace."""
+        namespace = self._namespaces.get(key)
+        if namespace is None or namespace.metadata.deletionTimestamp is None:
+            return
+        finalizers = (namespace.spec.finalizers if namespace.spec else None) or []
+        if FINALIZER not in finalizers:
+            return
+        left = [kind for kind in KINDS if kind.namespaced and kind != EVENT and not await self._empty(kind, key)]
+        if left:
+            self.queue.add_after(key, AGAIN)
+            return
+        spec = NamespaceSpec(finalizers=[one for one in finalizers if one != FINALIZER])
+        body = json.encode(structs.replace(namespace, apiVersion="v1", kind="Namespace", spec=spec))
+        try:
+            await self.client.request("PUT", NAMESPACE.path(name=key, subresource="finalize"), body=body)
+        except ApiError as error:
+            if error.status != 404:  # deleted already
+                raise
+
+    async def _empty(self, kind: Kind, namespace: str) -> bool:
+        """Delete all objects of a kind. Returns whether there were none."""
+        try:
+            if not (await self.client.list(kind, namespace, limit=1)).items:
+                return True
+            await self.client.request("DELETE", kind.path(namespace))
+        except ApiError as error:
+            if error.status in {404, 405}:  # not served or not deletable
+                return True
+            raise
+        return False
+
+
+CLEANERS: tuple[type[Controller], ...] = (GarbageCollector, NamespaceController)
