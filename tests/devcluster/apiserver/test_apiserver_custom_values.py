@@ -5,10 +5,11 @@ import pytest
 from bayplan.api.kinds import Kind
 from bayplan.api.patterns import InvalidPattern, compile_pattern
 from bayplan.devcluster.apiserver.custom.applying import apply
-from bayplan.devcluster.apiserver.custom.jsonpath import InvalidPath, compile_path
 from bayplan.devcluster.apiserver.custom.structural import StructuralSchema, fill_defaults, prune
 from bayplan.devcluster.apiserver.custom.structures import check_structure
-from bayplan.devcluster.apiserver.custom.values import Place, check_value, go_float
+from bayplan.devcluster.apiserver.custom.values import Place, check_value
+from bayplan.devcluster.apiserver.jsonpath import InvalidPath, compile_path
+from bayplan.devcluster.apiserver.scalars import go_float
 
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}
 FREE = "x-kubernetes-preserve-unknown-fields"

@@ -4,9 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bayplan.devcluster.apiserver.tables import TABLES
-from bayplan.devcluster.apiserver.tables.columns import duration
-from bayplan.devcluster.apiserver.tables.pods import pod_cells, pod_conditions
+from bayplan.devcluster.apiserver.tables.cells import CELLS
+from bayplan.devcluster.apiserver.tables.columns import columns_of, tables
+from bayplan.devcluster.apiserver.tables.pods import pod_conditions
+from bayplan.devcluster.apiserver.tables.texts import duration
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
 
@@ -21,6 +22,10 @@ NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
 )  # fmt: skip
 def test_durations_have_two_units_at_most(seconds, text):
     assert duration(seconds) == text
+
+
+def pod_cells(given, now):
+    return [column.cell(given, now) for column in columns_of("pods")]
 
 
 def container(name, restarts=0, *, ready=False, **state):
@@ -79,7 +84,9 @@ def test_terminated_pod_has_a_row_condition():
     assert pod_conditions(pod({"phase": "Running"})) == []
 
 
-@pytest.mark.parametrize("kind", TABLES, ids=lambda kind: kind.resource)
-def test_every_column_has_a_description(kind):
-    columns, _ = TABLES[kind]
-    assert [column.name for column in columns if not column.definition()["description"]] == []
+@pytest.mark.parametrize("resource", tables(), ids=lambda resource: resource or "others")
+def test_every_column_has_a_description_and_a_value(resource):
+    for column in columns_of(resource):
+        assert column.definition()["description"], column.name
+        assert column.find({}) == ([] if column.path else [{}])
+        assert column.show in CELLS

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 from bayplan.devcluster.apiserver.quantities import canonical
@@ -131,3 +132,16 @@ def mismatch(value: Any, path: str, expected: str, owner: str = "") -> Mismatch:
         given = f"number {value}"
     into = f"Go struct field {field} of type {expected}" if where else f"Go value of type {expected}"
     return Mismatch(f"json: cannot unmarshal {given} into {into}")
+
+
+def go_float(number: float) -> str:
+    """A float64 as Go's %v prints it."""
+    sign, digits, exponent = Decimal(repr(float(number))).normalize().as_tuple()
+    assert isinstance(exponent, int)  # JSON has no infinities
+    places = len(digits) + exponent - 1
+    if -4 <= places < 6:
+        text = format(Decimal((0, digits, exponent)), "f")
+    else:
+        mantissa = str(digits[0]) + ("." + "".join(map(str, digits[1:])) if len(digits) > 1 else "")
+        text = f"{mantissa}e{'-' if places < 0 else '+'}{abs(places):02}"
+    return f"-{text}" if sign else text

@@ -10,15 +10,15 @@ from typing import Any
 
 from bayplan.api.field_errors import FieldError
 from bayplan.api.kinds import Kind
-from bayplan.devcluster.apiserver.custom.columns import table_of
-from bayplan.devcluster.apiserver.custom.jsonpath import compile_path
 from bayplan.devcluster.apiserver.custom.structural import StructuralSchema
 from bayplan.devcluster.apiserver.custom.structures import check_structure
 from bayplan.devcluster.apiserver.custom.values import ABSENT, Place, check_value
+from bayplan.devcluster.apiserver.jsonpath import compile_path
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.storage.resource import CustomFacts, Resource
 from bayplan.devcluster.apiserver.storage.selectable_fields import FieldReader, SelectableFields, field_text
 from bayplan.devcluster.apiserver.storage.strategy import Strategy
+from bayplan.devcluster.apiserver.tables.columns import custom_columns
 
 
 def resources_of(definition: Object) -> tuple[list[Resource], Resource]:
@@ -63,7 +63,7 @@ def _resource(definition: Object, version: Object) -> Resource:
         custom=CustomFacts(
             definition["metadata"]["name"],
             names.get("listKind", ""),
-            table_of(version.get("additionalPrinterColumns", ())),
+            custom_columns(version.get("additionalPrinterColumns", ())),
             subresources.get("scale"),
             _warning(kind, version),
         ),

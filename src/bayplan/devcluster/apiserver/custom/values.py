@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 from bayplan.api.field_errors import (
@@ -24,6 +23,7 @@ from bayplan.api.field_errors import (
 )
 from bayplan.api.patterns import compile_pattern
 from bayplan.devcluster.apiserver.custom.formats import INTEGERS, has_format, known_format
+from bayplan.devcluster.apiserver.scalars import go_float
 from bayplan.devcluster.apiserver.schema import Object
 
 ABSENT = object()
@@ -181,19 +181,6 @@ def _is_whole(number: float) -> bool:
 
 def _shown(number: float) -> str:
     return str(number) if isinstance(number, int) else go_float(number)
-
-
-def go_float(number: float) -> str:
-    """A float64 as Go's %v prints it."""
-    sign, digits, exponent = Decimal(repr(float(number))).normalize().as_tuple()
-    assert isinstance(exponent, int)  # JSON has no infinities
-    places = len(digits) + exponent - 1
-    if -4 <= places < 6:
-        text = format(Decimal((0, digits, exponent)), "f")
-    else:
-        mantissa = str(digits[0]) + ("." + "".join(map(str, digits[1:])) if len(digits) > 1 else "")
-        text = f"{mantissa}e{'-' if places < 0 else '+'}{abs(places):02}"
-    return f"-{text}" if sign else text
 
 
 def _check_list(schema: Object, value: list[Any], place: Place) -> Iterator[FieldError]:

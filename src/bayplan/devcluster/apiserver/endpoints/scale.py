@@ -16,7 +16,7 @@ from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import StatusError, bad_request
 from bayplan.devcluster.apiserver.storage.object_schema import TypedSchema
 from bayplan.devcluster.apiserver.storage.resource import Resource
-from bayplan.devcluster.apiserver.tables.workloads import SCALE_TABLE
+from bayplan.devcluster.apiserver.tables.columns import columns_of
 
 _SCALE = TypedSchema(Kind("autoscaling", "v1", "Scale", "", "", namespaced=True, model="autoscaling_v1.Scale"))
 _METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
@@ -93,7 +93,7 @@ def _subresource(desired: list[str], current: list[str], selector: Callable[[Obj
         entry = storage.update(resource, old, new, dry_run=request.dry_run())
         return scale(storage.decode(resource, entry))
 
-    return Subresource({"get": read, "update": write, "patch": write}, "Scale", "autoscaling/v1", SCALE_TABLE)
+    return Subresource({"get": read, "update": write, "patch": write}, "Scale", "autoscaling/v1", columns_of("scale"))
 
 
 def _at(obj: Object, keys: list[str]) -> Any:

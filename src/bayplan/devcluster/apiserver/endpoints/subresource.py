@@ -9,7 +9,7 @@ from bayplan.devcluster.apiserver.endpoints.backend import Backend
 from bayplan.devcluster.apiserver.endpoints.request import Request
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.storage.resource import Resource
-from bayplan.devcluster.apiserver.tables.columns import Table
+from bayplan.devcluster.apiserver.tables.columns import Columns
 
 Verb = Callable[[Backend, Resource, Request], Object]
 """Carries out a request for a subresource, and returns the object in the response. Raises StatusError."""
@@ -22,5 +22,5 @@ class Subresource:
     verbs: Mapping[str, Verb]
     kind: str
     api_version: str = ""
-    table: Table | None = None
-    """The table of its objects, if it is not that of the resource."""
+    table: Columns | None = None
+    """The columns of its objects, if they are not those of the resource."""

@@ -12,7 +12,7 @@ from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.storage.object_schema import ObjectSchema, TypedSchema
 from bayplan.devcluster.apiserver.storage.selectable_fields import SelectableFields
 from bayplan.devcluster.apiserver.storage.strategy import Strategy
-from bayplan.devcluster.apiserver.tables.columns import Table
+from bayplan.devcluster.apiserver.tables.columns import Columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class CustomFacts:
     """The definition's name."""
     list_kind: str
     """The kind of lists, "" for the kind of the objects followed by `List`."""
-    table: Table
+    table: Columns
     scale: Object | None = None
     """The paths of the scale subresource, None if there is none."""
     warning: str = ""

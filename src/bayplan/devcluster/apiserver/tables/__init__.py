@@ -1,54 +1,27 @@
-"""The tables that `kubectl get` prints. Mirrors Kubernetes' pkg/printers/internalversion/printers.go.
-
-The modules of this package define the columns and cells of each kind; other kinds have a name and an age.
-"""
+"""The tables that `kubectl get` prints. Mirrors Kubernetes' pkg/printers/internalversion/printers.go."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 from bayplan.api import kinds
+from bayplan.devcluster.apiserver.autoscaler_conversion import to_v2
+from bayplan.devcluster.apiserver.event_conversion import to_core
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.tables import (
-    cluster,
-    core,
-    definitions,
-    networking,
-    rbac,
-    scheduling,
-    storage,
-    workloads,
-)
-from bayplan.devcluster.apiserver.tables.columns import AGE, NAME, Table, age
-from bayplan.devcluster.apiserver.tables.nodes import NODE_COLUMNS, node_cells
-from bayplan.devcluster.apiserver.tables.pods import POD_COLUMNS, pod_cells, pod_conditions
+from bayplan.devcluster.apiserver.tables.columns import Columns, columns_of
+from bayplan.devcluster.apiserver.tables.pods import pod_conditions
 
-TABLES: dict[kinds.Kind, Table] = {
-    kinds.POD: (POD_COLUMNS, pod_cells),
-    kinds.NODE: (NODE_COLUMNS, node_cells),
-    **core.TABLES,
-    **rbac.TABLES,
-    **workloads.TABLES,
-    **storage.TABLES,
-    **scheduling.TABLES,
-    **networking.TABLES,
-    **cluster.TABLES,
-    **definitions.TABLES,
+_SHOWN_AS: Mapping[kinds.Kind, Callable[[Object], Object]] = {
+    kinds.EVENT: to_core,
+    kinds.HORIZONTAL_POD_AUTOSCALER_V1: to_v2,
 }
-
-
-def _generic_cells(obj: Object, now: datetime) -> list[Any]:
-    return [obj["metadata"]["name"], age(obj, now)]
-
-
-GENERIC: Table = ((NAME, AGE), _generic_cells)
+"""The kinds whose rows show another version."""
 
 
 def table(
     kind: kinds.Kind,
-    custom: Table | None,
+    custom: Columns | None,
     objects: Sequence[Object],
     metadata: Object,
     now: datetime,
@@ -58,12 +31,15 @@ def table(
 ) -> Object:
     """A Table of objects in the kind's version.
 
-    `custom` is the table of a custom resource, and `include` the object in each row: None, Metadata or Object.
+    `custom` has the columns if they are not those of the kind, and `include` is the object in each row: None, Metadata
+    or Object.
     """
-    described, cells = custom or TABLES.get(kind, GENERIC)
+    shown = columns_of(kind.resource) if custom is None else custom
+    convert = _SHOWN_AS.get(kind, _same)
     rows = []
     for obj in objects:
-        row: Object = {"cells": cells(obj, now)}
+        read = convert(obj)
+        row: Object = {"cells": [column.cell(read, now) for column in shown]}
         if kind is kinds.POD and (conditions := pod_conditions(obj)):
             row["conditions"] = conditions
         if include != "None":
@@ -73,9 +49,13 @@ def table(
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
         "metadata": metadata,
-        "columnDefinitions": [column.definition() for column in described] if columns else [],
+        "columnDefinitions": [column.definition() for column in shown] if columns else [],
         "rows": rows,
     }
+
+
+def _same(obj: Object) -> Object:
+    return obj
 
 
 def _included(kind: kinds.Kind, obj: Object, *, whole: bool) -> Object:

@@ -1,120 +1,115 @@
-"""Columns, ages, and the cells that several kinds share."""
+"""Columns of tables: where their values are in an object, and how they are shown.
+
+Those of built-in kinds are in `tables.json`, those of custom resources in the definitions. Mirrors
+apiextensions-apiserver's pkg/registry/customresource/tableconvertor.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from functools import cache, cached_property
+from importlib.resources import files
+from typing import Any
+
+import msgspec
 
 from bayplan.devcluster.apiserver.documentation import describe
+from bayplan.devcluster.apiserver.jsonpath import Find, InvalidPath, compile_path
 from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.tables.cells import CELLS
 
-Cells = Callable[[Object, datetime], list[Any]]
-"""(object, current time) -> the cells of its row."""
+_TYPES = frozenset({"integer", "number", "boolean", "date"})
+"""The types of printer columns that have cells of their own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column. `about` is its description, or a field that has it, such as `core_v1.PodSpec.nodeName`."""
+class Column(msgspec.Struct, dict=True, rename={"show": "as", "empty": "or"}):
+    """A column of a table."""
 
     name: str
-    about: str
+    description: str = ""
+    field: str = ""
+    """The field that has the description if the column has none, such as `core_v1.PodSpec.nodeName`."""
+    path: str = ""
+    """The JSON path of the value, "" for the whole object."""
+    show: str = ""
+    """The name of the function in CELLS that shows the value, "" to show it as it is."""
+    empty: Any = ""
+    """What is shown without a value."""
     type: str = "string"
-    wide: bool = False
-    """Whether the column is shown with `-o wide` only."""
     format: str = ""
+    priority: int = 0
+    """1 for a column that is shown with `-o wide` only."""
+
+    @cached_property
+    def find(self) -> Find:
+        """Finds the values in an object. Raises InvalidPath."""
+        return compile_path(self.path)
 
     def definition(self) -> Object:
         """The column definition in a Table."""
-        return {
-            "name": self.name,
-            "type": self.type,
-            "format": self.format,
-            "description": self._description(),
-            "priority": 1 if self.wide else 0,
-        }
+        kind, _, field = self.field.rpartition(".")
+        description = self.description or describe(kind, field)
+        what = {"name": self.name, "type": self.type, "format": self.format}
+        return {**what, "description": description, "priority": self.priority}
 
-    def _description(self) -> str:
-        kind, _, field = self.about.rpartition(".")
-        return describe(kind, field) if " " not in self.about and "." in kind else self.about
-
-
-class Described(Protocol):
-    """A column with a definition."""
-
-    def definition(self) -> Object:
-        """The column definition in a Table."""
-        ...
+    def cell(self, obj: Object, now: datetime) -> Any:
+        """The cell in the row of an object."""
+        found = self.find(obj)
+        shown = CELLS[self.show](found[0], now) if found and found[0] is not None else None
+        return self.empty if shown is None or shown == "" else shown
 
 
-Table = tuple[tuple[Described, ...], Cells]
-"""The columns of a kind, and the function that returns the cells of a row."""
-
-NAME = Column("Name", "meta_v1.ObjectMeta.name", format="name")
-AGE = Column("Age", "meta_v1.ObjectMeta.creationTimestamp")
+Columns = tuple[Column, ...]
 
 
-def age(obj: Object, now: datetime) -> str:
-    """The age of an object."""
-    return since(obj["metadata"].get("creationTimestamp"), now)
+class _Tables(msgspec.Struct):
+    common: dict[str, Column]
+    tables: dict[str, tuple[Column | str, ...]]
+    """The columns by the kind's resource, `scale` for that subresource, and "" for all other kinds. A string is the
+    name of a common column.
+    """
 
 
-def since(moment: str | None, now: datetime) -> str:
-    """The time since a moment, `<unknown>` if there is none."""
-    return "<unknown>" if not moment else duration((now - datetime.fromisoformat(moment)).total_seconds())
+@cache
+def tables() -> dict[str, Columns]:
+    """The columns of the built-in kinds by resource, such as `deployments.apps`."""
+    read = msgspec.json.decode(files(__package__).joinpath("tables.json").read_bytes(), type=_Tables)
+    return {
+        resource: tuple(read.common[one] if isinstance(one, str) else one for one in columns)
+        for resource, columns in read.tables.items()
+    }
 
 
-def duration(seconds: float) -> str:
-    """A duration in two units at most. Mirrors HumanDuration of apimachinery's pkg/util/duration."""
-    if seconds < -1:
-        return "<invalid>"
-    whole = max(0, int(seconds))
-    minutes, hours, days = whole // 60, whole // 3600, whole // 86400
-    if whole < 120:
-        return f"{whole}s"
-    if minutes < 10:
-        return _two(minutes, "m", whole % 60, "s")
-    if minutes < 180:
-        return f"{minutes}m"
-    if hours < 8:
-        return _two(hours, "h", minutes % 60, "m")
-    if hours < 48:
-        return f"{hours}h"
-    if hours < 192:
-        return _two(days, "d", hours % 24, "h")
-    if days < 730:
-        return f"{days}d"
-    return _two(days // 365, "y", days % 365, "d") if days < 2920 else f"{days // 365}y"
+def columns_of(resource: str) -> Columns:
+    """The columns of a built-in kind."""
+    return tables().get(resource) or tables()[""]
 
 
-def _two(large: int, unit: str, small: int, subunit: str) -> str:
-    return f"{large}{unit}{small}{subunit}" if small else f"{large}{unit}"
+def custom_columns(defined: Sequence[Object]) -> Columns:
+    """The columns of a version with these additionalPrinterColumns.
 
-
-def names_and_images(spec: Object) -> tuple[str, str]:
-    """The names of the containers of a pod spec, and their images."""
-    containers = spec.get("containers") or ()
-    return ",".join(one["name"] for one in containers), ",".join(one.get("image", "") for one in containers)
-
-
-def label_text(labels: dict[str, str] | None) -> str:
-    """Labels as one line."""
-    return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or "<none>"
-
-
-def selector_text(selector: Object | None) -> str:
-    """A LabelSelector as one line."""
-    if not selector:
-        return "<none>"
-    terms = [f"{key}={value}" for key, value in sorted(selector.get("matchLabels", {}).items())]
-    for one in selector.get("matchExpressions", ()):
-        values = ",".join(one.get("values", ()))
-        forms = {"In": f"{one['key']} in ({values})", "NotIn": f"{one['key']} notin ({values})", "Exists": one["key"]}
-        terms.append(forms.get(one["operator"], f"!{one['key']}"))
-    return ",".join(terms) or "<none>"
-
-
-def condition(conditions: Sequence[Object], kind: str) -> Object:
-    """The condition of a type, {} if there is none."""
-    return next((one for one in conditions if one["type"] == kind), {})
+    Like upstream, a column with an unsupported path ends the list: it and the columns after it are left out.
+    """
+    name, age = tables()[""]
+    if not defined:
+        return name, Column(age.name, field=age.field, path=age.path, show="date", type="date")
+    columns = [name]
+    for one in defined:
+        path, kind = one["jsonPath"], one["type"]
+        column = Column(
+            one["name"],
+            one.get("description") or f"Custom resource definition column (in JSONPath format): {path}",
+            path=path,
+            show=kind if kind in _TYPES else "json_text",
+            empty=None,
+            type=kind,
+            format=one.get("format", ""),
+            priority=one.get("priority", 0),
+        )
+        try:
+            _ = column.find
+        except InvalidPath:
+            break
+        columns.append(column)
+    return tuple(columns)

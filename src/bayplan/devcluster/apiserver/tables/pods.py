@@ -1,28 +1,11 @@
-"""The row of a pod, with the status that its containers' states add up to."""
+"""The cells of a pod, with the status that its containers' states add up to."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.tables.columns import AGE, NAME, Column, age, condition, since
-
-POD_COLUMNS = (
-    NAME,
-    Column("Ready", "The aggregate readiness state of this pod for accepting traffic."),
-    Column("Status", "The aggregate status of the containers in this pod."),
-    Column(
-        "Restarts",
-        "The number of times the containers in this pod have been restarted and when the last container in this pod "
-        "has restarted.",
-    ),
-    AGE,
-    Column("IP", "core_v1.PodStatus.podIP", wide=True),
-    Column("Node", "core_v1.PodSpec.nodeName", wide=True),
-    Column("Nominated Node", "core_v1.PodStatus.nominatedNodeName", wide=True),
-    Column("Readiness Gates", "core_v1.PodSpec.readinessGates", wide=True),
-)
+from bayplan.devcluster.apiserver.tables.texts import condition, since_text
 
 _ENDED = {
     "Succeeded": "The pod has completed successfully.",
@@ -38,28 +21,22 @@ def pod_conditions(pod: Object) -> list[Object]:
     return [{"type": "Completed", "status": "True", "reason": phase, "message": _ENDED[phase]}]
 
 
-def pod_cells(pod: Object, now: datetime) -> list[Any]:
-    """The row of a pod."""
-    spec, status = pod["spec"], pod["status"]
+def pod_ready(pod: Object, _now: datetime) -> str:
+    """How many of a pod's containers are ready."""
     reading = _Reading(pod)
-    reading.read()
-    restarts = str(reading.restarts)
-    if reading.restarts and reading.last_restart:
-        restarts = f"{reading.restarts} ({since(reading.last_restart, now)} ago)"
-    addresses = status.get("podIPs", ())
-    gates = [one["conditionType"] for one in spec.get("readinessGates", ())]
-    met = [gate for gate in gates if condition(status.get("conditions", ()), gate).get("status") == "True"]
-    return [
-        pod["metadata"]["name"],
-        f"{reading.ready}/{reading.total}",
-        reading.reason,
-        restarts,
-        age(pod, now),
-        addresses[0]["ip"] if addresses else "<none>",
-        spec.get("nodeName") or "<none>",
-        status.get("nominatedNodeName") or "<none>",
-        f"{len(met)}/{len(gates)}" if gates else "<none>",
-    ]
+    return f"{reading.ready}/{reading.total}"
+
+
+def pod_status(pod: Object, _now: datetime) -> str:
+    """The status of a pod."""
+    return str(_Reading(pod).reason)
+
+
+def pod_restarts(pod: Object, now: datetime) -> str:
+    """The restarts of a pod's containers, and when the last of them was."""
+    reading = _Reading(pod)
+    when = f" ({since_text(reading.last_restart, now)} ago)" if reading.restarts and reading.last_restart else ""
+    return f"{reading.restarts}{when}"
 
 
 class _Reading:
@@ -77,8 +54,9 @@ class _Reading:
         self.last_restart = ""
         self.reason = self._status.get("reason") or self._status.get("phase", "")
 
-    def read(self) -> None:
-        """Computes all attributes."""
+        self._read()
+
+    def _read(self) -> None:
         conditions = self._status.get("conditions", ())
         if condition(conditions, "PodScheduled").get("reason") == "SchedulingGated":
             self.reason = "SchedulingGated"
