@@ -197,7 +197,7 @@ class Objects:
                 obj = accept(resource.schema, document, FieldValidation("Ignore"))
                 obj["metadata"].setdefault("uid", f"uid-{key}")
                 obj["metadata"].setdefault("creationTimestamp", _LONG_AGO)
-                resource.strategy.default(obj)
+                resource.schema.fill_defaults(obj)
                 self._storage.write(resource, obj)
             except StatusError:  # the snapshot's server is older and less strict
                 continue

@@ -23,16 +23,6 @@ DELETED_AT_ONCE = 50
 """How many objects of a terminating definition are deleted before the server handles other requests."""
 
 
-def default_definition(definition: Object) -> None:
-    """Fills in the names that are derived from others, and no conversion."""
-    spec = definition["spec"]
-    names = spec["names"]
-    if names.get("kind"):
-        names.setdefault("singular", names["kind"].lower())
-        names.setdefault("listKind", f"{names['kind']}List")
-    spec.setdefault("conversion", {"strategy": "None"})
-
-
 def definition_warnings(definition: Object) -> Iterator[str]:
     """Yields what a client should know about a definition that it writes."""
     if (definition["spec"].get("conversion") or {}).get("strategy") == "Webhook":

@@ -50,7 +50,6 @@ def _resource(definition: Object, version: Object) -> Resource:
     return Resource(
         kind,
         Strategy(
-            default=schema.fill_defaults,
             prepare_for_status_update=_keep_all_but_status,
             validate_create=rules.validate_create,
             validate_update=rules.validate_update,

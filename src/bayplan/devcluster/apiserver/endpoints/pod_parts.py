@@ -28,7 +28,7 @@ def resize(backend: Backend, resource: Resource, request: Request) -> Object:
     for field in ("containers", "initContainers"):
         if field in old["spec"] or field in new["spec"]:
             changed["spec"][field] = _with_resources(new["spec"].get(field) or [], old["spec"].get(field) or [])
-    resource.strategy.default(changed)
+    resource.schema.fill_defaults(changed)
     errors = [*validate_pod(changed), *validate_resize(changed, old)]
     if errors:
         raise invalid(resource.kind, info.name, errors)
@@ -52,7 +52,7 @@ def set_ephemeral_containers(backend: Backend, resource: Resource, request: Requ
     old = backend.storage.load(resource, request.info.namespace, request.info.name)
     new = request.object(resource, old)
     changed = {**old, "spec": {**old["spec"], "ephemeralContainers": new["spec"].get("ephemeralContainers") or []}}
-    resource.strategy.default(changed)
+    resource.schema.fill_defaults(changed)
     return _write(backend, resource, request, changed, old)
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from bayplan.api.field_errors import FieldError, invalid
 from bayplan.api.kinds import HORIZONTAL_POD_AUTOSCALER
 from bayplan.devcluster.apiserver.autoscaler_conversion import from_v2, to_v2
-from bayplan.devcluster.apiserver.kinds.stored import check_by_schema, set_defaults
+from bayplan.devcluster.apiserver.defaults import set_defaults
+from bayplan.devcluster.apiserver.kinds.stored import check_by_schema
 from bayplan.devcluster.apiserver.scalars import Mismatch
 from bayplan.devcluster.apiserver.schema import Object, normalize
 from bayplan.devcluster.apiserver.storage.object_schema import TypedSchema

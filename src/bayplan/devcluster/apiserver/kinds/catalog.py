@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from bayplan.api import kinds
 from bayplan.api.kinds import ALPHA_KINDS, KINDS, Kind
 from bayplan.devcluster.apiserver.authorization.aggregation import aggregate
-from bayplan.devcluster.apiserver.autoscaler_conversion import default_v1
 from bayplan.devcluster.apiserver.custom.definitions import finish_definition, follow_definition
-from bayplan.devcluster.apiserver.defaults.networking import default_network_policy
 from bayplan.devcluster.apiserver.kinds import strategies
 from bayplan.devcluster.apiserver.kinds.api_services import update_api_services
 from bayplan.devcluster.apiserver.kinds.autoscalers import AutoscalerSchema, validate_v1
@@ -208,14 +206,13 @@ STORED: tuple[Resource, ...] = (
     stored(kinds.ENDPOINT_SLICE, _NO_PROXY, generation=True),
     stored(kinds.INGRESS, "nothing routes requests by it", generation=True),
     stored(kinds.INGRESS_CLASS, "nothing routes requests by it", generation=True),
-    stored(kinds.NETWORK_POLICY, "traffic is not filtered", default=default_network_policy, generation=True),
+    stored(kinds.NETWORK_POLICY, "traffic is not filtered", generation=True),
     stored(kinds.IP_ADDRESS, _NO_ALLOCATION, name_rule="path"),
     stored(kinds.SERVICE_CIDR, _NO_ALLOCATION),
     stored(kinds.HORIZONTAL_POD_AUTOSCALER, _NO_SCALING),
     stored(
         kinds.HORIZONTAL_POD_AUTOSCALER_V1,
         _NO_SCALING,
-        default=default_v1,
         validate=validate_v1,
         storage_kind=kinds.HORIZONTAL_POD_AUTOSCALER,
         own_schema=AutoscalerSchema(kinds.HORIZONTAL_POD_AUTOSCALER_V1),

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from bayplan.api.kinds import ALPHA_KINDS, KINDS, Kind
 from bayplan.devcluster.apiserver.applying import apply_configuration
 from bayplan.devcluster.apiserver.configuration_types import type_problem
+from bayplan.devcluster.apiserver.defaults import set_defaults
 from bayplan.devcluster.apiserver.encoding import decode, encode
 from bayplan.devcluster.apiserver.model_schemas import add_type
 from bayplan.devcluster.apiserver.patch import PATCH_TYPES, apply_strategic_patch
@@ -48,6 +49,10 @@ class ObjectSchema(Protocol):
 
     def empty(self) -> Object:
         """Returns a new object with only the fields that are always present."""
+        ...
+
+    def fill_defaults(self, obj: Object) -> None:
+        """Sets the values of missing fields of a normalized object, in place."""
         ...
 
     def from_storage(self, obj: Object) -> Object:
@@ -111,6 +116,10 @@ class TypedSchema:
         """See ObjectSchema."""
         obj: Object = decode(_empty(self.kind))
         return obj
+
+    def fill_defaults(self, obj: Object) -> None:
+        """Sets the defaults of the API's types."""
+        set_defaults(self.kind.model, obj)
 
     def from_storage(self, obj: Object) -> Object:
         """Returns the object: it is stored in this version."""

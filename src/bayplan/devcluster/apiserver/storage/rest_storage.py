@@ -107,7 +107,7 @@ class RestStorage:
         if kind.status and not resource.keeps_status:
             _set_status(obj, resource.schema.empty().get("status"))
         strategy = resource.strategy
-        strategy.default(obj)
+        resource.schema.fill_defaults(obj)
         self.admit(self, resource, obj)
         strategy.prepare_for_create(obj)
         name = metadata.get("name", "")
@@ -135,7 +135,7 @@ class RestStorage:
         metadata.pop("selfLink", None)
         metadata.setdefault("uid", str(uuid.UUID(int=self.random.getrandbits(128), version=4)))
         metadata.setdefault("creationTimestamp", rfc3339(self.clock.now()))
-        resource.strategy.default(obj)
+        resource.schema.fill_defaults(obj)
         stored = resource.schema.to_storage(obj)
         entry = self.store.restore(resource.collection, stored, resource.fields.read(stored))
         self._follow(resource, entry, removed=False)
@@ -231,7 +231,7 @@ class RestStorage:
             strategy.prepare_for_status_update(new, old)
         elif resource.kind.status and not subresource:
             _set_status(new, old.get("status"))
-        strategy.default(new)
+        resource.schema.fill_defaults(new)
         if not subresource:
             strategy.prepare_for_update(new, old)
         errors += validate_meta_update(metadata, was)

@@ -1,4 +1,4 @@
-"""How the server defaults, validates and prepares the objects of one kind when it stores them.
+"""How the server validates and prepares the objects of one kind when it stores them.
 
 Mirrors RESTCreateStrategy, RESTUpdateStrategy and RESTDeleteStrategy of apiserver's pkg/registry/rest.
 """
@@ -33,8 +33,6 @@ class Strategy:
     it in place.
     """
 
-    default: Callable[[Object], None] = _keep
-    """Sets the defaults of fields that the client left out, on every write."""
     prepare_for_create: Callable[[Object], None] = _keep
     """Completes a new object after admission, before validation."""
     prepare_for_update: Callable[[Object, Object], None] = _keep
