@@ -6,33 +6,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from importlib.resources import files
+
+import msgspec
 
 from bayplan.config.suggestions import did_you_mean
 
-
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-ON = _names(
-    """
-    DynamicResourceAllocation InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScaling
-    MatchLabelKeysInPodAffinity MatchLabelKeysInPodTopologySpread MatchLabelKeysInPodTopologySpreadSelectorMerge
-    NodeDeclaredFeatures NodeInclusionPolicyInPodTopologySpread NominatedNodeNameForExpectation
-    OpportunisticBatching PodLevelResources PodSchedulingReadiness SchedulerAsyncPreemption
-    SchedulerPopFromBackoffQ SchedulerQueueingHints SidecarContainers VolumeAttributesClass DRAAdminAccess
-    DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaints DRAExtendedResource DRAPartitionableDevices
-    DRAPrioritizedList DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout AllBeta
-    """
+_gates = msgspec.json.decode(
+    files(__package__).joinpath("run_feature_gates.json").read_bytes(), type=dict[str, frozenset[str]]
 )
+
+ON = _gates["on"]
 """Gates of the scheduler that are on by default. They are always on in Bayplan."""
 
-OFF = _names(
-    """
-    DRADeviceTaintRules DRAListTypeAttributes DRANodeAllocatableResources DRAWorkloadResourceClaims
-    SchedulerAsyncAPICalls StorageCapacityScoring TaintTolerationComparisonOperators VolumeLimitScaling AllAlpha
-    """
-)
+OFF = _gates["off"]
 """Gates of the scheduler that are off by default. Bayplan doesn't support them yet."""
 
 WORKLOADS, GANGS = "GenericWorkload", "GangScheduling"
@@ -47,63 +34,7 @@ SWITCHES: dict[str, tuple[str, ...]] = {
 NEEDS = {GANGS: WORKLOADS, "TopologyAwareWorkloadScheduling": WORKLOADS, "WorkloadAwarePreemption": GANGS}
 """Gates that require another one."""
 
-OTHERS = _names(
-    """
-    APIResponseCompression APIServerIdentity APIServerTracing APIServingWithRoutine
-    AggregatedDiscoveryRemoveBetaType AllowDNSOnlyNodeCSR AllowInsecureKubeletCertificateSigningRequests
-    AllowOverwriteTerminationGracePeriodSeconds AllowParsingUserUIDFromCertAuth AllowServiceExternalIPs
-    AllowUnsafeMalformedObjectDeletion AnonymousAuthConfigurableEndpoints AnyVolumeDataSource
-    AuthorizeNodeWithSelectors AuthorizePodWebsocketUpgradeCreatePermission AuthorizeWithSelectors BtreeWatchCache
-    CBORServingAndStorage CPUCFSQuotaPeriod CPUManagerPolicyAlphaOptions CPUManagerPolicyBetaOptions
-    CPUManagerPolicyOptions CRDObservedGenerationTracking CRDValidationRatcheting CRIListStreaming
-    CSIServiceAccountTokenSecrets CSIVolumeHealth ChangeContainerStatusOnKubeletRestart
-    ClearingNominatedNodeNameAfterBinding CloudControllerManagerWatchBasedRoutesReconciliation
-    CloudControllerManagerWebhook ClusterTrustBundle ClusterTrustBundleProjection ComponentFlagz ComponentStatusz
-    ConcurrentWatchObjectDecode ConsistentListFromCache ConstrainedImpersonation ContainerCheckpoint
-    ContainerRestartRules ContainerStopSignals ContextualLogging ControllerManagerReleaseLeaderElectionLockOnExit
-    CoordinatedLeaderElection CrossNamespaceVolumeDataSource CustomResourceFieldSelectors
-    DRAResourceClaimGranularStatusAuthorization DRAResourcePoolStatus DeclarativeValidation
-    DeclarativeValidationBeta DeclarativeValidationTakeover DeploymentReplicaSetTerminatingReplicas
-    DetectCacheInconsistency DisableAllocatorDualWrite DisableCPUQuotaWithExclusiveCPUs DisableNodeKubeProxyVersion
-    EnvFiles EventedPLEG ExecProbeTimeout ExtendWebSocketsToKubelet ExternalServiceAccountTokenSigner
-    GitRepoVolumeDriver GracefulNodeShutdown GracefulNodeShutdownBasedOnPodPriority HPAConfigurableTolerance
-    HPAScaleToZero HostnameOverride ImageMaximumGCAge ImageVolume ImageVolumeWithDigest
-    InPlacePodVerticalScalingExclusiveCPUs InPlacePodVerticalScalingExclusiveMemory
-    InPlacePodVerticalScalingInitContainers JobBackoffLimitPerIndex JobManagedBy JobPodReplacementPolicy
-    JobSuccessPolicy KMSv1 KubeletCgroupDriverFromCRI KubeletCrashLoopBackOffMax KubeletEnsureSecretPulledImages
-    KubeletFineGrainedAuthz KubeletInUserNamespace KubeletPSI KubeletPodResourcesDynamicResources
-    KubeletPodResourcesGet KubeletPodResourcesListUseActivePods KubeletRegistrationGetOnExistsOnly
-    KubeletSeparateDiskGC KubeletServiceAccountTokenForCredentialProviders KubeletTracing ListFromCacheSnapshot
-    LocalStorageCapacityIsolationFSQuotaMonitoring LogarithmicScaleDown LoggingAlphaOptions LoggingBetaOptions
-    LoggingStableOptions ManifestBasedAdmissionControlConfig MaxUnavailableStatefulSet MemoryQoS
-    MultiCIDRServiceAllocator MutableCSINodeAllocatableCount MutablePVNodeAffinity
-    MutablePodResourcesForSuspendedJobs MutableSchedulingDirectivesForSuspendedJobs MutatingAdmissionPolicy
-    NFTablesProxyMode NativeHistograms NodeLogQuery NodeSwap OpenAPIEnums OrderedNamespaceDeletion
-    PLEGOnDemandRelist PersistentVolumeClaimUnusedSinceTime PodAndContainerStatsFromCRI PodCertificateRequest
-    PodDeletionCost PodLevelResourceManagers PodLifecycleSleepAction PodLifecycleSleepActionAllowZero
-    PodLogsQuerySplitStreams PodObservedGenerationTracking PodReadyToStartContainersCondition
-    PodTopologyLabelsAdmission PodsAPI PortForwardWebsockets PreferSameTrafficDistribution
-    PreventStaticPodAPIReferences ProcMountType QOSReserved RecoverVolumeExpansionFailure RecursiveReadOnlyMounts
-    ReduceDefaultCrashLoopBackOffDecay RelaxedDNSSearchValidation RelaxedEnvironmentVariableValidation
-    RelaxedServiceNameValidation ReloadKubeletClientCAFile ReloadKubeletServerCertificateFile
-    RemoteRequestHeaderUID ResilientWatchCacheInitialization ResourceHealthStatus ResourceHealthStatusMessage
-    RestartAllContainersOnContainerExits RetryGenerateName RotateKubeletServerCertificate RuntimeClassInImageCriAPI
-    SELinuxChangePolicy SELinuxMount SELinuxMountReadWriteOncePod SeparateCacheWatchRPC
-    SeparateTaintEvictionController ServiceAccountNodeAudienceRestriction ServiceAccountTokenJTI
-    ServiceAccountTokenNodeBinding ServiceAccountTokenNodeBindingValidation ServiceAccountTokenPodNodeInfo
-    ServiceCIDRStatusFieldWiping ShardedListAndWatch SizeBasedListCostEstimate StaleControllerConsistencyDaemonSet
-    StaleControllerConsistencyJob StaleControllerConsistencyReplicaSet StaleControllerConsistencyStatefulSet
-    StatefulSetSemanticRevisionComparison StorageNamespaceIndex StorageVersionAPI StorageVersionHash
-    StorageVersionMigrator StreamingCollectionEncodingToJSON StreamingCollectionEncodingToProtobuf
-    StrictIPCIDRValidation StructuredAuthenticationConfiguration
-    StructuredAuthenticationConfigurationEgressSelector StructuredAuthenticationConfigurationJWKSMetrics
-    SupplementalGroupsPolicy SystemdWatchdog TokenRequestServiceAccountUIDValidation
-    TopologyManagerPolicyAlphaOptions TopologyManagerPolicyBetaOptions TopologyManagerPolicyOptions
-    TranslateStreamCloseWebsocketRequests UnauthenticatedHTTP2DOSMitigation UnknownVersionInteroperabilityProxy
-    UserNamespacesHostNetworkSupport UserNamespacesSupport WatchCacheInitializationPostStartHook WatchList WinDSR
-    WinOverlay WindowsCPUAndMemoryAffinity WindowsGracefulNodeShutdown WindowsHostNetwork WorkloadWithJob
-    """
-)
+OTHERS = _gates["others"]
 """Gates of other components. They are accepted, so that you can pass the same flags to all components."""
 
 KNOWN = ON | OFF | SWITCHES.keys() | OTHERS
