@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-import msgspec
 from lightkube.models.meta_v1 import LabelSelector
 
-from bayplan.api.kinds import CONTROLLER_REVISION, DAEMON_SET, NODE, POD
+from bayplan.api.kinds import CONTROLLER_REVISION, DAEMON_SET, NODE, Kind
 from bayplan.api.times import whole_seconds
 from bayplan.client import ApiError
 from bayplan.devcluster.controllers import pods
-from bayplan.devcluster.controllers.controller import Controller, ControllerContext
+from bayplan.devcluster.controllers.controller import ControllerContext
 from bayplan.devcluster.controllers.daemon_pods import Placement, by_node, new_pod
 from bayplan.devcluster.controllers.daemon_rollout import (
     DaemonState,
@@ -23,33 +22,28 @@ from bayplan.devcluster.controllers.daemon_rollout import (
 )
 from bayplan.devcluster.controllers.failed_pods_backoff import FailedPodsBackoff
 from bayplan.devcluster.controllers.informers import key_of
-from bayplan.devcluster.controllers.ownership import claim, controller_of, controller_uids, orphans_of
+from bayplan.devcluster.controllers.owners import OwnerController
 from bayplan.devcluster.controllers.pod_control import PodControl
 from bayplan.devcluster.controllers.revisions import REVISION_HASH, RevisionHistory
-from bayplan.devcluster.controllers.selectors import Selector
 from bayplan.devcluster.controllers.served import ControllerRevision, DaemonSet, Node, Pod
 
 
-class DaemonSetController(Controller):
+class DaemonSetController(OwnerController):
     """Creates a pod for each node that qualifies, and replaces pods of former templates."""
 
     name: ClassVar[str] = "daemonset-controller"
+    kind: ClassVar[Kind] = DAEMON_SET
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._daemon_sets = self.watch(DAEMON_SET, self.enqueue)
-        self._pods = self.watch(POD)
         self._history = RevisionHistory(self.client, DAEMON_SET, self.watch(CONTROLLER_REVISION), REVISION_HASH)
-        self._by_controller = self._pods.index(controller_uids)
-        self._sets_by_namespace = self._daemon_sets.index(lambda one: (one.metadata.namespace,))
-        self._control = PodControl(self.client, self._pods, self.recorder, DAEMON_SET)
+        self._control = PodControl(self.client, self._dependents, self.recorder, DAEMON_SET)
         self._backoff = FailedPodsBackoff()
         self._nodes = self.watch(NODE, self._node_changed)
-        self._pods.listen(self._pod_changed)
 
     async def sync(self, key: str) -> None:
         """Take one DaemonSet a step closer to its spec."""
-        daemon_set: DaemonSet | None = self._daemon_sets.get(key)
+        daemon_set: DaemonSet | None = self._owners.get(key)
         if daemon_set is None or daemon_set.metadata.deletionTimestamp is not None:
             return
         if daemon_set.spec.selector == LabelSelector():
@@ -59,7 +53,7 @@ class DaemonSetController(Controller):
         revisions = await self._history.claim(daemon_set)
         current, collisions = await self._history.current(daemon_set, revisions)
         digest = (current.metadata.labels or {}).get(REVISION_HASH, current.metadata.name)
-        await self._claim(daemon_set)
+        await self.claim(daemon_set)
         failure = await self._manage(daemon_set, digest)
         if failure is None:
             failure = await self._update(daemon_set, digest)
@@ -69,18 +63,6 @@ class DaemonSetController(Controller):
         if failure is not None:
             raise failure
 
-    async def _claim(self, daemon_set: DaemonSet) -> None:
-        claimed = await claim(
-            self.client,
-            DAEMON_SET,
-            daemon_set,
-            POD,
-            Selector(daemon_set.spec.selector),
-            self._by_controller.get(daemon_set.metadata.uid),
-            self._by_controller.get(orphans_of(daemon_set.metadata.namespace)),
-        )
-        await self._pods.observe(claimed)
-
     def _state(self, daemon_set: DaemonSet, digest: str) -> DaemonState:
         """The DaemonSet's nodes and pods as the informers show them now."""
         placement = Placement.of(daemon_set)
@@ -88,7 +70,7 @@ class DaemonSetController(Controller):
             daemon_set=daemon_set,
             digest=digest,
             verdicts={name: placement.judge(node) for name, node in self._nodes.objects.items()},
-            pods=by_node(self._by_controller.get(daemon_set.metadata.uid)),
+            pods=by_node(self.owned(daemon_set)),
             now=self.clock.now(),
         )
 
@@ -145,40 +127,20 @@ class DaemonSetController(Controller):
         limit = daemon_set.spec.revisionHistoryLimit
         if limit is None or len(old) <= limit:
             return
-        owned = self._by_controller.get(daemon_set.metadata.uid)
-        live = {(pod.metadata.labels or {}).get(REVISION_HASH) for pod in owned}
+        live = {(pod.metadata.labels or {}).get(REVISION_HASH) for pod in self.owned(daemon_set)}
         unused = [one for one in old if (one.metadata.labels or {}).get(REVISION_HASH) not in live]
         await self._history.delete(unused[: len(old) - limit])
 
     async def _report(self, daemon_set: DaemonSet, digest: str, collisions: int | None) -> None:
         state = self._state(daemon_set, digest)
-        status = calculate_status(state, collisions)
-        if status != daemon_set.status:
-            updated = msgspec.structs.replace(daemon_set, status=status)
-            written = await self.client.update(DAEMON_SET, updated, subresource="status")
-            await self._daemon_sets.observe([written])
-        owned = self._by_controller.get(daemon_set.metadata.uid)
-        now = whole_seconds(state.now)
-        wait = pods.seconds_until_available(owned, daemon_set.spec.minReadySeconds or 0, now)
-        if wait is not None:
-            self.queue.add_after(key_of(daemon_set), wait)
-
-    def _pod_changed(self, old: Pod, new: Pod) -> None:
-        for pod in (old, new):
-            reference = controller_of(pod) if pod is not None else None
-            if reference is not None and reference.kind == DAEMON_SET.kind:
-                owned = self._by_controller.count(reference.uid)
-                self.enqueue_for(f"{pod.metadata.namespace}/{reference.name}", owned)
-        if new is not None and controller_of(new) is None and not pods.is_terminating(new):
-            for one in self._sets_by_namespace.get(new.metadata.namespace):
-                if Selector(one.spec.selector).matches(new.metadata.labels):
-                    self.queue.add(key_of(one))
+        await self.write_status(daemon_set, calculate_status(state, collisions))
+        self.await_availability(daemon_set, whole_seconds(state.now))
 
     def _node_changed(self, old: Node, new: Node) -> None:
         """A node concerns every DaemonSet when it comes, goes, or changes what pods are matched against."""
         if old is not None and new is not None and _matched(old) == _matched(new):
             return
-        for key, one in self._daemon_sets.objects.items():
+        for key, one in self._owners.objects.items():
             self.enqueue_for(key, self._by_controller.count(one.metadata.uid))
 
 

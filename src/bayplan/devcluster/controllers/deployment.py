@@ -11,11 +11,11 @@ from lightkube.models import apps_v1
 from lightkube.models.apps_v1 import DeploymentStatus, ReplicaSetSpec
 from lightkube.models.meta_v1 import LabelSelector, ObjectMeta
 
-from bayplan.api.kinds import DEPLOYMENT, POD, REPLICA_SET
+from bayplan.api.kinds import DEPLOYMENT, POD, REPLICA_SET, Kind
 from bayplan.api.times import whole_seconds
 from bayplan.client import ApiError, PatchType
 from bayplan.devcluster.controllers import pods, rollout
-from bayplan.devcluster.controllers.controller import Controller, ControllerContext
+from bayplan.devcluster.controllers.controller import ControllerContext
 from bayplan.devcluster.controllers.deployment_status import (
     calculate_status,
     created_condition,
@@ -27,14 +27,8 @@ from bayplan.devcluster.controllers.deployment_status import (
     with_progress,
 )
 from bayplan.devcluster.controllers.informers import key_of
-from bayplan.devcluster.controllers.ownership import (
-    claim,
-    controller_of,
-    controller_reference,
-    controller_uids,
-    orphans_of,
-)
-from bayplan.devcluster.controllers.selectors import Selector
+from bayplan.devcluster.controllers.owners import OwnerController
+from bayplan.devcluster.controllers.ownership import controller_of, controller_reference, controller_uids
 from bayplan.devcluster.controllers.served import Deployment, Pod, ReplicaSet
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -57,28 +51,24 @@ class _Round:
         return [*self.old, *([self.new] if self.new is not None else [])]
 
 
-class DeploymentController(Controller):
+class DeploymentController(OwnerController):
     """Does one step of a rollout per sync. The progress of the ReplicaSets triggers the next sync."""
 
     name: ClassVar[str] = "deployment-controller"
+    kind: ClassVar[Kind] = DEPLOYMENT
+    dependent_kind: ClassVar[Kind] = REPLICA_SET
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._deployments = self.watch(DEPLOYMENT, self.enqueue)
-        self._replica_sets = self.watch(REPLICA_SET)
-        self._pods = self.watch(POD)
-        self._sets_by_controller = self._replica_sets.index(controller_uids)
-        self._pods_by_controller = self._pods.index(controller_uids)
-        self._by_namespace = self._deployments.index(lambda one: (one.metadata.namespace,))
-        self._replica_sets.listen(self._replica_set_changed)
-        self._pods.listen(self._pod_changed)
+        watched = self.watch(POD, self._pod_changed)
+        self._pods_by_controller = watched.index(controller_uids)
 
     async def sync(self, key: str) -> None:
         """Do the next step of one Deployment's rollout."""
-        deployment: Deployment | None = self._deployments.get(key)
+        deployment: Deployment | None = self._owners.get(key)
         if deployment is None or deployment.spec.selector == LabelSelector():
             return  # an empty selector would select every pod of the namespace
-        sets = await self._claim(deployment)
+        sets = await self.claim(deployment)
         new = rollout.find_new(deployment, sets)
         current = _Round(deployment, new, [one for one in sets if one is not new])
         if deployment.metadata.deletionTimestamp is None:
@@ -87,24 +77,11 @@ class DeploymentController(Controller):
             await self._step(current)
         await self._report(current)
 
-    async def _claim(self, deployment: Deployment) -> list[ReplicaSet]:
-        claimed = await claim(
-            self.client,
-            DEPLOYMENT,
-            deployment,
-            REPLICA_SET,
-            Selector(deployment.spec.selector),
-            self._sets_by_controller.get(deployment.metadata.uid),
-            self._sets_by_controller.get(orphans_of(deployment.metadata.namespace)),
-        )
-        await self._replica_sets.observe(claimed)
-        return claimed
-
     async def _note_pause(self, current: _Round) -> None:
         condition = pause_condition(current.deployment, whole_seconds(self.clock.now()))
         if condition is not None:
             status = with_condition(current.deployment.status or DeploymentStatus(), condition)
-            current.deployment = await self._write_status(current.deployment, status)
+            current.deployment = await self.write_status(current.deployment, status)
 
     async def _update_annotations(self, current: _Round) -> None:
         """Copy the Deployment's annotations and minReadySeconds to the new ReplicaSet, if there is one."""
@@ -149,7 +126,7 @@ class DeploymentController(Controller):
             if error.status == 409:
                 await self._count_collision(deployment, replica_set.metadata.name)
             raise
-        await self._replica_sets.observe([created])
+        await self._dependents.observe([created])
         current.new = created
         if (count := rollout.size(created)) > 0:
             message = f"Scaled up replica set {created.metadata.name} from 0 to {count}"
@@ -170,7 +147,7 @@ class DeploymentController(Controller):
             return  # created by us, not in the informer yet
         status = deployment.status or DeploymentStatus()
         status = msgspec.structs.replace(status, collisionCount=(status.collisionCount or 0) + 1)
-        await self._write_status(deployment, status)
+        await self.write_status(deployment, status)
 
     async def _set_revision(self, current: _Round, new: ReplicaSet) -> None:
         """Copy the revision of the new ReplicaSet to the Deployment."""
@@ -181,7 +158,7 @@ class DeploymentController(Controller):
             current.deployment = await self.client.patch(
                 DEPLOYMENT, metadata.name, patch, metadata.namespace, type=PatchType.MERGE
             )
-            await self._deployments.observe([current.deployment])
+            await self._owners.observe([current.deployment])
 
     async def _scale(self, current: _Round, plan: Sequence[rollout.Scale]) -> None:
         """Scale the ReplicaSets as planned."""
@@ -208,7 +185,7 @@ class DeploymentController(Controller):
         written: ReplicaSet = await self.client.patch(
             REPLICA_SET, metadata.name, guarded, metadata.namespace, type=PatchType.MERGE
         )
-        await self._replica_sets.observe([written])
+        await self._dependents.observe([written])
         return written
 
     async def _clean_up(self, current: _Round) -> None:
@@ -227,18 +204,12 @@ class DeploymentController(Controller):
         status = calculate_status(deployment, current.new, current.old, now)
         if deployment.metadata.deletionTimestamp is None and not deployment.spec.paused:
             status = with_progress(deployment, status, current.new, current.old, now)
-        known = self._deployments.get(key_of(deployment))
+        known = self._owners.get(key_of(deployment))
         if known is not None and status != known.status:
-            await self._write_status(deployment, status)
+            await self.write_status(deployment, status)
         wait = seconds_until_timeout(deployment, status, now)
         if wait is not None:
             self.queue.add_after(key_of(deployment), wait)
-
-    async def _write_status(self, deployment: Deployment, status: DeploymentStatus) -> Deployment:
-        updated = msgspec.structs.replace(deployment, status=status)
-        written: Deployment = await self.client.update(DEPLOYMENT, updated, subresource="status")
-        await self._deployments.observe([written])
-        return written
 
     def _old_pods_run(self, old: Sequence[ReplicaSet]) -> bool:
         if any(one.status is not None and one.status.replicas for one in old):
@@ -246,23 +217,13 @@ class DeploymentController(Controller):
         left = (pod for one in old for pod in self._pods_by_controller.get(one.metadata.uid))
         return not all(pods.is_finished(pod) for pod in left)
 
-    def _replica_set_changed(self, old: ReplicaSet, new: ReplicaSet) -> None:
-        for one in (old, new):
-            reference = controller_of(one) if one is not None else None
-            if reference is not None and reference.kind == DEPLOYMENT.kind:
-                self.queue.add(f"{one.metadata.namespace}/{reference.name}")
-        if new is not None and controller_of(new) is None:
-            for deployment in self._by_namespace.get(new.metadata.namespace):
-                if Selector(deployment.spec.selector).matches(new.metadata.labels):
-                    self.queue.add(key_of(deployment))
-
     def _pod_changed(self, old: Pod, new: Pod) -> None:
         """Queue the Deployment of a deleted pod: Recreate may have waited for it."""
         reference = controller_of(old) if old is not None and new is None else None
         if reference is not None and reference.kind == REPLICA_SET.kind:
-            owner = self._replica_sets.get(f"{old.metadata.namespace}/{reference.name}")
+            owner = self._dependents.get(f"{old.metadata.namespace}/{reference.name}")
             if owner is not None:
-                self._replica_set_changed(None, owner)
+                self._dependent_changed(None, owner)
 
 
 def new_replica_set(deployment: Deployment, old: Sequence[ReplicaSet], digest: str) -> ReplicaSet:

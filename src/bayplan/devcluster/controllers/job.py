@@ -16,11 +16,11 @@ from typing import Any, ClassVar
 import msgspec
 from lightkube.models.batch_v1 import JobCondition, JobStatus, UncountedTerminatedPods
 
-from bayplan.api.kinds import JOB, POD
+from bayplan.api.kinds import JOB, POD, Kind
 from bayplan.api.times import whole_seconds
 from bayplan.client import ApiError, PatchType
 from bayplan.devcluster.controllers import job_indexes, pods
-from bayplan.devcluster.controllers.controller import Controller, ControllerContext
+from bayplan.devcluster.controllers.controller import ControllerContext
 from bayplan.devcluster.controllers.informers import key_of
 from bayplan.devcluster.controllers.job_pods import TRACKING_FINALIZER, is_tracked, new_pod, removal_order
 from bayplan.devcluster.controllers.job_status import (
@@ -30,8 +30,8 @@ from bayplan.devcluster.controllers.job_status import (
     with_counted,
     with_uncounted,
 )
-from bayplan.devcluster.controllers.ownership import claim, controller_of, controller_uids, orphans_of
-from bayplan.devcluster.controllers.selectors import Selector
+from bayplan.devcluster.controllers.owners import OwnerController
+from bayplan.devcluster.controllers.ownership import controller_of
 from bayplan.devcluster.controllers.served import Job, Pod
 
 FIRST_BACKOFF = 10.0
@@ -61,27 +61,24 @@ class _Round:
     start: datetime | None = None
 
 
-class JobController(Controller):
+class JobController(OwnerController):
     """Creates a Job's pods, counts finished pods, and decides the Job's outcome."""
 
     name: ClassVar[str] = "job-controller"
+    kind: ClassVar[Kind] = JOB
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._jobs = self.watch(JOB, self.enqueue)
-        self._pods = self.watch(POD)
-        self._by_controller = self._pods.index(controller_uids)
-        self._tracked_by_job = self._pods.index(_tracking_job)
-        self._pods.listen(self._pod_changed)
+        self._tracked_by_job = self._dependents.index(_tracking_job)
 
     async def sync(self, key: str) -> None:
         """Sync one Job."""
-        job: Job | None = self._jobs.get(key)
+        job: Job | None = self._owners.get(key)
         if job is None:
             await self._let_go(key)
             return
         if is_finished(job):
-            await self._release(self._by_controller.get(job.metadata.uid))
+            await self._release(self.owned(job))
             return
         current = await self._look(job)
         self._judge(current)
@@ -96,10 +93,7 @@ class JobController(Controller):
         await self._count(current)
 
     async def _look(self, job: Job) -> _Round:
-        owned = self._by_controller.get(job.metadata.uid)
-        orphans = self._by_controller.get(orphans_of(job.metadata.namespace))
-        claimed = await claim(self.client, JOB, job, POD, Selector(job.spec.selector), owned, orphans)
-        await self._pods.observe(claimed)
+        claimed = await self.claim(job)
         status = job.status or JobStatus()
         uncounted = status.uncountedTerminatedPods or UncountedTerminatedPods()
         known = {*(uncounted.succeeded or ()), *(uncounted.failed or ())}
@@ -154,7 +148,7 @@ class JobController(Controller):
                 self.queue.add_after(key_of(job), wait)
             else:
                 await self._create(current, min(want - len(current.active), MOST_PODS))
-        current.active = [pod for pod in self._by_controller.get(job.metadata.uid) if pods.is_active(pod)]
+        current.active = [pod for pod in self.owned(job) if pods.is_active(pod)]
 
     async def _create(self, current: _Round, count: int) -> None:
         job = current.job
@@ -169,7 +163,7 @@ class JobController(Controller):
             self.recorder.normal(JOB, job, "SuccessfulCreate", f"Created pod: {pod.metadata.name}")
 
         failure = await _in_batches(create, indexes)
-        await self._pods.observe(created)
+        await self._dependents.observe(created)
         if failure is not None:
             self.recorder.warning(JOB, job, "FailedCreate", f"Error creating: {failure}")
             raise failure
@@ -182,7 +176,7 @@ class JobController(Controller):
         failure = await _in_batches(delete, surplus)
         if failure is not None:
             raise failure
-        await self._pods.observe_deletions(surplus)
+        await self._dependents.observe_deletions(surplus)
 
     def _is_complete(self, current: _Round) -> bool:
         completions = current.job.spec.completions
@@ -208,7 +202,7 @@ class JobController(Controller):
     async def _count(self, current: _Round) -> None:
         """Write the status with the finished pods, remove their finalizers, and write the status with them counted."""
         job = current.job
-        latest = self._by_controller.get(job.metadata.uid)
+        latest = self.owned(job)
         if is_indexed(job):
             current.indexes |= job_indexes.succeeded(job, latest)
         failing = current.outcome is not None and current.outcome.type == "FailureTarget"
@@ -216,12 +210,12 @@ class JobController(Controller):
         ended = ended[:MOST_PODS]
         status = self._status(current, latest)
         status = with_uncounted(status, ended, indexed=is_indexed(job))
-        job = await self._write(job, status)
+        job = await self.write_status(job, status)
         await self._release(ended)
-        held = {pod.metadata.uid for pod in self._by_controller.get(job.metadata.uid) if is_tracked(pod)}
+        held = {pod.metadata.uid for pod in self.owned(job) if is_tracked(pod)}
         status = with_counted(job.status or status, held)
         status = self._with_outcome(current, status)
-        if await self._write(job, status) is not job and is_finished(msgspec.structs.replace(job, status=status)):
+        if await self.write_status(job, status) is not job and is_finished(msgspec.structs.replace(job, status=status)):
             self._announce(job, status)
 
     def _status(self, current: _Round, latest: Iterable[Pod]) -> JobStatus:
@@ -260,15 +254,6 @@ class JobController(Controller):
             completionTime=current.now if succeeded else None,
         )
 
-    async def _write(self, job: Job, status: JobStatus) -> Job:
-        """Write the status. Returns the Job; the same object if nothing changed."""
-        if status == job.status:
-            return job
-        updated = msgspec.structs.replace(job, status=status)
-        written: Job = await self.client.update(JOB, updated, subresource="status")
-        await self._jobs.observe([written])
-        return written
-
     def _announce(self, job: Job, status: JobStatus) -> None:
         final = (status.conditions or [])[-1]
         if final.type == "Complete":
@@ -298,16 +283,9 @@ class JobController(Controller):
                 released.append(written)
 
         failure = await _in_batches(release, [pod for pod in held if is_tracked(pod)])
-        await self._pods.observe(released)
+        await self._dependents.observe(released)
         if failure is not None:
             raise failure
-
-    def _pod_changed(self, old: Pod, new: Pod) -> None:
-        for pod in (old, new):
-            reference = controller_of(pod) if pod is not None else None
-            if reference is not None and reference.kind == JOB.kind:
-                owned = self._by_controller.count(reference.uid)
-                self.enqueue_for(f"{pod.metadata.namespace}/{reference.name}", owned)
 
 
 def wanted_active(job: Job, active: int, succeeded: int) -> int:

@@ -15,13 +15,13 @@ from lightkube.models.apps_v1 import ReplicaSetCondition, ReplicaSetStatus
 from lightkube.models.core_v1 import ReplicationControllerStatus
 from lightkube.models.meta_v1 import LabelSelector
 
-from bayplan.api.kinds import POD, REPLICA_SET, REPLICATION_CONTROLLER, Kind
+from bayplan.api.kinds import REPLICA_SET, REPLICATION_CONTROLLER, Kind
 from bayplan.api.times import whole_seconds
 from bayplan.client import ApiError
 from bayplan.devcluster.controllers import pods
-from bayplan.devcluster.controllers.controller import Controller, ControllerContext
-from bayplan.devcluster.controllers.informers import key_of
-from bayplan.devcluster.controllers.ownership import claim, controller_of, controller_uids, orphans_of
+from bayplan.devcluster.controllers.controller import ControllerContext
+from bayplan.devcluster.controllers.owners import OwnerController
+from bayplan.devcluster.controllers.ownership import controller_of
 from bayplan.devcluster.controllers.pod_control import PodControl
 from bayplan.devcluster.controllers.selectors import Selector
 from bayplan.devcluster.controllers.served import Pod, ReplicaSet
@@ -32,7 +32,7 @@ _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
-class ReplicaSetController(Controller):
+class ReplicaSetController(OwnerController):
     """Creates and deletes pods, adopts matching orphans, reports the status."""
 
     name: ClassVar[str] = "replicaset-controller"
@@ -40,16 +40,7 @@ class ReplicaSetController(Controller):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._replica_sets = self.watch(self.kind, self.enqueue)
-        self._pods = self.watch(POD)
-        self._by_controller = self._pods.index(controller_uids)
-        self._sets_by_namespace = self._replica_sets.index(lambda one: (one.metadata.namespace,))
-        self._pods.listen(self._pod_changed)
-        self._control = PodControl(self.client, self._pods, self.recorder, self.kind)
-
-    def selector(self, replica_set: ReplicaSet) -> Selector:
-        """The selector of its pods."""
-        return Selector(replica_set.spec.selector)
+        self._control = PodControl(self.client, self._dependents, self.recorder, self.kind)
 
     def status(self, status: ReplicaSetStatus) -> Any:
         """The status in the form of the kind."""
@@ -57,22 +48,12 @@ class ReplicaSetController(Controller):
 
     async def sync(self, key: str) -> None:
         """Create or delete pods of one ReplicaSet until it has the desired number."""
-        replica_set: ReplicaSet | None = self._replica_sets.get(key)
+        replica_set: ReplicaSet | None = self._owners.get(key)
         if replica_set is None:
             return
-        metadata = replica_set.metadata
-        claimed = await claim(
-            self.client,
-            self.kind,
-            replica_set,
-            POD,
-            self.selector(replica_set),
-            self._by_controller.get(metadata.uid),
-            self._by_controller.get(orphans_of(metadata.namespace)),
-        )
-        await self._pods.observe(claimed)
+        claimed = await self.claim(replica_set)
         failure = None
-        if metadata.deletionTimestamp is None:
+        if replica_set.metadata.deletionTimestamp is None:
             failure = await self._manage(replica_set, [pod for pod in claimed if pods.is_active(pod)])
         await self._report(replica_set, failure)
         if failure is not None:
@@ -84,41 +65,24 @@ class ReplicaSetController(Controller):
             template = pods.from_template(replica_set.spec.template, self.kind, replica_set)
             return await self._control.create(replica_set, [template] * missing)
         if missing < 0:
-            siblings = [pod for one in self._siblings(replica_set) for pod in self._by_controller.get(one.metadata.uid)]
+            siblings = [pod for one in self._siblings(replica_set) for pod in self.owned(one)]
             return await self._control.delete(replica_set, scale_down_order(active, siblings)[:-missing])
         return None
 
     async def _report(self, replica_set: ReplicaSet, failure: ApiError | None) -> None:
         # Count the pods after the informer has this sync's creations and deletions.
-        owned = self._by_controller.get(replica_set.metadata.uid)
         now = whole_seconds(self.clock.now())
-        status = self.status(calculate_status(replica_set, owned, failure, now))
-        if status != replica_set.status:
-            updated = msgspec.structs.replace(replica_set, status=status)
-            written = await self.client.update(self.kind, updated, subresource="status")
-            await self._replica_sets.observe([written])
-        wait = pods.seconds_until_available(owned, replica_set.spec.minReadySeconds or 0, now)
-        if wait is not None:
-            self.queue.add_after(key_of(replica_set), wait)
+        status = calculate_status(replica_set, self.owned(replica_set), failure, now)
+        await self.write_status(replica_set, self.status(status))
+        self.await_availability(replica_set, now)
 
     def _siblings(self, replica_set: ReplicaSet) -> list[ReplicaSet]:
         """All ReplicaSets of the same owner: their pods count together as the pods on a node."""
         owner = controller_of(replica_set)
         if owner is None:
             return [replica_set]
-        neighbours = self._sets_by_namespace.get(replica_set.metadata.namespace)
+        neighbours = self._by_namespace.get(replica_set.metadata.namespace)
         return [one for one in neighbours if (found := controller_of(one)) is not None and found.uid == owner.uid]
-
-    def _pod_changed(self, old: Pod, new: Pod) -> None:
-        for pod in (old, new):
-            reference = controller_of(pod) if pod is not None else None
-            if reference is not None and reference.kind == self.kind.kind:
-                owned = self._by_controller.count(reference.uid)
-                self.enqueue_for(f"{pod.metadata.namespace}/{reference.name}", owned)
-        if new is not None and controller_of(new) is None and not pods.is_terminating(new):
-            for one in self._sets_by_namespace.get(new.metadata.namespace):
-                if self.selector(one).matches(new.metadata.labels):
-                    self.queue.add(f"{one.metadata.namespace}/{one.metadata.name}")
 
 
 class ReplicationManager(ReplicaSetController):

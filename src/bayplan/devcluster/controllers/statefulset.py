@@ -10,20 +10,18 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar
 
-import msgspec
 from lightkube.models.apps_v1 import StatefulSetStatus
 from lightkube.models.meta_v1 import LabelSelector
 
-from bayplan.api.kinds import CONTROLLER_REVISION, PERSISTENT_VOLUME_CLAIM, POD, STATEFUL_SET
+from bayplan.api.kinds import CONTROLLER_REVISION, PERSISTENT_VOLUME_CLAIM, POD, STATEFUL_SET, Kind
 from bayplan.api.times import whole_seconds
 from bayplan.client import ApiError, PatchType
 from bayplan.devcluster.controllers import pods, rollout, stateful_pods
-from bayplan.devcluster.controllers.controller import Controller, ControllerContext
+from bayplan.devcluster.controllers.controller import ControllerContext
 from bayplan.devcluster.controllers.informers import key_of
-from bayplan.devcluster.controllers.ownership import claim, controller_of, controller_uids, orphans_of
+from bayplan.devcluster.controllers.owners import OwnerController
 from bayplan.devcluster.controllers.pod_control import slow_start
 from bayplan.devcluster.controllers.revisions import RevisionHistory, template_of
-from bayplan.devcluster.controllers.selectors import Selector
 from bayplan.devcluster.controllers.served import ControllerRevision, PersistentVolumeClaim, Pod, StatefulSet
 from bayplan.devcluster.controllers.stateful_claims import StatefulClaims
 
@@ -51,31 +49,31 @@ class _Sync:
         return pods.is_available(pod, self.stateful_set.spec.minReadySeconds or 0, self.now)
 
 
-class StatefulSetController(Controller):
+class StatefulSetController(OwnerController):
     """Creates, replaces and deletes pods by their ordinals, with the claims of each."""
 
     name: ClassVar[str] = "statefulset-controller"
+    kind: ClassVar[Kind] = STATEFUL_SET
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._sets = self.watch(STATEFUL_SET, self.enqueue)
-        self._pods = self.watch(POD)
         claims = self.watch(PERSISTENT_VOLUME_CLAIM, self._claim_changed)
         self._history = RevisionHistory(self.client, STATEFUL_SET, self.watch(CONTROLLER_REVISION), HASH_LABEL)
         self._claims = StatefulClaims(self.client, claims, self.recorder)
-        self._by_controller = self._pods.index(controller_uids)
-        self._sets_by_namespace = self._sets.index(lambda one: (one.metadata.namespace,))
-        self._pods.listen(self._pod_changed)
+
+    def may_own(self, owner: StatefulSet, dependent: Pod) -> bool:
+        """Only pods with a name of the set are its pods."""
+        return stateful_pods.is_member(owner, dependent)
 
     async def sync(self, key: str) -> None:
         """Take one StatefulSet a step closer to its spec."""
-        stateful_set: StatefulSet | None = self._sets.get(key)
+        stateful_set: StatefulSet | None = self._owners.get(key)
         if stateful_set is None or stateful_set.spec.selector == LabelSelector():
             return  # an empty selector would claim every pod of the namespace
         if stateful_set.metadata.deletionTimestamp is not None:
             return
         revisions = await self._history.claim(stateful_set)
-        owned = await self._claim(stateful_set)
+        owned = await self.claim(stateful_set)
         update, collisions = await self._history.current(stateful_set, revisions)
         known = stateful_set.status.currentRevision if stateful_set.status else None
         current = next((one for one in revisions if one.metadata.name == known), update)
@@ -89,21 +87,6 @@ class StatefulSetController(Controller):
         await self._truncate_history(sync, revisions)
         if failure is not None:
             raise failure
-
-    async def _claim(self, stateful_set: StatefulSet) -> list[Pod]:
-        metadata = stateful_set.metadata
-        orphans = self._by_controller.get(orphans_of(metadata.namespace))
-        claimed = await claim(
-            self.client,
-            STATEFUL_SET,
-            stateful_set,
-            POD,
-            Selector(stateful_set.spec.selector),
-            self._by_controller.get(metadata.uid),
-            [pod for pod in orphans if stateful_pods.is_member(stateful_set, pod)],
-        )
-        await self._pods.observe(claimed)
-        return claimed
 
     async def _reconcile(self, sync: _Sync) -> None:
         numbers = stateful_pods.ordinals(sync.stateful_set)
@@ -187,7 +170,7 @@ class StatefulSetController(Controller):
                 self._record(stateful_set, "Create", pod, error)
             raise
         self._record(stateful_set, "Create", pod)
-        await self._pods.observe([created])
+        await self._dependents.observe([created])
         await self._claims.set_owners(stateful_set, created)
 
     async def _correct(self, stateful_set: StatefulSet, pod: Pod) -> None:
@@ -209,7 +192,7 @@ class StatefulSetController(Controller):
             self._record(stateful_set, "Update", pod, error)
             raise
         self._record(stateful_set, "Update", pod)
-        await self._pods.observe([written])
+        await self._dependents.observe([written])
 
     async def _delete(self, stateful_set: StatefulSet, pod: Pod) -> None:
         metadata = pod.metadata
@@ -220,7 +203,7 @@ class StatefulSetController(Controller):
                 self._record(stateful_set, "Delete", pod, error)
                 raise
         self._record(stateful_set, "Delete", pod)
-        await self._pods.observe_deletions([pod])
+        await self._dependents.observe_deletions([pod])
 
     def _record(self, stateful_set: StatefulSet, verb: str, pod: Pod, error: ApiError | None = None) -> None:
         subject = f"{verb} Pod {pod.metadata.name} in StatefulSet {stateful_set.metadata.name}"
@@ -233,17 +216,11 @@ class StatefulSetController(Controller):
     async def _report(self, sync: _Sync) -> None:
         # Counted after the creations and deletions of this sync have shown up.
         stateful_set = sync.stateful_set
-        owned = self._by_controller.get(stateful_set.metadata.uid)
         now = whole_seconds(self.clock.now())
-        status = calculate_status(stateful_set, sync.current, sync.update, owned, now)
+        status = calculate_status(stateful_set, sync.current, sync.update, self.owned(stateful_set), now)
         status.collisionCount = sync.collisions or 0
-        if status != stateful_set.status:
-            updated = msgspec.structs.replace(stateful_set, status=status)
-            written = await self.client.update(STATEFUL_SET, updated, subresource="status")
-            await self._sets.observe([written])
-        wait = pods.seconds_until_available(owned, stateful_set.spec.minReadySeconds or 0, now)
-        if wait is not None:
-            self.queue.add_after(key_of(stateful_set), wait)
+        await self.write_status(stateful_set, status)
+        self.await_availability(stateful_set, now)
 
     async def _truncate_history(self, sync: _Sync, revisions: Sequence[ControllerRevision]) -> None:
         """Delete the oldest revisions beyond revisionHistoryLimit; those that are in use don't count."""
@@ -253,21 +230,10 @@ class StatefulSetController(Controller):
         if limit is not None:
             await self._history.delete(history[: max(len(history) - limit, 0)])
 
-    def _pod_changed(self, old: Pod, new: Pod) -> None:
-        for pod in (old, new):
-            reference = controller_of(pod) if pod is not None else None
-            if reference is not None and reference.kind == STATEFUL_SET.kind:
-                owned = self._by_controller.count(reference.uid)
-                self.enqueue_for(f"{pod.metadata.namespace}/{reference.name}", owned)
-        if new is not None and controller_of(new) is None and not pods.is_terminating(new):
-            for one in self._sets_by_namespace.get(new.metadata.namespace):
-                if stateful_pods.is_member(one, new) and Selector(one.spec.selector).matches(new.metadata.labels):
-                    self.queue.add(key_of(one))
-
     def _claim_changed(self, old: PersistentVolumeClaim, new: PersistentVolumeClaim) -> None:
         """A claim that has been deleted may be one that a new pod waits for."""
         if new is None:
-            for one in self._sets_by_namespace.get(old.metadata.namespace):
+            for one in self._by_namespace.get(old.metadata.namespace):
                 if any(
                     old.metadata.name.startswith(f"{template}-{one.metadata.name}-")
                     for template in stateful_pods.claim_templates(one)
