@@ -268,8 +268,8 @@ class PreBinder(Plugin):
     [
         pytest.param(Status.error("disk is away"), "disk is away", id="an error"),
         pytest.param("not here", "not here", id="a refusal"),
-        pytest.param(RuntimeError("boom"), "plugin PreBinder failed in PreBind: RuntimeError: boom", id="an exception"),
-        pytest.param(42, "plugin PreBinder failed in PreBind: returned 42", id="nonsense"),
+        pytest.param(RuntimeError("boom"), 'running PreBind plugin "PreBinder": RuntimeError: boom', id="an exception"),
+        pytest.param(42, 'running PreBind plugin "PreBinder": returned 42', id="nonsense"),
     ],
 )
 async def test_a_failing_pre_bind_is_undone(client, clock, answer, message) -> None:
