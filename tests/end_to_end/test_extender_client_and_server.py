@@ -178,7 +178,7 @@ async def test_failing_plugin_fails_the_attempt(cluster):
         document = pod("web")
         document["metadata"]["annotations"] = {"break": "once"}
         await cluster.create(document)
-        assert "plugin breaks_once failed in Filter: RuntimeError: broken" in await pending_message(cluster, "web")
+        assert 'running "breaks_once" filter plugin: RuntimeError: broken' in await pending_message(cluster, "web")
         await on_node(cluster, "web", "node-0")
     check_invariants(cluster.observer, NAME)
 

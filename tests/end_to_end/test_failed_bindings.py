@@ -82,8 +82,9 @@ async def test_repeatedly_failing_binding_is_reported_and_retried(cluster, proxy
         proxy.faults.remove(fault)
         await cluster.observer.until(lambda: all_bound(cluster, 2))
     assert condition["reason"] == "SchedulerError"
-    assert condition["message"] == "binding to node a failed: 403 Forbidden: quota says no"
-    assert "pod default/refused: binding to node a failed: 403 Forbidden: quota says no" in caplog.text
+    problem = 'running Bind plugin "DefaultBinder": quota says no'
+    assert condition["message"] == problem
+    assert f"pod default/refused: {problem}" in caplog.text
     check_invariants(cluster.observer, NAME)
 
 

@@ -77,7 +77,7 @@ async def test_a_repeated_request_succeeds_again(client):
             assert await extender.ask("bind", **ARGS) == {"Error": ""}
         answer = await extender.ask("bind", **ARGS | {"Node": "b"})
     why = 'Operation cannot be fulfilled on pods/binding "web": pod web is already assigned to node "a"'
-    assert answer["Error"] == f"binding default/web to b: 409 Conflict: {why}"
+    assert answer["Error"] == f'binding default/web to b: running Bind plugin "DefaultBinder": {why}'
 
 
 async def test_an_unknown_pod_is_read():
@@ -100,12 +100,13 @@ async def test_after_a_lost_response_the_pod_is_read(client):
     [
         pytest.param(
             {"answer": 403, "reason": "Forbidden", "message": "you may not"},
-            "403 Forbidden: you may not",
+            'running Bind plugin "DefaultBinder": you may not',
             id="forbidden",
         ),
         pytest.param(
             {"drop": "before"},
-            "POST /api/v1/namespaces/default/pods/web/binding: the server closed the connection",
+            'running Bind plugin "DefaultBinder": POST /api/v1/namespaces/default/pods/web/binding: '
+            "the server closed the connection",
             id="no response",
         ),
     ],
@@ -128,7 +129,7 @@ async def test_errors_of_the_api_server(client, failure, error):
         pytest.param(no_c, {"PodName": "../../nodes"}, "is not a valid name of an object", id="a path"),
         pytest.param(no_c, {"PodName": 1}, "PodName: Expected `str`, got `int`", id="wrong type"),
         pytest.param(Refuses, {}, "plugin Refuses: not this one", id="a plugin that rejects"),
-        pytest.param(Breaks, {}, "plugin Breaks failed in Bind: ValueError: no such rack", id="a plugin that fails"),
+        pytest.param(Breaks, {}, 'running Bind plugin "Breaks": ValueError: no such rack', id="a plugin that fails"),
     ],
 )
 async def test_errors_are_in_the_response(client, plugin, args, error):

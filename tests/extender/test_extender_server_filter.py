@@ -135,15 +135,15 @@ async def test_no_feasible_nodes():
 @pytest.mark.parametrize(
     ("plugin", "error"),
     [
-        pytest.param(breaks_on_b, "plugin breaks_on_b failed in Filter: KeyError: 'zone'", id="an exception"),
+        pytest.param(breaks_on_b, "running \"breaks_on_b\" filter plugin: KeyError: 'zone'", id="an exception"),
         pytest.param(
             filter_plugin(name="three")(lambda _pod, _node: 3),
-            "plugin three failed in Filter: returned 3; expected None, a reason (str) or a Status",
+            'running "three" filter plugin: returned 3; expected None, a reason (str) or a Status',
             id="an invalid result",
         ),
         pytest.param(
             filter_plugin(name="broken")(lambda _pod, _node: Status.error("no licence")),
-            "plugin broken failed in Filter: no licence",
+            'running "broken" filter plugin: no licence',
             id="an error status",
         ),
     ],

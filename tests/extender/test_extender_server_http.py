@@ -194,7 +194,7 @@ async def test_requests_are_logged(caplog):
         "filter: default/web: 1 of 2 nodes",
         "prioritize: default/web: 1 nodes, best score 0",
         "filter: Error: the request has no Pod",
-        "filter: Error: plugin breaks failed in Filter: KeyError: 'gpu'",
+        "filter: Error: running \"breaks\" filter plugin: KeyError: 'gpu'",
     ]
     assert "in breaks" in caplog.text  # the traceback
 

@@ -160,7 +160,7 @@ async def test_without_a_connection_the_last_sent_nodes_are_used():
         ),
         pytest.param(
             {"NodeNameToMetaVictims": meta(a=[])},
-            (500, "plugin breaks failed in Filter: RuntimeError: a\n"),
+            (500, 'running "breaks" filter plugin: RuntimeError: a\n'),
             id="a plugin that fails",
         ),
     ],

@@ -126,7 +126,7 @@ INVALID = 'plugin "by_label" returns an invalid score 101, it should in the rang
     [
         pytest.param(
             {"Nodes": {"items": nodes(a=101)}},
-            (500, f"plugin by_label failed in Score: {INVALID}\n"),
+            (500, f"applying score defaultWeights on Score plugins: {INVALID}\n"),
             id="a plugin that fails",
         ),
         pytest.param({"Pod": None}, (400, "the request has no Pod\n"), id="no pod"),

@@ -99,7 +99,7 @@ def test_same_failure_is_logged_once_and_counted(caplog):
     assert [record.getMessage() for record in caplog.records] == [
         "plugin Odd failed in PreEnqueue: LookupError: no luck 0",
         "plugin Odd failed in PreEnqueue: LookupError: no luck 9; 10 times so far",
-        "plugin Odd failed in Filter: LookupError: no luck",
+        'running "Odd" filter plugin: LookupError: no luck',
         "plugin Odd failed in PreEnqueue: ValueError: no luck",
     ]
     assert failures.counts == {
@@ -112,4 +112,7 @@ def test_same_failure_is_logged_once_and_counted(caplog):
 def test_value_that_is_not_allowed_is_logged_without_frames(caplog):
     PluginError("Odd", "Score", "expected an integer").record(Failures())
     [record] = caplog.records
-    assert (record.getMessage(), record.exc_info) == ("plugin Odd failed in Score: expected an integer", None)
+    assert (record.getMessage(), record.exc_info) == (
+        'running Score plugins: plugin "Odd" failed with: expected an integer',
+        None,
+    )

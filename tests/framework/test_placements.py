@@ -112,7 +112,7 @@ def test_best_placement_breaks_ties_at_random():
 WRONG = {
     "above 100": (Scorer(0, 101), "it should in the range of [0, 100] after normalizing"),
     "no number": (Scorer(0, "much"), "expected an integer, got 'much'"),
-    "error status": (Scorer(0, Status.error("oh")), "plugin Scorer failed in PlacementScore: oh"),
+    "error status": (Scorer(0, Status.error("oh")), 'running PlacementScore plugins: plugin "Scorer" failed with: oh'),
 }
 
 

@@ -152,7 +152,7 @@ class TestFilter:
     @pytest.mark.parametrize(
         ("plugin", "problem"),
         [
-            (answering(Point.FILTER, ValueError("odd")), "plugin P failed in Filter: ValueError: odd"),
+            (answering(Point.FILTER, ValueError("odd")), 'running "P" filter plugin: ValueError: odd'),
             (answering(Point.FILTER, 7), "returned 7; expected None, a reason"),
             (answering(Point.FILTER, SKIP), "returned Skip, expected success or a rejection"),
             (
@@ -184,12 +184,18 @@ class TestScore:
             (
                 101,
                 "score",
-                'plugin "P" returns an invalid score 101, it should in the range of [0, 100] after normalizing',
+                (
+                    'applying score defaultWeights on Score plugins: plugin "P" returns an invalid score 101, '
+                    "it should in the range of [0, 100] after normalizing"
+                ),
             ),
             (
                 -1,
                 "score",
-                'plugin "P" returns an invalid score -1, it should in the range of [0, 100] after normalizing',
+                (
+                    'applying score defaultWeights on Score plugins: plugin "P" returns an invalid score -1, '
+                    "it should in the range of [0, 100] after normalizing"
+                ),
             ),
             (2**63, "score", "expected an integer of 64 bits, got 9223372036854775808"),
             (-(2**63) - 1, "score", "expected an integer of 64 bits, got -9223372036854775809"),
@@ -206,7 +212,7 @@ class TestScore:
         ],
     )
     def test_invalid_result_raises_plugin_error(self, nodes, answer, method, problem):
-        with pytest.raises(PluginError, match="plugin P failed in Score") as error:
+        with pytest.raises(PluginError, match='Score plugins: plugin "P" ') as error:
             self.scores(nodes, answering(Point.SCORE, answer, method=method))
         assert problem in str(error.value)
 

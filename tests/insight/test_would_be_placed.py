@@ -85,8 +85,8 @@ REJECTING = {
     PermitCloses: "the shop is closed",
     PermitWaits: "rejected due to timeout after waiting 5s at plugin Closed",
     PreBindCloses: "the shop is closed",
-    PreBindFails: "plugin Closed failed in PreBind: ValueError: no key for the shop",
-    PreBindRaises: "plugin Closed failed in PreBind: RuntimeError: no key for the shop",
+    PreBindFails: 'running PreBind plugin "Closed": ValueError: no key for the shop',
+    PreBindRaises: 'running PreBind plugin "Closed": RuntimeError: no key for the shop',
 }
 ACCEPTING = (PreBindCalls, PreBindReads, PreBindSkips)
 

@@ -66,7 +66,7 @@ def test_an_exception_gets_the_plugin_name() -> None:
     class Broken:
         name = "Broken"
 
-    with pytest.raises(PluginError, match="plugin Broken failed in Filter: ZeroDivisionError: division by zero"):
+    with pytest.raises(PluginError, match='running "Broken" filter plugin: ZeroDivisionError: division by zero'):
         call(Broken(), "Filter", lambda: 1 / 0)
     inner = PluginError("Other", "Score", "already named")
 

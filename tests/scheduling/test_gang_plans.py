@@ -122,7 +122,7 @@ def test_a_failing_plugin_ends_the_attempt():
     cluster = make_cluster(make_node("a"), plugins=[Touchy()])
     plan = planned(cluster, gang(*pods(3), needed=2))
     assert [decision.outcome for decision in plan.decisions] == [Outcome.SCHEDULED, Outcome.ERROR]
-    assert plan.message.endswith("the next one: plugin Touchy failed in Filter: ZeroDivisionError: oh")
+    assert plan.message.endswith('the next one: running "Touchy" filter plugin: ZeroDivisionError: oh')
     assert plan.outcome is GangOutcome.ERROR
     assert {refusal.pod.name: refusal.error for refusal in plan.refused} == {
         "red-0": False,
@@ -316,7 +316,7 @@ def test_members_reserve_in_order_and_release_in_reverse(seats, undo):
         pytest.param(
             ValueError("a bug"),
             GangOutcome.ERROR,
-            "gang red: 2 of 3 members fit; the next one: plugin Seats failed in Reserve: ValueError: a bug",
+            'gang red: 2 of 3 members fit; the next one: running Reserve plugin "Seats": ValueError: a bug',
             id="raised",
         ),
     ],

@@ -266,10 +266,15 @@ class PreBinder(Plugin):
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        pytest.param(Status.error("disk is away"), "disk is away", id="an error"),
+        pytest.param(Status.error("disk is away"), 'running PreBind plugin "PreBinder": disk is away', id="an error"),
         pytest.param("not here", "not here", id="a refusal"),
-        pytest.param(RuntimeError("boom"), "plugin PreBinder failed in PreBind: RuntimeError: boom", id="an exception"),
-        pytest.param(42, "plugin PreBinder failed in PreBind: returned 42", id="nonsense"),
+        pytest.param(RuntimeError("boom"), 'running PreBind plugin "PreBinder": RuntimeError: boom', id="an exception"),
+        pytest.param(42, 'running PreBind plugin "PreBinder": returned 42', id="nonsense"),
+        pytest.param(
+            ApiError(403, "Forbidden", 'claims "c" is forbidden'),
+            'running PreBind plugin "PreBinder": claims "c" is forbidden',
+            id="a refused request",
+        ),
     ],
 )
 async def test_a_failing_pre_bind_is_undone(client, clock, answer, message) -> None:

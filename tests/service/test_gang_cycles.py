@@ -309,7 +309,7 @@ def test_a_plugin_error_for_one_member_affects_only_its_gang():
             await here.settle()
             assert set(await here.nodes()) == {"plain"}
             here.nothing_is_held()
-            problem = "plugin Broken failed in Filter: ZeroDivisionError: oh"
+            problem = 'running "Broken" filter plugin: ZeroDivisionError: oh'
             reasons = await here.reasons()
             assert reasons["m-1"] == problem
             assert reasons["m-0"] == f"gang crew: 1 of 3 members fit; the next one: {problem}"

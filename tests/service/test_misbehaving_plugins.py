@@ -115,7 +115,7 @@ def test_whatever_a_plugin_raises_is_its_error(method, error, caplog):
     assert nodes["good"], "the scheduler continues"
     if method in FAILS:
         assert not nodes["bad"]
-        assert "plugin Odd failed in " in messages["bad"]
+        assert "Odd" in messages["bad"]
         assert messages["bad"].endswith(f": {error.__name__}: oh")
     else:
         assert nodes["bad"]
@@ -159,7 +159,7 @@ def test_frames_are_logged_once_and_then_counted(caplog):
             raise ValueError("of\ntwo lines")
 
     _, messages = run(schedule(Odd, seconds=120.0))
-    assert messages["bad"] == "plugin Odd failed in PreFilter: ValueError: of two lines"
+    assert messages["bad"] == 'running PreFilter plugin "Odd": ValueError: of two lines'
     shown = [record for record in caplog.records if record.name == "bayplan.failures"]
     assert len(shown) == 2
     assert "in pre_filter" in shown[0].exc_text
@@ -236,7 +236,7 @@ def test_waiting_on_a_task_that_was_cancelled_is_an_error_of_the_plugin():
             await task
 
     _, messages = run(schedule(Odd))
-    assert messages["bad"] == "plugin Odd failed in PreBind: CancelledError"
+    assert messages["bad"] == 'running PreBind plugin "Odd": CancelledError'
 
 
 def test_keys_that_cannot_be_compared_sort_last(caplog):

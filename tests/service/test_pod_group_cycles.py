@@ -210,7 +210,7 @@ def test_an_error_for_one_member_fails_the_gang():
         await here.add_group("crew", 3)
         await here.add("one", "two", "zzz", of="crew")
         await here.settle()
-        problem = "plugin Broken failed in Filter: ZeroDivisionError: oh"
+        problem = 'running "Broken" filter plugin: ZeroDivisionError: oh'
         expected = f"gang crew: 1 of 3 members fit; the next one: {problem}"
         assert await here.condition("crew") == ("SchedulerError", expected)
         broken.fails_for = ""

@@ -30,7 +30,7 @@ MISSING = "no data of 'NodeResourcesFit' in this attempt; check that the profile
         ({"preFilter": ALL, "filter": ALL, "reserve": ALL}, None),
         (
             {"preFilter": ALL},
-            "plugin NodeResourcesFit failed in Filter: " + MISSING,
+            'running "NodeResourcesFit" filter plugin: ' + MISSING,
         ),
         ({}, None),
     ],

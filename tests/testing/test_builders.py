@@ -35,7 +35,7 @@ def test_decision_shows_the_message_of_a_plugin_that_raises():
     decision = make_cluster(make_node("a"), plugins=[Broken]).decide(make_pod("p"))
     assert decision.node is None
     assert repr(decision) == (
-        "<Decision for default/p: error: plugin Broken failed in Filter: LookupError: no such team>"
+        '<Decision for default/p: error: running "Broken" filter plugin: LookupError: no such team>'
     )
 
 

@@ -17,6 +17,7 @@ from bayplan.framework.binding_runner import run_bind, run_post_bind
 from bayplan.framework.interface import CycleState
 from bayplan.framework.status import Code, PluginError
 from bayplan.log_fields import about_node, about_pod, pod_named
+from bayplan.service.failed_requests import is_request, may_have_succeeded, problem_of
 
 log = logging.getLogger(__name__)
 
@@ -49,9 +50,11 @@ class PodBinder:
         try:
             return ExtenderBindingResult(Error=await self._bind(args))
         except (ApiError, TransportError, ConfigError, PluginError, ValueError) as error:
-            if isinstance(error, PluginError):
+            if isinstance(error, PluginError) and not is_request(error):
                 error.record(self._failures, f"pod {pod_named(args.PodNamespace, args.PodName)}")
-            return ExtenderBindingResult(Error=f"binding {args.PodNamespace}/{args.PodName} to {args.Node}: {error}")
+            return ExtenderBindingResult(
+                Error=f"binding {args.PodNamespace}/{args.PodName} to {args.Node}: {problem_of(error)}"
+            )
 
     async def _bind(self, args: ExtenderBindingArgs) -> str:
         """Return the error, or ""."""
@@ -63,9 +66,9 @@ class PodBinder:
             return f"pod {key} has uid {pod.uid}, not {args.PodUID}: it is another pod with the same name"
         profile, cycle = self._profiles.of(pod), CycleState()
         try:
-            status = await run_bind(profile, cycle, pod, args.Node, (ApiError, TransportError, ConfigError))
-        except (ApiError, TransportError) as error:
-            if not await self._is_bound(args, pod.uid):
+            status = await run_bind(profile, cycle, pod, args.Node)
+        except PluginError as error:
+            if not may_have_succeeded(error) or not await self._is_bound(args, pod.uid):
                 raise
             log.info("pod %s is bound to %s in spite of the error: %s", about_pod(pod), about_node(args.Node), error)
         else:

@@ -15,7 +15,7 @@ from bayplan.framework.calling import wait_for
 from bayplan.framework.interface import CycleState, Wait
 from bayplan.framework.profile import Point, Profile, implements
 from bayplan.framework.runner import failure, status_of
-from bayplan.framework.status import SKIP, Code, PluginError, Status, success
+from bayplan.framework.status import SKIP, Code, PluginError, Status, failed_in, success
 
 
 def run_reserve(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
@@ -23,9 +23,7 @@ def run_reserve(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: st
     for plugin in profile.at(Point.RESERVE):
         answer = cycle.call(plugin, "Reserve", plugin.reserve, cycle, pod, node_name)
         if answer is not None:
-            status = status_of(answer, plugin, "Reserve")
-            if status.code is Code.ERROR:
-                return Status.error(f'running Reserve plugin "{plugin.name}": {status.message}').by(plugin.name)
+            status = _told(status_of(answer, plugin, "Reserve"), "Reserve")
             if status.code is not Code.SUCCESS:
                 return status
     return success()
@@ -59,26 +57,19 @@ def run_permit(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str
         if isinstance(answer, Wait):
             waits[plugin.name] = answer.seconds
         elif answer is not None:
-            status = status_of(answer, plugin, "Permit")
+            status = _told(status_of(answer, plugin, "Permit"), "Permit")
             if status.code is not Code.SUCCESS:
                 return status, {}
     return (Status(Code.WAIT) if waits else success()), waits
 
 
-async def run_pre_bind(
-    plugins: Sequence[Any],
-    cycle: CycleState,
-    pod: PodInfo,
-    node_name: str,
-    expected: tuple[type[Exception], ...] = (Exception,),
-) -> Status:
+async def run_pre_bind(plugins: Sequence[Any], cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
     """Run PreBind plugins one after the other, up to the first that does not succeed.
 
-    `plugins`: those that `run_pre_bind_pre_flight` returned.
-    `expected`: exceptions of asynchronous methods that the caller handles; others become a PluginError.
+    `plugins`: those that `run_pre_bind_pre_flight` returned. Raises PluginError; its cause is what the plugin raised.
     """
     for plugin in plugins:
-        status = await _finished(cycle, plugin, "PreBind", plugin.pre_bind, expected, pod, node_name)
+        status = await _finished(cycle, plugin, "PreBind", plugin.pre_bind, pod, node_name)
         if status.code is not Code.SUCCESS:
             return status
     return success()
@@ -102,19 +93,13 @@ def run_pre_bind_pre_flight(profile: Profile, cycle: CycleState, pod: PodInfo, n
     return plugins
 
 
-async def run_bind(
-    profile: Profile,
-    cycle: CycleState,
-    pod: PodInfo,
-    node_name: str,
-    expected: tuple[type[Exception], ...] = (Exception,),
-) -> Status:
-    """Run the Bind plugins until one does not skip. Raises PluginError if all of them skip.
+async def run_bind(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
+    """Run the Bind plugins until one does not skip.
 
-    `expected`: as for `run_pre_bind`.
+    Raises PluginError if one fails, with what it raised as the cause, or if all of them skip.
     """
     for plugin in profile.at(Point.BIND):
-        status = await _finished(cycle, plugin, "Bind", plugin.bind, expected, pod, node_name)
+        status = await _finished(cycle, plugin, "Bind", plugin.bind, pod, node_name)
         if status.code is not Code.SKIP:
             return status
     raise PluginError(profile.scheduler_name, "Bind", "every Bind plugin of the profile skipped the pod")
@@ -138,16 +123,16 @@ def _call_all(
     return errors
 
 
-async def _finished(
-    cycle: CycleState,
-    plugin: Any,
-    point: str,
-    method: Callable[..., Any],
-    expected: tuple[type[Exception], ...],
-    *arguments: Any,
-) -> Status:
+async def _finished(cycle: CycleState, plugin: Any, point: str, method: Callable[..., Any], *arguments: Any) -> Status:
     """Call a method that may be asynchronous, and return its Status."""
     answer = cycle.call(plugin, point, method, cycle, *arguments)
     if isawaitable(answer):
-        answer = await wait_for(plugin, point, answer, expected)
-    return status_of(answer, plugin, point)
+        answer = await wait_for(plugin, point, answer)
+    return _told(status_of(answer, plugin, point), point)
+
+
+def _told(status: Status, point: str) -> Status:
+    """Return a Status whose error says which plugin reported it."""
+    if status.code is not Code.ERROR:
+        return status
+    return Status.error(failed_in(status.plugin, point, status.message)).by(status.plugin)

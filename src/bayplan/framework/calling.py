@@ -31,18 +31,14 @@ def call(plugin: Any, point: str, method: Callable[..., Any], /, *arguments: Any
         raise PluginError.of(plugin.name, point, error) from error
 
 
-async def wait_for(plugin: Any, point: str, answer: Awaitable[Any], expected: tuple[type[Exception], ...] = ()) -> Any:
+async def wait_for(plugin: Any, point: str, answer: Awaitable[Any]) -> Any:
     """Await what a plugin's method returned, and turn any exception that it raises into a PluginError.
 
-    Propagates PluginError, the `expected` exceptions, which get a note that names the plugin, and the cancellation of
-    the current task.
+    Propagates PluginError and the cancellation of the current task.
     """
     try:
         return await answer
     except PluginError:
-        raise
-    except expected as error:
-        error.add_note(f"in {point} of plugin {plugin.name}")
         raise
     except BaseException as error:
         if is_ending(error):

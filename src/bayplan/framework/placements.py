@@ -53,7 +53,7 @@ def best_placement(
         scores = np.array([_score(plugin, gang, placement, placed) for placement, placed in fitting], dtype=np.int64)
         if implements(plugin, NormalizePlacementScores):
             scores = call(plugin, "NormalizePlacementScore", plugin.normalize_placement_scores, gang, scores)
-        total += checked(scores, plugin, len(fitting)) * profile.placement_weights.get(plugin.name, 1)
+        total += checked(scores, plugin, "PlacementScore", len(fitting)) * profile.placement_weights.get(plugin.name, 1)
     return int(rng.choice(np.flatnonzero(total == total.max())))
 
 

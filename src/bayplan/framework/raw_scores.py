@@ -44,7 +44,7 @@ class RawScores:
             if implements(plugin, NormalizeScores):
                 scores.to_normalize.append((plugin, weight, raw.copy()))  # `replace` writes to it
             else:
-                checked(raw if feasible == len(nodes) else raw[mask], plugin, feasible)
+                checked(raw if feasible == len(nodes) else raw[mask], plugin, "Score", feasible)
                 weighted = raw if weight == 1 else raw * weight
                 scores.fixed += weighted
                 if not plugin.reads_pods:

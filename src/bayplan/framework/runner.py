@@ -132,7 +132,7 @@ def score_node(plugins: Iterable[tuple[Any, int]], cycle: CycleState, pod: PodIn
         score = cycle.call(plugin, "Score", plugin.score, cycle, pod, node)
         score = integer(score, plugin, "Score")
         if not 0 <= score <= MAX_NODE_SCORE:
-            raise _invalid_score(score, plugin)
+            raise _invalid_score(score, plugin, "Score")
         total += score * weight
     return total
 
@@ -230,7 +230,7 @@ def normalized(plugin: Any, cycle: CycleState, pod: PodInfo, raw: Int64, nodes: 
     """Return one plugin's scores from 0 to 100. `nodes`: the feasible nodes, which `raw` are the scores of."""
     if implements(plugin, interface.NormalizeScores):
         raw = cycle.call(plugin, "NormalizeScore", plugin.normalize_scores, cycle, pod, raw, nodes)
-    return checked(raw, plugin, len(nodes))
+    return checked(raw, plugin, "Score", len(nodes))
 
 
 def status_of(answer: object, plugin: Any, point: str) -> Status:
@@ -277,21 +277,26 @@ def integer(score: Any, plugin: Any, point: str) -> int:
     return value
 
 
-def checked(scores: Any, plugin: Any, count: int) -> Int64:
-    """Return normalized scores as int64, shape (count,). Raises PluginError if they are invalid."""
+def checked(scores: Any, plugin: Any, point: str, count: int) -> Int64:
+    """Return normalized scores as int64, shape (count,). Raises PluginError if they are invalid.
+
+    `point`: Score or PlacementScore.
+    """
     if not isinstance(scores, np.ndarray) or scores.shape != (count,) or scores.dtype.kind not in "iu":
-        raise PluginError(plugin.name, "NormalizeScore", f"expected an array of {count} integers, got {_shape(scores)}")
+        raise PluginError(
+            plugin.name, f"Normalize{point}", f"expected an array of {count} integers, got {_shape(scores)}"
+        )
     checked_scores: Int64 = scores.astype(np.int64, copy=False)
     unsigned = checked_scores.view(np.uint64)  # negative scores are huge
     if len(unsigned) and unsigned[unsigned.argmax()] > MAX_NODE_SCORE:  # `max` takes several times as long
-        raise _invalid_score(next(each for each in scores.tolist() if not 0 <= each <= MAX_NODE_SCORE), plugin)
+        raise _invalid_score(next(each for each in scores.tolist() if not 0 <= each <= MAX_NODE_SCORE), plugin, point)
     return checked_scores
 
 
-def _invalid_score(score: int, plugin: Any) -> PluginError:
+def _invalid_score(score: int, plugin: Any, point: str) -> PluginError:
     """The error for a final score out of range. Its words are upstream's (RunScorePlugins in runtime/framework.go)."""
     problem = f"returns an invalid score {score}, it should in the range of [0, {MAX_NODE_SCORE}] after normalizing"
-    return PluginError(plugin.name, "Score", f'plugin "{plugin.name}" {problem}')
+    return PluginError(plugin.name, f"{point}Weights", problem)
 
 
 def _shape(value: object) -> str:

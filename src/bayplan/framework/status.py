@@ -95,11 +95,38 @@ SKIP = Status(Code.SKIP)
 """Returned by a plugin that does not apply to a pod."""
 
 
+_WORDS = {
+    "PreFilter": 'running PreFilter plugin "{}": {}',
+    "AddPod": 'running AddPod on PreFilter plugin "{}": {}',
+    "RemovePod": 'running RemovePod on PreFilter plugin "{}": {}',
+    "Filter": 'running "{}" filter plugin: {}',
+    "PreScore": 'running PreScore plugin "{}": {}',
+    "Score": 'running Score plugins: plugin "{}" failed with: {}',
+    "NormalizeScore": 'running Normalize on Score plugins: plugin "{}" failed with: {}',
+    "ScoreWeights": 'applying score defaultWeights on Score plugins: plugin "{}" {}',
+    "PlacementScore": 'running PlacementScore plugins: plugin "{}" failed with: {}',
+    "NormalizePlacementScore": 'running NormalizePlacementScore on PlacementScore plugins: plugin "{}" failed with: {}',
+    "PlacementScoreWeights": 'applying score defaultWeights on PlacementScore plugins: plugin "{}" {}',
+    "Reserve": 'running Reserve plugin "{}": {}',
+    "Permit": 'running Permit plugin "{}": {}',
+    "PreBindPreFlight": 'running PreBindPreFlight "{}": {}',
+    "PreBind": 'running PreBind plugin "{}": {}',
+    "Bind": 'running Bind plugin "{}": {}',
+}
+"""Upstream's words for errors, by extension point (runtime/framework.go)."""
+
+
+def failed_in(plugin: str, point: str, problem: str) -> str:
+    """Return the message about a plugin's error, in upstream's words where upstream has some."""
+    words = _WORDS.get(point)
+    return f"plugin {plugin} failed in {point}: {problem}" if words is None else words.format(plugin, problem)
+
+
 class PluginError(Exception):
     """A plugin raised an exception, or returned a value that is not allowed at the extension point."""
 
     def __init__(self, plugin: str, point: str, problem: str) -> None:
-        super().__init__(f"plugin {plugin} failed in {point}: {problem}")
+        super().__init__(failed_in(plugin, point, problem))
         self.plugin = plugin
         self.point = point
 

@@ -21,7 +21,7 @@ from bayplan.framework.calling import call
 from bayplan.framework.interface import CycleState
 from bayplan.framework.profile import Profile, Sharing, Signature, implements
 from bayplan.framework.runner import run_filter, status_of
-from bayplan.framework.status import Code, PluginError, Status
+from bayplan.framework.status import Code, PluginError, Status, failed_in
 from bayplan.framework.verdicts import Verdicts
 
 _SIGNED_FILTERS = "signed filters"
@@ -211,6 +211,5 @@ def _update_cycle(plugins: Sequence[Any], cycle: CycleState, pod: PodInfo, row: 
             method = plugin.add_pod if sign > 0 else plugin.remove_pod
             status = status_of(cycle.call(plugin, point, method, cycle, pod, other, node), plugin, point)
             if status.code is not Code.SUCCESS:
-                problem = f'running {point} on PreFilter plugin "{plugin.name}": {status.message}'
-                return Status(Code.ERROR, (problem,), plugin.name)
+                return Status(Code.ERROR, (failed_in(plugin.name, point, status.message),), plugin.name)
     return None

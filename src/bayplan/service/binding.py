@@ -23,6 +23,7 @@ from bayplan.framework.status import Code, PluginError, Status, success
 from bayplan.log_fields import about_pod
 from bayplan.queue import QueuedPod
 from bayplan.service.extenders import Extenders
+from bayplan.service.failed_requests import is_request, may_have_succeeded, problem_of
 from bayplan.service.metrics.plugin_times import PluginTimes
 from bayplan.service.runtime import Runtime
 from bayplan.service.waiting_pods import AwaitedPod
@@ -30,8 +31,6 @@ from bayplan.service.waiting_pods import AwaitedPod
 log = logging.getLogger(__name__)
 
 _LOOK_AGAIN_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
-_EXPECTED = (ApiError, TransportError, ConfigError)
-"""What PreBind and Bind raise when a request to the API server fails."""
 BINDING = "binding"
 
 
@@ -90,11 +89,11 @@ class BindingCycles:
             task.uncancel()
             status = Status(Code.ERROR, ("a plugin cancelled the task of the binding",))
         except Exception as error:  # whatever fails, the pod must return to the queue
-            if isinstance(error, PluginError):
+            if isinstance(error, PluginError) and not is_request(error):
                 error.record(self._runtime.failures, f"pod {about_pod(binding.pod)}")
             else:
                 log.debug("binding pod %s failed", about_pod(binding.pod), exc_info=error)
-            status = Status(Code.ERROR, (_with_notes(error),))
+            status = Status(Code.ERROR, (problem_of(error),))
         ended(binding, status)
         if binding.times is not None:
             binding.times.finish()
@@ -125,15 +124,19 @@ class BindingCycles:
                     raise ExtenderError("this scheduler is not the leader and binds no pods")
                 if await self._extenders.bind(pod, node_name):
                     return success()
-            return await run_bind(profile, cycle, pod, node_name, _EXPECTED)
-        except (ApiError, TransportError, ExtenderError) as error:
-            return await self._look_up(binding, error)
+            return await run_bind(profile, cycle, pod, node_name)
+        except ExtenderError as error:
+            return await self._look_up(binding, f"binding to node {node_name} failed: {error}")
+        except PluginError as error:
+            if not may_have_succeeded(error):
+                raise
+            return await self._look_up(binding, problem_of(error))
 
     async def _pre_bind(self, binding: Binding, plugins: Sequence[Any]) -> Status:
         """Run PreBind in a separate task, which a preemption can cancel."""
         pod = binding.pod
         task = asyncio.create_task(
-            run_pre_bind(plugins, binding.cycle, pod, binding.node_name, _EXPECTED), name=f"pre-bind {pod.key}"
+            run_pre_bind(plugins, binding.cycle, pod, binding.node_name), name=f"pre-bind {pod.key}"
         )
         pre_binding = self._pre_binding[pod.uid] = _PreBinding(task)
         try:
@@ -149,15 +152,13 @@ class BindingCycles:
             return Status(Code.ERROR, (pre_binding.cancelled_because,))
         return status
 
-    async def _look_up(self, binding: Binding, error: ApiError | TransportError | ExtenderError) -> Status:
+    async def _look_up(self, binding: Binding, problem: str) -> Status:
         """After a binding request with an unknown outcome, read the pod until the outcome is known.
 
         The pod stays assumed until then, however long it takes: if it were forgotten too early, its node could become
         overcommitted.
         """
-        failed = Status(Code.ERROR, (f"binding to node {binding.node_name} failed: {error}",))
-        if isinstance(error, ApiError) and error.status == 404:
-            return failed
+        failed = Status(Code.ERROR, (problem,))
         attempt = 0
         while True:
             try:
@@ -167,15 +168,10 @@ class BindingCycles:
                     return failed
                 if reply.status in {401, 403}:
                     log.warning("cannot read whether pod %s was bound: %s", about_pod(binding.pod), reply)
-            except (TransportError, UndecodableObject, ConfigError) as problem:
-                log.debug("cannot read yet whether pod %s was bound: %s", about_pod(binding.pod), problem)
+            except (TransportError, UndecodableObject, ConfigError) as error:
+                log.debug("cannot read yet whether pod %s was bound: %s", about_pod(binding.pod), error)
             else:
                 ours = pod.metadata.uid == binding.pod.uid and pod.spec.nodeName == binding.node_name
                 return success() if ours else failed
             await asyncio.sleep(_LOOK_AGAIN_SECONDS[min(attempt, len(_LOOK_AGAIN_SECONDS) - 1)])
             attempt += 1
-
-
-def _with_notes(error: Exception) -> str:
-    notes = "; ".join(getattr(error, "__notes__", ()))
-    return f"{error} ({notes})" if notes else str(error)

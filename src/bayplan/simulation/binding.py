@@ -15,9 +15,6 @@ from bayplan.framework.status import Code, PluginError, Status
 from bayplan.simulation.world import World
 from bayplan.simulation.writes import NO_LOOP, WouldWaitError, finished
 
-_WAITS = (WouldWaitError, RuntimeError)
-"""What shows that a plugin waits: the second one without an event loop."""
-
 
 @dataclass(slots=True)
 class ReservedPod:
@@ -53,9 +50,11 @@ def bind(world: World, binding: ReservedPod) -> Status:
 def _pre_bind(plugin: Any, binding: ReservedPod) -> Status:
     """The result of PreBind. Raises PluginError or WouldWaitError."""
     try:
-        status = finished(run_pre_bind([plugin], binding.cycle, binding.pod, binding.node_name, _WAITS))
-    except RuntimeError as error:
-        raise PluginError.of(plugin.name, "PreBind", error) from error
+        status = finished(run_pre_bind([plugin], binding.cycle, binding.pod, binding.node_name))
+    except PluginError as error:
+        if isinstance(error.__cause__, WouldWaitError) or NO_LOOP in str(error):
+            raise WouldWaitError(str(error)) from None
+        raise
     if NO_LOOP in status.message:  # a plugin that makes a status of every exception
         raise WouldWaitError(status.message)
     return status

@@ -105,11 +105,13 @@ def binding(subject: Subject, example: Example) -> None:
     profile = profile.with_plugins({Point.BIND: [*profile.at(Point.BIND), _LAST_BINDER]})
     try:
         _in_new_loop(_bind_everywhere(profile, world, example.nodes))
-    except (Breach, PluginError):
+    except Breach:
         raise
     except Exception as error:
+        if isinstance(error, PluginError) and error.point not in {"PreBind", "Bind"}:
+            raise
         raise Breach(
-            f"PreBind or Bind raised {type(error).__name__}: {error}",
+            str(error) if isinstance(error, PluginError) else f"PreBind or Bind raised {type(error).__name__}",
             f"let it end within {BIND_SECONDS:g} s and raise nothing, or skip the check 'binding' if it needs an API "
             "server",
         ) from error
