@@ -26,7 +26,7 @@ REQUEST = {"resourceClaims": [{"name": "r", "resourceClaimName": "claim"}]}
 
 def measure(only: str) -> None:
     """Print the times of the claims with this text in their names."""
-    print(f"{'':50} {'alone':>8} {'running':>8} {'others':>8} {'beat':>8}")
+    print(f"{'10 nodes of 128 devices':50} {'alone':>8} {'running':>8} {'others':>8} {'beat':>8}")
     for name, make in CLAIMS.items():
         if only in name:
             times = _alone(make()), *_running(make())
