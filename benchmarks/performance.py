@@ -67,6 +67,7 @@ OUTPUTS = (
     "metrics.py",
     "end_to_end.py",
     "worst_pods.py",
+    "worst_pods.py --claims",
 )
 """Other benchmarks and their arguments, with their output as it is."""
 

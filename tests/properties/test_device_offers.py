@@ -21,13 +21,14 @@ from bayplan.devices.claims import allocation_of, results_of
 from bayplan.devices.slices import DeviceSlices, Slice
 from bayplan.framework.giving_way import GiveWay
 from bayplan.framework.status import Status
-from bayplan.plugins.dynamic_resources.allocator import AllocationError, InvalidPools, Search
+from bayplan.plugins.dynamic_resources.allocator import Search
 from bayplan.plugins.dynamic_resources.candidates import Supply
 from bayplan.plugins.dynamic_resources.counters import CountersLeft, SharedCounters
 from bayplan.plugins.dynamic_resources.node_pools import Reach
 from bayplan.plugins.dynamic_resources.offers import Offers
 from bayplan.plugins.dynamic_resources.pools import _pool
 from bayplan.plugins.dynamic_resources.results import allocation_result
+from bayplan.plugins.dynamic_resources.solutions import AllocationError, InvalidPools
 from bayplan.testing.builders import make_node
 from bayplan.testing.documents import known, put, typed
 

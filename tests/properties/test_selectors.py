@@ -1,15 +1,19 @@
-"""Random selectors select the device, don't compile, or fail on the device; nothing else happens."""
+"""Random selectors select the device, don't compile, or fail on the device, as the evaluation of their trees does."""
 
 from __future__ import annotations
 
 import contextlib
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from plain_selectors import PlainSelector, TooExpensive
+from random_selectors import Expressions
 
-from bayplan.devices.cel.costs import Meter
+from bayplan.devices.cel.costs import CostExceeded, Meter
 from bayplan.devices.cel.declarations import FUNCTIONS
 from bayplan.devices.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selector
+from bayplan.devices.cel.values import Failure
 
 DEVICE = DeviceFacts.of(
     "d.org",
@@ -68,3 +72,66 @@ def test_any_expression(expression):
 def test_any_text(text):
     with contextlib.suppress(CompileError, RuntimeFailure):
         Selector(text).matches(DEVICE, Meter(10_000))
+
+
+DEVICES = [
+    DeviceFacts.of(
+        "d.org", False, {"i": {"int": i}, "j": {"int": -2}, "s": {"string": text}, "b": {"bool": True}}, None
+    )
+    for i, text in ((3, "a1"), (0, ""), (2**63 - 1, "long" * 80))
+]
+LIMIT = 20_000
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.randoms(use_true_random=False), st.integers(2, 4))
+def test_written_selectors_give_the_values_and_costs_of_their_trees(random, depth):
+    expression = Expressions(random).truth(depth)
+    try:
+        selector = Selector(expression)
+    except CompileError:
+        return
+    _check(selector, PlainSelector(expression, LIMIT))
+
+
+INDEX = "device.attributes['d.org'].i"
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        f"[1, 2].all(x, x / {INDEX} in [])",
+        "[-7, 7, 0].exists(x, [-2, 2, 3, 0].all(y, x / y == -3 || x % y == -1))",
+        f"[-7, 7].exists(x, x / {INDEX} == 0 && x % {INDEX} == 7)",
+        "[9223372036854775807, 1].all(x, [2, 3].all(y, x * y > 0 || x + y > 0))",
+        "[-9223372036854775808, 1].all(x, [2, 3].exists(y, x - y < 0))",
+        f"[4611686018427387904, 1].all(x, [1, 2].all(y, x * y + {INDEX} > 0))",
+        "[1, 2, 3].all(x, [1, 2].all(y, [x, y].exists(z, z == x && [z].all(u, u + y > 0))))",
+        "[1, 2].all(x, cel.bind(b, x + 1, [1, 2].all(y, b > y || b == x)))",
+        f"[1, 2].all(x, ['a1', 'b'].exists(y, y == {INDEX.replace('.i', '.s')} || string(x) + y == '1a1'))",
+        "[1, 2].map(x, [x, 3 - x]).all(x, i, i[0] < i[1] || i[0] == i[1])",
+        "[1, 2].filter(x, x > 1).exists_one(x, x == 2) && [1, 2].existsOne(i, v, i == v)",
+        "[3, 1, 2].sortBy(x, -x).all(x, x > 0)",
+        "[0, 1].all(x, [7, 8][x] > 6) && [0, 1].exists(x, dyn([7])[x] > 7)",
+        f"{'[1].all(x, ' * 30}{INDEX} > 0{')' * 30}",
+        f"[1, 2].all(x, {' && '.join(f'x + {number} != {INDEX}' for number in range(300))})",
+    ],
+)
+def test_written_selectors_that_are_unlikely_at_random(expression):
+    _check(Selector(expression), PlainSelector(expression, LIMIT))
+
+
+def _check(selector, plain):
+    for device in DEVICES:
+        meter = Meter(LIMIT)
+        try:
+            found = selector.matches(device, meter)
+        except RuntimeFailure as error:
+            found = str(error)
+        try:
+            value = plain.value(device)
+        except (TooExpensive, CostExceeded):
+            assert found == "operation cancelled: actual cost limit exceeded"
+            continue
+        assert found == (value.message if isinstance(value, Failure) else value)
+        assert meter.spent == plain.spent

@@ -281,6 +281,24 @@ def test_checkpoint_ends_an_evaluation_which_is_not_cached():
     assert selectors.matches(expression, DEVICE)
 
 
+@pytest.mark.parametrize(
+    "body", ["l.filter(y, false).size() > 0", "l.exists_one(y, false)", "l.map(y, false, 1) != []"]
+)
+def test_checkpoint_ends_loops_whose_rounds_cost_nothing(body):
+    calls = []
+
+    def during():
+        calls.append(1)
+        if len(calls) == 3:
+            raise Late
+
+    expression = f"cel.bind(l, lists.range(1000), l.filter(x, {body}).size() == 0)"
+    meter = Meter(checkpoint=during)
+    with pytest.raises(Late):
+        Selector(expression).matches(DEVICE, meter)
+    assert meter.spent < 10_000
+
+
 def test_results_are_kept_before_other_work_has_its_turn():
     def after():
         raise Late

@@ -1,4 +1,4 @@
-"""Compiles function calls, which check the types of the arguments, count the cost, and convert failures to values."""
+"""Writes function calls, which check the types of the arguments, count the cost, and convert failures to values."""
 
 from __future__ import annotations
 
@@ -11,20 +11,16 @@ from bayplan.devices.cel.costs import CHARGED_AFTERWARDS, METER, SPENT, STOP, Fr
 from bayplan.devices.cel.declarations import FUNCTIONS
 from bayplan.devices.cel.library import IMPLEMENTATIONS
 from bayplan.devices.cel.values import CelError, Failure, type_name
+from bayplan.devices.cel.writing import Unit, Value
 
-Code = Callable[[Frame], Any]
-"""A compiled expression: evaluates it. The value can be a Failure. Raises CostExceeded."""
 Call = Callable[[Frame, Sequence[Any]], Any]
 """Calls a function with these arguments, of which some can be Failures."""
 
 
-def compile_call(name: str, arguments: Sequence[Code]) -> Code:
-    """Compile the call of a function. `name` is the declared name, with a leading dot for a method."""
-    call = caller(name)
-    if len(arguments) == 1:
-        (only,) = arguments
-        return lambda frame: call(frame, (only(frame),))
-    return lambda frame: call(frame, [argument(frame) for argument in arguments])
+def write_call(unit: Unit, name: str, arguments: Sequence[Value]) -> Value:
+    """Write the call of a function. `name` is the declared name, with a leading dot for a method."""
+    given = ", ".join(each.text for each in arguments)
+    return unit.assigned(f"{unit.given(caller(name))}(frame, ({given}{',' if len(arguments) == 1 else ''}))")
 
 
 @cache
@@ -32,33 +28,33 @@ def caller(name: str) -> Call:
     """The function that calls the function declared as `name`."""
     bare = name.removeprefix(".")
     implementation, overloads, cost = IMPLEMENTATIONS[bare], FUNCTIONS[name], cost_of(name)
-    afterwards = bare in CHARGED_AFTERWARDS
+    afterwards, concatenates = bare in CHARGED_AFTERWARDS, name == "_+_"
     known: set[tuple[type, ...]] = set()
     """Types of arguments that are known to fit."""
 
-    def fits(arguments: Sequence[Any]) -> bool:
-        types = tuple(map(type, arguments))
-        if types in known:
-            return True
+    def fits(types: tuple[type, ...], arguments: Sequence[Any]) -> bool:
         if not any(_fit(overload.arguments, arguments) for overload in overloads):
             return False
         if not any(issubclass(each, (list, dict)) for each in types):
             known.add(types)
         return True
 
+    def charge(frame: Frame, arguments: Sequence[Any], result: Any) -> None:
+        frame[SPENT] += 1 if cost is None else cost(arguments, result)
+        if frame[SPENT] > frame[STOP]:
+            frame[METER].check(frame)
+
     def call(frame: Frame, arguments: Sequence[Any]) -> Any:
-        for argument in arguments:
-            if type(argument) is Failure:
-                if len(arguments) <= 2:
-                    frame[SPENT] += 1 if cost is None else cost(arguments, None)
-                return argument
+        types = tuple(map(type, arguments))
+        if Failure in types:
+            if len(arguments) <= 2:
+                frame[SPENT] += 1 if cost is None else cost(arguments, None)
+            return arguments[types.index(Failure)]
         if not afterwards:
-            frame[SPENT] += 1 if cost is None else cost(arguments, None)
-            if frame[SPENT] > frame[STOP]:
-                frame[METER].check(frame)
-        if name == "_+_" and type(arguments[0]) is list:
+            charge(frame, arguments, None)
+        if concatenates and types[0] is list:
             frame[METER].copy(sum(map(size, arguments)))
-        if fits(arguments):
+        if types in known or fits(types, arguments):
             try:
                 result = implementation(*arguments)
             except CelError as error:
@@ -66,9 +62,7 @@ def caller(name: str) -> Call:
         else:
             result = Failure(f"no such overload: {bare}({', '.join(map(type_name, arguments))})")
         if afterwards:
-            frame[SPENT] += 1 if cost is None else cost(arguments, result)
-            if frame[SPENT] > frame[STOP]:
-                frame[METER].check(frame)
+            charge(frame, arguments, result)
         return result
 
     return call

@@ -6,23 +6,26 @@ A closure takes the frame of an evaluation and returns the value of its expressi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
-from bayplan.devices.cel.calls import Code, caller, compile_call
+from bayplan.devices.cel.calls import write_call
 from bayplan.devices.cel.costs import DEVICE, FIRST_VARIABLE, NEW_LIST, NEW_MAP, SPENT, Frame, Meter
 from bayplan.devices.cel.declarations import FUNCTIONS
 from bayplan.devices.cel.device import DeviceFacts
 from bayplan.devices.cel.library.operators import clashes, contains
-from bayplan.devices.cel.loops import compile_loop
+from bayplan.devices.cel.logic import failed, write_conditional, write_decided
+from bayplan.devices.cel.loops import Loop, write_loop
 from bayplan.devices.cel.macros import macro_of
 from bayplan.devices.cel.memory import once, shared
-from bayplan.devices.cel.numbers import OPERATORS, Operand, compile_operator
-from bayplan.devices.cel.parsing import CONSTANT, Tree, arguments_of, qualified_name
+from bayplan.devices.cel.numbers import OPERATORS, write_not, write_operator, write_text
+from bayplan.devices.cel.parsing import CONSTANT, OPERATOR, Tree, arguments_of, qualified_name
 from bayplan.devices.cel.reading import Names, part_of_device, reads
-from bayplan.devices.cel.selecting import compile_element, compile_field, compile_presence
-from bayplan.devices.cel.values import ABSENT, NO_OVERLOAD, PRIMITIVE, Failure, Optional, type_name
+from bayplan.devices.cel.selecting import compile_presence, write_element, write_field
+from bayplan.devices.cel.values import ABSENT, PRIMITIVE, Failure, Optional, type_name
+from bayplan.devices.cel.writing import Code, Unit, Value
 
 _SELECTING = frozenset({"ident", "member_dot", "member_index", "member_optional_dot", "member_optional_index"})
 _FREE = _SELECTING | {"conditional"}
@@ -53,9 +56,10 @@ def compile_program(tree: Tree) -> Program:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable that has its value in the frame."""
+    """A variable of a loop, which has its value in the frame. `value` is what is known of it."""
 
     place: int
+    value: Value
 
     def __call__(self, frame: Frame) -> Any:
         """Its value."""
@@ -67,7 +71,11 @@ Scope = Mapping[str, Code]
 
 
 class _Compiler:
-    """Compiles one expression. Each of its variables has a place of its own in the frame."""
+    """Compiles one expression. Each of its variables has a place of its own in the frame.
+
+    Most expressions are written (`writing`). Inside of loops their operands are written into the same
+    function, elsewhere each is a function of its own.
+    """
 
     def __init__(self, whole: Tree) -> None:
         self.size = 0
@@ -75,7 +83,14 @@ class _Compiler:
 
     def code(self, tree: Tree, scope: Scope) -> Code:
         """The closure of an expression."""
-        compiled: Code = getattr(self, f"_{tree.data}")(tree, scope)
+        write = self._writer(tree)
+        if write is None:
+            compiled: Code = getattr(self, f"_{tree.data}")(tree, scope)
+        else:
+            unit = Unit(fused=len(scope) > 1 or write == self._write_macro)
+            compiled = unit.code(write(unit, tree, scope))
+        if self._is_shared(tree, scope):
+            compiled = shared(reads(tree, _names(scope)) or (), compiled)
         if len(scope) > 1 and part_of_device(tree, _names(scope)):
             return once(self._place(), compiled)  # a loop may ask for it often
         return compiled
@@ -87,83 +102,154 @@ class _Compiler:
         self.size += 1
         return FIRST_VARIABLE + self.size - 1
 
+    def _is_shared(self, tree: Tree, scope: Scope) -> bool:
+        """Whether other devices share the result of a loop: if it reads less of them than the whole expression does."""
+        if tree.data != "member_call" or str(tree.children[1]) not in _QUANTIFIERS:
+            return False
+        parts = reads(tree, _names(scope))
+        return parts is not None and parts != self._reads
+
+    # Expressions that are written
+
+    def _writer(self, tree: Tree) -> Callable[[Unit, Tree, Scope], Value] | None:
+        """The method that writes an expression; None if it is compiled to a closure."""
+        name, children = tree.data, tree.children
+        if name == "call":
+            return None if children[0] == "has" and len(arguments_of(tree)) == 1 else self._write_call
+        if name != "member_call":
+            return self._writers.get(name)
+        macro = macro_of(children[0], str(children[1]), arguments_of(tree))
+        if macro is None:
+            return None if children[1] in {"or", "orValue"} else self._write_call
+        return None if children[1] in {"bind", "optMap", "optFlatMap"} else self._write_macro
+
+    def _value(self, unit: Unit, tree: Tree, scope: Scope) -> Value:
+        """Write an operand: into the function, or as the call of another one."""
+        if tree.data == CONSTANT:
+            (value,) = tree.children
+            least, largest = (value, value) if type(value) is int else (0, 0)
+            return Value(unit.given(value), type(value), least, largest)
+        if tree.data == "ident":
+            return self._write_name(unit, tree, scope)
+        if len(scope) > 1 and part_of_device(tree, _names(scope)):
+            return self._write_part_of_device(unit, tree, scope)
+        write = self._writer(tree) if unit.fuses and not self._is_shared(tree, scope) else None
+        if write is not None:
+            return write(unit, tree, scope)
+        unit.shown |= _places(tree, scope)
+        return unit.assigned(f"{unit.given(self.code(tree, scope))}(frame)")
+
+    def _write_name(self, unit: Unit, tree: Tree, scope: Scope) -> Value:
+        unit.charge(1)
+        read = scope[tree.children[-1]]
+        if not isinstance(read, Variable):
+            return unit.assigned(f"{unit.given(read)}(frame)")
+        if read.place in unit.locals:
+            return read.value._replace(text=f"v{read.place}")
+        known = read.value
+        return unit.assigned(f"frame[{read.place}]", known.kind, known.least, known.largest)
+
+    def _write_part_of_device(self, unit: Unit, tree: Tree, scope: Scope) -> Value:
+        """Write what doesn't change while the function runs. Each use costs as much as the evaluation."""
+        value, before, cost = unit.new(), unit.new(), unit.new()
+        unit.head(f"{before} = frame[{SPENT}]")
+        unit.head(f"{value} = {unit.given(self.code(tree, scope))}(frame)")
+        unit.head(f"{cost} = frame[{SPENT}] - {before}")
+        unit.head(f"frame[{SPENT}] = {before}")
+        unit.line(f"frame[{SPENT}] += {cost}")
+        return Value(value, fixed=True)
+
+    def _write_part(self, unit: Unit, tree: Tree, scope: Scope) -> Value:
+        """Write a part of another attribute: its variable costs nothing, only its qualifiers do."""
+        value = self._value(unit, tree, scope)
+        if tree.data in _SELECTING:
+            unit.charge(-1)
+        return value
+
+    def _write_conditional(self, unit: Unit, tree: Tree, scope: Scope) -> Value:
+        condition, *branches = tree.children
+        then, otherwise = (partial(self._write_part, unit, each, scope) for each in branches)
+        return write_conditional(unit, self._value(unit, condition, scope), then, otherwise)
+
+    def _write_decided(self, unit: Unit, tree: Tree, scope: Scope) -> Value:
+        """Write a chain of && or ||, whose halves are chains, so that it isn't nested deeply."""
+        half = len(tree.children) // 2
+        left, right = (
+            each[0] if len(each) == 1 else Tree(tree.data, each)
+            for each in (tree.children[:half], tree.children[half:])
+        )
+        write_right = partial(self._value, unit, right, scope)
+        return write_decided(unit, self._value(unit, left, scope), write_right, decisive=tree.data == "or")
+
+    def _write_operator(self, unit: Unit, tree: Tree, scope: Scope) -> Value:
+        name, *operands = tree.children
+        if name == "@in" and operands[1].data == CONSTANT and _are_primitive(values := operands[1].children[0]):
+            if not values:  # as upstream, the operand isn't evaluated
+                return Value("False", bool)
+            wanted = self._value(unit, operands[0], scope)
+            return unit.assigned(f"{unit.given(_among(values))}({wanted.text})")
+        given = [self._value(unit, each, scope) for each in operands]
+        if name == "!_":
+            return write_not(unit, *given)
+        return write_operator(unit, name, *given) if name in OPERATORS else write_call(unit, name, given)
+
+    def _selected_from(self, unit: Unit, tree: Tree, scope: Scope) -> Value:
+        """Write the operand of a selection."""
+        whole = tree.children[0]
+        if whole.data not in _FREE:
+            unit.charge(1)
+        return self._value(unit, whole, scope)
+
+    def _write_selection(self, unit: Unit, tree: Tree, scope: Scope) -> Value:
+        whole, optional = self._selected_from(unit, tree, scope), "optional" in tree.data
+        key = tree.children[1]
+        if not isinstance(key, Tree):
+            return write_field(unit, whole, str(key), optional=optional)
+        if key.data == CONSTANT and type(name := key.children[0]) is str:
+            return write_field(unit, whole, name, optional=optional)
+        return write_element(unit, whole, partial(self._write_part, unit, key, scope), optional=optional)
+
+    def _write_call(self, unit: Unit, tree: Tree, scope: Scope) -> Value:
+        """Write a call of a function, of a method, or of a namespaced function."""
+        arguments = arguments_of(tree)
+        if tree.data == "call":
+            name = str(tree.children[0])
+        else:
+            receiver, method = tree.children[0], str(tree.children[1])
+            name = f"{qualified_name(receiver)}.{method}"
+            if name not in FUNCTIONS:
+                name, arguments = f".{method}", [receiver, *arguments]
+        values = [self._value(unit, each, scope) for each in arguments]
+        return write_text(unit, *values) if name == "string" and len(values) == 1 else write_call(unit, name, values)
+
+    def _write_macro(self, unit: Unit, tree: Tree, scope: Scope) -> Value:
+        receiver, name, arguments = tree.children[0], str(tree.children[1]), arguments_of(tree)
+        macro = macro_of(receiver, name, arguments)
+        assert macro is not None
+        over = self._value(unit, receiver, scope)
+        places = tuple(self._place() for _ in range(macro.variables))
+        known = _known_of_elements(receiver, macro.variables)
+        names = [str(each.children[-1]) for each in arguments[: macro.variables]]
+        inner: dict[str, Code] = {**scope, **dict(zip(names, map(Variable, places, known), strict=True))}
+        trees = arguments[macro.variables :]
+        bodies = [partial(self._value, unit, each, inner) for each in trees]
+        return write_loop(unit, Loop(name, over, places, bodies, constant=trees[-1].data == CONSTANT))
+
+    @cached_property
+    def _writers(self) -> Mapping[str, Callable[[Unit, Tree, Scope], Value]]:
+        return {
+            "ident": self._write_name,
+            "conditional": self._write_conditional,
+            **dict.fromkeys(("or", "and"), self._write_decided),
+            OPERATOR: self._write_operator,
+            **dict.fromkeys(_SELECTING - {"ident"}, self._write_selection),
+        }
+
+    # Expressions that are closures
+
     def _constant(self, tree: Tree, _: Scope) -> Code:
         (value,) = tree.children
         return lambda _: value
-
-    def _ident(self, tree: Tree, scope: Scope) -> Code:
-        read = scope[tree.children[-1]]
-        if isinstance(read, Variable):
-            return _named(read.place)
-
-        def name(frame: Frame) -> Any:
-            frame[SPENT] += 1
-            return read(frame)
-
-        return name
-
-    def _conditional(self, tree: Tree, scope: Scope) -> Code:
-        condition = self.code(tree.children[0], scope)
-        then, otherwise = (self._part(branch, scope) for branch in tree.children[1:])
-
-        def chosen(frame: Frame) -> Any:
-            holds = condition(frame)
-            if holds is True:
-                return then(frame)
-            return otherwise(frame) if holds is False else _failed(holds)
-
-        return chosen
-
-    def _part(self, tree: Tree, scope: Scope) -> Code:
-        """A part of another attribute: its variable costs nothing, only its qualifiers do."""
-        code = self.code(tree, scope)
-        if tree.data not in _SELECTING:
-            return code
-
-        def part(frame: Frame) -> Any:
-            value = code(frame)
-            frame[SPENT] -= 1
-            return value
-
-        return part
-
-    def _or(self, tree: Tree, scope: Scope) -> Code:
-        return self._decided(tree, scope, decisive=True)
-
-    def _and(self, tree: Tree, scope: Scope) -> Code:
-        return self._decided(tree, scope, decisive=False)
-
-    def _decided(self, tree: Tree, scope: Scope, *, decisive: bool) -> Code:
-        """&& or ||: one operand can decide, even if others fail."""
-        operands = self._all(tree.children, scope)
-
-        def decided(frame: Frame) -> Any:
-            failure = None
-            for operand in operands:
-                value = operand(frame)
-                if value is decisive:
-                    return decisive
-                if type(value) is not bool:
-                    failure = failure or _failed(value)
-            return not decisive if failure is None else failure
-
-        return decided
-
-    def _operator(self, tree: Tree, scope: Scope) -> Code:
-        name, *operands = tree.children
-        if name == "@in" and operands[1].data == CONSTANT and _are_primitive(values := operands[1].children[0]):
-            return _among(self.code(operands[0], scope), values)
-        if name in OPERATORS:
-            left, right = (self._operand(each, scope) for each in operands)
-            return compile_operator(name, left, right, caller(name))
-        return compile_call(name, self._all(operands, scope))
-
-    def _operand(self, tree: Tree, scope: Scope) -> Operand:
-        if tree.data == CONSTANT:
-            return Operand("constant", tree.children[0])
-        if tree.data == "ident" and isinstance(read := scope[tree.children[-1]], Variable):
-            return Operand("variable", read.place)
-        return Operand("code", self.code(tree, scope))
 
     def _list(self, tree: Tree, scope: Scope) -> Code:
         parts = [(self.code(each, scope), each.data == "optional_element") for each in tree.children]
@@ -208,73 +294,25 @@ class _Compiler:
 
         return made
 
-    def _selected_from(self, tree: Tree, scope: Scope) -> Code:
-        """The operand of a selection."""
-        whole = tree.children[0]
-        code = self.code(whole, scope)
-        if whole.data in _FREE:
-            return code
-
-        def operand(frame: Frame) -> Any:
-            value = code(frame)
-            frame[SPENT] += 1
-            return value
-
-        return operand
-
-    def _member_dot(self, tree: Tree, scope: Scope) -> Code:
-        optional = tree.data == "member_optional_dot"
-        return compile_field(self._selected_from(tree, scope), str(tree.children[1]), optional=optional)
-
-    _member_optional_dot = _member_dot
-
-    def _member_index(self, tree: Tree, scope: Scope) -> Code:
-        whole, key = self._selected_from(tree, scope), tree.children[1]
-        optional = tree.data == "member_optional_index"
-        if key.data == CONSTANT and type(name := key.children[0]) is str:
-            return compile_field(whole, name, optional=optional)
-        return compile_element(whole, self._part(key, scope), optional=optional)
-
-    _member_optional_index = _member_index
-
     def _call(self, tree: Tree, scope: Scope) -> Code:
-        name, arguments = str(tree.children[0]), arguments_of(tree)
-        if name == "has" and len(arguments) == 1:
-            return compile_presence(self._selected_from(arguments[0], scope), str(arguments[0].children[1]))
-        return compile_call(name, self._all(arguments, scope))
+        """The macro `has`."""
+        (selection,) = arguments_of(tree)
+        unit = Unit(fused=False)
+        whole = unit.code(self._selected_from(unit, selection, scope))
+        return compile_presence(whole, str(selection.children[1]))
 
     def _member_call(self, tree: Tree, scope: Scope) -> Code:
-        """A call of a method, of a namespaced function, or of a macro."""
+        """The macros and functions whose arguments are evaluated when they are needed."""
         receiver, name, arguments = tree.children[0], str(tree.children[1]), arguments_of(tree)
-        macro = macro_of(receiver, name, arguments)
-        if macro is not None:
-            names = [str(argument.children[-1]) for argument in arguments[: macro.variables]]
-            expanded = self._macro(receiver, name, names, arguments[macro.variables :], scope)
-            return self._shared(tree, scope, name, expanded)
-        namespaced = f"{qualified_name(receiver)}.{name}"
-        if namespaced in FUNCTIONS:
-            return compile_call(namespaced, self._all(arguments, scope))
-        codes = self._all([receiver, *arguments], scope)
         if name in {"or", "orValue"}:
-            return _or_else(*codes, unwraps=name == "orValue")
-        return compile_call(f".{name}", codes)
-
-    def _macro(self, receiver: Tree, name: str, names: list[str], bodies: list[Tree], scope: Scope) -> Code:
-        places = [self._place() for _ in names]
+            return _or_else(*self._all([receiver, *arguments], scope), unwraps=name == "orValue")
+        place, variable = self._place(), str(arguments[0].children[-1])
         if name == "bind":
-            bound = _bound(places[0], self.code(bodies[0], scope))
-            return _binding(places[0], self.code(bodies[1], {**scope, names[0]: bound}))
-        values = self.code(receiver, scope)
-        inner: dict[str, Code] = {**scope, **{each: Variable(place) for each, place in zip(names, places, strict=True)}}
-        codes = self._all(bodies, inner)
-        if name in {"optMap", "optFlatMap"}:
-            return _mapped(values, places[0], codes[0], flat=name == "optFlatMap")
-        return compile_loop(name, values, places, codes, constant=bodies[-1].data == CONSTANT)
-
-    def _shared(self, tree: Tree, scope: Scope, name: str, loop: Code) -> Code:
-        """A loop whose result other devices share, if it reads less of them than the whole expression does."""
-        parts = reads(tree, _names(scope)) if name in _QUANTIFIERS else None
-        return loop if parts is None or parts == self._reads else shared(parts, loop)
+            bound = _bound(place, self.code(arguments[1], scope))
+            return _binding(place, self.code(arguments[2], {**scope, variable: bound}))
+        target = self.code(receiver, scope)
+        body = self.code(arguments[1], {**scope, variable: Variable(place, Value(""))})
+        return _mapped(target, place, body, flat=name == "optFlatMap")
 
 
 def _device(frame: Frame) -> Any:
@@ -285,33 +323,43 @@ def _names(scope: Scope) -> Names:
     return {name: () if read is _device else None for name, read in scope.items()}
 
 
-def _named(place: int) -> Code:
-    def name(frame: Frame) -> Any:
-        frame[SPENT] += 1
-        return frame[place]
+def _places(tree: Tree, scope: Scope) -> set[int]:
+    """The places of the loops' variables that an expression may read."""
+    found, trees = set(), [tree]
+    while trees:
+        each = trees.pop()
+        if each.data == "ident" and isinstance(read := scope.get(each.children[-1]), Variable):
+            found.add(read.place)
+        if each.data != CONSTANT:
+            trees += [child for child in each.children if isinstance(child, Tree)]
+    return found
 
-    return name
 
-
-def _failed(value: Any) -> Failure:
-    return value if type(value) is Failure else NO_OVERLOAD
+def _known_of_elements(receiver: Tree, count: int) -> list[Value]:
+    """What is known of the variables of a loop: for a constant list of integers, their kind and range."""
+    values = receiver.children[0] if receiver.data == CONSTANT else None
+    if not isinstance(values, list):
+        return [Value("")] * count
+    index = Value("", int, 0, len(values))
+    integers = bool(values) and all(type(value) is int for value in values)
+    element = Value("", int, min(values), max(values)) if integers else Value("")
+    return [index, element][-count:]
 
 
 def _are_primitive(values: Any) -> bool:
     return isinstance(values, list) and all(type(value) in PRIMITIVE for value in values)
 
 
-def _among(wanted: Code, values: list[Any]) -> Code:
+def _among(values: list[Any]) -> Callable[[Any], Any]:
     """`in` a constant list, which costs nothing."""
     texts = frozenset(value for value in values if type(value) is str)
 
-    def among(frame: Frame) -> Any:
-        value = wanted(frame)
+    def among(value: Any) -> Any:
         if type(value) is str:
             return value in texts
         return value if type(value) is Failure else contains(values, value)
 
-    return among if values else lambda _: False
+    return among
 
 
 def _map_of(entries: Sequence[tuple[Code, Code, bool]], frame: Frame) -> Any:
@@ -354,7 +402,7 @@ def _mapped(target: Code, place: int, body: Code, *, flat: bool) -> Code:
         value = target(frame)
         again = frame[SPENT] - before
         if type(value) is not Optional:
-            return _failed(value)
+            return failed(value)
         frame[SPENT] += 1
         if not value.present:
             frame[SPENT] += 1

@@ -23,6 +23,7 @@ _INTERVAL = 10_000
 """The cost between two checkpoints."""
 
 Cost = Callable[[Sequence[Any], Any], int]
+_SCALARS = frozenset({bool, int, float})
 _CONSTANT_TIME = (Quantity, Semver, IPv4Address, IPv6Address, URL, Format)
 
 
@@ -116,6 +117,8 @@ def tenths(amount: int, times: int = 1) -> int:
 
 def _traversal(arguments: Sequence[Any], _: Any) -> int:
     """The cost of traversing a value and everything inside it."""
+    if type(arguments[0]) is list and _SCALARS.issuperset(map(type, arguments[0])):
+        return len(arguments[0])
     cost, left, stack = 0, MAX_COST, [arguments[0]]
     while stack:
         left -= 1

@@ -1,199 +1,243 @@
-"""Compiles the macros that iterate over lists and maps. They cost what the comprehensions cost that cel-go expands them
-to.
+"""Writes the macros that iterate over lists and maps.
+
+They cost what the comprehensions cost that cel-go expands them to.
 
 Mirrors cel-go's parser/macro.go and ext/comprehensions.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from bayplan.devices.cel.calls import Code, caller
-from bayplan.devices.cel.costs import METER, NEW_LIST, SPENT, STOP, Frame
+from bayplan.devices.cel.calls import caller
+from bayplan.devices.cel.costs import NEW_LIST, SPENT
 from bayplan.devices.cel.library.lists import insert
+from bayplan.devices.cel.logic import failed
 from bayplan.devices.cel.values import NO_OVERLOAD, CelError, Failure, type_name
+from bayplan.devices.cel.writing import Unit, Value
 
 _NAME = 1
 """The cost of reading the loop's accumulator."""
 _CALL = 1
+_END = object()
 
-Loop = Callable[[Frame, Any], Any]
-"""Iterates over a list or a map. The result can be a Failure."""
+Body = Callable[[], Value]
+"""Writes what is evaluated in each round."""
 
 
-def compile_loop(name: str, values: Code, slots: Sequence[int], bodies: Sequence[Code], *, constant: bool) -> Code:
-    """Compile a loop. `slots` are the places of its variables, and `bodies` a condition, a value, or both.
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A macro that iterates. `places` are those of its variables, and `bodies` a condition, a value, or both.
 
     `constant`: the value is a constant.
     """
-    loop = _sorting(slots, bodies, constant=constant) if name == "sortBy" else _loop(name, slots, bodies, constant)
 
-    def evaluate(frame: Frame) -> Any:
-        over = values(frame)
-        return over if type(over) is Failure else loop(frame, over)
-
-    return evaluate
-
-
-def _loop(name: str, slots: Sequence[int], bodies: Sequence[Code], constant: bool) -> Loop:
-    match name:
-        case "all" | "exists":
-            run = _quantified(slots, bodies[0], decisive=name == "exists")
-        case "exists_one" | "existsOne":
-            run = _one(slots, bodies[0])
-        case "filter":
-            run = _filtered(slots, bodies[0])
-        case "transformMap" | "transformMapEntry":
-            run = _entries(slots, bodies, whole=name == "transformMapEntry")
-        case _:
-            run = _mapped(slots, bodies, 0 if constant else NEW_LIST)
-
-    def loop(frame: Frame, over: Any) -> Any:
-        if not isinstance(over, (list, dict)):
-            return Failure(f"expression of type '{type_name(over)}' cannot be range of a comprehension")
-        found = run(frame, over)
-        frame[SPENT] += _NAME
-        return found
-
-    return loop
+    name: str
+    over: Value
+    places: tuple[int, ...]
+    bodies: Sequence[Body]
+    constant: bool
 
 
-def _sorting(slots: Sequence[int], bodies: Sequence[Code], *, constant: bool) -> Loop:
-    keys, sort = _loop("map", slots, bodies, constant), caller(".@sortByAssociatedKeys")
+def write_loop(unit: Unit, loop: Loop) -> Value:
+    """Write a loop."""
+    result = unit.new()
+    if loop.name != "sortBy":
+        _over(unit, loop, result)
+        return Value(result)
+    keys = unit.new()
 
-    def loop(frame: Frame, over: Any) -> Any:
-        frame[SPENT] += 2
-        return sort(frame, (over, keys(frame, over)))
+    def fails() -> None:
+        unit.line(f"{result} = {loop.over.text}")
 
-    return loop
+    def sorts() -> None:
+        unit.charge(2)
+        _over(unit, loop, keys)
+        sort = unit.given(caller(".@sortByAssociatedKeys"))
+        unit.line(f"{result} = {sort}(frame, ({loop.over.text}, {keys}))")
+
+    unit.cases((f"type({loop.over.text}) is Failure", fails), ("", sorts))
+    return Value(result)
 
 
-def _rounds(frame: Frame, slots: Sequence[int], over: Any) -> Iterator[None]:
-    """Set the variables for each round."""
-    first, second = slots[0], slots[-1]
-    if first == second:
-        for frame[first] in over:
-            if frame[SPENT] > frame[STOP]:
-                frame[METER].check(frame)
-            yield
+def _over(unit: Unit, loop: Loop, result: str) -> None:
+    over = loop.over.text
+
+    def iterates() -> None:
+        _WRITERS.get(loop.name, _write_mapped)(unit, loop, result)
+        unit.charge(_NAME)
+
+    def fails() -> None:
+        unit.line(f"{result} = {unit.given(_not_iterable)}({over})")
+
+    if loop.over.kind is list:
+        iterates()
     else:
-        for frame[first], frame[second] in over.items() if isinstance(over, dict) else enumerate(over):
-            if frame[SPENT] > frame[STOP]:
-                frame[METER].check(frame)
-            yield
+        unit.cases((f"isinstance({over}, (list, dict))", iterates), ("", fails))
 
 
-def _quantified(slots: Sequence[int], body: Code, *, decisive: bool) -> Loop:
+def _not_iterable(value: Any) -> Failure:
+    if type(value) is Failure:
+        return value
+    return Failure(f"expression of type '{type_name(value)}' cannot be range of a comprehension")
+
+
+def _repeat(unit: Unit, loop: Loop, write: Callable[[], None], *, over: str | None = None, free: bool = False) -> None:
+    """Write the rounds."""
+    variables = [f"v{place}" for place in loop.places]
+    head = f"for {', '.join(variables)} in {over or _rounds(unit, loop)}:"
+    unit.repeat(head, write, loop.places, free=free)
+
+
+def _rounds(unit: Unit, loop: Loop) -> str:
+    """What the variables take their values from."""
+    return loop.over.text if len(loop.places) == 1 else f"{unit.given(_entries)}({loop.over.text})"
+
+
+def _entries(over: Any) -> Any:
+    return over.items() if isinstance(over, dict) else enumerate(over)
+
+
+def _write_quantified(unit: Unit, loop: Loop, result: str) -> None:
+    decisive = loop.name == "exists"
     condition = _NAME + _CALL + (_CALL if decisive else 0)
-    each_round = condition + _NAME
+    rounds = unit.new()
 
-    def loop(frame: Frame, over: Any) -> Any:
-        found: Any = not decisive
-        rounds = _rounds(frame, slots, over)
-        for _ in rounds:
-            frame[SPENT] += each_round
-            value = body(frame)
-            if value is decisive:
-                if next(rounds, rounds) is None:
-                    frame[SPENT] += condition
-                return value
-            if type(value) is not bool and type(found) is bool:
-                found = value if type(value) is Failure else NO_OVERLOAD
-        return found
+    def body() -> None:
+        unit.charge(condition + _NAME)
+        holds = loop.bodies[0]()
 
-    def loop_over_elements(frame: Frame, over: Any) -> Any:
-        found: Any = not decisive
-        left = len(over)
-        for frame[first] in over:
-            if frame[SPENT] > frame[STOP]:
-                frame[METER].check(frame)
-            frame[SPENT] += each_round
-            value = body(frame)
-            left -= 1
-            if value is decisive:
-                if left:
-                    frame[SPENT] += condition
-                return value
-            if type(value) is not bool and type(found) is bool:
-                found = value if type(value) is Failure else NO_OVERLOAD
-        return found
+        def decides() -> None:
+            unit.settle()
+            unit.line(f"if next({rounds}, {end}) is not {end}: frame[{SPENT}] += {condition}")
+            unit.line(f"{result} = {decisive}")
+            unit.line("break")
 
-    first = slots[0]
-    return loop if len(slots) > 1 else loop_over_elements
+        def goes_on() -> None:
+            if holds.kind is not bool:
+                fails = f"type({holds.text}) is not bool and type({result}) is bool"
+                unit.line(f"if {fails}: {result} = {unit.given(failed)}({holds.text})")
+
+        unit.cases((f"{holds.text} is {decisive}", decides), ("", goes_on))
+
+    end = unit.given(_END)
+    unit.line(f"{result} = {not decisive}")
+    unit.line(f"{rounds} = iter({_rounds(unit, loop)})")
+    _repeat(unit, loop, body, over=rounds)
 
 
-def _one(slots: Sequence[int], body: Code) -> Loop:
-    def loop(frame: Frame, over: Any) -> Any:
-        count = 0
-        for _ in _rounds(frame, slots, over):
-            holds = body(frame)
-            if holds is True:
-                frame[SPENT] += _NAME + _CALL
-                count += 1
-            elif holds is not False:
-                return holds if type(holds) is Failure else NO_OVERLOAD
-        frame[SPENT] += _CALL
-        return count == 1
+def _write_one(unit: Unit, loop: Loop, result: str) -> None:
+    count = unit.new()
 
-    return loop
+    def body() -> None:
+        holds = loop.bodies[0]()
 
+        def counts() -> None:
+            unit.charge(_NAME + _CALL)
+            unit.line(f"{count} += 1")
 
-def _filtered(slots: Sequence[int], body: Code) -> Loop:
-    def loop(frame: Frame, over: Any) -> Any:
-        found = []
-        for _ in _rounds(frame, slots, over):
-            holds = body(frame)
-            if holds is True:
-                frame[SPENT] += _NAME + _CALL + NEW_LIST + _NAME
-                found.append(frame[slots[0]])
-            elif holds is not False:
-                return holds if type(holds) is Failure else NO_OVERLOAD
-        return found
+        _if_true(unit, holds, result, counts)
 
-    return loop
+    def ends() -> None:
+        unit.charge(_CALL)
+        unit.line(f"{result} = {count} == 1")
+
+    unit.line(f"{count} = 0")
+    unit.line(f"{result} = None")
+    _repeat(unit, loop, body, free=True)
+    unit.cases((f"{result} is None", ends), ("", lambda: None))
 
 
-def _mapped(slots: Sequence[int], bodies: Sequence[Code], new: int) -> Loop:
-    *conditions, body = bodies
+def _write_filtered(unit: Unit, loop: Loop, result: str) -> None:
+    found = unit.new()
 
-    def loop(frame: Frame, over: Any) -> Any:
-        found = []
-        for _ in _rounds(frame, slots, over):
-            if conditions and (holds := conditions[0](frame)) is not True:
-                if holds is False:
-                    continue
-                return holds if type(holds) is Failure else NO_OVERLOAD
-            frame[SPENT] += _NAME + _CALL + new
-            value = body(frame)
-            if type(value) is Failure:
-                return value
-            found.append(value)
-        return found
+    def body() -> None:
+        holds = loop.bodies[0]()
 
-    return loop
+        def keeps() -> None:
+            unit.charge(_NAME + _CALL + NEW_LIST + _NAME)
+            unit.line(f"{found}.append(v{loop.places[0]})")
+
+        _if_true(unit, holds, result, keeps)
+
+    unit.line(f"{found} = {result} = []")
+    _repeat(unit, loop, body, free=True)
 
 
-def _entries(slots: Sequence[int], bodies: Sequence[Code], *, whole: bool) -> Loop:
-    *conditions, body = bodies
+def _write_mapped(unit: Unit, loop: Loop, result: str) -> None:
+    found = unit.new()
+    *conditions, value = loop.bodies
 
-    def loop(frame: Frame, over: Any) -> Any:
-        found: dict[Any, Any] = {}
-        for _ in _rounds(frame, slots, over):
-            if conditions and (holds := conditions[0](frame)) is not True:
-                if holds is False:
-                    continue
-                return holds if type(holds) is Failure else NO_OVERLOAD
-            frame[SPENT] += _NAME + _CALL + (0 if whole else _NAME)
-            value = body(frame)
-            if type(value) is Failure:
-                return value
-            if whole and not isinstance(value, dict):
-                return NO_OVERLOAD
-            try:
-                insert(found, value if whole else {frame[slots[0]]: value})
-            except CelError as error:
-                return Failure(str(error))
-        return found
+    def adds() -> None:
+        unit.charge(_NAME + _CALL + (0 if loop.constant else NEW_LIST))
+        made = value()
+        _fail_if(unit, f"type({made.text}) is Failure", result, made.text)
+        unit.line(f"{found}.append({made.text})")
 
-    return loop
+    unit.line(f"{found} = {result} = []")
+    _repeat(unit, loop, _if_selected(unit, conditions, result, adds), free=bool(conditions))
+
+
+def _write_entries(unit: Unit, loop: Loop, result: str) -> None:
+    found, problem = unit.new(), unit.new()
+    *conditions, value = loop.bodies
+    whole = loop.name == "transformMapEntry"
+
+    def adds() -> None:
+        unit.charge(_NAME + _CALL + (0 if whole else _NAME))
+        made = value()
+        entries = made.text if whole else f"{{v{loop.places[0]}: {made.text}}}"
+        _fail_if(unit, f"type({made.text}) is Failure", result, made.text)
+        unit.line(f"{problem} = {unit.given(_inserted)}({found}, {entries})")
+        _fail_if(unit, f"{problem} is not None", result, problem)
+
+    unit.line(f"{found} = {result} = {{}}")
+    _repeat(unit, loop, _if_selected(unit, conditions, result, adds), free=bool(conditions))
+
+
+def _if_selected(unit: Unit, conditions: Sequence[Body], result: str, write: Callable[[], None]) -> Callable[[], None]:
+    if not conditions:
+        return write
+    return lambda: _if_true(unit, conditions[0](), result, write)
+
+
+def _if_true(unit: Unit, holds: Value, result: str, write: Callable[[], None]) -> None:
+    """Write what follows from a condition. If that fails, so does the loop."""
+
+    def fails() -> None:
+        unit.settle()
+        unit.line(f"{result} = {unit.given(failed)}({holds.text})")
+        unit.line("break")
+
+    if holds.kind is bool:
+        unit.cases((holds.text, write), ("", lambda: None))
+    else:
+        unit.cases((f"{holds.text} is True", write), (f"{holds.text} is not False", fails), ("", lambda: None))
+
+
+def _fail_if(unit: Unit, test: str, result: str, failure: str) -> None:
+    unit.settle()
+    unit.line(f"if {test}:")
+    unit.line(f" {result} = {failure}")
+    unit.line(" break")
+
+
+def _inserted(found: dict[Any, Any], entries: Any) -> Failure | None:
+    """Insert entries into a map. Returns the failure."""
+    if not isinstance(entries, dict):
+        return NO_OVERLOAD
+    try:
+        insert(found, entries)
+    except CelError as error:
+        return Failure(str(error))
+    return None
+
+
+_WRITERS: Mapping[str, Callable[[Unit, Loop, str], None]] = {
+    **dict.fromkeys(("all", "exists"), _write_quantified),
+    **dict.fromkeys(("exists_one", "existsOne"), _write_one),
+    "filter": _write_filtered,
+    **dict.fromkeys(("transformMap", "transformMapEntry"), _write_entries),
+}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bayplan.devices.cel.calls import Code
 from bayplan.devices.cel.costs import FACTS, METER, SPENT, STOP, Frame
 from bayplan.devices.cel.reading import Path
+from bayplan.devices.cel.writing import Code
 
 _MOST = 256
 """How many values of a subexpression are kept for other devices."""

@@ -1,73 +1,131 @@
-"""Compiles arithmetic and comparisons: what loops do most, so operands that are variables or constants are not called.
-
-The source of each combination of operator and operands is a fixed text, which is compiled once. Nothing of an
-expression gets into it: the places of variables and the constants are arguments.
-"""
+"""Writes arithmetic and comparisons: what loops do most. Integers and strings are written out, others are called."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-from typing import Any, NamedTuple
+from itertools import product
 
-from bayplan.devices.cel.costs import SPENT, Frame, tenths
+from bayplan.devices.cel.calls import caller, write_call
+from bayplan.devices.cel.costs import SPENT, tenths
 from bayplan.devices.cel.values import LARGEST_INT, LEAST_INT, Failure
+from bayplan.devices.cel.writing import Unit, Value
 
-Code = Callable[[Frame], Any]
-Call = Callable[[Frame, Any], Any]
+_ARITHMETIC = {f"_{sign}_": sign for sign in ("+", "-", "*")}
+_COMPARISONS = {f"_{sign}_": sign for sign in ("<", "<=", ">", ">=", "==", "!=")}
+_DIVISIONS = {"_/_": "//", "_%_": "%"}
+OPERATORS = frozenset({*_ARITHMETIC, *_COMPARISONS, *_DIVISIONS})
+"""The names of the functions that are written out."""
 
-
-class Operand(NamedTuple):
-    """An operand: how its value is read (a key of `_READ`), and the closure, the place or the constant."""
-
-    kind: str
-    given: Any
-
-
-OPERATORS = {
-    **{f"_{sign}_": sign for sign in ("+", "-", "*")},
-    **{f"_{sign}_": sign for sign in ("<", "<=", ">", ">=", "==", "!=")},
-}
-"""The operators by the names of their functions."""
-
-_READ = {"code": "{}(frame)", "variable": "frame[{}]", "constant": "{}"}
-_COST = {"code": 0, "variable": 1, "constant": 0}
-_ARITHMETIC = """
-            result = one {sign} other
-            return result if least <= result <= largest else overflow"""
-_COMPARISON = """
-            return one {sign} other
-        if type(one) is str and type(other) is str:
-            frame[{spent}] += {cost} + tenths(min(len(one), len(other)))
-            return one {sign} other"""
-_SOURCE = """
-def make(left, right, call, tenths, least, largest, overflow):
-    def operate(frame):
-        one = {left}
-        other = {right}
-        if type(one) is int and type(other) is int:
-            frame[{spent}] += {cost} + 1{body}
-        frame[{spent}] += {cost}
-        return call(frame, (one, other))
-    return operate
-"""
+_OVERFLOW = Failure("integer overflow")
+_TENTHS = tuple(map(tenths, range(256)))
+"""The cost of traversing short strings."""
 
 
-def compile_operator(name: str, left: Operand, right: Operand, call: Call) -> Code:
-    """Compile an operator. `call` calls its function, for operands that are neither integers nor strings."""
-    make = _maker(OPERATORS[name], left.kind, right.kind)
-    compiled: Code = make(left.given, right.given, call, tenths, LEAST_INT, LARGEST_INT, Failure("integer overflow"))
-    return compiled
+def write_operator(unit: Unit, name: str, left: Value, right: Value) -> Value:
+    """Write an operator with two operands."""
+    if left.kind is int and right.kind is int and name not in _DIVISIONS:
+        return _of_integers(unit, name, left, right)
+    result = unit.new()
+    integers = _tests(unit, (left, right), "int")
+    texts = _tests(unit, (left, right), "str") if name in _COMPARISONS else None
+
+    def of_integers() -> None:
+        unit.charge(1)
+        if name in _DIVISIONS:
+            unit.line(f"{result} = {left.text} {_DIVISIONS[name]} {right.text}")
+        elif name in _COMPARISONS:
+            unit.line(f"{result} = {left.text} {_COMPARISONS[name]} {right.text}")
+        else:
+            unit.line(f"{result} = {left.text} {_ARITHMETIC[name]} {right.text}")
+            _limit(unit, result)
+
+    def of_texts() -> None:
+        size = unit.new()
+        unit.line(f"{size} = len({left.text}) if len({left.text}) < len({right.text}) else len({right.text})")
+        costs, cost = unit.given(_TENTHS), unit.given(tenths)
+        unit.line(f"frame[{SPENT}] += {costs}[{size}] if {size} < {len(_TENTHS)} else {cost}({size})")
+        unit.line(f"{result} = {left.text} {_COMPARISONS[name]} {right.text}")
+
+    def of_others() -> None:
+        unit.line(f"{result} = {unit.given(caller(name))}(frame, ({left.text}, {right.text}))")
+
+    if integers is not None and name in _DIVISIONS:  # Python rounds negative quotients differently
+        integers = " and ".join(filter(None, (integers, f"{left.text} >= 0 < {right.text}")))
+    if texts == "":  # both certainly are strings
+        of_texts()
+        return Value(result, bool)
+    known = [(test, write) for test, write in ((integers, of_integers), (texts, of_texts)) if test is not None]
+    unit.cases(*known, ("", of_others)) if known else of_others()
+    return Value(result)
 
 
-@cache
-def _maker(sign: str, left: str, right: str) -> Callable[..., Code]:
-    body = _ARITHMETIC if sign in "+-*" else _COMPARISON
-    values = {"sign": sign, "spent": SPENT, "cost": _COST[left] + _COST[right]}
-    source = _SOURCE.format(
-        left=_READ[left].format("left"), right=_READ[right].format("right"), body=body.format(**values), **values
-    )
-    made: dict[str, Any] = {}
-    exec(compile(source, f"<{left} {sign} {right}>", "exec"), made)  # noqa: S102 - the text is one of the above
-    maker: Callable[..., Code] = made["make"]
-    return maker
+def write_not(unit: Unit, operand: Value) -> Value:
+    """Write the negation of a truth value."""
+    if operand.kind is bool:
+        unit.charge(1)
+        return unit.assigned(f"not {operand.text}", bool)
+    result = unit.new()
+
+    def of_bool() -> None:
+        unit.charge(1)
+        unit.line(f"{result} = not {operand.text}")
+
+    def of_other() -> None:
+        unit.line(f"{result} = {unit.given(caller('!_'))}(frame, ({operand.text},))")
+
+    unit.cases((f"type({operand.text}) is bool", of_bool), ("", of_other))
+    return Value(result)
+
+
+def write_text(unit: Unit, operand: Value) -> Value:
+    """Write the conversion to a string."""
+    if operand.kind is int:
+        unit.charge(1)
+        return unit.assigned(f"str({operand.text})", str)
+    if operand.kind is not None:
+        return write_call(unit, "string", [operand])
+    result = unit.new()
+
+    def of_integer() -> None:
+        unit.charge(1)
+        unit.line(f"{result} = str({operand.text})")
+
+    def of_other() -> None:
+        unit.line(f"{result} = {unit.given(caller('string'))}(frame, ({operand.text},))")
+
+    unit.cases((unit.is_a(operand, "int"), of_integer), ("", of_other))
+    return Value(result)
+
+
+def _of_integers(unit: Unit, name: str, left: Value, right: Value) -> Value:
+    """Write an operator whose operands certainly are integers."""
+    unit.charge(1)
+    if name in _COMPARISONS:
+        return unit.assigned(f"{left.text} {_COMPARISONS[name]} {right.text}", bool)
+    sign = _ARITHMETIC[name]
+    ends = [_calculated(sign, *pair) for pair in product((left.least, left.largest), (right.least, right.largest))]
+    value = unit.assigned(f"{left.text} {sign} {right.text}", int, min(ends), max(ends))
+    if value.least >= LEAST_INT and value.largest <= LARGEST_INT:
+        return value
+    _limit(unit, value.text)
+    return Value(value.text)
+
+
+def _limit(unit: Unit, name: str) -> None:
+    """Replace a result that doesn't fit in 64 bits by a failure."""
+    unit.line(f"if not {LEAST_INT} <= {name} <= {LARGEST_INT}: {name} = {unit.given(_OVERFLOW)}")
+
+
+def _calculated(sign: str, one: int, other: int) -> int:
+    match sign:
+        case "+":
+            return one + other
+        case "-":
+            return one - other
+    return one * other
+
+
+def _tests(unit: Unit, values: tuple[Value, ...], kind: str) -> str | None:
+    """The test whether all values are of a type; None if one of them certainly isn't."""
+    if any(each.kind is not None and each.kind.__name__ != kind for each in values):
+        return None
+    return " and ".join(unit.is_a(each, kind) for each in values if each.kind is None)

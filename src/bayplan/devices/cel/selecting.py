@@ -1,32 +1,69 @@
-"""Compiles the selection of fields and elements: one unit for each qualifier, none where an optional one is absent.
+"""Writes the selection of fields and elements: one unit for each qualifier, none where an optional one is absent.
 
 Mirrors cel-go's interpreter/attributes.go and the costs of interpreter/runtimecost.go.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from bayplan.devices.cel.calls import Code
 from bayplan.devices.cel.costs import SPENT, Frame
 from bayplan.devices.cel.library.operators import look_up, text_of
 from bayplan.devices.cel.values import ABSENT, PRIMITIVE, CelError, Failure, Optional, type_name
+from bayplan.devices.cel.writing import Code, Unit, Value
 
 _Selected = tuple[bool, Optional] | Failure
 """Whether the selection is optional, and the selected value; or why nothing can be selected."""
 
 
-def compile_field(whole: Code, name: str, *, optional: bool) -> Code:
-    """Compile the selection of a field."""
+def write_field(unit: Unit, whole: Value, name: str, *, optional: bool) -> Value:
+    """Write the selection of a field."""
+    result, key = unit.new(), unit.given(name)
 
-    def field(frame: Frame) -> Any:
-        target = whole(frame)
-        if type(target) is dict and not optional and name in target:
-            frame[SPENT] += 1
-            return target[name]
-        return _value(frame, target, name, _select(target, name, optional=optional))
+    def of_map() -> None:
+        unit.charge(1)
+        unit.line(f"{result} = {whole.text}[{key}]")
 
-    return field
+    def of_other() -> None:
+        unit.line(f"{result} = {unit.given(_selected)}(frame, {whole.text}, {key}, {optional})")
+
+    if optional:
+        of_other()
+    else:
+        unit.cases((f"type({whole.text}) is dict and {key} in {whole.text}", of_map), ("", of_other))
+    return Value(result)
+
+
+def write_element(unit: Unit, whole: Value, write_key: Callable[[], Value], *, optional: bool) -> Value:
+    """Write the selection of an element. The key is evaluated only if there is something to select from."""
+    result = unit.new()
+
+    def absent() -> None:
+        unit.line(f"{result} = {unit.given(ABSENT)}")
+
+    def fails() -> None:
+        unit.line(f"{result} = {whole.text}")
+
+    def selects() -> None:
+        key = write_key()
+
+        def of_list() -> None:
+            unit.charge(1)
+            unit.line(f"{result} = {whole.text}[{key.text}]")
+
+        def of_other() -> None:
+            unit.line(f"{result} = {unit.given(_selected)}(frame, {whole.text}, {key.text}, {optional})")
+
+        if optional:
+            of_other()
+            return
+        in_list = f"type({whole.text}) is list and type({key.text}) is int and 0 <= {key.text} < len({whole.text})"
+        unit.cases((in_list, of_list), ("", of_other))
+
+    is_absent = f"type({whole.text}) is Optional and not {whole.text}.present"
+    unit.cases((is_absent, absent), (f"type({whole.text}) is Failure", fails), ("", selects))
+    return Value(result)
 
 
 def compile_presence(whole: Code, name: str) -> Code:
@@ -39,19 +76,8 @@ def compile_presence(whole: Code, name: str) -> Code:
     return has
 
 
-def compile_element(whole: Code, key: Code, *, optional: bool) -> Code:
-    """Compile the selection of an element."""
-
-    def element(frame: Frame) -> Any:
-        target = whole(frame)
-        if type(target) is Optional and not target.present:
-            return ABSENT
-        if type(target) is Failure:
-            return target
-        index = key(frame)
-        return _value(frame, target, index, _select(target, index, optional=optional))
-
-    return element
+def _selected(frame: Frame, target: Any, key: Any, optional: bool) -> Any:
+    return _value(frame, target, key, _select(target, key, optional=optional))
 
 
 def _select(target: Any, key: Any, *, optional: bool) -> _Selected:

@@ -9,37 +9,25 @@ feature gates, including its surprising results.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from lightkube.models.resource_v1 import DeviceClass, DeviceSelector, ResourceClaim
+from lightkube.models.resource_v1 import ResourceClaim
 
-from bayplan.devices.cel.selectors import CompileError, RuntimeFailure
 from bayplan.devices.claims import key_of
 from bayplan.devices.limits import MAX_RESULTS
-from bayplan.devices.requests import ALL, EXACT_COUNT, DeviceDemand, demands_of, requests_of
+from bayplan.devices.requests import DeviceDemand
 from bayplan.devices.slices import DeviceId, SliceDevice
 from bayplan.plugins.dynamic_resources.candidates import START, Candidates, Criteria, Path, Place, Required, Supply
-from bayplan.plugins.dynamic_resources.capacity import consumptions, fits
-from bayplan.plugins.dynamic_resources.constraints import Constraint, MatchAttribute, constraint_of
+from bayplan.plugins.dynamic_resources.capacity import consumptions
+from bayplan.plugins.dynamic_resources.constraints import MatchAttribute
 from bayplan.plugins.dynamic_resources.interchangeable import Interchangeable
 from bayplan.plugins.dynamic_resources.node_pools import Reach
 from bayplan.plugins.dynamic_resources.pools import Pool
+from bayplan.plugins.dynamic_resources.solutions import AllocationError, Grant, Granted, InvalidPools
+from bayplan.plugins.dynamic_resources.wanted import Request, Wanted
 
 PREVENTING = frozenset({"NoSchedule", "NoExecute"})
-
-
-class AllocationError(Exception):
-    """A claim, a class or a slice is invalid. The attempt fails, because no node can help."""
-
-
-class InvalidPools(Exception):
-    """No solution on this node, and one of its pools is invalid. Other nodes can have a solution."""
-
-
-class OutOfTime(Exception):
-    """The search timed out."""
 
 
 class _Result(Enum):
@@ -53,40 +41,6 @@ class _Result(Enum):
 
 _Step = Generator[Any, Any, _Result]
 """Yields steps, and is sent their results."""
-
-
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """A device for a request. `consumed` is the consumed capacity of a shared device; None for other devices."""
-
-    device: SliceDevice
-    demand: DeviceDemand
-    consumed: Mapping[str, int] | None
-
-
-@dataclass(slots=True)
-class Granted:
-    """The solution for a claim: its devices, and the chosen alternative of each request with its class."""
-
-    claim: ResourceClaim
-    grants: list[Grant] = field(default_factory=list)
-    chosen: list[tuple[DeviceDemand, DeviceClass]] = field(default_factory=list)
-
-    @property
-    def alternatives(self) -> frozenset[str]:
-        """The full names of the chosen alternatives that got devices."""
-        return frozenset(each.demand.full_name for each in self.grants if each.demand.parent)
-
-
-@dataclass(slots=True)
-class _Request:
-    """A demand with its class and number of devices. `everything` are the devices of a demand for all devices."""
-
-    demand: DeviceDemand
-    device_class: DeviceClass
-    criteria: Criteria
-    count: int
-    everything: list[tuple[SliceDevice, Pool]] | None = None
 
 
 class Search:
@@ -105,24 +59,18 @@ class Search:
         checkpoint: Callable[[], None],
     ) -> None:
         self._supply = supply
-        self._node_name, self._labels = node_name, labels
         self._claims = claims
         self._checkpoint = checkpoint
         self._reach = reach
-        self._requests: list[list[list[_Request]]] = []
-        """By claim, request and alternative."""
-        self._constraints: list[list[Constraint]] = []
-        self._selectable: dict[tuple[SliceDevice, int, int, int], bool] = {}
         self._used: dict[Criteria, Candidates] = {}
         self._allocating: dict[DeviceId, set[int]] = {}
         self._consuming: dict[DeviceId, dict[str, int]] = {}
+        self._wanted = Wanted(supply, reach, node_name, labels, claims, self._consuming)
         self._counters = supply.counters.search(self._allocating)
         self._interchangeable: Interchangeable | None = None
         """None if devices differ by more than can be compared."""
         self._leaks = 0
         """How often a device was not given back entirely, as upstream."""
-        self._releases_capacity = False
-        """Whether a request is for a negative amount."""
         self._grants: list[list[Grant]] = [[] for _ in claims]
         self._chosen: dict[tuple[int, int], int] = {}
         self._steps = [self._next_claim(0)]
@@ -134,7 +82,7 @@ class Search:
         """The solution for each claim; None if the node has none. Raises AllocationError, InvalidPools or OutOfTime."""
         if not self.can_continue:
             for index, claim in enumerate(self._claims):
-                self._prepare(index, claim)
+                self._wanted.prepare(index, claim)
             self._interchangeable = self._compared()
             self.can_continue = True
         if self._walk() is _Result.SOLUTION:
@@ -144,11 +92,11 @@ class Search:
         return None
 
     def _compared(self) -> Interchangeable | None:
-        requests = [each for claim in self._requests for alternatives in claim for each in alternatives]
+        requests = [each for claim in self._wanted.requests for alternatives in claim for each in alternatives]
         if any(pool.counter_sets for pool in self._reach.pools) or any(each.demand.admin_access for each in requests):
             return None
         expressions = (expression for each in requests for expression in each.criteria.expressions)
-        return Interchangeable(self._supply, expressions, self._constraints)
+        return Interchangeable(self._supply, expressions, self._wanted.constraints)
 
     def _walk(self) -> _Result:
         """Go through the steps, from where the last call has stopped."""
@@ -168,117 +116,15 @@ class Search:
     def _granted(self, index: int, claim: ResourceClaim) -> Granted:
         chosen = [
             alternatives[self._chosen.get((index, number), 0)]
-            for number, alternatives in enumerate(self._requests[index])
+            for number, alternatives in enumerate(self._wanted.requests[index])
         ]
         return Granted(claim, self._grants[index], [(each.demand, each.device_class) for each in chosen])
 
     def path(self) -> Path | None:
         """The pools that the search has looked at; None if it may depend on others as well."""
-        if any(each.everything is not None for claim in self._requests for request in claim for each in request):
+        if any(each.everything is not None for claim in self._wanted.requests for request in claim for each in request):
             return None
         return {criteria: (each.reached, each.first(each.reached)) for criteria, each in self._used.items()}
-
-    # Requests and constraints
-
-    def _prepare(self, index: int, claim: ResourceClaim) -> None:
-        """Validate the requests and constraints of a claim before the search."""
-        self._requests.append([])
-        minimum = 0
-        for request in requests_of(claim):
-            number = len(self._requests[index])
-            alternatives: list[_Request] = []
-            self._requests[index].append(alternatives)
-            for sub, demand in enumerate(demands_of(request)):
-                alternatives.append(self._prepare_request((index, number, sub), claim, demand))
-            minimum += min(each.count for each in alternatives)
-        if minimum > MAX_RESULTS:
-            raise AllocationError(
-                f"claim {key_of(claim)}: number of requested devices {minimum} exceeds the claim limit of {MAX_RESULTS}"
-            )
-        constraints = []
-        for number, spec in enumerate((claim.spec.devices.constraints if claim.spec.devices else None) or ()):
-            constraint = constraint_of(spec)
-            if constraint is None:
-                problem = "empty constraint (unsupported constraint type?)"
-                raise AllocationError(f"claim {key_of(claim)}, constraint #{number}: {problem}")
-            constraints.append(constraint)
-        self._constraints.append(constraints)
-
-    def _prepare_request(self, key: tuple[int, int, int], claim: ResourceClaim, demand: DeviceDemand) -> _Request:
-        where = f"claim {key_of(claim)}, request {demand.name}"
-        for number, selector in enumerate(demand.selectors):
-            if selector.cel is None:
-                raise AllocationError(f"{where}, selector #{number}: CEL expression empty (unsupported selector type?)")
-        if not demand.class_name:
-            raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
-        device_class = self._supply.classes.get(demand.class_name)
-        if device_class is None:
-            problem = f'deviceclass.resource.k8s.io "{demand.class_name}" not found'
-            raise AllocationError(f"{where}: could not retrieve device class {demand.class_name}: {problem}")
-        self._releases_capacity |= any(str(amount).startswith("-") for amount in demand.capacity.values())
-        prepared = _Request(demand, device_class, Criteria.of(demand, device_class), demand.count)
-        if demand.mode == ALL:
-            prepared.everything = self._everything(key, where, prepared)
-            prepared.count = len(prepared.everything)
-        elif demand.mode != EXACT_COUNT:
-            raise AllocationError(f"{where}: unsupported count mode {demand.mode}")
-        return prepared
-
-    def _everything(self, key: tuple[int, int, int], where: str, request: _Request) -> list[tuple[SliceDevice, Pool]]:
-        found: list[tuple[SliceDevice, Pool]] = []
-        for pool in self._reach.pools:
-            if pool.incomplete or pool.invalid:
-                state = "being updated" if pool.incomplete else "invalid"
-                raise AllocationError(
-                    f"{where}: asks for all devices, but resource pool {pool.id} is currently {state}"
-                )
-            found += [
-                (device, pool)
-                for device in pool.devices
-                if self._selects(key, request, device) and self._has_capacity(request.demand, device)
-            ]
-        return found
-
-    # Matching devices
-
-    def _selects(self, key: tuple[int, int, int], request: _Request, device: SliceDevice) -> bool:
-        known = self._selectable.get((device, *key))
-        if known is None:
-            known = self._selectable[device, *key] = self._is_selectable(key[0], request, device)
-        return known
-
-    def _is_selectable(self, claim_index: int, request: _Request, device: SliceDevice) -> bool:
-        device_class = request.device_class
-        class_name = f"class {device_class.metadata.name if device_class.metadata else ''}"
-        if not self._match(class_name, device_class.spec.selectors or (), device):
-            return False
-        if not self._match(f"claim {key_of(self._claims[claim_index])}", request.demand.selectors, device):
-            return False
-        if not device.parent.per_device:
-            return True
-        try:
-            return device.place.includes(self._node_name, self._labels)
-        except ValueError as error:
-            raise AllocationError(str(error)) from None
-
-    def _match(self, owner: str, selectors: Sequence[DeviceSelector], device: SliceDevice) -> bool:
-        for number, selector in enumerate(selectors):
-            expression = selector.cel.expression if selector.cel is not None else ""
-            try:
-                if not self._supply.selectors.matches(expression, device.facts):
-                    return False
-            except CompileError as error:
-                raise AllocationError(f"{owner}: selector #{number}: CEL compile error: {error}") from None
-            except RuntimeFailure as error:
-                raise AllocationError(f"{owner}: selector #{number}: CEL runtime error: {error}") from None
-        return True
-
-    def _has_capacity(self, demand: DeviceDemand, device: SliceDevice) -> bool:
-        capacity = device.spec.capacity
-        if not demand.capacity and (not capacity or device.is_exclusive):
-            return True
-        consumed = self._supply.taken.consumed.get(device.id, {})
-        return fits(demand.capacity, capacity or {}, consumed, self._consuming.get(device.id, {}))
 
     # The search: backtracks over the claims, their requests, and the devices of each request.
 
@@ -291,11 +137,11 @@ class Search:
     def _next_request(self, claim: int, request: int) -> _Step:
         """Find devices for a request and for all that follow."""
         result: _Result
-        if request >= len(self._requests[claim]):
+        if request >= len(self._wanted.requests[claim]):
             result = yield self._next_claim(claim + 1)
             # With another choice for this claim, the next ones can use a smaller alternative.
             return _Result.NOTHING if result is _Result.TOO_MANY else result
-        alternatives = self._requests[claim][request]
+        alternatives = self._wanted.requests[claim][request]
         if not alternatives[0].demand.parent:
             result = yield self._next_device(claim, request, 0, 0, START)
             return result
@@ -314,7 +160,7 @@ class Search:
         `start` avoids trying the same set of devices in different orders.
         """
         result: _Result
-        wanted = self._requests[claim][request][sub]
+        wanted = self._wanted.requests[claim][request][sub]
         if wanted.everything is not None and not wanted.everything:
             return _Result.NOTHING
         if count >= wanted.count:
@@ -340,20 +186,20 @@ class Search:
         return _Result.NOTHING
 
     def _choices(
-        self, key: tuple[int, int, int], wanted: _Request, count: int, start: Place
+        self, key: tuple[int, int, int], wanted: Request, count: int, start: Place
     ) -> Iterator[tuple[SliceDevice, Pool, Place]]:
         """The devices to try for a request, each with the place after it."""
         if wanted.everything is not None:
             yield *wanted.everything[count], start
             return
         claim, demand = key[0], wanted.demand
-        criteria = wanted.criteria._replace(capacity=None) if self._releases_capacity else wanted.criteria
+        criteria = wanted.criteria._replace(capacity=None) if self._wanted.releases_capacity else wanted.criteria
         required = self._required(claim, demand)
         for choice in self._candidates(criteria).after(start, required, self._counters.skip):
             device = choice[0]
             if self._is_used(claim, demand, device.id):
                 continue
-            if self._selects(key, wanted, device) and self._has_capacity(demand, device):
+            if self._wanted.selects(key, wanted, device) and self._wanted.has_capacity(demand, device):
                 yield choice
 
     def _candidates(self, criteria: Criteria) -> Candidates:
@@ -369,7 +215,7 @@ class Search:
         No effect on the constraints, that is: as upstream, rejected devices consume counters.
         """
         found = []
-        for constraint in self._constraints[claim]:
+        for constraint in self._wanted.constraints[claim]:
             if not isinstance(constraint, MatchAttribute):
                 return ()
             required = constraint.required(demand.base_name, demand.alternative)
@@ -383,7 +229,7 @@ class Search:
         return device in self._supply.taken.devices or bool(self._allocating.get(device))
 
     def _take(
-        self, claim: int, request: _Request, device: SliceDevice, pool: Pool, *, must: bool
+        self, claim: int, request: Request, device: SliceDevice, pool: Pool, *, must: bool
     ) -> Callable[[], None] | None:
         """Take a device for a request. Returns a function that undoes it; None if the device is unavailable.
 
@@ -397,7 +243,7 @@ class Search:
             return None
         if any(taint.effect in PREVENTING and not demand.tolerates(taint) for taint in device.taints):
             return None
-        constraints = self._constraints[claim]
+        constraints = self._wanted.constraints[claim]
         names = (demand.base_name, demand.alternative)
         for index, constraint in enumerate(constraints):
             if constraint.add(*names, device):
@@ -412,7 +258,7 @@ class Search:
             return None
         if not shared:
             self._allocating.setdefault(device.id, set()).add(claim)
-        if not self._has_capacity(demand, device):
+        if not self._wanted.has_capacity(demand, device):
             self._leaks += 1
             return None
         consumed = consumptions(demand.capacity, device.spec.capacity or {}) if shared else None

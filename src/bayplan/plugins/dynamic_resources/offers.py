@@ -22,12 +22,13 @@ from bayplan.framework.giving_way import GiveWay
 from bayplan.framework.status import Code, Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.latest import Latest
-from bayplan.plugins.dynamic_resources.allocator import AllocationError, InvalidPools, OutOfTime, Search
+from bayplan.plugins.dynamic_resources.allocator import Search
 from bayplan.plugins.dynamic_resources.candidates import Path, Supply
 from bayplan.plugins.dynamic_resources.counters import CountersLeft, SharedCounters
 from bayplan.plugins.dynamic_resources.node_pools import NodePools, Reach
 from bayplan.plugins.dynamic_resources.passes import Outcome, Pass, StoppedPasses, StoppedSearch
 from bayplan.plugins.dynamic_resources.results import allocation_result, node_selector
+from bayplan.plugins.dynamic_resources.solutions import AllocationError, InvalidPools, OutOfTime
 
 CANNOT_ALLOCATE = Status.unresolvable("cannot allocate all claims")
 INVALID_POOLS = Status.unresolvable("invalid resource pools were encountered")

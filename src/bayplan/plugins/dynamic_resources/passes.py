@@ -12,9 +12,10 @@ from lightkube.models.resource_v1 import ResourceClaim
 from bayplan.devices.claims import uid_of
 from bayplan.framework.status import Status
 from bayplan.latest import Latest
-from bayplan.plugins.dynamic_resources.allocator import Granted, Search
+from bayplan.plugins.dynamic_resources.allocator import Search
 from bayplan.plugins.dynamic_resources.candidates import Path, Supply
 from bayplan.plugins.dynamic_resources.node_pools import Reach
+from bayplan.plugins.dynamic_resources.solutions import Granted
 
 _PATHS = 4
 """How many of the latest searches may be the same on other nodes."""

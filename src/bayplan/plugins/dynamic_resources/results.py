@@ -16,7 +16,7 @@ from bayplan.api.quantity import NANO
 from bayplan.api.selectors import NAME_FIELD
 from bayplan.devices.claims import results_of
 from bayplan.devices.requests import requests_of
-from bayplan.plugins.dynamic_resources.allocator import AllocationError, Grant, Granted
+from bayplan.plugins.dynamic_resources.solutions import AllocationError, Grant, Granted
 
 
 def allocation_result(granted: Granted, node_name: str) -> AllocationResult:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import cmp_to_key, partial, reduce
 from itertools import pairwise
+from operator import le
 from typing import Any
 
 from bayplan.devices.cel.costs import MAX_COST, CostExceeded
@@ -13,25 +14,35 @@ from bayplan.devices.cel.library import strings
 from bayplan.devices.cel.library.conversions import string_of
 from bayplan.devices.cel.library.operators import FUNCTIONS as OPERATORS
 from bayplan.devices.cel.library.operators import clashes, comparable, compare, contains, equals, find
-from bayplan.devices.cel.values import NUMBERS, CelError, NoSuchOverload
+from bayplan.devices.cel.values import LARGEST_INT, NUMBERS, CelError, NoSuchOverload
 
 _INCLUDED = 48
 """The maximum length of a list for `includes`. Mirrors ResourceSliceMaxAttributeValuesPerDevice."""
 
 
+def _are_integers(values: list[Any]) -> bool:
+    return set(map(type, values)) == {int}
+
+
 def _is_sorted(values: list[Any]) -> bool:
+    if _are_integers(values):
+        return all(map(le, values, values[1:]))
     return all(compare(before, after) <= 0 for before, after in pairwise(values))
 
 
 def _sum(values: list[Any]) -> Any:
     if values and type(values[0]) not in {*NUMBERS, timedelta}:
         raise NoSuchOverload
+    if _are_integers(values) and max(map(abs, values)) * len(values) <= LARGEST_INT:
+        return sum(values)
     return reduce(OPERATORS["_+_"], values) if values else 0
 
 
 def _extreme(values: list[Any], name: str, wanted: int) -> Any:
     if not values:
         raise CelError(f"{name} called on empty list")
+    if _are_integers(values):
+        return max(values) if wanted > 0 else min(values)
     return reduce(lambda found, value: value if compare(value, found) == wanted else found, values)
 
 

@@ -32,6 +32,8 @@ from bayplan.devices.cel.values import (
 _ORDERED = NUMBERS | {bool, str, bytes, datetime, timedelta}
 _DIRECT = NUMBERS | {str}
 """Types whose values Python compares as CEL does, but for numbers with strings, which never are equal."""
+_EXACT = frozenset({int, Uint, str})
+"""Types whose values are equal to themselves, which doubles need not be."""
 _LONGEST = timedelta(seconds=315_576_000_000)
 _OPAQUE = (Quantity, Semver, IPv4Address, IPv6Address, URL, Format)
 _MISSING = object()
@@ -70,6 +72,8 @@ def equal(one: Any, other: Any, budget: _Budget | None = None) -> bool:
     if isinstance(one, list):
         if not isinstance(other, list) or len(one) != len(other):
             return False
+        if _are(_EXACT, one) and _are(_EXACT, other):
+            return one == other
         return not _differ(zip(one, other, strict=True), budget or _Budget())
     if isinstance(one, dict):
         return isinstance(other, dict) and _equal_maps(one, other, budget or _Budget())
@@ -144,7 +148,13 @@ def contains(values: Any, wanted: Any) -> bool:
     """Whether a list has an element, or a map a key."""
     if isinstance(values, dict):
         return find(values, wanted).present
+    if type(wanted) in _EXACT and _are(_DIRECT, values):
+        return wanted in values
     return any(equals(wanted, value) for value in values)
+
+
+def _are(types: frozenset[type], values: list[Any]) -> bool:
+    return types.issuperset(map(type, values))
 
 
 def comparable(value: Any) -> bool:

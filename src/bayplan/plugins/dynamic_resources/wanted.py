@@ -1,0 +1,167 @@
+"""What the claims of a pod want: their requests and constraints, validated, and which devices of a node fit them.
+
+Mirrors validateDeviceRequest and selectorsMatch of structured/internal/incubating/allocator_incubating.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lightkube.models.resource_v1 import DeviceClass, DeviceSelector, ResourceClaim
+
+from bayplan.devices.cel.selectors import CompileError, RuntimeFailure
+from bayplan.devices.claims import key_of
+from bayplan.devices.limits import MAX_RESULTS
+from bayplan.devices.requests import ALL, EXACT_COUNT, DeviceDemand, demands_of, requests_of
+from bayplan.devices.slices import DeviceId, SliceDevice
+from bayplan.plugins.dynamic_resources.candidates import Criteria, Supply
+from bayplan.plugins.dynamic_resources.capacity import fits
+from bayplan.plugins.dynamic_resources.constraints import Constraint, constraint_of
+from bayplan.plugins.dynamic_resources.node_pools import Reach
+from bayplan.plugins.dynamic_resources.pools import Pool
+from bayplan.plugins.dynamic_resources.solutions import AllocationError
+
+
+@dataclass(slots=True)
+class Request:
+    """A demand with its class and number of devices. `everything` are the devices of a demand for all devices."""
+
+    demand: DeviceDemand
+    device_class: DeviceClass
+    criteria: Criteria
+    count: int
+    everything: list[tuple[SliceDevice, Pool]] | None = None
+
+
+class Wanted:
+    """The requests and constraints of claims on one node.
+
+    `consuming` is the capacity that the search has taken of shared devices. The search changes it.
+    """
+
+    def __init__(
+        self,
+        supply: Supply,
+        reach: Reach,
+        node_name: str,
+        labels: Mapping[str, str],
+        claims: Sequence[ResourceClaim],
+        consuming: Mapping[DeviceId, Mapping[str, int]],
+    ) -> None:
+        self._supply, self._reach = supply, reach
+        self._node_name, self._labels = node_name, labels
+        self._claims = claims
+        self._consuming = consuming
+        self.requests: list[list[list[Request]]] = []
+        """By claim, request and alternative."""
+        self.constraints: list[list[Constraint]] = []
+        """By claim."""
+        self.releases_capacity = False
+        """Whether a request is for a negative amount."""
+        self._selectable: dict[tuple[SliceDevice, int, int, int], bool] = {}
+
+    def prepare(self, index: int, claim: ResourceClaim) -> None:
+        """Validate the requests and constraints of a claim before the search. Raises AllocationError."""
+        self.requests.append([])
+        minimum = 0
+        for request in requests_of(claim):
+            number = len(self.requests[index])
+            alternatives: list[Request] = []
+            self.requests[index].append(alternatives)
+            for sub, demand in enumerate(demands_of(request)):
+                alternatives.append(self._prepare_request((index, number, sub), claim, demand))
+            minimum += min(each.count for each in alternatives)
+        if minimum > MAX_RESULTS:
+            raise AllocationError(
+                f"claim {key_of(claim)}: number of requested devices {minimum} exceeds the claim limit of {MAX_RESULTS}"
+            )
+        constraints = []
+        for number, spec in enumerate((claim.spec.devices.constraints if claim.spec.devices else None) or ()):
+            constraint = constraint_of(spec)
+            if constraint is None:
+                problem = "empty constraint (unsupported constraint type?)"
+                raise AllocationError(f"claim {key_of(claim)}, constraint #{number}: {problem}")
+            constraints.append(constraint)
+        self.constraints.append(constraints)
+
+    def _prepare_request(self, key: tuple[int, int, int], claim: ResourceClaim, demand: DeviceDemand) -> Request:
+        where = f"claim {key_of(claim)}, request {demand.name}"
+        for number, selector in enumerate(demand.selectors):
+            if selector.cel is None:
+                raise AllocationError(f"{where}, selector #{number}: CEL expression empty (unsupported selector type?)")
+        if not demand.class_name:
+            raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
+        device_class = self._supply.classes.get(demand.class_name)
+        if device_class is None:
+            problem = f'deviceclass.resource.k8s.io "{demand.class_name}" not found'
+            raise AllocationError(f"{where}: could not retrieve device class {demand.class_name}: {problem}")
+        self.releases_capacity |= any(str(amount).startswith("-") for amount in demand.capacity.values())
+        prepared = Request(demand, device_class, Criteria.of(demand, device_class), demand.count)
+        if demand.mode == ALL:
+            prepared.everything = self._everything(key, where, prepared)
+            prepared.count = len(prepared.everything)
+        elif demand.mode != EXACT_COUNT:
+            raise AllocationError(f"{where}: unsupported count mode {demand.mode}")
+        return prepared
+
+    def _everything(self, key: tuple[int, int, int], where: str, request: Request) -> list[tuple[SliceDevice, Pool]]:
+        found: list[tuple[SliceDevice, Pool]] = []
+        for pool in self._reach.pools:
+            if pool.incomplete or pool.invalid:
+                state = "being updated" if pool.incomplete else "invalid"
+                raise AllocationError(
+                    f"{where}: asks for all devices, but resource pool {pool.id} is currently {state}"
+                )
+            found += [
+                (device, pool)
+                for device in pool.devices
+                if self.selects(key, request, device) and self.has_capacity(request.demand, device)
+            ]
+        return found
+
+    # Matching devices
+
+    def selects(self, key: tuple[int, int, int], request: Request, device: SliceDevice) -> bool:
+        """Whether a request can get a device: by its selectors, and by the nodes that the device is for.
+
+        `key` are the indexes of the claim, the request and the alternative. Raises AllocationError.
+        """
+        known = self._selectable.get((device, *key))
+        if known is None:
+            known = self._selectable[device, *key] = self._is_selectable(key[0], request, device)
+        return known
+
+    def _is_selectable(self, claim_index: int, request: Request, device: SliceDevice) -> bool:
+        device_class = request.device_class
+        class_name = f"class {device_class.metadata.name if device_class.metadata else ''}"
+        if not self._match(class_name, device_class.spec.selectors or (), device):
+            return False
+        if not self._match(f"claim {key_of(self._claims[claim_index])}", request.demand.selectors, device):
+            return False
+        if not device.parent.per_device:
+            return True
+        try:
+            return device.place.includes(self._node_name, self._labels)
+        except ValueError as error:
+            raise AllocationError(str(error)) from None
+
+    def _match(self, owner: str, selectors: Sequence[DeviceSelector], device: SliceDevice) -> bool:
+        for number, selector in enumerate(selectors):
+            expression = selector.cel.expression if selector.cel is not None else ""
+            try:
+                if not self._supply.selectors.matches(expression, device.facts):
+                    return False
+            except CompileError as error:
+                raise AllocationError(f"{owner}: selector #{number}: CEL compile error: {error}") from None
+            except RuntimeFailure as error:
+                raise AllocationError(f"{owner}: selector #{number}: CEL runtime error: {error}") from None
+        return True
+
+    def has_capacity(self, demand: DeviceDemand, device: SliceDevice) -> bool:
+        """Whether a device has the capacity that is asked for."""
+        capacity = device.spec.capacity
+        if not demand.capacity and (not capacity or device.is_exclusive):
+            return True
+        consumed = self._supply.taken.consumed.get(device.id, {})
+        return fits(demand.capacity, capacity or {}, consumed, self._consuming.get(device.id, {}))
