@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from bayplan.api import kinds
+from bayplan.api.durations import human
 from bayplan.devcluster.apiserver.autoscaler_conversion import to_v2
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.tables.columns import (
@@ -15,7 +16,6 @@ from bayplan.devcluster.apiserver.tables.columns import (
     Table,
     age,
     condition,
-    duration,
     label_text,
     names_and_images,
 )
@@ -110,7 +110,7 @@ def _certificate_request(request: Object, now: datetime) -> list[Any]:
         age(request, now),
         spec.get("signerName") or "<none>",
         spec.get("username", ""),
-        "<none>" if seconds is None else duration(seconds),
+        "<none>" if seconds is None else human(seconds),
         state,
     ]
 

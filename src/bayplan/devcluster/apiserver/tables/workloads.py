@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from bayplan.api import kinds
+from bayplan.api.durations import human
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.tables.columns import (
     AGE,
@@ -15,7 +16,6 @@ from bayplan.devcluster.apiserver.tables.columns import (
     Table,
     age,
     condition,
-    duration,
     label_text,
     names_and_images,
     selector_text,
@@ -125,7 +125,7 @@ def _job_duration(status: Object, now: datetime) -> str:
     if "startTime" not in status:
         return ""
     end = datetime.fromisoformat(status["completionTime"]) if "completionTime" in status else now
-    return duration((end - datetime.fromisoformat(status["startTime"])).total_seconds())
+    return human((end - datetime.fromisoformat(status["startTime"])).total_seconds())
 
 
 def _cron_job(cron_job: Object, now: datetime) -> list[Any]:
