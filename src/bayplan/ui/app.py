@@ -10,6 +10,7 @@ import logging
 import mimetypes
 import zlib
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from datetime import datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,10 +19,13 @@ from urllib.parse import parse_qsl, quote, unquote
 from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from bayplan.api.durations import human
+from bayplan.api.times import with_zone
 from bayplan.http_server import BodyError, HttpServer, Limits
-from bayplan.insight import QuestionError
+from bayplan.insight import QuestionError, Snapshot
 from bayplan.ui.asking import Asking, Question
 from bayplan.ui.guard import HEADERS, Guard
+from bayplan.ui.sources import Source
 
 T = TypeVar("T")
 
@@ -77,6 +81,7 @@ class Application:
             trim_blocks=True,
             lstrip_blocks=True,
         )
+        self.templates.globals["age"] = age
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request. Raises BodyError for a form that can't be read."""
@@ -132,8 +137,13 @@ class Visit:
         self._version: int | None = None
         """The version of the cluster that the answer is about."""
 
-    async def ask(self, key: Hashable, question: Question[T]) -> T:
-        """Ask about the cluster. `key` identifies the question. Raises PageError, or what the question raises."""
+    @property
+    def source(self) -> Source:
+        """Where the cluster comes from."""
+        return self._application.asking.source
+
+    async def snapshot(self) -> Snapshot:
+        """Return the cluster as it is now. Raises PageError."""
         asking = self._application.asking
         try:
             async with asyncio.timeout(PATIENCE):
@@ -144,7 +154,12 @@ class Visit:
             raise PageError(HTTPStatus.SERVICE_UNAVAILABLE, message) from None
         if self._version is None:
             self._version = asking.source.version
-        return await asking.ask(key, question)
+        return asking.source.snapshot()
+
+    async def ask(self, key: Hashable, question: Question[T]) -> T:
+        """Ask about the cluster. `key` identifies the question. Raises PageError, or what the question raises."""
+        await self.snapshot()
+        return await self._application.asking.ask(key, question)
 
     async def form(self) -> list[tuple[str, str]]:
         """Return the fields of a form that was sent. Raises PageError or BodyError."""
@@ -182,6 +197,7 @@ class Visit:
             "live": source.live,
             "lost": source.lost,
             "problems": problems,
+            "now": source.now,
         }
         text = self._application.templates.get_template(template).render(shown)
         return web.Response(status=code, text=text, content_type="text/html")
@@ -197,6 +213,14 @@ class Visit:
         if basket is not None:
             response.set_cookie(self._application.basket_cookie, quote(basket), httponly=True, samesite="Strict")
         return response
+
+
+def age(moment: str, now: datetime) -> str:
+    """Return how long ago a time of an object was, as kubectl prints it; "" if the object doesn't have it."""
+    try:
+        return human((now - with_zone(datetime.fromisoformat(moment))).total_seconds()) if moment else ""
+    except ValueError:
+        return moment
 
 
 async def static(_: Visit, name: str) -> web.Response:

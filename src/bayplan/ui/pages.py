@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from bayplan.api.kinds import NODE, POD
 from bayplan.insight import Insight, QuestionError
 from bayplan.insight.answers import Progress
+from bayplan.ui.about import about
 from bayplan.ui.app import Visit
 from bayplan.ui.bay_plan import BayPlan, bay_plan
 from bayplan.ui.reports import PodRow, node_report, pod_row, search, waiting_pods
@@ -60,6 +62,7 @@ async def pod_page(visit: Visit, namespace: str, name: str) -> web.Response:
         asked_node=node,
         why_not=why_not,
         problem=problem,
+        about=about(await visit.snapshot(), POD, key),
         every=POD_PAUSE,
         title=f"Pod {key}",
     )
@@ -68,7 +71,8 @@ async def pod_page(visit: Visit, namespace: str, name: str) -> web.Response:
 async def node_page(visit: Visit, name: str) -> web.Response:
     """Return what is on a node, and which pending pods it rejects."""
     found = await visit.ask(("node", name), lambda insight, progress: node_report(insight, name, progress))
-    return visit.page("node.html", node=found, every=POD_PAUSE, title=f"Node {name}")
+    known = about(await visit.snapshot(), NODE, name)
+    return visit.page("node.html", node=found, about=known, every=POD_PAUSE, title=f"Node {name}")
 
 
 async def search_page(visit: Visit) -> web.Response:

@@ -63,7 +63,6 @@ class NodeReport:
     cordoned: bool
     ready: bool
     taints: tuple[str, ...]
-    labels: tuple[tuple[str, str], ...]
     bars: tuple[Bar, ...]
     pods: tuple[PodRow, ...]
     rejections: tuple[Rejection, ...]
@@ -93,7 +92,6 @@ def node_report(insight: Insight, name: str, progress: Progress = silent) -> Nod
         bool(node.spec.unschedulable),
         conditions.get("Ready", "True") == "True",
         tuple(taint_text((taint.key, taint.value or "", taint.effect)) for taint in node.spec.taints or ()),
-        tuple(sorted(node.labels.items())),
         tuple(bars),
         tuple(pod_row(pod) for pod in sorted(node.pods, key=lambda pod: pod.key)),
         rejections,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bayplan.ui.app import Route, static
+from bayplan.ui.objects_page import object_page
 from bayplan.ui.pages import node_page, plan_page, pod_page, queue_page, search_page
 from bayplan.ui.what_if_page import change_basket, what_if_page
 
@@ -11,6 +12,8 @@ ROUTES: tuple[Route, ...] = (
     ("GET", "/queue", queue_page),
     ("GET", "/pods/*/*", pod_page),
     ("GET", "/nodes/*", node_page),
+    ("GET", "/objects/*/*", object_page),
+    ("GET", "/objects/*/*/*", object_page),
     ("GET", "/search", search_page),
     ("GET", "/what-if", what_if_page),
     ("POST", "/what-if", change_basket),
