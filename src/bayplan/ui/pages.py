@@ -7,10 +7,12 @@ from aiohttp import web
 from bayplan.api.kinds import NODE, POD
 from bayplan.insight import Insight, QuestionError
 from bayplan.insight.answers import Progress
+from bayplan.insight.questions.pending import PendingPods
 from bayplan.ui.about import about
 from bayplan.ui.app import Visit
 from bayplan.ui.bay_plan import BayPlan, bay_plan
-from bayplan.ui.reports import PodRow, node_report, pod_row, search, waiting_pods
+from bayplan.ui.filters import check_namespace
+from bayplan.ui.reports import PodRow, WorkloadCount, node_report, pod_row, search, waiting_pods, workloads_of
 
 FEW_NODES = 600
 SMALL_PAUSE, LARGE_PAUSE = 2, 10
@@ -22,22 +24,49 @@ WAITING_SHOWN = 24
 
 
 async def plan_page(visit: Visit) -> web.Response:
-    """Return the bay plan and the list of pending pods."""
-    resource = visit.query.get("resource", "cpu")
+    """Return the bay plan and the list of pending pods; with `?namespace=`, only its pods count."""
+    resource, by = visit.query.get("resource", "cpu"), visit.query.get("by", "").strip()
+    namespace = visit.query.get("namespace", "").strip()
 
-    def draw(insight: Insight, _: Progress) -> tuple[BayPlan, list[PodRow], int]:
-        pending = waiting_pods(insight.world)
-        return bay_plan(insight.world, resource), [pod_row(pod) for pod in pending[:WAITING_SHOWN]], len(pending)
+    def draw(insight: Insight, _: Progress) -> tuple[BayPlan, list[PodRow], int, list[str]]:
+        known = check_namespace(insight, namespace)
+        pending = waiting_pods(insight.world, namespace)
+        plan = bay_plan(insight.world, resource, by=by, namespace=namespace)
+        return plan, [pod_row(pod) for pod in pending[:WAITING_SHOWN]], len(pending), known
 
-    plan, waiting, pending = await visit.ask(("plan", resource), draw)
-    every = SMALL_PAUSE if plan.nodes <= FEW_NODES else LARGE_PAUSE
-    return visit.page("plan.html", plan=plan, waiting=waiting, pending=pending, every=every, title="Bay plan")
+    plan, waiting, pending, known = await visit.ask(("plan", resource, by, namespace), draw)
+    return visit.page(
+        "plan.html",
+        plan=plan,
+        by=by,
+        namespace=namespace,
+        namespaces=known,
+        waiting=waiting,
+        pending=pending,
+        every=SMALL_PAUSE if plan.nodes <= FEW_NODES else LARGE_PAUSE,
+        title="Bay plan",
+    )
 
 
 async def queue_page(visit: Visit) -> web.Response:
-    """Return the pending pods by cause."""
-    pending = await visit.ask("queue", lambda insight, progress: insight.explain_all(progress=progress))
-    return visit.page("queue.html", pending=pending, every=QUEUE_PAUSE, title="Queue")
+    """Return the pending pods by cause, of a namespace or of all."""
+    namespace = visit.query.get("namespace", "").strip()
+
+    def ask(insight: Insight, progress: Progress) -> tuple[PendingPods, list[tuple[WorkloadCount, ...]], list[str]]:
+        known = check_namespace(insight, namespace)
+        found = insight.explain_all(namespace or None, progress=progress)
+        return found, [workloads_of(insight.world, cause.pods) for cause in found.causes], known
+
+    pending, owners, known = await visit.ask(("queue", namespace), ask)
+    return visit.page(
+        "queue.html",
+        pending=pending,
+        owners=owners,
+        namespace=namespace,
+        namespaces=known,
+        every=QUEUE_PAUSE,
+        title="Queue",
+    )
 
 
 async def pod_page(visit: Visit, namespace: str, name: str) -> web.Response:
