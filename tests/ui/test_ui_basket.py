@@ -129,7 +129,7 @@ def test_sides_are_today_and_the_changed_cluster():
     assert [(change.pod, change.after.node) for change in sides.answer.pods if change.after.node] == [
         ("default/pinned-0", "node-a1")
     ]
-    flags = {slot.name: slot.flags for zone in sides.after.zones for slot in zone.slots}
+    flags = {slot.name: slot.flags for bay in sides.after.bays for slot in bay.slots}
     assert flags["node-b1-new-1"] == "nt"
     assert compare_sides(insight, Basket(), "cpu").after == sides.before
 

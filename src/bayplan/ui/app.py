@@ -10,18 +10,23 @@ import logging
 import mimetypes
 import zlib
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from datetime import datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, quote, unquote
+from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from bayplan.api.durations import human
+from bayplan.api.times import with_zone
 from bayplan.http_server import BodyError, HttpServer, Limits
-from bayplan.insight import QuestionError
+from bayplan.insight import QuestionError, Snapshot
 from bayplan.ui.asking import Asking, Question
+from bayplan.ui.filters import UnknownName
 from bayplan.ui.guard import HEADERS, Guard
+from bayplan.ui.sources import Source
 
 T = TypeVar("T")
 
@@ -77,6 +82,7 @@ class Application:
             trim_blocks=True,
             lstrip_blocks=True,
         )
+        self.templates.globals.update(age=age, link=link)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request. Raises BodyError for a form that can't be read."""
@@ -94,6 +100,9 @@ class Application:
             return await page(visit, *parts)
         except PageError as error:
             return visit.error(error.status, str(error))
+        except UnknownName as error:
+            links = [(name, str(request.rel_url.update_query({error.parameter: name}))) for name in error.near]
+            return visit.error(HTTPStatus.NOT_FOUND, str(error), links=links)
         except QuestionError as error:  # in a live cluster, what doesn't exist may come back
             return visit.error(HTTPStatus.NOT_FOUND, str(error), every=GONE_PAUSE)
         except BodyError:
@@ -132,8 +141,13 @@ class Visit:
         self._version: int | None = None
         """The version of the cluster that the answer is about."""
 
-    async def ask(self, key: Hashable, question: Question[T]) -> T:
-        """Ask about the cluster. `key` identifies the question. Raises PageError, or what the question raises."""
+    @property
+    def source(self) -> Source:
+        """Where the cluster comes from."""
+        return self._application.asking.source
+
+    async def snapshot(self) -> Snapshot:
+        """Return the cluster as it is now. Raises PageError."""
         asking = self._application.asking
         try:
             async with asyncio.timeout(PATIENCE):
@@ -144,7 +158,12 @@ class Visit:
             raise PageError(HTTPStatus.SERVICE_UNAVAILABLE, message) from None
         if self._version is None:
             self._version = asking.source.version
-        return await asking.ask(key, question)
+        return asking.source.snapshot()
+
+    async def ask(self, key: Hashable, question: Question[T]) -> T:
+        """Ask about the cluster. `key` identifies the question. Raises PageError, or what the question raises."""
+        await self.snapshot()
+        return await self._application.asking.ask(key, question)
 
     async def form(self) -> list[tuple[str, str]]:
         """Return the fields of a form that was sent. Raises PageError or BodyError."""
@@ -173,6 +192,7 @@ class Visit:
             return web.Response(status=HTTPStatus.NO_CONTENT)
         again = self.request.rel_url.update_query(seen=seen)
         shown: Mapping[str, Any] = {
+            "namespace": "",
             **context,
             "every": context["every"] if source.live else 0,
             "part": self.part,
@@ -182,13 +202,16 @@ class Visit:
             "live": source.live,
             "lost": source.lost,
             "problems": problems,
+            "now": source.now,
         }
         text = self._application.templates.get_template(template).render(shown)
         return web.Response(status=code, text=text, content_type="text/html")
 
-    def error(self, status: HTTPStatus, message: str, every: float = 0) -> web.Response:
-        """Render the page for an error."""
-        context = {"status": status, "message": message, "every": every, "title": status.phrase}
+    def error(
+        self, status: HTTPStatus, message: str, every: float = 0, links: Sequence[tuple[str, str]] = ()
+    ) -> web.Response:
+        """Render the page for an error. `links`: what the user may have meant, with their addresses."""
+        context = {"status": status, "message": message, "every": every, "title": status.phrase, "links": links}
         return self.page("error.html", status, **context)
 
     def redirect(self, address: str, basket: str | None = None) -> web.Response:
@@ -197,6 +220,20 @@ class Visit:
         if basket is not None:
             response.set_cookie(self._application.basket_cookie, quote(basket), httponly=True, samesite="Strict")
         return response
+
+
+def age(moment: str, now: datetime) -> str:
+    """Return how long ago a time of an object was, as kubectl prints it; "" if the object doesn't have it."""
+    try:
+        return human((now - with_zone(datetime.fromisoformat(moment))).total_seconds()) if moment else ""
+    except ValueError:
+        return moment
+
+
+def link(path: str, **parameters: object) -> str:
+    """Return an address of this server. Parameters that are empty are left out."""
+    query = urlencode({name: value for name, value in parameters.items() if value})
+    return f"{quote(path)}?{query}" if query else quote(path)
 
 
 async def static(_: Visit, name: str) -> web.Response:

@@ -1,4 +1,4 @@
-"""The bay plan: the nodes of a world as slots by zone, filled by what their pods request of one resource."""
+"""The bay plan: the nodes of a world as slots in groups, filled by what their pods request of one resource."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from bayplan.api.requests import CPU, PODS
 from bayplan.api.tolerations import UNSCHEDULABLE_TAINT, taint_text
-from bayplan.cluster.nodes import NodeInfo
+from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.owners import owners_of
 from bayplan.insight.questions.utilization import amounts, quantity_text, resources_of
 from bayplan.simulation.world import World
+from bayplan.ui.grouping import grouping, varying_keys
 
-ZONE = "topology.kubernetes.io/zone"
 DETAILED_NODES = 60
 DETAILED_PODS = 1500
 """With at most this many nodes and pods, the pods are drawn in the slots."""
@@ -53,11 +56,12 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Zone:
-    """The nodes of a zone, ordered by name. `name`: "" for nodes without the label. `fill`: that of all together."""
+class Bay:
+    """Nodes with the same value of a label, ordered by name. `pods`: on them. `fill`: that of all together."""
 
     name: str
     slots: tuple[Slot, ...]
+    pods: int
     fill: int
 
 
@@ -66,11 +70,15 @@ FLAGS = {"c": "cordoned", "t": "tainted", "x": "not ready", "n": "new"}
 
 @dataclass(frozen=True, slots=True)
 class BayPlan:
-    """The plan for one resource. `resources`: those that can be chosen. `size`: `large`, `medium` or `small` slots."""
+    """The plan for one resource. `resources`: those that can be chosen. `size`: `large`, `medium` or `small` slots.
+
+    `keys`: labels by which the nodes can be grouped.
+    """
 
     resource: str
     resources: tuple[str, ...]
-    zones: tuple[Zone, ...]
+    keys: tuple[str, ...]
+    bays: tuple[Bay, ...]
     nodes: int
     pods: int
     used: str
@@ -81,21 +89,30 @@ class BayPlan:
     """By flag: the number of nodes."""
 
 
-def bay_plan(world: World, resource: str = CPU, new: frozenset[str] = frozenset()) -> BayPlan:
-    """Draw the plan of a world. `resource`: cpu if no node has it. `new`: nodes to mark as new."""
+def bay_plan(
+    world: World, resource: str = CPU, new: frozenset[str] = frozenset(), *, by: str = "", namespace: str = ""
+) -> BayPlan:
+    """Draw the plan of a world. `resource`: cpu if no node has it. `new`: nodes to mark as new.
+
+    `by`: the label key of the groups, "" for the zone. `namespace`: only its pods fill the nodes; "" for all. Raises
+    UnknownName if no node has the label.
+    """
     nodes = world.state.nodes
     resources = [name for name in resources_of(world) if amounts(nodes, name)[0].any()] or [CPU]
     if resource not in resources:
         resource = resources[0]
     live = nodes.live.nonzero()[0].tolist()
-    counts = nodes.pod_count
-    room, used = amounts(nodes, resource)
+    room, used, counts = *amounts(nodes, resource), nodes.pod_count
+    if namespace:
+        used, counts = _of_namespace(nodes, live, resource, namespace)
+    infos = {position: nodes.info(position) for position in live}
+    labels = [info.labels for info in infos.values()]
+    groups = grouping(labels, by)
     total = int(counts[live].sum())
     detailed = len(live) <= DETAILED_NODES and total <= DETAILED_PODS
     flagged = dict.fromkeys(FLAGS, 0)
-    zones: dict[str, list[tuple[int, Slot]]] = {}
-    for position in live:
-        info = nodes.info(position)
+    bays: dict[str, list[tuple[int, Slot]]] = {}
+    for position, info in infos.items():
         flags, note = _state(info, new)
         for flag in flags:
             flagged[flag] += 1
@@ -108,24 +125,26 @@ def bay_plan(world: World, resource: str = CPU, new: frozenset[str] = frozenset(
             quantity_text(resource, taken),
             quantity_text(resource, allocatable),
             note,
-            _blocks(info.pods, resource, allocatable) if detailed else (),
+            _blocks(_in(namespace, info.pods), resource, allocatable) if detailed else (),
         )
-        zones.setdefault(info.labels.get(ZONE, ""), []).append((position, slot))
+        bays.setdefault(groups.of(info.labels), []).append((position, slot))
     size = "large" if detailed else "medium" if len(live) <= 600 else "small"
     taken, allocatable = int(used[live].sum()), int(room[live].sum())
     return BayPlan(
         resource,
         tuple(resources),
+        tuple(varying_keys(labels)),
         tuple(
-            Zone(
+            Bay(
                 name,
                 tuple(slot for _, slot in sorted(slots, key=lambda each: each[1].name)),
+                sum(slot.pods for _, slot in slots),
                 percent(
                     sum(int(used[position]) for position, _ in slots),
                     sum(int(room[position]) for position, _ in slots),
                 ),
             )
-            for name, slots in sorted(zones.items())
+            for name, slots in sorted(bays.items(), key=lambda item: (item[0] == groups.others, item[0]))
         ),
         len(live),
         total,
@@ -135,6 +154,22 @@ def bay_plan(world: World, resource: str = CPU, new: frozenset[str] = frozenset(
         size,
         flagged,
     )
+
+
+def _of_namespace(
+    nodes: Nodes, live: Sequence[int], resource: str, namespace: str
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """What the pods of a namespace request on each node, and how many there are."""
+    used, counts = np.zeros((2, len(nodes)), dtype=np.int64)
+    for position in live:
+        pods = _in(namespace, nodes.pods(position))
+        counts[position] = len(pods)
+        used[position] = len(pods) if resource == PODS else sum(pod.requested.get(resource, 0) for pod in pods)
+    return used, counts
+
+
+def _in(namespace: str, pods: Sequence[PodInfo]) -> Sequence[PodInfo]:
+    return [pod for pod in pods if pod.namespace == namespace] if namespace else pods
 
 
 def percent(part: int, whole: int) -> int:

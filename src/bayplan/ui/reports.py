@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from bayplan.api.kinds import POD
 from bayplan.api.tolerations import taint_text
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight import Insight, QuestionError
 from bayplan.insight.answers import Progress, listed, plural, silent
+from bayplan.insight.owners import owners_of
+from bayplan.insight.pools import ZONE
 from bayplan.insight.questions.blockers import Blocker, Blockers
 from bayplan.insight.questions.utilization import quantity_text
 from bayplan.simulation.world import World
-from bayplan.ui.bay_plan import ZONE, hue_of, percent, workload_of
+from bayplan.ui.bay_plan import hue_of, percent, workload_of
 
 SORTS_OF_PODS = 20
 """The most sorts of pending pods that a node is compared with."""
@@ -33,7 +37,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class PodRow:
-    """A pod on a node."""
+    """A pod on a node. `address`: the page of its workload; "" if it has none."""
 
     pod: str
     workload: str
@@ -41,6 +45,20 @@ class PodRow:
     phase: str
     priority: int
     requests: str
+    address: str
+
+
+WorkloadKey = tuple[str, str, str]
+"""The kind as in `deployment`, the namespace and the name."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadCount:
+    """A workload, its page, and how many of some pods it has."""
+
+    workload: str
+    address: str
+    pods: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +81,6 @@ class NodeReport:
     cordoned: bool
     ready: bool
     taints: tuple[str, ...]
-    labels: tuple[tuple[str, str], ...]
     bars: tuple[Bar, ...]
     pods: tuple[PodRow, ...]
     rejections: tuple[Rejection, ...]
@@ -93,7 +110,6 @@ def node_report(insight: Insight, name: str, progress: Progress = silent) -> Nod
         bool(node.spec.unschedulable),
         conditions.get("Ready", "True") == "True",
         tuple(taint_text((taint.key, taint.value or "", taint.effect)) for taint in node.spec.taints or ()),
-        tuple(sorted(node.labels.items())),
         tuple(bars),
         tuple(pod_row(pod) for pod in sorted(node.pods, key=lambda pod: pod.key)),
         rejections,
@@ -106,13 +122,41 @@ def pod_row(pod: PodInfo) -> PodRow:
     workload = workload_of(pod)
     requests = ", ".join(f"{name} {quantity_text(name, amount)}" for name, amount in pod.requested.items() if amount)
     phase = "Terminating" if pod.terminating else pod.phase
-    return PodRow(pod.key, workload, hue_of(workload), phase, pod.priority, requests)
+    key = workload_key(pod)
+    address = "" if key is None else workload_address(key)
+    return PodRow(pod.key, workload, hue_of(workload), phase, pod.priority, requests, address)
 
 
-def waiting_pods(world: World) -> list[PodInfo]:
-    """Return all pods without a node, also those that no scheduler serves, by priority and name."""
+def workload_key(pod: PodInfo) -> WorkloadKey | None:
+    """Return the workload of a pod; None for a pod without a controller."""
+    owners = list(owners_of(pod))
+    return (owners[-1][0].lower(), pod.namespace, owners[-1][1]) if owners else None
+
+
+def workload_address(key: WorkloadKey) -> str:
+    """Return the address of the page about a workload."""
+    kind, namespace, name = map(quote, key)
+    return f"/workloads/{namespace}/{kind}/{name}"
+
+
+def workloads_of(world: World, pods: Iterable[str]) -> tuple[WorkloadCount, ...]:
+    """Return how many of some pods each workload has, the most first. Pods without a controller don't count."""
+    known: Mapping[str, PodInfo] = world.state.objects[POD]
+    counts = Counter(key for pod in pods if pod in known and (key := workload_key(known[pod])) is not None)
+    return tuple(
+        WorkloadCount(f"{key[0]} {key[1]}/{key[2]}", workload_address(key), number)
+        for key, number in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    )
+
+
+def waiting_pods(world: World, namespace: str = "") -> list[PodInfo]:
+    """Return all pods without a node, also those that no scheduler serves, by priority and name.
+
+    `namespace`: only its pods; "" for all.
+    """
     pods: Mapping[str, PodInfo] = world.state.objects[POD]
-    return sorted((pod for pod in pods.values() if not pod.node_name), key=lambda pod: (-pod.priority, pod.key))
+    waiting = (pod for pod in pods.values() if not pod.node_name and namespace in {"", pod.namespace})
+    return sorted(waiting, key=lambda pod: (-pod.priority, pod.key))
 
 
 def _rejections(world: World, position: int, progress: Progress) -> tuple[tuple[Rejection, ...], int]:

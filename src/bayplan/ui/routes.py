@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from bayplan.ui.app import Route, static
+from bayplan.ui.objects_page import object_page
 from bayplan.ui.pages import freeing_page, node_page, plan_page, pod_page, queue_page, search_page
 from bayplan.ui.questions_page import question_page, questions_page
 from bayplan.ui.what_if_page import change_basket, what_if_page
+from bayplan.ui.workloads_page import workload_page, workloads_page
 
 ROUTES: tuple[Route, ...] = (
     ("GET", "/", plan_page),
@@ -13,6 +15,10 @@ ROUTES: tuple[Route, ...] = (
     ("GET", "/queue/freeing", freeing_page),
     ("GET", "/pods/*/*", pod_page),
     ("GET", "/nodes/*", node_page),
+    ("GET", "/workloads", workloads_page),
+    ("GET", "/workloads/*/*/*", workload_page),
+    ("GET", "/objects/*/*", object_page),
+    ("GET", "/objects/*/*/*", object_page),
     ("GET", "/search", search_page),
     ("GET", "/what-if", what_if_page),
     ("POST", "/what-if", change_basket),

@@ -18,6 +18,7 @@ from bayplan.insight.sources.documents import stored
 from bayplan.insight.sources.older_versions import OLDER, updated
 from bayplan.insight.sources.reading import Gap, SnapshotError
 from bayplan.insight.sources.rights import CUSTOM_EFFECT, EFFECTS, REQUIRED
+from bayplan.ui.events import Events, server_events, snapshot_events
 
 LOOK_AGAIN = 60.0
 """Seconds between two looks for a kind that the server lacks."""
@@ -50,8 +51,15 @@ class Source(Protocol):
     def lost(self) -> str:
         """Why the cluster can't be followed any longer, and since when; "" if it can."""
 
+    @property
+    def now(self) -> datetime:
+        """The time from which ages count: that of the cluster."""
+
     def snapshot(self) -> Snapshot:
         """Return the cluster as it is now, or as it was when it was lost."""
+
+    async def events(self, kind: Kind, key: str, uid: str) -> Events:
+        """Return the events about an object, as far as they are known."""
 
     async def ready(self) -> None:
         """Wait for the first complete snapshot."""
@@ -73,9 +81,18 @@ class FileSource:
         self._path = path
         self._seen = _stamp(path)
 
+    @property
+    def now(self) -> datetime:
+        """See Source: when the snapshot was taken, if that is known."""
+        return self._snapshot.taken or datetime.now(UTC)
+
     def snapshot(self) -> Snapshot:
         """See Source."""
         return self._snapshot
+
+    async def events(self, kind: Kind, key: str, uid: str) -> Events:
+        """See Source."""
+        return snapshot_events(self._snapshot, kind, key)
 
     async def ready(self) -> None:
         """See Source."""
@@ -141,6 +158,15 @@ class ClusterSource:
         return (
             f"The cluster can't be read since {since:%H:%M:%S} ({failing[0].problem}). The page shows how it was then."
         )
+
+    @property
+    def now(self) -> datetime:
+        """See Source."""
+        return datetime.now(UTC)
+
+    async def events(self, kind: Kind, key: str, uid: str) -> Events:
+        """See Source. The API server is asked each time; the page follows only those events that questions read."""
+        return await server_events(self._client, kind, key, uid)
 
     def snapshot(self) -> Snapshot:
         """See Source. Kinds that have not been listed because of an error are its gaps."""

@@ -7,21 +7,8 @@ import pytest
 from bayplan.devcluster.apiserver.tables.cells import CELLS
 from bayplan.devcluster.apiserver.tables.columns import columns_of, tables
 from bayplan.devcluster.apiserver.tables.pods import pod_conditions
-from bayplan.devcluster.apiserver.tables.texts import duration
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (-5, "<invalid>"), (-0.5, "0s"), (0, "0s"), (119, "119s"), (120, "2m"), (125, "2m5s"), (600, "10m"),
-        (179 * 60, "179m"), (3 * 3600 + 60, "3h1m"), (8 * 3600, "8h"), (47 * 3600, "47h"), (48 * 3600, "2d"),
-        (50 * 3600, "2d2h"), (200 * 3600, "8d"), (800 * 86400, "2y70d"), (3000 * 86400, "8y"),
-    ],
-)  # fmt: skip
-def test_durations_have_two_units_at_most(seconds, text):
-    assert duration(seconds) == text
 
 
 def pod_cells(given, now):

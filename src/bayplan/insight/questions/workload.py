@@ -45,7 +45,7 @@ def missing_pods(snapshot: Snapshot, kind: Kind, key: str, pods: Sequence[PodInf
     `pods`: those that it has; terminated ones are not among them.
     """
     document = snapshot.document(kind, key)
-    wanted = None if document is None else _wanted(kind, document)
+    wanted = None if document is None else wanted_pods(kind, document)
     living = [pod for pod in pods if not pod.terminating]
     if document is None or wanted is None or len(living) >= wanted:
         return None
@@ -53,7 +53,7 @@ def missing_pods(snapshot: Snapshot, kind: Kind, key: str, pods: Sequence[PodInf
     return Missing(wanted, wanted - len(living), reasons)
 
 
-def _wanted(kind: Kind, document: Document) -> int | None:
+def wanted_pods(kind: Kind, document: Document) -> int | None:
     """How many pods there should be now; None if that isn't known."""
     spec, status = document.get("spec") or {}, document.get("status") or {}
     if kind in {DEPLOYMENT, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET}:

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
+from bayplan.api.durations import human
 from bayplan.devcluster.apiserver.scalars import go_float
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.tables.pods import pod_ready, pod_restarts, pod_status
-from bayplan.devcluster.apiserver.tables.texts import condition, duration, since_text
+from bayplan.devcluster.apiserver.tables.texts import condition, since_text
 
 Cell = Callable[[Any, datetime], Any]
 """(value, current time) -> the cell; None or "" to show what the column shows without a value."""
@@ -262,7 +263,7 @@ CELLS: dict[str, Cell] = {
     "boolean": lambda value, _: value if isinstance(value, bool) else None,
     "date": _date,
     "since": since_text,
-    "seconds": lambda value, _: duration(value),
+    "seconds": lambda value, _: human(value),
     "count": lambda values, _: len(values),
     "joined": lambda values, _: ",".join(values),
     "stripped": lambda value, _: value.strip(),
