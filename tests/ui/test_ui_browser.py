@@ -73,7 +73,7 @@ async def test_only_one_node_is_in_the_tab_order(tab):
         await tab.open(url)
         assert await tab.value("document.querySelectorAll('[data-plan] a[tabindex=\"0\"]').length") == 1
         reached = []
-        for _ in range(12):
+        for _ in range(20):
             await tab.press("Tab")
             reached.append(await tab.value(FOCUS))
         assert [each for each in reached if each and each.startswith("/nodes/")] == ["/nodes/node-a1"]
