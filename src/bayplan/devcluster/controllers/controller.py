@@ -23,6 +23,19 @@ GATHER_PER_POD = 0.0001
 log = logging.getLogger(__name__)
 
 
+class Ignored:
+    """Ignores the API errors with these statuses in a `with` statement: others have done the work already."""
+
+    def __init__(self, *statuses: int) -> None:
+        self._statuses = statuses
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> bool:
+        return isinstance(error, ApiError) and error.status in self._statuses
+
+
 @dataclass(frozen=True, slots=True)
 class ControllerContext:
     """The collaborators of a controller."""
@@ -82,14 +95,10 @@ class Controller(ABC):
     async def patch_status(self, informer: Informer, obj: Any, patch: dict[str, Any]) -> None:
         """Patch an object's status, unless the object is gone. Returns once the informer has the change."""
         metadata = obj.metadata
-        try:
+        with Ignored(404):
             written = await self.client.patch(
                 informer.kind, metadata.name, patch, metadata.namespace, type=PatchType.STRATEGIC, subresource="status"
             )
-        except ApiError as error:
-            if error.status != 404:
-                raise
-        else:
             await informer.observe([written])
 
     async def delete(
@@ -97,7 +106,7 @@ class Controller(ABC):
     ) -> bool:
         """Delete an object. Returns False if it is gone already, or if another object has its name by now."""
         metadata = obj.metadata
-        try:
+        with Ignored(404, 409):
             await self.client.delete(
                 kind,
                 metadata.name,
@@ -106,11 +115,8 @@ class Controller(ABC):
                 propagation_policy=propagation_policy,
                 grace_period_seconds=grace_period_seconds,
             )
-        except ApiError as error:
-            if error.status not in {404, 409}:
-                raise
-            return False
-        return True
+            return True
+        return False
 
     async def run(self) -> None:
         """Sync keys until cancelled, once all informers have their first list."""

@@ -20,7 +20,7 @@ from bayplan.api.kinds import (
 )
 from bayplan.api.volumes import SELECTED_NODE, WAIT_FOR_FIRST_CONSUMER, annotations_of, class_of_claim, volume_name
 from bayplan.client import ApiError
-from bayplan.devcluster.controllers.controller import Controller, ControllerContext
+from bayplan.devcluster.controllers.controller import Controller, ControllerContext, Ignored
 from bayplan.devcluster.controllers.csi_topology import (
     CannotProvision,
     Place,
@@ -162,11 +162,8 @@ class CsiProvisioner(Controller):
                 await remove_finalizer(self.client, PERSISTENT_VOLUME, volume, FINALIZER)
 
     async def _delete(self, volume: PersistentVolume) -> None:
-        try:
+        with Ignored(404):  # deleted already
             await self.client.delete(PERSISTENT_VOLUME, volume.metadata.name, uid=volume.metadata.uid)
-        except ApiError as error:
-            if error.status != 404:  # deleted already
-                raise
 
 
 def _volume(name: str, claim: PersistentVolumeClaim, storage_class: StorageClass, place: Place) -> dict[str, Any]:

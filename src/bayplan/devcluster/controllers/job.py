@@ -7,20 +7,19 @@ failure policies, success policies and backoff limits per index aren't implement
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 from lightkube.models.batch_v1 import JobCondition, JobStatus, UncountedTerminatedPods
 
 from bayplan.api.kinds import JOB, POD, Kind
 from bayplan.api.times import whole_seconds
-from bayplan.client import ApiError, PatchType
+from bayplan.client import PatchType
 from bayplan.devcluster.controllers import job_indexes, pods
-from bayplan.devcluster.controllers.controller import ControllerContext
+from bayplan.devcluster.controllers.controller import ControllerContext, Ignored
 from bayplan.devcluster.controllers.informers import key_of
 from bayplan.devcluster.controllers.job_pods import TRACKING_FINALIZER, is_tracked, new_pod, removal_order
 from bayplan.devcluster.controllers.job_status import (
@@ -32,13 +31,12 @@ from bayplan.devcluster.controllers.job_status import (
 )
 from bayplan.devcluster.controllers.owners import OwnerController
 from bayplan.devcluster.controllers.ownership import controller_of
+from bayplan.devcluster.controllers.pod_control import CONCURRENT, PodControl, slow_start
 from bayplan.devcluster.controllers.served import Job, Pod
 
 FIRST_BACKOFF = 10.0
 """Seconds without new pods after a failed one; doubles with each further failure."""
 LAST_BACKOFF = 600.0
-CONCURRENT = 32
-"""The maximum number of concurrent requests for one Job."""
 MOST_PODS = 500
 """The maximum number of pods created, deleted or counted in one sync."""
 
@@ -69,6 +67,7 @@ class JobController(OwnerController):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
+        self._control = PodControl(self.client, self._dependents, self.recorder, JOB)
         self._tracked_by_job = self._dependents.index(_tracking_job)
 
     async def sync(self, key: str) -> None:
@@ -155,28 +154,14 @@ class JobController(OwnerController):
         indexes: Sequence[int | None] = [None] * count
         if is_indexed(job):
             indexes = job_indexes.pending(job, current.active, current.indexes, count)
-        created: list[Any] = []
-
-        async def create(index: int | None) -> None:
-            pod = await self.client.create(POD, new_pod(job, index), job.metadata.namespace)
-            created.append(pod)
-            self.recorder.normal(JOB, job, "SuccessfulCreate", f"Created pod: {pod.metadata.name}")
-
-        failure = await _in_batches(create, indexes)
-        await self._dependents.observe(created)
+        failure = await self._control.create(job, [new_pod(job, index) for index in indexes])
         if failure is not None:
-            self.recorder.warning(JOB, job, "FailedCreate", f"Error creating: {failure}")
             raise failure
 
     async def _delete(self, job: Job, surplus: Sequence[Pod]) -> None:
-        async def delete(pod: Pod) -> None:
-            if await self.delete(POD, pod):
-                self.recorder.normal(JOB, job, "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
-
-        failure = await _in_batches(delete, surplus)
+        failure = await self._control.delete(job, surplus)
         if failure is not None:
             raise failure
-        await self._dependents.observe_deletions(surplus)
 
     def _is_complete(self, current: _Round) -> bool:
         completions = current.job.spec.completions
@@ -267,23 +252,18 @@ class JobController(OwnerController):
 
     async def _release(self, held: Iterable[Pod]) -> None:
         """Remove the tracking finalizer from these pods."""
-        released: list[Any] = []
 
-        async def release(pod: Pod) -> None:
+        async def release(pod: Pod) -> Pod | None:
             metadata = pod.metadata
             left = [one for one in metadata.finalizers if one != TRACKING_FINALIZER]
             version = {"uid": metadata.uid, "resourceVersion": metadata.resourceVersion}
             patch = {"metadata": {**version, "finalizers": left or None}}
-            try:
-                written = await self.client.patch(POD, metadata.name, patch, metadata.namespace, type=PatchType.MERGE)
-            except ApiError as error:
-                if error.status != 404:
-                    raise
-            else:
-                released.append(written)
+            with Ignored(404):
+                return await self.client.patch(POD, metadata.name, patch, metadata.namespace, type=PatchType.MERGE)
+            return None
 
-        failure = await _in_batches(release, [pod for pod in held if is_tracked(pod)])
-        await self._dependents.observe(released)
+        released, failure = await slow_start(release, [pod for pod in held if is_tracked(pod)], first=CONCURRENT)
+        await self._dependents.observe([pod for pod in released if pod is not None])
         if failure is not None:
             raise failure
 
@@ -345,13 +325,3 @@ def _ended_at(pod: Pod, now: datetime) -> datetime:
     states = [one.state for one in (pod.status.containerStatuses if pod.status else None) or () if one.state]
     ends = [state.terminated.finishedAt for state in states if state.terminated and state.terminated.finishedAt]
     return max(ends, default=pod.metadata.deletionTimestamp or now)
-
-
-async def _in_batches(act: Callable[[Any], Awaitable[None]], items: Sequence[Any]) -> BaseException | None:
-    """Process the items in batches. Stops after the first batch with an error, and returns the error."""
-    for start in range(0, len(items), CONCURRENT):
-        outcomes = await asyncio.gather(*map(act, items[start : start + CONCURRENT]), return_exceptions=True)
-        for error in outcomes:
-            if error is not None:
-                return error
-    return None

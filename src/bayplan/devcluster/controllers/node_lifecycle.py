@@ -15,9 +15,9 @@ from lightkube.models.core_v1 import NodeCondition, NodeStatus, Taint
 from bayplan.api.kinds import LEASE, NODE, POD
 from bayplan.api.times import whole_seconds
 from bayplan.api.tolerations import UNSCHEDULABLE_TAINT
-from bayplan.client import ApiError, PatchType
+from bayplan.client import PatchType
 from bayplan.devcluster.controllers import pods
-from bayplan.devcluster.controllers.controller import Controller, ControllerContext
+from bayplan.devcluster.controllers.controller import Controller, ControllerContext, Ignored
 from bayplan.devcluster.controllers.served import Lease, Node, Pod
 
 NODE_LEASES = "kube-node-lease"
@@ -105,11 +105,8 @@ class NodeLifecycleController(Controller):
             ]
             metadata = pod.metadata
             patch = {"metadata": {"uid": metadata.uid}, "status": {"conditions": conditions}}
-            try:
+            with Ignored(404, 409):  # deleted or replaced already
                 await self.client.patch(POD, metadata.name, patch, metadata.namespace, subresource="status")
-            except ApiError as error:
-                if error.status not in {404, 409}:  # deleted or replaced already
-                    raise
 
     def _node_changed(self, old: Node, new: Node) -> None:
         if new is None:

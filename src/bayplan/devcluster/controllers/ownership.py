@@ -12,7 +12,8 @@ from lightkube.models.core_v1 import ObjectReference
 from lightkube.models.meta_v1 import OwnerReference
 
 from bayplan.api.kinds import Kind
-from bayplan.client import ApiError, Client, PatchType
+from bayplan.client import Client, PatchType
+from bayplan.devcluster.controllers.controller import Ignored
 from bayplan.devcluster.controllers.selectors import Selector
 
 
@@ -107,9 +108,6 @@ async def set_owners(client: Client, kind: Kind, dependent: Any, references: lis
     patch = {
         "metadata": {"uid": metadata.uid, "resourceVersion": metadata.resourceVersion, "ownerReferences": references}
     }
-    try:
+    with Ignored(404):
         return await client.patch(kind, metadata.name, patch, metadata.namespace, type=PatchType.MERGE)
-    except ApiError as error:
-        if error.status == 404:
-            return None
-        raise
+    return None

@@ -22,7 +22,7 @@ from bayplan.api.volumes import (
 )
 from bayplan.client import ApiError
 from bayplan.devcluster.controllers import pods
-from bayplan.devcluster.controllers.controller import Controller, ControllerContext
+from bayplan.devcluster.controllers.controller import Controller, ControllerContext, Ignored
 from bayplan.devcluster.controllers.informers import key_of
 from bayplan.devcluster.controllers.pod_volumes import claim_keys
 from bayplan.devcluster.controllers.served import Object, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
@@ -248,11 +248,8 @@ class PersistentVolumeController(Controller):
     async def _delete(self, volume: PersistentVolume) -> None:
         metadata = volume.metadata
         if metadata.deletionTimestamp is None:
-            try:
+            with Ignored(404):  # deleted already
                 await self.client.delete(PERSISTENT_VOLUME, metadata.name, uid=metadata.uid)
-            except ApiError as error:
-                if error.status != 404:  # deleted already
-                    raise
 
     # Which objects to sync after a change
 

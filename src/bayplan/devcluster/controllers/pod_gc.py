@@ -11,7 +11,7 @@ from bayplan.api.kinds import NODE, POD
 from bayplan.api.times import whole_seconds
 from bayplan.client import ApiError, Client, PatchType
 from bayplan.devcluster.controllers import pods
-from bayplan.devcluster.controllers.controller import Controller, ControllerContext
+from bayplan.devcluster.controllers.controller import Controller, ControllerContext, Ignored
 from bayplan.devcluster.controllers.informers import key_of
 from bayplan.devcluster.controllers.node_lifecycle import node_names
 from bayplan.devcluster.controllers.served import Node, Pod
@@ -89,13 +89,10 @@ async def delete_with_condition(
         status["conditions"] = [*others, condition]
     if grace == 0 and not pods.is_finished(pod):
         status["phase"] = "Failed"
-    try:
+    with Ignored(404, 409):  # deleted or replaced already
         if status:
             patch = {"metadata": {"uid": metadata.uid}, "status": status}
             await client.patch(
                 POD, metadata.name, patch, metadata.namespace, type=PatchType.MERGE, subresource="status"
             )
         await client.delete(POD, metadata.name, metadata.namespace, uid=metadata.uid, grace_period_seconds=grace)
-    except ApiError as error:
-        if error.status not in {404, 409}:  # deleted or replaced already
-            raise

@@ -18,7 +18,7 @@ from lightkube.models.resource_v1 import ResourceClaimConsumerReference, Resourc
 from bayplan.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from bayplan.client import ApiError
 from bayplan.devcluster.controllers import pods
-from bayplan.devcluster.controllers.controller import Controller, ControllerContext
+from bayplan.devcluster.controllers.controller import Controller, ControllerContext, Ignored
 from bayplan.devcluster.controllers.informers import key_of
 from bayplan.devcluster.controllers.ownership import controller_of
 from bayplan.devcluster.controllers.pod_claims import is_done, known_claims, template_keys
@@ -213,11 +213,8 @@ class ResourceClaimController(Controller):
         pod: Pod | None = self._pods.get(f"{metadata.namespace}/{owner.name}")
         if pod is None or (pod.metadata.uid == owner.uid and not is_done(pod)):
             return
-        try:
+        with Ignored(404):  # deleted already
             await self.client.delete(RESOURCE_CLAIM, metadata.name, metadata.namespace, uid=metadata.uid)
-        except ApiError as error:
-            if error.status != 404:  # deleted already
-                raise
 
     async def _write_status(self, claim: ResourceClaim, status: ResourceClaimStatus) -> ResourceClaim:
         """Write a status, unless the claim has changed (ApiError 409)."""

@@ -19,6 +19,7 @@ from bayplan.api.kinds import CONTROLLER_REVISION, Kind
 from bayplan.api.objects import UndecodableObject, convert
 from bayplan.client import ApiError, Client, PatchType
 from bayplan.devcluster.controllers import rollout
+from bayplan.devcluster.controllers.controller import Ignored
 from bayplan.devcluster.controllers.informers import Informer
 from bayplan.devcluster.controllers.ownership import claim, controller_reference, controller_uids, orphans_of
 from bayplan.devcluster.controllers.selectors import Selector
@@ -81,11 +82,8 @@ class RevisionHistory:
         """Delete revisions from the history."""
         for one in revisions:
             metadata = one.metadata
-            try:
+            with Ignored(404, 409):  # gone already, or replaced by a namesake
                 await self._client.delete(CONTROLLER_REVISION, metadata.name, metadata.namespace, uid=metadata.uid)
-            except ApiError as error:
-                if error.status not in {404, 409}:  # gone already, or replaced by a namesake
-                    raise
 
     async def _create(
         self, owner: Object, number: int, collisions: int | None

@@ -11,8 +11,7 @@ from lightkube.models.core_v1 import ConfigMap
 from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.api.kinds import CONFIG_MAP, NAMESPACE
-from bayplan.client import ApiError
-from bayplan.devcluster.controllers.controller import Controller, ControllerContext
+from bayplan.devcluster.controllers.controller import Controller, ControllerContext, Ignored
 from bayplan.devcluster.controllers.served import Namespace
 
 NAME = "kube-root-ca.crt"
@@ -48,11 +47,8 @@ class RootCaPublisher(Controller):
             await self.client.patch(CONFIG_MAP, NAME, {"data": self._data}, key)
 
     async def _create(self, config_map: ConfigMap, namespace: str) -> None:
-        try:
+        with Ignored(409):  # it exists already
             await self.client.create(CONFIG_MAP, config_map, namespace)
-        except ApiError as error:
-            if error.status != 409:  # it exists already
-                raise
 
     def _config_map_changed(self, old: Any, new: Any) -> None:
         metadata = (new if new is not None else old).metadata

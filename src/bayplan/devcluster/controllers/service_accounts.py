@@ -8,8 +8,7 @@ from lightkube.models.core_v1 import ServiceAccount
 from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.api.kinds import NAMESPACE, SERVICE_ACCOUNT
-from bayplan.client import ApiError
-from bayplan.devcluster.controllers.controller import Controller, ControllerContext
+from bayplan.devcluster.controllers.controller import Controller, ControllerContext, Ignored
 from bayplan.devcluster.controllers.served import Namespace
 
 DEFAULT = "default"
@@ -32,11 +31,8 @@ class ServiceAccountController(Controller):
         if namespace is None or namespace.metadata.deletionTimestamp is not None:
             return
         if self._accounts.get(f"{key}/{DEFAULT}") is None:
-            try:
+            with Ignored(409):  # it exists already
                 await self.client.create(SERVICE_ACCOUNT, ServiceAccount(metadata=ObjectMeta(name=DEFAULT)), key)
-            except ApiError as error:
-                if error.status != 409:  # it exists already
-                    raise
 
     def _account_changed(self, old: Any, new: Any) -> None:
         if new is None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, Kind
-from bayplan.client import ApiError, Client
+from bayplan.client import Client
 from bayplan.devcluster.controllers import pods
-from bayplan.devcluster.controllers.controller import Controller, ControllerContext
+from bayplan.devcluster.controllers.controller import Controller, ControllerContext, Ignored
 from bayplan.devcluster.controllers.informers import key_of
 from bayplan.devcluster.controllers.pod_volumes import claim_keys, keeps_claim
 from bayplan.devcluster.controllers.served import Object, PersistentVolume, PersistentVolumeClaim, Pod
@@ -103,11 +103,8 @@ async def remove_finalizer(client: Client, kind: Kind, obj: Object, finalizer: s
 async def _set_finalizers(client: Client, kind: Kind, obj: Object, finalizers: list[str]) -> None:
     metadata = obj.metadata
     patch = {"metadata": {"resourceVersion": metadata.resourceVersion, "finalizers": finalizers or None}}
-    try:
+    with Ignored(404):  # deleted already
         await client.patch(kind, metadata.name, patch, metadata.namespace)
-    except ApiError as error:
-        if error.status != 404:  # deleted already
-            raise
 
 
 def _concerns(obj: Object, finalizer: str) -> bool:

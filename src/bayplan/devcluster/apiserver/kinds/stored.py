@@ -14,25 +14,16 @@ from bayplan.api.field_errors import FieldError, join, not_supported, required
 from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.api_types import fields_of, table
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.storage.resource import Resource
 from bayplan.devcluster.apiserver.storage.strategy import Strategy
 
 
-def stored(
-    kind: Kind,
-    why: str,
-    *,
-    validate: Callable[[Object], Iterable[FieldError]] | None = None,
-    **facts: Any,
-) -> Resource:
-    """Returns a kind that is only stored. `why` ends the warning `stored; ...`, and `facts` are those of a Resource.
+def stored(kind: Kind, why: str, validate: Callable[[Object], Iterable[FieldError]] | None = None) -> Strategy:
+    """The strategy of a kind that is only stored. `why` ends the warning `stored; ...`.
 
     `validate` replaces the check by the schema.
     """
-    model, warning = kind.model, f"stored; {why}"
-
-    strategy = Strategy(validate=validate or partial(check_by_schema, model), warn=lambda _obj: (warning,))
-    return Resource(kind, strategy, **facts)
+    warning = f"stored; {why}"
+    return Strategy(validate=validate or partial(check_by_schema, kind.model), warn=lambda _obj: (warning,))
 
 
 def check_by_schema(model: str, obj: Object) -> Iterator[FieldError]:

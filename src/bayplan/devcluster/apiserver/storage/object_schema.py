@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
@@ -157,6 +158,23 @@ class TypedSchema:
     def add_schema(self, schemas: Object, references: str) -> str:
         """Derives the schema from the table of types."""
         return add_type(schemas, self.kind.model, references)
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertedSchema(TypedSchema):
+    """The schema of a version that is converted when it is stored, by functions that don't change their arguments."""
+
+    converts: bool = True
+    read: Callable[[Object], Object] = dict
+    write: Callable[[Object], Object] = dict
+
+    def from_storage(self, obj: Object) -> Object:
+        """See ObjectSchema."""
+        return self.read(obj)
+
+    def to_storage(self, obj: Object) -> Object:
+        """See ObjectSchema."""
+        return self.write(obj)
 
 
 _KNOWN = frozenset(kind.kind for kind in (*KINDS, *ALPHA_KINDS))
