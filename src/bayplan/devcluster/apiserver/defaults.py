@@ -257,7 +257,7 @@ def _secret(secret: Object) -> None:
 
 def _device_request(request: Object) -> None:
     """A request is for one device."""
-    if request.get("allocationMode", "ExactCount") == "ExactCount":
+    if request.setdefault("allocationMode", "ExactCount") == "ExactCount":
         request["count"] = request.get("count") or 1
 
 

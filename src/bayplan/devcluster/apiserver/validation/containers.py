@@ -15,6 +15,7 @@ from bayplan.api.field_errors import (
 )
 from bayplan.api.labels import label_key_errors
 from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.validation.checks import one_of, problems
 from bayplan.devcluster.apiserver.validation.meta import name_errors
 from bayplan.devcluster.apiserver.validation.ports import validate_port_name, validate_port_number
 from bayplan.devcluster.apiserver.validation.resources import validate_resources
@@ -45,22 +46,18 @@ def validate_container(container: Object, where: str, volumes: Sequence[str], cl
     name = container.get("name", "")
     if not name:
         yield required(f"{where}.name")
-    for error in name_errors(name, "label") if name else ():
-        yield invalid(f"{where}.name", name, error)
+    yield from problems(f"{where}.name", name, name_errors(name, "label") if name else ())
     if not container.get("image"):
         yield required(f"{where}.image")
     policy = container["terminationMessagePolicy"]
-    if policy not in MESSAGE_POLICIES:
-        yield not_supported(f"{where}.terminationMessagePolicy", policy, MESSAGE_POLICIES)
+    yield from one_of(f"{where}.terminationMessagePolicy", policy, MESSAGE_POLICIES)
     yield from _ports(container.get("ports", ()), f"{where}.ports")
     yield from _environment(container.get("env", ()), f"{where}.env")
     yield from _mounts(container, volumes, where)
-    if container["imagePullPolicy"] not in PULL_POLICIES:
-        yield not_supported(f"{where}.imagePullPolicy", container["imagePullPolicy"], PULL_POLICIES)
+    yield from one_of(f"{where}.imagePullPolicy", container["imagePullPolicy"], PULL_POLICIES)
     yield from validate_resources(container["resources"], claims, f"{where}.resources")
     yield from _security(container.get("securityContext", {}), f"{where}.securityContext")
-    if container.get("restartPolicy", "Always") not in RESTART_POLICIES:
-        yield not_supported(f"{where}.restartPolicy", container["restartPolicy"], RESTART_POLICIES)
+    yield from one_of(f"{where}.restartPolicy", container.get("restartPolicy", "Always"), RESTART_POLICIES)
 
 
 def _ports(ports: Sequence[Object], where: str) -> Iterator[FieldError]:
@@ -77,8 +74,7 @@ def _ports(ports: Sequence[Object], where: str) -> Iterator[FieldError]:
         for field in ("containerPort", "hostPort"):
             if port.get(field):
                 yield from validate_port_number(port[field], f"{at}.{field}")
-        if port["protocol"] not in PROTOCOLS:
-            yield not_supported(f"{at}.protocol", port["protocol"], PROTOCOLS)
+        yield from one_of(f"{at}.protocol", port["protocol"], PROTOCOLS)
 
 
 def validate_host_ports(containers: Sequence[Object], where: str, *, host_network: bool) -> Iterator[FieldError]:
@@ -135,8 +131,7 @@ def _field_reference(reference: Object, where: str) -> Iterator[FieldError]:
             problem = f"error converting fieldPath: field label does not support subscript: {path}"
             yield invalid(f"{where}.fieldPath", path, problem)
         else:
-            for error in label_key_errors(name):
-                yield invalid(where, name, error)
+            yield from problems(where, name, label_key_errors(name))
     elif path not in POD_FIELDS and path not in _OTHER_POD_FIELDS:
         yield invalid(f"{where}.fieldPath", path, f"error converting fieldPath: field label not supported: {path}")
     elif path not in POD_FIELDS:
@@ -158,16 +153,13 @@ def _mounts(container: Object, volumes: Sequence[str], where: str) -> Iterator[F
                 yield invalid(f"{at}.{path}", target, "must be unique")
             paths.add(target)
             propagation, recursive = mount.get("mountPropagation", "None"), mount.get("recursiveReadOnly", "Disabled")
-            if propagation not in PROPAGATIONS:
-                yield not_supported(f"{where}.{field}.mountPropagation", propagation, PROPAGATIONS)
-            if recursive not in RECURSIVE:
-                yield not_supported(f"{where}.{field}.recursiveReadOnly", recursive, RECURSIVE)
+            yield from one_of(f"{where}.{field}.mountPropagation", propagation, PROPAGATIONS)
+            yield from one_of(f"{where}.{field}.recursiveReadOnly", recursive, RECURSIVE)
 
 
 def _security(context: Object, where: str) -> Iterator[FieldError]:
     yield from _ids(context, ("runAsUser", "runAsGroup"), where)
-    if context.get("procMount", "Default") not in {"Default", "Unmasked"}:
-        yield not_supported(f"{where}.procMount", context["procMount"], ("Default", "Unmasked"))
+    yield from one_of(f"{where}.procMount", context.get("procMount", "Default"), ("Default", "Unmasked"))
     yield from _seccomp(context.get("seccompProfile"), f"{where}.seccompProfile")
     if context.get("allowPrivilegeEscalation") is False:
         prefix = "cannot set `allowPrivilegeEscalation` to false and"
@@ -187,8 +179,7 @@ def _seccomp(profile: Object | None, where: str) -> Iterator[FieldError]:
     if profile is None:
         return
     kind, path = profile.get("type", ""), profile.get("localhostProfile")
-    if kind not in _SECCOMP_TYPES:
-        yield not_supported(f"{where}.type", kind, _SECCOMP_TYPES)
+    yield from one_of(f"{where}.type", kind, _SECCOMP_TYPES)
     if kind == "Localhost" and path is None:
         yield required(f"{where}.localhostProfile", "must be set when seccomp type is Localhost")
     elif kind != "Localhost" and path is not None:

@@ -10,6 +10,7 @@ from bayplan.api.field_errors import FieldError, duplicate, forbidden, invalid, 
 from bayplan.api.labels import label_key_errors, label_value_errors
 from bayplan.devcluster.apiserver.api_types import fields_of
 from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.validation.checks import one_of, problems, unchanged
 from bayplan.devcluster.apiserver.validation.meta import name_errors, validate_labels
 from bayplan.devcluster.apiserver.validation.pods import EFFECTS, validate_host_path, validate_tolerations
 from bayplan.devcluster.apiserver.validation.resources import validate_amount
@@ -27,8 +28,7 @@ def validate_node(node: Object) -> Iterator[FieldError]:
     yield from _taints(node["spec"].get("taints", ()), "metadata.taints")
     for field in ("capacity", "allocatable"):
         for name, amount in node.get("status", {}).get(field, {}).items():
-            for error in label_key_errors(name):
-                yield invalid(f"status.{field}.{name}", name, error)
+            yield from problems(f"status.{field}.{name}", name, label_key_errors(name))
             if quantity.parse(amount) < 0:
                 yield invalid(f"status.{field}.{name}", amount, "must be greater than or equal to 0")
 
@@ -47,8 +47,7 @@ def _taints(taints: Sequence[Object], where: str) -> Iterator[FieldError]:
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(taints):
         at = f"{where}[{index}]"
-        for error in label_key_errors(taint["key"]):
-            yield invalid(f"{at}.key", taint["key"], error)
+        yield from problems(f"{at}.key", taint["key"], label_key_errors(taint["key"]))
         for error in label_value_errors(taint.get("value", "")):
             yield invalid(f"{at}.value", taint["value"], error)
         if not taint["effect"]:
@@ -73,16 +72,14 @@ def validate_priority_class(priority_class: Object) -> Iterator[FieldError]:
     elif value > HIGHEST_USER_PRIORITY:
         detail = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
         yield forbidden("value", detail)
-    if priority_class["preemptionPolicy"] not in {"PreemptLowerPriority", "Never"}:
-        yield not_supported("preemptionPolicy", priority_class["preemptionPolicy"], ("Never", "PreemptLowerPriority"))
+    yield from one_of("preemptionPolicy", priority_class["preemptionPolicy"], ("Never", "PreemptLowerPriority"))
 
 
 def validate_priority_class_update(priority_class: Object, old: Object) -> Iterator[FieldError]:
     """Value and preemption policy are immutable."""
     if priority_class["value"] != old["value"]:
         yield forbidden("value", "may not be changed in an update.")
-    if priority_class["preemptionPolicy"] != old["preemptionPolicy"]:
-        yield invalid("preemptionPolicy", priority_class["preemptionPolicy"], "field is immutable")
+    yield from unchanged("preemptionPolicy", priority_class["preemptionPolicy"], old["preemptionPolicy"])
 
 
 def validate_runtime_class(runtime_class: Object) -> Iterator[FieldError]:
@@ -90,8 +87,7 @@ def validate_runtime_class(runtime_class: Object) -> Iterator[FieldError]:
     handler = runtime_class.get("handler", "")
     if not handler:
         yield required("handler")
-    for error in name_errors(handler, "label") if handler else ():
-        yield invalid("handler", handler, error)
+    yield from problems("handler", handler, name_errors(handler, "label") if handler else ())
     for name, amount in runtime_class.get("overhead", {}).get("podFixed", {}).items():
         yield from validate_amount(name, amount, "overhead.limits")
     scheduling = runtime_class.get("scheduling", {})
@@ -106,8 +102,7 @@ def validate_runtime_class(runtime_class: Object) -> Iterator[FieldError]:
 
 def validate_runtime_class_update(runtime_class: Object, old: Object) -> Iterator[FieldError]:
     """The handler is immutable."""
-    if runtime_class.get("handler") != old.get("handler"):
-        yield invalid("handler", runtime_class.get("handler", ""), "field is immutable")
+    yield from unchanged("handler", runtime_class.get("handler", ""), old.get("handler", ""))
 
 
 def validate_lease(lease: Object) -> Iterator[FieldError]:
@@ -138,8 +133,7 @@ def validate_claim_spec(spec: Object, where: str) -> Iterator[FieldError]:
 
 def _class_name(spec: Object, where: str) -> Iterator[FieldError]:
     name = spec.get("storageClassName", "")
-    for error in name_errors(name, "subdomain") if name else ():
-        yield invalid(f"{where}.storageClassName", name, error)
+    yield from problems(f"{where}.storageClassName", name, name_errors(name, "subdomain") if name else ())
 
 
 def validate_claim_update(claim: Object, old: Object) -> Iterator[FieldError]:
@@ -161,8 +155,7 @@ def validate_claim_update(claim: Object, old: Object) -> Iterator[FieldError]:
         yield forbidden("spec", detail)
     if size < old_size and size <= _storage(old.get("status", {}).get("capacity", {})):
         yield forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")
-    if claim["spec"].get("volumeMode") != old["spec"].get("volumeMode"):
-        yield invalid("volumeMode", claim["spec"].get("volumeMode"), "field is immutable")
+    yield from unchanged("volumeMode", claim["spec"].get("volumeMode"), old["spec"].get("volumeMode"))
 
 
 def _storage(amounts: Object) -> int:
@@ -200,8 +193,7 @@ def validate_volume_update(volume: Object, old: Object) -> Iterator[FieldError]:
     if any(new.get(source) != was.get(source) for source in sources):
         detail = "spec.persistentvolumesource is immutable after creation"
         yield forbidden("spec.persistentvolumesource", detail)
-    if new.get("volumeMode") != was.get("volumeMode"):
-        yield invalid("volumeMode", new.get("volumeMode"), "field is immutable")
+    yield from unchanged("volumeMode", new.get("volumeMode"), was.get("volumeMode"))
     if "nodeAffinity" in was and new.get("nodeAffinity") != was["nodeAffinity"]:
         detail = "field is immutable, except for updating from beta label to GA"
         yield invalid("nodeAffinity", new.get("nodeAffinity"), detail)
@@ -211,16 +203,14 @@ def _access_modes(spec: Object, where: str, detail: str) -> Iterator[FieldError]
     if not spec.get("accessModes"):
         yield required(f"{where}.accessModes", detail)
     for mode in spec.get("accessModes", ()):
-        if mode not in ACCESS_MODES:
-            yield not_supported(f"{where}.accessModes", mode, ACCESS_MODES)
+        yield from one_of(f"{where}.accessModes", mode, ACCESS_MODES)
 
 
 def validate_config_map(config_map: Object) -> Iterator[FieldError]:
     """Rules for the keys of a config map or a secret."""
     for field in ("data", "binaryData"):
         for key in config_map.get(field, ()):
-            for error in _config_key_errors(key):
-                yield invalid(f"{field}[{key}]", key, error)
+            yield from problems(f"{field}[{key}]", key, _config_key_errors(key))
     for key in config_map.get("binaryData", ()):
         if key in config_map.get("data", ()):
             yield invalid(f"binaryData[{key}]", key, "duplicate of key present in data")

@@ -21,9 +21,9 @@ from bayplan.api.field_errors import (
 )
 from bayplan.api.requests import is_extended
 from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.validation.checks import problems, unchanged
 from bayplan.devcluster.apiserver.validation.meta import name_errors, validate_meta_details
 from bayplan.devcluster.apiserver.validation.selectors import validate_node_selector
-from bayplan.devcluster.apiserver.validation.workloads import IMMUTABLE
 from bayplan.devices.limits import (
     MAX_ALTERNATIVES,
     MAX_CONFIGS,
@@ -63,8 +63,7 @@ def validate_new_resource_claim(claim: Object) -> Iterator[FieldError]:
 
 def validate_resource_claim_update(claim: Object, old: Object) -> Iterator[FieldError]:
     """The spec of a claim is immutable."""
-    if claim["spec"] != old["spec"]:
-        yield invalid("spec", claim["spec"], IMMUTABLE)
+    yield from unchanged("spec", claim["spec"], old["spec"])
 
 
 def validate_resource_claim_status(claim: Object, old: Object) -> Iterator[FieldError]:
@@ -83,8 +82,7 @@ def validate_resource_claim_status(claim: Object, old: Object) -> Iterator[Field
         detail = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
         yield forbidden("status.reservedFor", detail)
     if allocation is not None and was.get("allocation") is not None:
-        if allocation != was["allocation"]:
-            yield invalid("status.allocation", allocation, IMMUTABLE)
+        yield from unchanged("status.allocation", allocation, was["allocation"])
     elif allocation is not None:
         yield from _allocation(allocation, _request_names(claim["spec"].get("devices", {})), "status.allocation")
 
@@ -158,11 +156,9 @@ def _offered(device: Object, where: str) -> Iterator[FieldError]:
 def validate_resource_slice_update(resource_slice: Object, old: Object) -> Iterator[FieldError]:
     """The driver, the pool's name and the node of a slice are immutable."""
     spec, was = resource_slice["spec"], old["spec"]
-    if spec.get("pool", {}).get("name") != was.get("pool", {}).get("name"):
-        yield invalid("spec.pool.name", spec.get("pool", {}).get("name"), IMMUTABLE)
+    yield from unchanged("spec.pool.name", spec.get("pool", {}).get("name"), was.get("pool", {}).get("name"))
     for field in ("driver", "nodeName"):
-        if spec.get(field) != was.get(field):
-            yield invalid(f"spec.{field}", spec.get(field), IMMUTABLE)
+        yield from unchanged(f"spec.{field}", spec.get(field), was.get(field))
 
 
 def _claimed(devices: Object, where: str) -> Iterator[FieldError]:
@@ -211,8 +207,7 @@ def _exact(exact: Object, where: str) -> Iterator[FieldError]:
     name = exact.get("deviceClassName", "")
     if not name:
         yield required(f"{where}.deviceClassName")
-    for error in name_errors(name, "subdomain") if name else ():
-        yield invalid(f"{where}.deviceClassName", name, error)
+    yield from problems(f"{where}.deviceClassName", name, name_errors(name, "subdomain") if name else ())
     yield from _selectors(exact.get("selectors", ()), f"{where}.selectors")
     mode, count = exact.get("allocationMode"), exact.get("count", 0)
     if mode == ALL and count:
@@ -265,8 +260,7 @@ def _allocation(allocation: Object, names: set[str], where: str) -> Iterator[Fie
         yield from _reference(one.get("request", ""), names, f"{at}.request")
         yield from _driver(one.get("driver", ""), f"{at}.driver")
         yield from _pool_name(one.get("pool", ""), f"{at}.pool")
-        for error in name_errors(one.get("device", ""), "label"):
-            yield invalid(f"{at}.device", one.get("device", ""), error)
+        yield from problems(f"{at}.device", one.get("device", ""), name_errors(one.get("device", ""), "label"))
 
     devices = allocation.get("devices", {})
     yield from _list(devices.get("results", ()), MAX_RESULTS, result, f"{where}.devices.results")
@@ -288,8 +282,7 @@ def _place(spec: Object) -> Iterator[FieldError]:
             yield invalid(f"spec.{field}", spec[field], "must be either unset or set to true")
             given.remove(field)
     if spec.get("nodeName") is not None:
-        for error in name_errors(spec["nodeName"], "subdomain"):
-            yield invalid("spec.nodeName", spec["nodeName"], error)
+        yield from problems("spec.nodeName", spec["nodeName"], name_errors(spec["nodeName"], "subdomain"))
     if spec.get("nodeSelector") is not None:
         yield from validate_node_selector(spec["nodeSelector"], "spec.nodeSelector")
         if len(spec["nodeSelector"].get("nodeSelectorTerms") or ()) != 1:
@@ -331,8 +324,7 @@ def _driver(name: str, where: str) -> Iterator[FieldError]:
         return
     if len(name) > 63:
         yield too_long(where, 63)
-    for error in name_errors(name.lower(), "subdomain"):
-        yield invalid(where, name, error)
+    yield from problems(where, name, name_errors(name.lower(), "subdomain"))
 
 
 def _pool_name(name: str, where: str) -> Iterator[FieldError]:
@@ -340,13 +332,11 @@ def _pool_name(name: str, where: str) -> Iterator[FieldError]:
         yield required(where)
         return
     for part in name.split("/"):
-        for error in name_errors(part, "subdomain"):
-            yield invalid(where, part, error)
+        yield from problems(where, part, name_errors(part, "subdomain"))
 
 
 def _named(one: Object, where: str) -> Iterator[FieldError]:
-    for error in name_errors(one.get("name", ""), "label"):
-        yield invalid(f"{where}.name", one.get("name", ""), error)
+    yield from problems(f"{where}.name", one.get("name", ""), name_errors(one.get("name", ""), "label"))
 
 
 def _request_names(devices: Object) -> set[str]:

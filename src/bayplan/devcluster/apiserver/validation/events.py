@@ -8,6 +8,7 @@ from bayplan.api.field_errors import FieldError, invalid, required
 from bayplan.api.labels import label_key_errors
 from bayplan.devcluster.apiserver.event_conversion import to_core
 from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.validation.checks import problems
 
 
 def validate_core_event(event: Object) -> Iterator[FieldError]:
@@ -44,8 +45,7 @@ def _validate(event: Object, controller_field: str) -> Iterator[FieldError]:
     controller = event.get("reportingComponent", "")
     if not controller:
         yield required(controller_field)
-    for error in label_key_errors(controller):
-        yield invalid(controller_field, controller, error)
+    yield from problems(controller_field, controller, label_key_errors(controller))
     for field, limit in (("reportingInstance", 128), ("action", 128), ("reason", 128)):
         value = event.get(field, "")
         if not value:

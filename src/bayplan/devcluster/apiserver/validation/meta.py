@@ -12,6 +12,7 @@ from typing import Any
 
 from bayplan.api.field_errors import FieldError, forbidden, invalid, required, too_long
 from bayplan.api.labels import SUBDOMAIN, SUBDOMAIN_RULE, label_key_errors, label_value_errors
+from bayplan.devcluster.apiserver.validation.checks import problems
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
@@ -61,10 +62,8 @@ def validate_meta(name_rule: str, metadata: dict[str, Any]) -> Iterator[FieldErr
     if not name:
         yield required("metadata.name", "name or generateName is required")
     prefix = metadata.get("generateName", "")
-    for error in name_errors(_completed(prefix), name_rule) if prefix else ():
-        yield invalid("metadata.generateName", prefix, error)
-    for error in name_errors(name, name_rule) if name else ():
-        yield invalid("metadata.name", name, error)
+    yield from problems("metadata.generateName", prefix, name_errors(_completed(prefix), name_rule) if prefix else ())
+    yield from problems("metadata.name", name, name_errors(name, name_rule) if name else ())
     yield from validate_meta_details(metadata, "metadata")
 
 
@@ -99,8 +98,7 @@ def validate_labels_and_annotations(metadata: dict[str, Any], where: str) -> Ite
     yield from validate_labels(metadata.get("labels"), f"{where}.labels")
     annotations = metadata.get("annotations") or {}
     for key in annotations:
-        for error in label_key_errors(key.lower()):
-            yield invalid(f"{where}.annotations", key, error)
+        yield from problems(f"{where}.annotations", key, label_key_errors(key.lower()))
     if annotations and sum(len(key) + len(value) for key, value in annotations.items()) > ANNOTATIONS_LIMIT:
         yield too_long(f"{where}.annotations", ANNOTATIONS_LIMIT)
 
@@ -109,8 +107,7 @@ def validate_meta_details(metadata: dict[str, Any], where: str) -> Iterator[Fiel
     """Rules for labels, annotations, finalizers and owners of an object or a claim template."""
     yield from validate_labels_and_annotations(metadata, where)
     for index, finalizer in enumerate(metadata.get("finalizers") or ()):
-        for error in label_key_errors(finalizer):
-            yield invalid(f"{where}.finalizers[{index}]", finalizer, error)
+        yield from problems(f"{where}.finalizers[{index}]", finalizer, label_key_errors(finalizer))
         if "/" not in finalizer and finalizer not in STANDARD_FINALIZERS:
             detail = "name is neither a standard finalizer name nor is it fully qualified"
             yield invalid(f"{where}.finalizers[{index}]", finalizer, detail)
@@ -131,7 +128,5 @@ def validate_meta_details(metadata: dict[str, Any], where: str) -> Iterator[Fiel
 def validate_labels(labels: dict[str, str] | None, where: str) -> Iterator[FieldError]:
     """Rules for labels of an object or a selector."""
     for key, value in (labels or {}).items():
-        for error in label_key_errors(key):
-            yield invalid(where, key, error)
-        for error in label_value_errors(value):
-            yield invalid(where, value, error)
+        yield from problems(where, key, label_key_errors(key))
+        yield from problems(where, value, label_value_errors(value))

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from bayplan.api.field_errors import FieldError, forbidden, invalid, not_supported, required
 from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.validation.checks import one_of, unchanged
 from bayplan.devcluster.apiserver.validation.core import validate_claim_spec
 from bayplan.devcluster.apiserver.validation.selectors import validate_not_negative
 from bayplan.devcluster.apiserver.validation.workloads import (
-    IMMUTABLE,
     share_number,
     validate_share,
     validate_workload,
@@ -37,8 +37,7 @@ def validate_stateful_set(stateful_set: Object) -> Iterator[FieldError]:
         yield invalid("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'")
     yield from _validate_stateful_strategy(spec["updateStrategy"], "spec.updateStrategy")
     for field, value in spec["persistentVolumeClaimRetentionPolicy"].items():
-        if value not in {"Retain", "Delete"}:
-            yield not_supported(f"spec.persistentVolumeClaimRetentionPolicy.{field}", value, ("Delete", "Retain"))
+        yield from one_of(f"spec.persistentVolumeClaimRetentionPolicy.{field}", value, ("Delete", "Retain"))
     yield from validate_not_negative(spec.get("ordinals", {}).get("start"), "spec.ordinals.start")
     yield from _validate_no_deadline(spec, "StatefulSet")
 
@@ -100,8 +99,7 @@ def validate_new_revision(revision: Object) -> Iterator[FieldError]:
 
 def validate_revision_update(revision: Object, old: Object) -> Iterator[FieldError]:
     """The data is immutable."""
-    if revision.get("data") != old.get("data"):
-        yield invalid("data", revision.get("data"), IMMUTABLE)
+    yield from unchanged("data", revision.get("data"), old.get("data"))
 
 
 def _validate_stateful_strategy(strategy: Object, where: str) -> Iterator[FieldError]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from bayplan.api.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
 from bayplan.api.labels import label_key_errors, label_value_errors
 from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.validation.checks import one_of, problems
 from bayplan.devcluster.apiserver.validation.containers import (
     validate_container,
     validate_host_ports,
@@ -70,16 +71,13 @@ def validate_pod_spec(spec: Object, where: str) -> Iterator[FieldError]:
                 yield duplicate(f"{at}.name", name)
             names.append(name)
     yield from validate_pod_security(spec["securityContext"], f"{where}.securityContext")
-    if spec["restartPolicy"] not in {"Always", "OnFailure", "Never"}:
-        yield not_supported(f"{where}.restartPolicy", spec["restartPolicy"], ("Always", "OnFailure", "Never"))
+    yield from one_of(f"{where}.restartPolicy", spec["restartPolicy"], ("Always", "OnFailure", "Never"))
     policies = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
     if spec["dnsPolicy"] not in policies:
         yield not_supported(f"{where}.dnsPolicy", spec["dnsPolicy"], policies)
     for key, value in spec.get("nodeSelector", {}).items():
-        for error in label_key_errors(key):
-            yield invalid(f"{where}.nodeSelector", key, error)
-        for error in label_value_errors(value):
-            yield invalid(f"{where}.nodeSelector", value, error)
+        yield from problems(f"{where}.nodeSelector", key, label_key_errors(key))
+        yield from problems(f"{where}.nodeSelector", value, label_value_errors(value))
     for field in ("nodeName", "priorityClassName", "serviceAccountName", "hostnameOverride"):
         if spec.get(field):
             yield from _named(spec[field], f"{where}.{field}")
@@ -104,8 +102,7 @@ def validate_pod_spec(spec: Object, where: str) -> Iterator[FieldError]:
 
 
 def _named(name: str, where: str) -> Iterator[FieldError]:
-    for error in name_errors(name, "subdomain"):
-        yield invalid(where, name, error)
+    yield from problems(where, name, name_errors(name, "subdomain"))
 
 
 def _volume(volume: Object, seen: list[str], where: str) -> Iterator[FieldError]:
@@ -115,8 +112,7 @@ def _volume(volume: Object, seen: list[str], where: str) -> Iterator[FieldError]
     elif name in seen:
         yield duplicate(f"{where}.name", name)
     else:
-        for error in name_errors(name, "label"):
-            yield invalid(f"{where}.name", name, error)
+        yield from problems(f"{where}.name", name, name_errors(name, "label"))
     seen.append(name)
     sources = sorted(source for source in volume if source != "name")
     for extra in sources[1:]:
@@ -171,8 +167,7 @@ def _resource_claims(claims: Sequence[Object], where: str) -> Iterator[FieldErro
         elif name in names:
             yield duplicate(f"{at}.name", name)
         else:
-            for error in name_errors(name, "label"):
-                yield invalid(f"{at}.name", name, error)
+            yield from problems(f"{at}.name", name, name_errors(name, "label"))
         names.add(name)
         known = ("resourceClaimName", "resourceClaimTemplateName")
         sources = [source for source in known if source in claim]
@@ -183,8 +178,7 @@ def _resource_claims(claims: Sequence[Object], where: str) -> Iterator[FieldErro
         elif not sources:
             yield invalid(at, shown, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
         for source in sources:
-            for error in name_errors(claim[source], "subdomain"):
-                yield invalid(f"{at}.{source}", claim[source], error)
+            yield from problems(f"{at}.{source}", claim[source], name_errors(claim[source], "subdomain"))
 
 
 def _affinity(affinity: Object, where: str) -> Iterator[FieldError]:
@@ -209,14 +203,12 @@ def _pod_term(term: Object, where: str) -> Iterator[FieldError]:
     yield from validate_label_selector(term.get("labelSelector"), f"{where}.labelSelector")
     yield from validate_label_selector(term.get("namespaceSelector"), f"{where}.namespaceSelector")
     for name in term.get("namespaces", ()):
-        for error in name_errors(name, "label"):
-            yield invalid(f"{where}.namespace", name, error)
+        yield from problems(f"{where}.namespace", name, name_errors(name, "label"))
     yield from _label_keys(term, where)
     key = term.get("topologyKey", "")
     if not key:
         yield required(f"{where}.topologyKey", "can not be empty")
-    for error in label_key_errors(key):
-        yield invalid(f"{where}.topologyKey", key, error)
+    yield from problems(f"{where}.topologyKey", key, label_key_errors(key))
 
 
 def _label_keys(term: Object, where: str) -> Iterator[FieldError]:
@@ -227,8 +219,7 @@ def _label_keys(term: Object, where: str) -> Iterator[FieldError]:
         if group and selector is None:
             yield forbidden(f"{where}.{field}", "must not be specified when labelSelector is not set")
         for index, key in enumerate(group):
-            for error in label_key_errors(key):
-                yield invalid(f"{where}.{field}[{index}]", key, error)
+            yield from problems(f"{where}.{field}[{index}]", key, label_key_errors(key))
     seen = set((selector or {}).get("matchLabels", {}))
     for expression in (selector or {}).get("matchExpressions", ()):
         key = expression["key"]
@@ -246,8 +237,7 @@ def validate_tolerations(tolerations: Sequence[Object], where: str) -> Iterator[
     for index, toleration in enumerate(tolerations):
         at = f"{where}[{index}]"
         key, operator, value = (toleration.get(field, "") for field in ("key", "operator", "value"))
-        for error in label_key_errors(key) if key else ():
-            yield invalid(f"{at}.key", key, error)
+        yield from problems(f"{at}.key", key, label_key_errors(key) if key else ())
         if not key and operator != "Exists":
             detail = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
             yield invalid(f"{at}.operator", operator, detail)
@@ -255,8 +245,7 @@ def validate_tolerations(tolerations: Sequence[Object], where: str) -> Iterator[
             detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
             yield invalid(f"{at}.effect", toleration.get("effect", ""), detail)
         if operator in {"", "Equal"}:
-            for error in label_value_errors(value):
-                yield invalid(f"{at}.operator", value, error)
+            yield from problems(f"{at}.operator", value, label_value_errors(value))
         elif operator == "Exists":
             if value:
                 yield invalid(f"{at}.operator", value, "value must be empty when `operator` is 'Exists'")
@@ -264,8 +253,7 @@ def validate_tolerations(tolerations: Sequence[Object], where: str) -> Iterator[
             yield not_supported(f"{at}.operator", operator, ("Equal", "Exists", "Lt", "Gt"))
         else:
             yield not_supported(f"{at}.operator", operator, ("Equal", "Exists"))
-        if toleration.get("effect", EFFECTS[0]) not in EFFECTS:
-            yield not_supported(f"{at}.effect", toleration["effect"], EFFECTS)
+        yield from one_of(f"{at}.effect", toleration.get("effect", EFFECTS[0]), EFFECTS)
 
 
 def _spread(constraints: Sequence[Object], where: str) -> Iterator[FieldError]:
@@ -275,8 +263,7 @@ def _spread(constraints: Sequence[Object], where: str) -> Iterator[FieldError]:
         key, action = constraint.get("topologyKey", ""), constraint.get("whenUnsatisfiable", "")
         if not key:
             yield required(f"{at}.topologyKey", "can not be empty")
-        if action not in {"DoNotSchedule", "ScheduleAnyway"}:
-            yield not_supported(f"{at}.whenUnsatisfiable", action, ("DoNotSchedule", "ScheduleAnyway"))
+        yield from one_of(f"{at}.whenUnsatisfiable", action, ("DoNotSchedule", "ScheduleAnyway"))
         later = (
             (other.get("topologyKey", ""), other.get("whenUnsatisfiable", "")) for other in constraints[index + 1 :]
         )
@@ -288,8 +275,7 @@ def _spread(constraints: Sequence[Object], where: str) -> Iterator[FieldError]:
                 detail = "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not ScheduleAnyway"
                 yield invalid(f"{at}.minDomains", constraint["minDomains"], detail)
         for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
-            if constraint.get(field, "Honor") not in {"Honor", "Ignore"}:
-                yield not_supported(f"{at}.{field}", constraint[field], ("Honor", "Ignore"))
+            yield from one_of(f"{at}.{field}", constraint.get(field, "Honor"), ("Honor", "Ignore"))
         yield from _label_keys(constraint, at)
         yield from validate_label_selector(constraint.get("labelSelector"), f"{at}.labelSelector")
 
@@ -297,8 +283,7 @@ def _spread(constraints: Sequence[Object], where: str) -> Iterator[FieldError]:
 def _gates(gates: Sequence[Object], where: str) -> Iterator[FieldError]:
     seen: set[str] = set()
     for index, gate in enumerate(gates):
-        for error in label_key_errors(gate["name"]):
-            yield invalid(f"{where}[{index}]", gate["name"], error)
+        yield from problems(f"{where}[{index}]", gate["name"], label_key_errors(gate["name"]))
         if gate["name"] in seen:
             yield duplicate(f"{where}[{index}]", gate["name"])
         seen.add(gate["name"])

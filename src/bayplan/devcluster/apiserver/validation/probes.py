@@ -13,10 +13,10 @@ from bayplan.api.field_errors import (
     FieldError,
     forbidden,
     invalid,
-    not_supported,
     required,
 )
 from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.validation.checks import one_of
 from bayplan.devcluster.apiserver.validation.ports import validate_port_name, validate_port_number
 from bayplan.devcluster.apiserver.validation.selectors import validate_not_negative
 
@@ -88,8 +88,7 @@ def _handler(handler: Object, grace: int | None, where: str) -> Iterator[FieldEr
 
 def _http_get(action: Object, where: str) -> Iterator[FieldError]:
     yield from _port(action.get("port", 0), f"{where}.port")
-    if action["scheme"] not in {"HTTP", "HTTPS"}:
-        yield not_supported(f"{where}.scheme", action["scheme"], ("HTTP", "HTTPS"))
+    yield from one_of(f"{where}.scheme", action["scheme"], ("HTTP", "HTTPS"))
     for header in action.get("httpHeaders", ()):
         if not re.fullmatch(_HEADER, header.get("name", "")):
             yield invalid(f"{where}.httpHeaders", header.get("name", ""), _HEADER_RULE)

@@ -14,6 +14,7 @@ from bayplan.api.field_errors import (
 )
 from bayplan.api.labels import label_key_errors
 from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.validation.checks import problems
 from bayplan.devcluster.apiserver.validation.resources import CONTAINER_RESOURCES, STANDARD_RESOURCES, overcommits
 
 LIMIT_TYPES = frozenset({"Pod", "Container", "PersistentVolumeClaim"})
@@ -60,8 +61,7 @@ def validate_limit_range(limit_range: Object) -> Iterator[FieldError]:
 
 def _limit_type(kind: str, where: str) -> Iterator[FieldError]:
     errors = label_key_errors(kind)
-    for error in errors:
-        yield invalid(where, kind, error)
+    yield from problems(where, kind, errors)
     if not errors and "/" not in kind and kind not in LIMIT_TYPES:
         yield invalid(where, kind, "must be a standard limit type or fully qualified")
 
@@ -86,8 +86,7 @@ def _limit_item(item: Object, where: str) -> Iterator[FieldError]:
 
 def _limited_resource(kind: str, name: str, where: str) -> Iterator[FieldError]:
     errors = label_key_errors(name)
-    for error in errors:
-        yield invalid(where, name, error)
+    yield from problems(where, name, errors)
     if errors or "/" in name or name.startswith("hugepages-"):
         return
     if name not in _STANDARD:
@@ -173,8 +172,7 @@ def _amounts(amounts: Object, where: str) -> Iterator[FieldError]:
     for name, amount in amounts.items():
         at = f"{where}[{name}]"
         errors = label_key_errors(name)
-        for error in errors:
-            yield invalid(at, name, error)
+        yield from problems(at, name, errors)
         if not errors and "/" not in name and not name.startswith(("hugepages-", "requests.hugepages-")):
             if name not in _STANDARD:
                 yield invalid(at, name, _NOT_STANDARD)

@@ -8,6 +8,7 @@ from bayplan.api import quantity
 from bayplan.api.field_errors import FieldError, invalid, not_found, required
 from bayplan.api.labels import label_key_errors
 from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.validation.checks import problems
 
 STANDARD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage", "storage"})
 CONTAINER_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
@@ -42,8 +43,7 @@ def validate_amount(name: str, amount: str, where: str) -> Iterator[FieldError]:
     """Rules for the amount of one resource of a container."""
     at = f"{where}[{name}]"
     errors = label_key_errors(name)
-    for error in errors:
-        yield invalid(where if errors else at, name, error)
+    yield from problems(where if errors else at, name, errors)
     if not errors and "/" not in name and name not in CONTAINER_RESOURCES and not name.startswith("hugepages-"):
         if name not in STANDARD_RESOURCES:
             yield invalid(at, name, "must be a standard resource type or fully qualified")

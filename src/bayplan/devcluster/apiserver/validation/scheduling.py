@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from bayplan.api.field_errors import FieldError, duplicate, invalid, not_supported, required, too_many
 from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.validation.checks import unchanged
 from bayplan.devcluster.apiserver.validation.meta import name_errors
 
-_IMMUTABLE = "field is immutable"
 _MODES = ("Pod", "PodGroup")
 _HIGHEST_PRIORITY = 1_000_000_000
 _MAX_TEMPLATES = 8
@@ -28,8 +28,7 @@ def validate_pod_group_update(pod_group: Object, old: Object) -> Iterator[FieldE
     """The spec is immutable."""
     new_spec, old_spec = pod_group["spec"], old["spec"]
     for field in sorted({*new_spec, *old_spec}):
-        if new_spec.get(field) != old_spec.get(field):
-            yield invalid(f"spec.{field}", new_spec.get(field), _IMMUTABLE)
+        yield from unchanged(f"spec.{field}", new_spec.get(field), old_spec.get(field))
 
 
 def validate_workload(workload: Object) -> Iterator[FieldError]:
@@ -55,10 +54,8 @@ def validate_workload(workload: Object) -> Iterator[FieldError]:
 def validate_workload_update(workload: Object, old: Object) -> Iterator[FieldError]:
     """The templates are immutable, and so is the controller once it is set."""
     new_spec, old_spec = workload["spec"], old["spec"]
-    if new_spec.get("podGroupTemplates") != old_spec.get("podGroupTemplates"):
-        yield invalid("spec.podGroupTemplates", new_spec.get("podGroupTemplates"), _IMMUTABLE)
-    if new_spec.get("controllerRef") != old_spec.get("controllerRef"):
-        yield invalid("spec.controllerRef", new_spec.get("controllerRef"), _IMMUTABLE)
+    yield from unchanged("spec.podGroupTemplates", new_spec.get("podGroupTemplates"), old_spec.get("podGroupTemplates"))
+    yield from unchanged("spec.controllerRef", new_spec.get("controllerRef"), old_spec.get("controllerRef"))
 
 
 def _group(spec: Object, where: str) -> Iterator[FieldError]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from bayplan.api.field_errors import FieldError, forbidden, invalid, required
 from bayplan.api.labels import label_key_errors, label_value_errors
 from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.validation.checks import problems
 from bayplan.devcluster.apiserver.validation.meta import validate_labels
 
 
@@ -29,11 +30,9 @@ def validate_label_selector(selector: Object | None, where: str) -> Iterator[Fie
                 yield forbidden(f"{at}.values", detail)
         else:
             yield invalid(f"{at}.operator", operator, "not a valid selector operator")
-        for error in label_key_errors(expression["key"]):
-            yield invalid(f"{at}.key", expression["key"], error)
+        yield from problems(f"{at}.key", expression["key"], label_key_errors(expression["key"]))
         for position, value in enumerate(values):
-            for error in label_value_errors(value):
-                yield invalid(f"{at}.values[{position}]", value, error)
+            yield from problems(f"{at}.values[{position}]", value, label_value_errors(value))
 
 
 def validate_node_affinity(affinity: Object, where: str) -> Iterator[FieldError]:
@@ -84,11 +83,9 @@ def _node_requirement(requirement: Object, where: str) -> Iterator[FieldError]:
             yield required(f"{where}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
     else:
         yield invalid(f"{where}.operator", operator, "not a valid selector operator")
-    for error in label_key_errors(requirement["key"]):
-        yield invalid(f"{where}.key", requirement["key"], error)
+    yield from problems(f"{where}.key", requirement["key"], label_key_errors(requirement["key"]))
     for position, value in enumerate(values):
-        for error in label_value_errors(value):
-            yield invalid(f"{where}.values[{position}]", value, error)
+        yield from problems(f"{where}.values[{position}]", value, label_value_errors(value))
 
 
 def validate_positive(number: int, where: str) -> Iterator[FieldError]:

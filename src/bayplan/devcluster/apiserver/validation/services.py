@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from bayplan.api.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
 from bayplan.api.labels import label_key_errors
 from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.validation.checks import one_of, problems
 from bayplan.devcluster.apiserver.validation.containers import PROTOCOLS
 from bayplan.devcluster.apiserver.validation.meta import name_errors, validate_labels
 from bayplan.devcluster.apiserver.validation.ports import validate_port_name, validate_port_number
@@ -33,20 +34,16 @@ def validate_service(service: Object) -> Iterator[FieldError]:
         name = spec.get("externalName", "").removesuffix(".")
         if not name:
             yield required("spec.externalName")
-        for error in name_errors(name, "subdomain") if name else ():
-            yield invalid("spec.externalName", name, error)
+        yield from problems("spec.externalName", name, name_errors(name, "subdomain") if name else ())
     names: set[str] = set()
     for index, port in enumerate(ports):
         yield from _port(port, f"spec.ports[{index}]", names, named=len(ports) > 1)
     yield from validate_labels(spec.get("selector"), "spec.selector")
     yield from _affinity(spec)
-    if spec.get("ipFamilyPolicy", FAMILY_POLICIES[0]) not in FAMILY_POLICIES:
-        yield not_supported("spec.ipFamilyPolicy", spec["ipFamilyPolicy"], FAMILY_POLICIES)
+    yield from one_of("spec.ipFamilyPolicy", spec.get("ipFamilyPolicy", FAMILY_POLICIES[0]), FAMILY_POLICIES)
     distribution = spec.get("trafficDistribution", DISTRIBUTIONS[0])
-    if distribution not in DISTRIBUTIONS:
-        yield not_supported("spec.trafficDistribution", distribution, DISTRIBUTIONS)
-    if kind not in TYPES:
-        yield not_supported("spec.type", kind, TYPES)
+    yield from one_of("spec.trafficDistribution", distribution, DISTRIBUTIONS)
+    yield from one_of("spec.type", kind, TYPES)
     yield from _collisions(spec)
 
 
@@ -55,14 +52,12 @@ def _port(port: Object, where: str, names: set[str], *, named: bool) -> Iterator
     if named and not name:
         yield required(f"{where}.name")
     elif name:
-        for error in name_errors(name, "label"):
-            yield invalid(f"{where}.name", name, error)
+        yield from problems(f"{where}.name", name, name_errors(name, "label"))
         if name in names:
             yield duplicate(f"{where}.name", name)
         names.add(name)
     yield from validate_port_number(port.get("port", 0), f"{where}.port")
-    if port["protocol"] not in PROTOCOLS:
-        yield not_supported(f"{where}.protocol", port["protocol"], PROTOCOLS)
+    yield from one_of(f"{where}.protocol", port["protocol"], PROTOCOLS)
     target = port.get("targetPort", 0)
     if isinstance(target, int):
         yield from validate_port_number(target, f"{where}.targetPort")

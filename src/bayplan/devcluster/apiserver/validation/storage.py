@@ -9,10 +9,10 @@ from bayplan.api import quantity
 from bayplan.api.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required, too_long
 from bayplan.api.labels import label_key_errors
 from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.validation.checks import IMMUTABLE, one_of, problems, unchanged
 from bayplan.devcluster.apiserver.validation.meta import name_errors
 from bayplan.devcluster.apiserver.validation.selectors import validate_label_selector, validate_not_negative
 
-IMMUTABLE = "field is immutable"
 BINDING_MODES = ("Immediate", "WaitForFirstConsumer")
 RECLAIM_POLICIES = ("Delete", "Retain")
 LONGEST_DRIVER = 63
@@ -31,10 +31,8 @@ def validate_storage_class(storage_class: Object) -> Iterator[FieldError]:
     for key in storage_class.get("parameters", ()):
         if not key:
             yield invalid("parameters", key, "field can not be empty.")
-    if storage_class.get("reclaimPolicy", "Delete") not in RECLAIM_POLICIES:
-        yield not_supported("reclaimPolicy", storage_class["reclaimPolicy"], RECLAIM_POLICIES)
-    if storage_class["volumeBindingMode"] not in BINDING_MODES:
-        yield not_supported("volumeBindingMode", storage_class["volumeBindingMode"], BINDING_MODES)
+    yield from one_of("reclaimPolicy", storage_class.get("reclaimPolicy", "Delete"), RECLAIM_POLICIES)
+    yield from one_of("volumeBindingMode", storage_class["volumeBindingMode"], BINDING_MODES)
     yield from _topologies(storage_class.get("allowedTopologies", ()))
 
 
@@ -51,8 +49,7 @@ def _topologies(terms: Sequence[Object]) -> Iterator[FieldError]:
             for number, value in enumerate(values):
                 if value in values[:number]:
                     yield duplicate(f"{at}.values[{number}]", value)
-            for error in label_key_errors(key):
-                yield invalid(f"{at}.key", key, error)
+            yield from problems(f"{at}.key", key, label_key_errors(key))
             if key in labels:
                 yield duplicate(f"{at}.key", key)
             labels[key] = set(values)
@@ -70,8 +67,7 @@ def validate_storage_class_update(storage_class: Object, old: Object) -> Iterato
 
 def _immutable(new: Object, old: Object, fields: Sequence[str], prefix: str) -> Iterator[FieldError]:
     for field in fields:
-        if new.get(field) != old.get(field):
-            yield invalid(f"{prefix}{field}", new.get(field), IMMUTABLE)
+        yield from unchanged(f"{prefix}{field}", new.get(field), old.get(field))
 
 
 def validate_driver_name(name: str, where: str) -> Iterator[FieldError]:
@@ -81,8 +77,7 @@ def validate_driver_name(name: str, where: str) -> Iterator[FieldError]:
         return
     if len(name) > LONGEST_DRIVER:
         yield too_long(where, LONGEST_DRIVER)
-    for error in name_errors(name.lower(), "subdomain"):
-        yield invalid(where, name, error)
+    yield from problems(where, name, name_errors(name.lower(), "subdomain"))
 
 
 def validate_csi_node(csi_node: Object) -> Iterator[FieldError]:
@@ -105,8 +100,7 @@ def validate_csi_node(csi_node: Object) -> Iterator[FieldError]:
                 yield required(at)
             if key in keys[:position]:
                 yield duplicate(at, key)
-            for error in label_key_errors(key):
-                yield invalid(at, key, error)
+            yield from problems(at, key, label_key_errors(key))
 
 
 def validate_csi_node_update(csi_node: Object, old: Object) -> Iterator[FieldError]:
@@ -137,8 +131,7 @@ def validate_csi_driver(csi_driver: Object) -> Iterator[FieldError]:
             yield invalid(f"{at}.expirationSeconds", seconds, "may not specify a duration larger than 2^32 seconds")
         audiences.add(audience)
     for mode in spec.get("volumeLifecycleModes") or ():
-        if mode not in {"Persistent", "Ephemeral"}:
-            yield not_supported("spec.volumeLifecycleModes", mode, ("Persistent", "Ephemeral"))
+        yield from one_of("spec.volumeLifecycleModes", mode, ("Persistent", "Ephemeral"))
     period = spec.get("nodeAllocatableUpdatePeriodSeconds")
     if period is not None and period < 10:
         detail = "must be greater than or equal to 10 seconds"
@@ -152,8 +145,7 @@ def validate_csi_driver(csi_driver: Object) -> Iterator[FieldError]:
 def validate_csi_driver_update(csi_driver: Object, old: Object) -> Iterator[FieldError]:
     """How volumes are attached is immutable."""
     new, was = csi_driver["spec"], old["spec"]
-    if new.get("attachRequired") != was.get("attachRequired"):
-        yield invalid("spec.attachedRequired", new.get("attachRequired"), IMMUTABLE)
+    yield from unchanged("spec.attachedRequired", new.get("attachRequired"), was.get("attachRequired"))
     yield from _immutable(new, was, ("volumeLifecycleModes",), "spec.")
 
 
@@ -161,8 +153,7 @@ def validate_storage_capacity(capacity: Object) -> Iterator[FieldError]:
     """Rules for a CSIStorageCapacity."""
     yield from validate_label_selector(capacity.get("nodeTopology"), "nodeTopology")
     name = capacity.get("storageClassName", "")
-    for error in name_errors(name, "subdomain"):
-        yield invalid("storageClassName", name, error)
+    yield from problems("storageClassName", name, name_errors(name, "subdomain"))
     amount = capacity.get("capacity")
     if amount is not None and quantity.parse(amount) < 0:
         yield invalid("capacity", amount, "must be greater than or equal to 0")
@@ -187,8 +178,7 @@ def validate_volume_attachment(attachment: Object) -> Iterator[FieldError]:
     elif volume is not None and not volume:
         yield required("spec.source.persistentVolumeName", "must specify non empty persistentVolumeName")
     node = spec.get("nodeName", "")
-    for error in name_errors(node, "subdomain"):
-        yield invalid("spec.nodeName", node, error)
+    yield from problems("spec.nodeName", node, name_errors(node, "subdomain"))
     for error in name_errors(volume, "subdomain") if volume is not None else ():
         yield invalid("spec.source.persistentVolumeName", volume, error)
 

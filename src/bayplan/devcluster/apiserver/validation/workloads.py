@@ -13,10 +13,10 @@ from cronsim import CronSim, CronSimError
 
 from bayplan.api.field_errors import FieldError, forbidden, invalid, not_supported, required
 from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.validation.checks import IMMUTABLE, one_of, unchanged
 from bayplan.devcluster.apiserver.validation.pods import validate_template
 from bayplan.devcluster.apiserver.validation.selectors import validate_label_selector, validate_not_negative
 
-IMMUTABLE = "field is immutable"
 _ANY_MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 PERCENT_RULE = (
     "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
@@ -108,8 +108,7 @@ def _meets(expression: Object, value: str | None) -> bool:
 
 def validate_workload_update(workload: Object, old: Object) -> Iterator[FieldError]:
     """The selector is immutable."""
-    if workload["spec"].get("selector") != old["spec"].get("selector"):
-        yield invalid("spec.selector", workload["spec"].get("selector"), IMMUTABLE)
+    yield from unchanged("spec.selector", workload["spec"].get("selector"), old["spec"].get("selector"))
 
 
 def validate_replication_controller(controller: Object) -> Iterator[FieldError]:
@@ -142,8 +141,7 @@ def validate_job(job: Object) -> Iterator[FieldError]:
     for field in ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"):
         yield from validate_not_negative(spec.get(field), f"spec.{field}")
     yield from validate_job_template(spec, "spec")
-    if spec["completionMode"] not in {"NonIndexed", "Indexed"}:
-        yield not_supported("spec.completionMode", spec["completionMode"], ("NonIndexed", "Indexed"))
+    yield from one_of("spec.completionMode", spec["completionMode"], ("NonIndexed", "Indexed"))
     if spec["completionMode"] == "Indexed" and "completions" not in spec:
         yield required("spec.completions", "when completion mode is Indexed")
 
@@ -160,8 +158,7 @@ def validate_job_update(job: Object, old: Object) -> Iterator[FieldError]:
     """Rules for changes of a job. Its template may change only while it is suspended and has not started."""
     spec, was = job["spec"], old["spec"]
     for field in ("selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex"):
-        if spec.get(field) != was.get(field):
-            yield invalid(f"spec.{field}", spec.get(field), IMMUTABLE)
+        yield from unchanged(f"spec.{field}", spec.get(field), was.get(field))
     if spec.get("completions") != was.get("completions") and spec["completionMode"] != "Indexed":
         yield invalid("spec.completions", spec.get("completions"), IMMUTABLE)
     if spec["template"] != was["template"] and not (was.get("suspend") and "startTime" not in old.get("status", {})):
@@ -178,8 +175,7 @@ def validate_cron_job(cron_job: Object) -> Iterator[FieldError]:
         yield required("spec.schedule")
     elif problem := schedule_problem(schedule):
         yield invalid("spec.schedule", schedule, problem)
-    if spec["concurrencyPolicy"] not in {"Allow", "Forbid", "Replace"}:
-        yield not_supported("spec.concurrencyPolicy", spec["concurrencyPolicy"], ("Allow", "Forbid", "Replace"))
+    yield from one_of("spec.concurrencyPolicy", spec["concurrencyPolicy"], ("Allow", "Forbid", "Replace"))
     for field in ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
         yield from validate_not_negative(spec.get(field), f"spec.{field}")
     yield from validate_job_template(spec["jobTemplate"]["spec"], "spec.jobTemplate.spec")
