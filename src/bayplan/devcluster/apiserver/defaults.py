@@ -42,7 +42,7 @@ def _defaults() -> dict[str, Object]:
 @cache
 def _fill(kind: str) -> Fill:
     """The function that completes objects of a type, which is built at first use, because every write calls it."""
-    compute, fixed = _COMPUTED.get(kind, _keep), _defaults().get(kind, {})
+    compute, fixed = _COMPUTED.get(kind), _defaults().get(kind)
     inside = [
         (key, field.type[:2], _fill(_element(field.type)))
         for key, field in fields_of(kind).items()
@@ -50,8 +50,10 @@ def _fill(kind: str) -> Fill:
     ]
 
     def fill(obj: Object) -> None:
-        compute(obj)
-        _merge(obj, fixed, kind)
+        if compute is not None:
+            compute(obj)
+        if fixed is not None:
+            _merge(obj, fixed, kind)
         for key, shape, fill_inner in inside:
             value = obj.get(key)
             if value is None:
@@ -71,9 +73,9 @@ def _fill(kind: str) -> Fill:
 def _merge(obj: Object, fixed: Object, kind: str) -> None:
     for key, default in fixed.items():
         value = obj.get(key)
-        if value is None or (value in (0, "") and fields_of(kind)[key].empty == "zero"):
+        if value is None or (not value and value in (0, "") and fields_of(kind)[key].empty == "zero"):
             obj[key] = copy.deepcopy(default) if isinstance(default, (dict, list)) else default
-        elif isinstance(default, dict):
+        elif default.__class__ is dict:
             _merge(value, default, fields_of(kind)[key].type)
 
 
@@ -87,10 +89,6 @@ def _has_defaults(kind: str, seen: set[str]) -> bool:
 
 def _element(kind: str) -> str:
     return kind.lstrip("[]{}")
-
-
-def _keep(_: Object) -> None:
-    """Changes nothing."""
 
 
 # Pods
