@@ -11,7 +11,7 @@ from bayplan.insight import Insight, Snapshot
 from bayplan.ui.server import serving
 from bayplan.ui.sources import FileSource
 
-VOID = {"meta", "link", "input", "br"}
+VOID = {"meta", "link", "input", "br", "wbr"}
 ZONE = "topology.kubernetes.io/zone"
 
 
@@ -53,6 +53,19 @@ def small_cluster():
     yield pod("pinned-0", "100m", nodeSelector={"disk": "nvme"})
 
 
+def stateful_set(name, replicas, *numbers, **options):
+    """A StatefulSet and some of its pods."""
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"replicas": replicas, "serviceName": name, "selector": {"matchLabels": {"app": name}}, "template": template}
+    metadata = {"name": name, "namespace": "default"}
+    yield {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec}
+    for number in numbers:
+        member = pod(f"{name}-{number}", **options)
+        owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": name, "uid": name, "controller": True}
+        member["metadata"]["ownerReferences"] = [owner]
+        yield member
+
+
 class Page(HTMLParser):
     """What a test asks about a document. Fails for tags that do not match, and for ids that are not unique."""
 
@@ -62,6 +75,7 @@ class Page(HTMLParser):
         self.counts = {}
         self._open = []
         self._link = None
+        self._continues = False
         self.feed(text)
         self.close()
         assert self._open == []
@@ -69,6 +83,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag, attributes):
         found = dict(attributes)
+        self._continues = tag == "wbr"
         self.counts[tag] = self.counts.get(tag, 0) + 1
         self.ids += [found["id"]] if "id" in found else []
         self.addresses += [found[name] for name in ("href", "src", "action", "hx-get") if name in found]
@@ -86,6 +101,9 @@ class Page(HTMLParser):
             assert self._open.pop() == tag
 
     def handle_data(self, data):
+        if self._continues:  # a <wbr> only lets a word break
+            data = self.words.pop() + data
+        self._continues = False
         self.words.append(data)
 
     @property

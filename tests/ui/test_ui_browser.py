@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import chromium
 import pytest
-from served_page import node, pod, small_cluster
+from served_page import node, pod, small_cluster, stateful_set
 
 from bayplan.api.kinds import POD
 from bayplan.insight import Insight, Snapshot
@@ -183,6 +183,11 @@ PATHS = (
     "/pods/default/web-0?node=node-b1",
     "/pods/default/big-0",
     "/nodes/node-a1",
+    "/?namespace=default&by=disk",
+    "/queue?namespace=default",
+    "/workloads",
+    "/workloads/default/statefulset/recommendation-engine",
+    "/objects/pods/default/recommendation-engine-0",
     "/what-if?cordon=node-a1&labels=node-a1+disk%3Dnvme",
     "/what-if?replace_all=yes",
     "/queue/freeing",
@@ -220,8 +225,10 @@ CUT_CELLS = """
 
 @pytest.mark.parametrize("width", [420, 1400])
 async def test_pages_fit_the_window_and_no_word_breaks(tab, width):
-    long = [node(f"ip-10-0-0-{number}.eu-central-1.compute.internal") for number in range(12)]
-    async with page_of(*small_cluster(), *long, pod("train-0", "40")) as url:
+    disks = {"disk": "nvme"}, {}
+    long = [node(f"ip-10-0-0-{n}.eu-central-1.compute.internal", labels=disks[n % 2]) for n in range(12)]
+    workload = stateful_set("recommendation-engine", 4, 0, 1, cpu="40")
+    async with page_of(*small_cluster(), *long, pod("train-0", "40"), *workload) as url:
         await tab.size(width, 800)
         await tab.open(url)
         for path in (*PATHS, "/pods/default/train-0"):

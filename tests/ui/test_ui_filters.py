@@ -10,6 +10,7 @@ from served_page import node, pod, served_objects
 from bayplan.insight import QuestionError
 from bayplan.insight.pools import ZONE
 from bayplan.ui import grouping as grouping_module
+from bayplan.ui.bay_plan import natural
 from bayplan.ui.filters import near_names
 from bayplan.ui.grouping import grouping, varying_keys
 
@@ -65,7 +66,8 @@ async def test_queue_of_a_namespace():
     async with served_objects(*cluster()) as visitor:
         page = await visitor.page("/queue?namespace=team-a")
         empty = await visitor.page("/queue?namespace=team-empty")
-    assert "Queue 1 pod pending in namespace team-a" in page.text
+    assert "Queue of namespace team-a" in page.text
+    assert "1 pod pending" in page.text
     assert "/pods/team-b/big-1" not in page.links
     assert "Every pod of namespace team-empty has a node." in empty.text
 
@@ -122,6 +124,11 @@ def test_nodes_share_a_group_if_and_only_if_they_share_the_value(nodes):
         for one in nodes:
             for other in nodes:
                 assert (groups.of(one) == groups.of(other)) == (one.get(key) == other.get(key))
+
+
+def test_numbers_in_names_are_in_their_order():
+    names = ["n10", "n2", "n1", "n", "m3", "1", "n2-b", ""]
+    assert sorted(names, key=natural) == ["", "1", "m3", "n", "n1", "n2", "n2-b", "n10"]
 
 
 def test_near_names():

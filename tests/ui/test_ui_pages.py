@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from served_page import node, pod, served, served_objects, small_cluster
+from served_page import node, pod, served, served_objects, small_cluster, stateful_set
 
 from bayplan.insight import Snapshot
 from bayplan.ui import pages, sources
@@ -18,6 +18,11 @@ PAGES = {
     "pending pod": "/pods/default/big-0",
     "placed pod": "/pods/default/web-0?node=node-b1",
     "node": "/nodes/node-a1",
+    "plan of a namespace by a label": "/?namespace=default&by=kubernetes.io/hostname",
+    "queue of a namespace": "/queue?namespace=default",
+    "workloads": "/workloads",
+    "workload": "/workloads/default/statefulset/db",
+    "object": "/objects/nodes/node-a1",
     "search": "/search?q=web",
     "basket": "/what-if?add_nodes=2xlike:node-b1&cordon=node-a1",
     "empty basket": "/what-if",
@@ -31,7 +36,7 @@ PAGES = {
 
 @pytest.mark.parametrize("path", PAGES.values(), ids=PAGES)
 async def test_page_is_accessible_and_loads_nothing_from_elsewhere(path):
-    async with served_objects(*small_cluster()) as visitor:
+    async with served_objects(*small_cluster(), *stateful_set("db", 3, 0)) as visitor:
         text = await visitor.get(path)
         page = await visitor.page(path)
     assert text.startswith('<!doctype html>\n<html lang="en">')
@@ -65,7 +70,10 @@ async def test_plan_of_5000_nodes_is_small():
     async with served_objects(*objects, *(pod(f"web-{n}", "1", node=f"node-{n:04}") for n in range(5000))) as visitor:
         text = await visitor.get("/")
         page = await visitor.page("/")
+        by_name = await visitor.get("/?by=kubernetes.io/hostname&namespace=default")
     assert len(text) < 2_000_000
+    assert len(by_name) < 2_000_000
+    assert "4,900 other values of kubernetes.io/hostname" in by_name
     assert sum(link.startswith("/nodes/") for link in page.links) == 5000
 
 
@@ -78,7 +86,7 @@ async def test_plan_of_an_empty_cluster():
 async def test_queue_shows_causes():
     async with served_objects(*small_cluster(), pod("big-1", "6")) as visitor:
         page = await visitor.page("/queue")
-    assert "Queue 3 pods pending" in page.text
+    assert "3 pods pending" in page.text
     assert "2 0/4 nodes are available" in page.text
     assert "NodeResourcesFit" in page.text
     assert "label node-a1 with disk=nvme -> node-a1" in page.text
@@ -98,7 +106,7 @@ async def test_plan_and_queue_count_the_same_pods():
         queue = await visitor.page("/queue")
     assert "4 pending" in plan.text
     assert "/pods/default/foreign-0" in plan.links
-    assert "Queue 4 pods pending" in queue.text
+    assert "4 pods pending" in queue.text
 
 
 async def test_pending_pod_is_explained():

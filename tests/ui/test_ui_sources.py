@@ -89,7 +89,15 @@ async def test_heartbeat_of_a_node_is_no_change():
 async def test_only_reads_are_sent_and_never_for_secrets_or_config_maps():
     client = make_client(make_node("a"), make_pod("web"))
     async with served(ClusterSource(client)) as visitor:
-        for path in ("/", "/queue", "/pods/default/web", "/nodes/a", "/what-if?cordon=a&delete_pods=web"):
+        for path in (
+            "/",
+            "/queue",
+            "/pods/default/web",
+            "/nodes/a",
+            "/objects/nodes/a",
+            "/workloads",
+            "/what-if?cordon=a&delete_pods=web",
+        ):
             await visitor.get(path)
     sent = [request.info for request in client.transport.requests]
     assert {info.verb for info in sent} == {"list", "watch"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -137,14 +138,14 @@ def bay_plan(
         tuple(
             Bay(
                 name,
-                tuple(slot for _, slot in sorted(slots, key=lambda each: each[1].name)),
+                tuple(slot for _, slot in sorted(slots, key=lambda each: natural(each[1].name))),
                 sum(slot.pods for _, slot in slots),
                 percent(
                     sum(int(used[position]) for position, _ in slots),
                     sum(int(room[position]) for position, _ in slots),
                 ),
             )
-            for name, slots in sorted(bays.items(), key=lambda item: (item[0] == groups.others, item[0]))
+            for name, slots in sorted(bays.items(), key=lambda item: (item[0] == groups.others, natural(item[0])))
         ),
         len(live),
         total,
@@ -170,6 +171,11 @@ def _of_namespace(
 
 def _in(namespace: str, pods: Sequence[PodInfo]) -> Sequence[PodInfo]:
     return [pod for pod in pods if pod.namespace == namespace] if namespace else pods
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """Return the key of an order in which n2 comes before n10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"([0-9]+)", name)]
 
 
 def percent(part: int, whole: int) -> int:

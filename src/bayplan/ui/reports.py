@@ -15,6 +15,8 @@ from bayplan.insight.answers import Progress, listed, plural, silent
 from bayplan.insight.owners import owners_of
 from bayplan.insight.pools import ZONE
 from bayplan.insight.questions.blockers import Blocker, Blockers
+from bayplan.insight.questions.changes import Change
+from bayplan.insight.questions.pending import PendingPods
 from bayplan.insight.questions.utilization import quantity_text
 from bayplan.simulation.world import World
 from bayplan.ui.bay_plan import hue_of, percent, workload_of
@@ -125,6 +127,12 @@ def pod_row(pod: PodInfo) -> PodRow:
     key = workload_key(pod)
     address = "" if key is None else workload_address(key)
     return PodRow(pod.key, workload, hue_of(workload), phase, pod.priority, requests, address)
+
+
+def first_helps(pending: PendingPods) -> list[Change]:
+    """Return the change that each cause's example shows."""
+    examples = (cause.example for cause in pending.causes if cause.example is not None)
+    return [example.help[0].change for example in examples if example.help]
 
 
 def workload_key(pod: PodInfo) -> WorkloadKey | None:

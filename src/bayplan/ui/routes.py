@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bayplan.ui.app import Route, static
 from bayplan.ui.objects_page import object_page
-from bayplan.ui.pages import freeing_page, node_page, plan_page, pod_page, queue_page, search_page
+from bayplan.ui.pages import node_page, plan_page, pod_page, search_page
 from bayplan.ui.questions_page import question_page, questions_page
+from bayplan.ui.queue_page import freeing_page, queue_page
 from bayplan.ui.what_if_page import change_basket, what_if_page
 from bayplan.ui.workloads_page import workload_page, workloads_page
 

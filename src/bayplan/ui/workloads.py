@@ -17,7 +17,8 @@ from bayplan.insight.questions.pending import PendingPods
 from bayplan.insight.questions.workload import wanted_pods
 from bayplan.insight.snapshot import Snapshot
 from bayplan.ui.about import object_address
-from bayplan.ui.reports import PodRow, WorkloadKey, pod_row, workload_key
+from bayplan.ui.packing import packed
+from bayplan.ui.reports import PodRow, WorkloadKey, first_helps, pod_row, workload_key
 
 EACH = 1000
 """Workloads or pods between two calls of `progress`."""
@@ -54,13 +55,14 @@ class MemberRow:
 class WorkloadReport:
     """A workload, its pods (the pending ones first), and why others are pending or don't exist.
 
-    `address`: the page with its YAML; "" if the cluster's objects have none.
+    `address`: the page with its YAML; "" if the cluster's objects have none. `entries`: as `packed` returns them.
     """
 
     row: WorkloadRow
     pending: PendingPods
     pods: tuple[MemberRow, ...]
     address: str
+    entries: Mapping[str, str]
 
 
 class _Condition(msgspec.Struct):
@@ -156,7 +158,8 @@ def workload_report(
         )
         for pod in sorted(members, key=lambda pod: (bool(pod.node_name), pod.key))
     ]
-    return WorkloadReport(_row((shown, namespace, name), wanted, members), pending, tuple(rows), address)
+    entries = packed(insight, first_helps(pending))
+    return WorkloadReport(_row((shown, namespace, name), wanted, members), pending, tuple(rows), address, entries)
 
 
 def _pods(insight: Insight) -> Mapping[str, PodInfo]:
