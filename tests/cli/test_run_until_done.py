@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from bayplan.cli.ending import Ending
 from bayplan.cli.serving import run_until_done
 
 
@@ -24,7 +25,7 @@ def test_task_of_a_plugin_cannot_end_the_event_loop(error, caplog):
         for task in tasks:
             task.exception()
 
-    run_until_done(main())
+    run_until_done(main(), Ending())
     assert done == [True, True]
     assert f"a task that a plugin created failed: {error.__name__}: oh" in caplog.text
 
@@ -34,5 +35,5 @@ def test_exit_of_the_main_coroutine_ends_the_loop():
         raise SystemExit(3)
 
     with pytest.raises(SystemExit) as ended:
-        run_until_done(main())
+        run_until_done(main(), Ending())
     assert ended.value.code == 3

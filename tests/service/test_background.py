@@ -15,7 +15,7 @@ async def running(started):
         yield
     finally:
         task.cancel()
-        await asyncio.wait([task])
+        await asyncio.gather(asyncio.wait([task]), started.cancel())
     assert task.cancelled()
 
 

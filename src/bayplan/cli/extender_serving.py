@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from bayplan.cli.ending import Ending
 from bayplan.cli.heap import keep_heap
 from bayplan.cli.serving import RefusedError, check_access, run_until_done, stop_on_signals, unless
 from bayplan.client import Client, ConfigError, connect
@@ -92,7 +93,8 @@ def serve(
         build = _builder(reading, loaded)
         connected = connection.watch or kubeconfig is not None or connection.context is not None
         where = (kubeconfig, connection.context) if connected else None
-        run_until_done(_run(build, where, settings, _tls_config(files)))
+        with Ending() as ending:
+            run_until_done(_run(build, where, settings, _tls_config(files), ending), ending)
     except ConfigurationError as error:
         click.echo(str(error), err=True)
         raise SystemExit(2) from None
@@ -166,8 +168,9 @@ async def _run(
     connection: tuple[str | None, str | None] | None,
     settings: ServerSettings,
     tls_config: Mapping[str, str] | None,
+    ending: Ending,
 ) -> None:
-    stop = stop_on_signals("open requests")
+    stop = stop_on_signals("open requests", ending)
     async with AsyncExitStack() as stack:
         client: Client | None = None
         if connection is not None:

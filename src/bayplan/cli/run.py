@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -15,6 +16,7 @@ from bayplan.cli.run_logging import DEBUG_LEVEL, INFO_LEVEL, JSON, TEXT, configu
 from bayplan.cli.run_options import RunCommand, kube_scheduler_flags, plugin_option
 
 if TYPE_CHECKING:  # slow imports happen only if the scheduler will run
+    from bayplan.cli.ending import Ending
     from bayplan.cli.run_preparation import Preparation
     from bayplan.client import HttpClient
     from bayplan.client.http import RequestObserver
@@ -67,7 +69,7 @@ def run(
             _write_configuration(prepared, Path(flags["write_config_to"]))
             return
         extenders = _extenders(prepared.configuration, flags["config"])
-        _run_until_done(_run(prepared, extenders, flags["master"], context, seed, dump_signal))
+        _run_until_done(partial(_run, prepared, extenders, flags["master"], context, seed, dump_signal))
 
 
 def _refuse(*lines: str) -> NoReturn:
@@ -99,8 +101,9 @@ def _extenders(configuration: KubeSchedulerConfiguration, path: str) -> HttpExte
         _refuse(*(f"{path}: {fault}" for fault in error.faults))
 
 
-def _run_until_done(scheduling: Coroutine[Any, Any, None]) -> None:
+def _run_until_done(scheduling: Callable[[Ending], Coroutine[Any, Any, None]]) -> None:
     """Run the scheduler. Exits with status 2 if it can't start, and 1 if it lost its lease."""
+    from bayplan.cli.ending import Ending
     from bayplan.cli.heap import keep_heap
     from bayplan.cli.serving import RefusedError, run_until_done
     from bayplan.client import ConfigError
@@ -111,20 +114,21 @@ def _run_until_done(scheduling: Coroutine[Any, Any, None]) -> None:
     from bayplan.service.serving.options import ServingError
 
     keep_heap()
-    try:
-        run_until_done(scheduling)
-    except ConfigurationError as error:
-        _refuse(*str(error).splitlines())
-    except NoKubeconfigError as error:
-        _refuse(f"bayplan run: {error}; --kubeconfig names a file, and `bayplan cluster` starts a cluster")
-    except (ConfigError, PluginLoadError, RefusedError, ServingError) as error:
-        _refuse(f"bayplan run: {error}")
-    except SchedulingEndedError as error:
-        click.echo(f"bayplan run: {error}", err=True)
-        raise SystemExit(1) from None
-    except LeaseLostError as error:
-        click.echo(f"bayplan run: {error}: another instance may lead now; restart this one", err=True)
-        raise SystemExit(1) from None
+    with Ending() as ending:
+        try:
+            run_until_done(scheduling(ending), ending)
+        except ConfigurationError as error:
+            _refuse(*str(error).splitlines())
+        except NoKubeconfigError as error:
+            _refuse(f"bayplan run: {error}; --kubeconfig names a file, and `bayplan cluster` starts a cluster")
+        except (ConfigError, PluginLoadError, RefusedError, ServingError) as error:
+            _refuse(f"bayplan run: {error}")
+        except SchedulingEndedError as error:
+            click.echo(f"bayplan run: {error}", err=True)
+            raise SystemExit(1) from None
+        except LeaseLostError as error:
+            click.echo(f"bayplan run: {error}: another instance may lead now; restart this one", err=True)
+            raise SystemExit(1) from None
 
 
 async def _run(
@@ -134,6 +138,7 @@ async def _run(
     context: str | None,
     seed: int | None,
     dump_signal: DumpSignal,
+    ending: Ending,
 ) -> None:
     from bayplan.cli.run_reports import RunReports, report_start
     from bayplan.cli.serving import DeniedError, RefusedError, check_access, stop_on_signals, unless
@@ -144,7 +149,7 @@ async def _run(
     def open_client(observer: RequestObserver | None = None) -> HttpClient:
         return _client(prepared.configuration, master, context, observer)
 
-    stop, metrics = stop_on_signals("in-flight bindings"), Metrics()
+    stop, metrics = stop_on_signals("in-flight bindings", ending), Metrics()
     async with open_client(metrics) as client, open_client(metrics) as events, extenders or nullcontext():
         report_start(
             client.access,
@@ -169,6 +174,7 @@ async def _run(
             )
             dump_signal.connect(scheduler.dump_asked)
             if election is not None and leadership is not None:
+                ending.before_force.append(leadership.close)
                 metrics.leading[election.name] = leadership.leads
             reports = RunReports(scheduler, leadership, election, client.longest_wait)
             with _endpoints(prepared, scheduler, open_client):

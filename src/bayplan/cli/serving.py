@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import signal
 from collections.abc import Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.client import ApiError, Client, TransportError
 from bayplan.failures import Failures
+
+if TYPE_CHECKING:  # it imports plugins' types, which other commands don't need
+    from bayplan.cli.ending import Ending
 
 log = logging.getLogger(__name__)
 
@@ -34,16 +36,18 @@ LIMIT = 30.0
 """Seconds for which to wait for the first replies."""
 
 
-def run_until_done(main: Coroutine[Any, Any, None]) -> None:
+def run_until_done(main: Coroutine[Any, Any, None], ending: Ending) -> None:
     """Run a coroutine like `asyncio.run`, whatever the tasks that plugins create raise.
 
     A task that raises SystemExit or KeyboardInterrupt stops the event loop. It is started again, unless `main` or
-    Ctrl-C raised it.
+    Ctrl-C raised it. If tasks or threads of plugins go on at the end, the loop stays open, and `ending` ends the
+    process.
     """
-    failures = Failures()
-    with asyncio.Runner() as runner:
-        loop = runner.get_loop()
-        task = loop.create_task(main)
+    failures, runner = Failures(), asyncio.Runner()
+    loop = runner.get_loop()
+
+    def run(work: Coroutine[Any, Any, None]) -> None:
+        task = loop.create_task(work)
         while True:
             try:
                 return loop.run_until_complete(task)
@@ -51,6 +55,13 @@ def run_until_done(main: Coroutine[Any, Any, None]) -> None:
                 if task.done():
                     raise
                 failures.record("a task that a plugin created", error)
+
+    try:
+        run(main)
+    finally:
+        run(ending.finish_tasks())
+        if ending.complete:
+            runner.close()
 
 
 async def check_access(client: Client, *, silence: float = SILENCE, limit: float = LIMIT) -> None:
@@ -97,17 +108,16 @@ async def _check_access(client: Client) -> None:
             raise RefusedError(f"cannot reach the API server: {error}") from error
 
 
-def stop_on_signals(waiting_for: str) -> asyncio.Event:
+def stop_on_signals(waiting_for: str, ending: Ending) -> asyncio.Event:
     """An event that the first SIGTERM or SIGINT sets. The second one exits at once."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def stop_or_exit() -> None:
-        if stop.is_set():
-            os._exit(1)
+    def begin() -> None:
         log.warning("stopping after %s have finished; signal again to exit at once", waiting_for)
         stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop_or_exit)
+        loop.add_signal_handler(number, begin)
+        signal.signal(number, ending.signalled)  # called even if the loop is blocked, which wakes it nevertheless
     return stop

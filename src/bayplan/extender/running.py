@@ -128,6 +128,8 @@ async def running_extender(
                 await started.drain(settings.drain)
                 await recorder.drain(settings.drain)
         finally:
+            if started is not None:
+                await started.cancel()
             for service in services:
                 service.cancel()
 

@@ -13,6 +13,8 @@ from bayplan.framework.calling import wait_for
 from bayplan.framework.interface import Background
 from bayplan.framework.profile import Profile, implements
 from bayplan.service.supervisor import Supervisor, Work, outcome
+from bayplan.service.tasks import cancel
+from bayplan.service.unended import report_unended
 
 log = logging.getLogger(__name__)
 
@@ -38,17 +40,19 @@ class StartedWork:
     def __init__(self, failures: Failures | None = None) -> None:
         self._failures = failures or Failures()
         self._waiting: asyncio.Queue[tuple[str, Work]] = asyncio.Queue()
+        self._running: set[asyncio.Task[None]] = set()
 
     def start(self, name: str, work: Work) -> None:
         """Start work; before `run` is called, it is queued. `name` appears in logs."""
         self._waiting.put_nowait((name, work))
 
     async def run(self) -> None:
-        """Run what is started, until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            while True:
-                name, work = await self._waiting.get()
-                tasks.create_task(self._finish(name, work), name=name)
+        """Run what is started, until cancelled. What runs then is left to `cancel`."""
+        while True:
+            name, work = await self._waiting.get()
+            task = asyncio.create_task(self._finish(name, work), name=name)
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
 
     async def drain(self, seconds: float) -> None:
         """Wait for started work, for at most `seconds`. Call it while `run` runs."""
@@ -57,6 +61,11 @@ class StartedWork:
                 await self._waiting.join()
         except TimeoutError:
             log.warning("work that plugins started was not finished in time")
+
+    async def cancel(self) -> None:
+        """Cancel what runs, and wait until it has ended. What goes on is named, and left behind."""
+        for task in await cancel(self._running):
+            report_unended(f"work that a plugin started ({task.get_name()})")
 
     async def _finish(self, name: str, work: Work) -> None:
         try:

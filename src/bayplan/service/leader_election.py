@@ -76,12 +76,16 @@ class ElectionThread:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await asyncio.to_thread(self.close)
+
+    def close(self) -> None:
+        """Release the lease, if it is held, and end the election. It may be called in any thread, repeatedly."""
         if self._elector_loop is not None and self._stop is not None and self._thread.is_alive():
             try:
                 self._elector_loop.call_soon_threadsafe(self._stop.set)
             except RuntimeError:
                 log.debug("leader election has already ended")
-        await asyncio.to_thread(self._thread.join)
+        self._thread.join()
 
     def _run(self) -> None:
         try:

@@ -261,8 +261,7 @@ class Scheduler:
                 await self._schedule_until(stop)
                 await self._drain(self._settings.drain)
         finally:
-            await runtime.tasks.cancel()
-            await services.stop()
+            await asyncio.gather(runtime.tasks.cancel(), self._handle.started.cancel(), services.stop())
 
     async def _drain(self, seconds: float) -> None:
         """Finish bindings, evictions and work that plugins started within `seconds`, then writes about pods.

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from bayplan.failures import Failures
 from bayplan.framework.status import PluginError
 from bayplan.service.tasks import cancel
+from bayplan.service.unended import report_unended
 
 Work = Callable[[], Awaitable[object]]
 
@@ -28,8 +29,9 @@ class Supervisor:
         task.add_done_callback(self._tasks.discard)
 
     async def stop(self) -> None:
-        """Cancel all tasks, and wait until they have ended."""
-        await cancel(self._tasks)
+        """Cancel all tasks, and wait until they have ended. Those that go on are named, and left behind."""
+        for task in await cancel(self._tasks):
+            report_unended(task.get_name())
 
     async def _keep_running(self, name: str, work: Work, restart_seconds: float) -> None:
         while (error := await outcome(work)) is not None:

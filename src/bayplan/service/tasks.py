@@ -10,6 +10,7 @@ from typing import Any
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.failures import Failures
 from bayplan.log_fields import about_pod
+from bayplan.service import unended
 
 log = logging.getLogger(__name__)
 
@@ -25,12 +26,18 @@ async def first(*awaitables: Coroutine[Any, Any, object]) -> None:
         await cancel(tasks)
 
 
-async def cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel tasks, and wait until they have ended."""
+async def cancel(tasks: Iterable[asyncio.Task[Any]]) -> set[asyncio.Task[Any]]:
+    """Cancel tasks, and wait until they have ended. Returns those that go on after `CANCEL_SECONDS`."""
     tasks = list(tasks)
     for task in tasks:
         task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    if not tasks:
+        return set()
+    ended, late = await asyncio.wait(tasks, timeout=unended.CANCEL_SECONDS)
+    for task in ended:
+        if not task.cancelled():
+            task.exception()  # it counts as seen
+    return late
 
 
 class PodTasks:
@@ -58,15 +65,22 @@ class PodTasks:
             _, late = await asyncio.wait(self._running, timeout=seconds)
             for task in late:
                 what, pod = self._running[task]
-                log.warning("%s pod %s was not finished in time", what, about_pod(pod))
+                plugin = unended.awaited_plugin(pod)
+                waits = "" if plugin is None else f": {plugin[1]} of plugin {plugin[0]} goes on"
+                log.warning("%s pod %s was not finished in time%s", what, about_pod(pod), waits)
         await self.cancel()
 
     async def cancel(self) -> None:
-        """Cancel all tasks, and wait until they have ended."""
+        """Cancel all tasks, and wait until they have ended. Those that go on are named, and left behind."""
         self.cancelling = True
-        await cancel(self._running)
+        for task in await cancel(self._running):
+            what, pod = self._running.pop(task)
+            plugin, point = unended.awaited_plugin(pod) or ("", what)
+            unended.report_unended(f"plugin {plugin}" if plugin else what, f"{point} of pod {about_pod(pod)}")
 
     def _done(self, task: asyncio.Task[None]) -> None:
+        if task not in self._running:
+            return  # it was left behind
         what, pod = self._running.pop(task)
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         if error is not None and not (task.cancelled() and self.cancelling):

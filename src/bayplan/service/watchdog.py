@@ -81,11 +81,16 @@ def _report(frame: FrameType | None, limit: float) -> str:
     """Log which plugin blocks, with its frames. Returns its name."""
     frames = _with_callers(frame)
     called = next((index for index, each in enumerate(frames) if _plugin_in(each)), None)
-    culprit = "the scheduler" if called is None else _plugin_in(frames[called])
+    culprit = culprit_in(frame) or "the scheduler"
     inner = frames if called is None else frames[:called]
     shown = StackSummary.extract((each, each.f_lineno) for each in reversed(inner[:_MOST_FRAMES]))
     log.warning("%s has been blocking for more than %g s, here:\n%s", culprit, limit, "".join(shown.format()).rstrip())
     return culprit
+
+
+def culprit_in(frame: FrameType | None) -> str:
+    """Return the plugin and the extension point that a stack is in; "" if it is in none."""
+    return next(filter(None, map(_plugin_in, _with_callers(frame))), "")
 
 
 def _with_callers(frame: FrameType | None) -> list[FrameType]:

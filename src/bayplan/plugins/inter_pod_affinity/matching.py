@@ -165,9 +165,11 @@ class Requirements:
         self._violated: tuple[Counted, Rules] | None = None
         """For what is counted."""
         self._count_affinity = by_labels(partial(matches_all, self.affinity))
+        by_key: dict[str, list[PodSelector]] = {}
+        for key, selector in anti_affinity:
+            by_key.setdefault(key, []).append(selector)
         self._counts_anti_affinity = {
-            key: by_labels(partial(_number_of_matches, [each for name, each in anti_affinity if name == key]))
-            for key, _ in anti_affinity
+            key: by_labels(partial(_number_of_matches, selectors)) for key, selectors in by_key.items()
         }
         self._existing_counts: dict[str, Amounts] = {}
         """By topology key: counts the anti-affinity terms of pods that match this pod."""
