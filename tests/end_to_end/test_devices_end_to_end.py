@@ -221,7 +221,7 @@ async def test_claim_is_deleted_after_the_decision(cluster, devices, proxy):
         await proxy.arrival("PUT", FINALIZER.format("c"))
         await cluster.client.delete(RESOURCE_CLAIM, "c", "default")
         problem = 'add finalizer to claim default/c: resourceclaims.resource.k8s.io "c" not found'
-        await until_pending(cluster, "p", problem, "SchedulerError")
+        await until_pending(cluster, "p", f'running PreBind plugin "DynamicResources": {problem}', "SchedulerError")
         await devices.create(RESOURCE_CLAIM, claim("c"))
         await runs(cluster, "p")
     check_invariants(cluster.observer, NAME)

@@ -18,7 +18,7 @@ from bayplan.config import KubeSchedulerConfiguration, build_profile
 from bayplan.devcluster.apiserver import Fault
 from bayplan.framework.binding_runner import run_pre_bind, run_pre_bind_pre_flight, run_reserve, run_unreserve
 from bayplan.framework.gangs import PLACED_WITH, Gang
-from bayplan.framework.status import Code
+from bayplan.framework.status import Code, PluginError
 from bayplan.scheduling import Options, Outcome, decide
 from bayplan.scheduling import run as drive
 from bayplan.scheduling.cycle import SchedulingCycle
@@ -31,6 +31,7 @@ from bayplan.testing.virtual_time import VirtualTime
 
 SELECTED = "volume.kubernetes.io/selected-node"
 CONTROLLED = "pv.kubernetes.io/bound-by-controller"
+FAILED = 'running PreBind plugin "VolumeBinding": binding volumes: '
 MADE = storage_class("made", provisioner="disk.example.com")
 STATIC = [claim("c"), storage_class(), volume("v", nodes=["a"])]
 DYNAMIC = [claim("d", "made"), MADE]
@@ -231,7 +232,7 @@ def test_pre_bind_times_out():
         return status, asyncio.get_running_loop().time()
 
     status, seconds = run(story())
-    assert (status.code, status.message) == (Code.ERROR, "binding volumes: context deadline exceeded")
+    assert (status.code, status.message) == (Code.ERROR, f"{FAILED}context deadline exceeded")
     assert seconds == pytest.approx(20)
 
 
@@ -314,7 +315,7 @@ def test_pre_bind_fails_when_the_binding_becomes_impossible(objects, change, mes
         return await binding
 
     status = run(story())
-    assert (status.code, status.message) == (Code.ERROR, f"binding volumes: {message}")
+    assert (status.code, status.message) == (Code.ERROR, f"{FAILED}{message}")
 
 
 @pytest.mark.feature("VolumeBinding: failed writes")
@@ -331,7 +332,7 @@ def test_unwritten_reservations_are_released(kind, written):
 
     async def story():
         decision = world.place(using("c", "d"))
-        with pytest.raises(ApiError, match="409"):
+        with pytest.raises(PluginError, match="409"):
             await world.pre_bind(decision)
         assert SELECTED not in (world.claims["default/d"].metadata.annotations or {})
         world.unreserve(decision)
@@ -391,8 +392,9 @@ def test_write_that_the_server_does_not_have_is_a_failure(objects, fault):
 
     async def story():
         decision = world.place(using(objects[0]["metadata"]["name"]))
-        with pytest.raises((ApiError, TransportError)):
+        with pytest.raises(PluginError) as failed:
             await world.pre_bind(decision)
+        assert isinstance(failed.value.__cause__, ApiError | TransportError)
 
     run(story())
     assert all(store.get(key) is store.known(key) for store in (world.claims, world.volumes) for key in store)
@@ -405,7 +407,7 @@ def test_changed_object_is_not_overwritten():
     async def story():
         decision = world.place(using("c"))
         await world.client.patch(PERSISTENT_VOLUME, "v", {"metadata": {"labels": {"k": "1"}}})
-        with pytest.raises(ApiError, match="409"):
+        with pytest.raises(PluginError, match="409"):
             await world.pre_bind(decision)
 
     run(story())
