@@ -56,10 +56,6 @@ class Stranded:
     free: int
     because: Mapping[str, int]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the amounts as in docs/insight.md."""
-        return {"resource": self.resource, "amount": self.amount, "free": self.free, "because": dict(self.because)}
-
     @property
     def text(self) -> str:
         """The amount, and why nothing can use it."""
@@ -89,19 +85,6 @@ class Balance(Answer):
     largest: tuple[LargestPod, ...]
     gang: LargestGang
     shown: int = 20
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the answer as in docs/insight.md."""
-        return {
-            "cluster": [usage.to_dict() for usage in self.cluster],
-            "zones": [group.to_dict() for group in self.zones],
-            "pools": [group.to_dict() for group in self.pools],
-            "nodes": [group.to_dict() for group in self.nodes],
-            "stranded": [each.to_dict() for each in self.stranded],
-            "typical": dict(self.typical),
-            "largest": [each.to_dict() for each in self.largest],
-            "gang": self.gang.to_dict(),
-        }
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per node, with the shares of its resources."""

@@ -19,6 +19,7 @@ from bayplan.framework.runner import run_filter, run_pre_filter, status_of
 from bayplan.framework.status import Code, PluginError, Status
 from bayplan.framework.verdicts import Verdicts
 from bayplan.framework.what_if import filter_nominated
+from bayplan.insight.json_values import fields_of
 from bayplan.simulation.world import World
 
 LOOKED_AT = 5000
@@ -38,6 +39,10 @@ class Blocker:
     reasons: tuple[str, ...]
     text: str
     details: Details = field(default_factory=Details, compare=False, repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rejection as in docs/insight.md."""
+        return fields_of(self, "details")
 
     @property
     def kind(self) -> Hashable:

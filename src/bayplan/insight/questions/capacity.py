@@ -18,11 +18,13 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.collector import collector_paused
 from bayplan.insight.answers import Answer, Progress, QuestionError, Stopped, plural, silent
 from bayplan.insight.expansion import Document, Expansion
+from bayplan.insight.json_values import as_json, fields_of
 from bayplan.insight.owners import WORKLOADS
 from bayplan.insight.pools import pool_of, zone_of
 from bayplan.insight.questions.copies import Copies
 from bayplan.insight.questions.new_objects import add_objects, given
 from bayplan.insight.questions.rejected_nodes import RejectedNodes, rejected_nodes, rejections_table
+from bayplan.insight.tables import table
 from bayplan.simulation.carry_out import Fate, Simulation
 from bayplan.simulation.replicas import Replicas
 from bayplan.simulation.world import World
@@ -85,15 +87,8 @@ class Capacity(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
-        return {
-            "fits": self.sets,
-            "kinds": [{"kind": each.kind, "ratio": each.ratio, "fits": each.fits} for each in self.kinds],
-            "stopped": self.stopped,
-            "blocked": self.blocked,
-            "message": self.message,
-            "groups": [each.to_dict() for each in self.groups],
-            "by": {grouping: {name: dict(fits) for name, fits in self.by(grouping).items()} for grouping in self._by},
-        }
+        by = {grouping: as_json(self.by(grouping)) for grouping in self._by}
+        return {"fits": self.sets, **fields_of(self, "sets", "nodes", "labels"), "by": by}
 
     @property
     def _by(self) -> tuple[str, ...]:
@@ -125,7 +120,7 @@ class Capacity(Answer):
         for grouping in (*self.labels, "zone", "pool", "node"):
             counts = self.by(grouping)
             if any(counts):
-                parts += [Text(), self._table(grouping, counts, len(counts) if wide else self.shown or len(counts))]
+                parts += [Text(), self._table(grouping, counts, 0 if wide else self.shown)]
         return Lines(*parts)
 
     def _headline(self) -> str:
@@ -143,12 +138,12 @@ class Capacity(Answer):
     def _table(self, grouping: str, counts: Mapping[str, Counter[str]], limit: int) -> Table:
         kinds = [each.kind for each in self.kinds]
         headers = ("PODS",) if len(kinds) == 1 else kinds
-        table = Table(grouping.upper(), *headers, box=None, pad_edge=False, header_style="bold")
-        for name, fits in list(counts.items())[:limit]:
-            table.add_row(name or "-", *(f"{fits[kind]:,}" for kind in kinds))
-        if len(counts) > limit:
-            table.add_row(f"and {len(counts) - limit:,} more", *("" for _ in kinds))
-        return table
+
+        def row(item: tuple[str, Counter[str]]) -> Sequence[str]:
+            name, fits = item
+            return name or "-", *(f"{fits[kind]:,}" for kind in kinds)
+
+        return table((grouping.upper(), *headers), list(counts.items()), row, limit)
 
 
 def capacity(

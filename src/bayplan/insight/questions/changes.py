@@ -69,6 +69,15 @@ class Help:
     change: Change
     node: str
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the change as in docs/insight.md."""
+        return {
+            "change": self.change.text,
+            "node": self.node,
+            "apply": list(self.change.apply),
+            "delete": list(self.change.delete),
+        }
+
     @property
     def text(self) -> str:
         """The change, where the pod goes then, and what the change costs."""

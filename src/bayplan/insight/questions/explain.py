@@ -19,6 +19,7 @@ from bayplan.framework.near_names import near_name
 from bayplan.framework.status import Code
 from bayplan.framework.what_if import ProfileWhatIf
 from bayplan.insight.answers import INTERRUPTED, Answer, Progress, listed, plural, silent
+from bayplan.insight.json_values import fields_of
 from bayplan.insight.questions.blockers import LOOKED_AT, Blockers
 from bayplan.insight.questions.changes import Confirm, Help, taken_as_it_is, what_would_help
 from bayplan.insight.questions.documents import pending_copy
@@ -46,10 +47,14 @@ class Miss:
         """The first of the nodes."""
         return self.nodes[0]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the nodes as in docs/insight.md."""
+        return {"node": self.node, **fields_of(self)}
+
     @property
     def text(self) -> str:
         """The nodes and the blockers as one sentence."""
-        return f"{listed(list(self.nodes))}: {'; '.join(self.blockers)}"
+        return f"{listed(self.nodes)}: {'; '.join(self.blockers)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,38 +99,6 @@ class Explanation(Answer):
     shown: int = 20
     interrupted: bool = False
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the answer as in docs/insight.md."""
-        return {
-            "pod": self.pod,
-            "outcome": self.outcome,
-            "bound": self.bound,
-            "node": self.node,
-            "now": self.now,
-            "victims": list(self.victims),
-            "message": self.message,
-            "groups": [each.to_dict() for each in self.groups],
-            "nearest": [
-                {"node": each.node, "nodes": list(each.nodes), "blockers": list(each.blockers)} for each in self.nearest
-            ],
-            "preemption": [
-                {"nodes": list(each.nodes), "victims": each.victims, "remains": list(each.remains)}
-                for each in self.preemption
-            ],
-            "help": [
-                {
-                    "change": each.change.text,
-                    "node": each.node,
-                    "apply": list(each.change.apply),
-                    "delete": list(each.change.delete),
-                }
-                for each in self.help
-            ],
-            "scores": None if self.scores is None else self.scores.to_dict(),
-            "notes": list(self.notes),
-            "interrupted": self.interrupted,
-        }
-
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per node: its score, or the plugin and the reasons that rejected it."""
         if self.scores is not None:
@@ -167,7 +140,7 @@ class Explanation(Answer):
         if self.outcome == Fate.PLACED.value:
             return f"pending, and would be placed on node {self.node} now"
         if self.outcome == Fate.PREEMPTS.value:
-            return f"pending, and would preempt {listed(list(self.victims))} on node {self.node} now"
+            return f"pending, and would preempt {listed(self.victims)} on node {self.node} now"
         return "pending"
 
 
@@ -348,4 +321,4 @@ def _misses(misses: Sequence[Miss]) -> RenderableType:
 
 
 def _preemption(trials: Sequence[PreemptionTrial]) -> RenderableType:
-    return Lines(*(Padding(Text(f"{listed(list(trial.nodes))}: {trial.text}"), (0, 0, 0, 2)) for trial in trials))
+    return Lines(*(Padding(Text(f"{listed(trial.nodes)}: {trial.text}"), (0, 0, 0, 2)) for trial in trials))

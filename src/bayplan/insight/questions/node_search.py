@@ -15,6 +15,7 @@ from bayplan.api.requests import CPU, MEMORY
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.status import PluginError
 from bayplan.insight.answers import Progress, plural
+from bayplan.insight.json_values import fields_of
 from bayplan.insight.questions.node_groups import NewNode, NodeGroup, new_nodes
 from bayplan.simulation.carry_out import Fate, Result, Simulation
 from bayplan.simulation.world import World
@@ -45,15 +46,7 @@ class PoolNodes:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the nodes as in docs/insight.md."""
-        return {
-            "pool": self.pool,
-            "instanceType": self.instance_type,
-            "like": self.like,
-            "nodes": self.nodes,
-            "zones": dict(self.zones),
-            "adds": dict(self.adds),
-            "pods": list(self.pods),
-        }
+        return {"nodes": self.nodes, **fields_of(self)}
 
 
 class NodeSearch:

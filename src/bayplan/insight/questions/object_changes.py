@@ -32,10 +32,6 @@ class ObjectChange:
     change: str
     details: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the change as in docs/insight.md."""
-        return {"object": self.object, "change": self.change, "details": list(self.details)}
-
 
 def object_changes(old: Snapshot, new: Snapshot) -> Iterator[ObjectChange]:
     """Yield the changes of workloads, budgets and quotas, as far as the number of pods or their eviction depends on it.

@@ -10,6 +10,7 @@ from typing import Any
 from bayplan.api.kinds import POD
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.answers import Answer, Progress, silent
+from bayplan.insight.json_values import as_json, fields_of
 from bayplan.insight.owners import workload_of
 from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.questions.utilization import Usage, utilization
@@ -73,10 +74,6 @@ class WorkloadChange:
     before: Mapping[str, int]
     after: Mapping[str, int]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the change as in docs/insight.md."""
-        return {"workload": self.workload, "before": dict(self.before), "after": dict(self.after)}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison(Answer):
@@ -97,13 +94,8 @@ class Comparison(Answer):
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
         return {
-            "pods": self.rows(),
-            "workloads": [change.to_dict() for change in self.workloads],
-            "pending": self.pending,
-            "utilization": {
-                "before": [usage.to_dict() for usage in self.before],
-                "after": [usage.to_dict() for usage in self.after],
-            },
+            **fields_of(self, "before", "after"),
+            "utilization": as_json({"before": self.before, "after": self.after}),
         }
 
     def rows(self) -> list[dict[str, Any]]:

@@ -43,10 +43,6 @@ class LargestPod:
     requests: Requests
     node: str | None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the pod as in docs/insight.md."""
-        return {"mix": self.mix, "requests": dict(self.requests), "node": self.node}
-
 
 @dataclass(frozen=True, slots=True)
 class LargestGang:
@@ -61,16 +57,6 @@ class LargestGang:
     nodes: int
     complete: bool
     message: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the gang as in docs/insight.md."""
-        return {
-            "pod": self.pod,
-            "members": self.members,
-            "nodes": self.nodes,
-            "complete": self.complete,
-            "message": self.message,
-        }
 
 
 def requests_text(requests: Requests) -> str:

@@ -20,11 +20,13 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.collector import collector_paused
 from bayplan.framework.verdicts import fit_error
 from bayplan.insight.answers import Answer, Progress, Stopped, listed, plural, silent
+from bayplan.insight.json_values import fields_of
 from bayplan.insight.pools import pool_of, zone_of
 from bayplan.insight.questions.drain import cordon, pods_on, uncordon
 from bayplan.insight.questions.drain_rules import DrainRules, SortedPods
 from bayplan.insight.questions.moving import Moving
 from bayplan.insight.questions.node_groups import CONTROL_PLANE
+from bayplan.insight.tables import grouped, table
 from bayplan.scheduling.cycle import NO_NODES
 from bayplan.simulation.carry_out import Result
 from bayplan.simulation.evictions import evict
@@ -90,15 +92,10 @@ class Shrink(Answer):
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per node."""
-        removable = [
-            {"node": each.node, "outcome": "removable", "rule": "", "pod": "", "message": ""} for each in self.gone
-        ]
-        held = [
-            {"node": each.node, "outcome": "held", "rule": each.rule, "pod": each.pod, "message": each.message}
-            for each in self.held
-        ]
-        untried = [{"node": node, "outcome": "untried", "rule": "", "pod": "", "message": ""} for node in self.untried]
-        return [*removable, *held, *untried]
+        nothing = {"rule": "", "pod": "", "message": ""}
+        removable = [{"node": each.node, "outcome": "removable", **nothing} for each in self.gone]
+        held = [{"node": each.node, "outcome": "held", **fields_of(each, "node")} for each in self.held]
+        return [*removable, *held, *({"node": node, "outcome": "untried", **nothing} for node in self.untried)]
 
     def render(self, *, wide: bool = False) -> RenderableType:
         """Return a sentence, the nodes that can go, and the others by what holds them."""
@@ -114,29 +111,21 @@ class Shrink(Answer):
         return Lines(*parts)
 
     def _gone_table(self, *, wide: bool) -> Table:
-        table = Table("CAN GO", "ZONE", "POOL", "PODS", "TO", box=None, pad_edge=False, header_style="bold")
-        limit = len(self.gone) if wide or not self.shown else self.shown
-        for each in self.gone[:limit]:
+        def row(each: Gone) -> Sequence[str]:
             targets = list(dict.fromkeys(each.pods.values()))
             to = listed(targets, len(targets) if wide else 5)
-            table.add_row(each.node, each.zone or "-", each.pool or "-", f"{len(each.pods):,}", to or "-")
-        if len(self.gone) > limit:
-            table.add_row(f"and {len(self.gone) - limit:,} more", "", "", "", "")
-        return table
+            return each.node, each.zone or "-", each.pool or "-", f"{len(each.pods):,}", to or "-"
+
+        return table(("CAN GO", "ZONE", "POOL", "PODS", "TO"), self.gone, row, 0 if wide else self.shown)
 
     def _held(self, *, wide: bool) -> Iterable[RenderableType]:
-        rules: dict[str, list[Held]] = {}
-        for each in self.held:
-            rules.setdefault(each.rule, []).append(each)
+        rules = grouped((each.rule, each) for each in self.held)
         yield Text("must stay", style="bold")
         for rule, found in sorted(rules.items(), key=lambda item: -len(item[1])):
             names = [each.node for each in found]
             yield Text(f"{rule}: {plural(len(found), 'node')}: {listed(names, len(names) if wide else 5)}")
-            limit = len(found) if wide or not self.shown else self.shown
-            messages: dict[str, list[str]] = {}
-            for each in found[:limit]:
-                messages.setdefault(each.message, []).append(each.pod or each.node)
-            for message, pods in messages.items():
+            shown = found[: None if wide else self.shown or None]
+            for message, pods in grouped((each.message, each.pod or each.node) for each in shown).items():
                 yield Text(f"  {listed(pods, 3)}: {message}")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from rich.console import Group as Lines
@@ -36,14 +35,10 @@ class WhatIf(Comparison):
     steps: tuple[str, ...]
     emptied: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the answer as in docs/insight.md."""
-        return {"steps": list(self.steps), "emptied": list(self.emptied), **Comparison.to_dict(self)}
-
     def render(self, *, wide: bool = False) -> RenderableType:
         """Return a sentence, the changes, the workloads and pods, and the utilization."""
         changed = [each for each in self.pods if wide or each.states != ("pending", "pending")]
-        names = listed(list(self.emptied), len(self.emptied) if wide or not self.shown else self.shown)
+        names = listed(self.emptied, len(self.emptied) if wide or not self.shown else self.shown)
         emptied = [Text(f"{plural(len(self.emptied), 'node')} would be empty: {names}")] if self.emptied else []
         return Lines(
             Text(summary(changed, self.pending), style="bold"),

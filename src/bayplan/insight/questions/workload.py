@@ -19,6 +19,7 @@ from bayplan.api.kinds import (
 )
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.answers import QuestionError
+from bayplan.insight.json_values import fields_of
 from bayplan.insight.questions.eviction_budgets import is_ready
 from bayplan.insight.questions.recorded_events import events_about
 from bayplan.insight.snapshot import Snapshot
@@ -37,6 +38,10 @@ class Missing:
     wanted: int
     number: int
     reasons: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers as in docs/insight.md."""
+        return {"pods": self.number, **fields_of(self, "number")}
 
 
 def missing_pods(snapshot: Snapshot, kind: Kind, key: str, pods: Sequence[PodInfo], seed: int = 0) -> Missing | None:
