@@ -328,12 +328,11 @@ def _rename(config: str, configuration: KubeSchedulerConfiguration, names: Seque
     """Serve the profile of a configuration under other names. As for `bayplan run`, it must have a single one."""
     from msgspec.structs import replace
 
-    if len(configuration.profiles) > 1:
-        there = ", ".join(profile.schedulerName for profile in configuration.profiles)
-        fail(
-            f"--scheduler-name: {config} has {len(configuration.profiles)} profiles ({there}): "
-            "set profiles[].schedulerName there instead"
-        )
+    from bayplan.config import single_profile_problem
+
+    problem = single_profile_problem(configuration, config)
+    if problem:
+        fail(problem)
     configuration.profiles = [replace(configuration.profiles[0], schedulerName=name) for name in dict.fromkeys(names)]
 
 
