@@ -43,7 +43,7 @@ def set_context(file: Path, kubeconfig: Mapping[str, Any]) -> None:
     for kind in _LISTS:
         entries = [dict(each) for each in kubeconfig[kind]]
         if kind == "contexts":
-            entries = [each | {"context": each["context"] | {"extensions": [added]}} for each in entries]
+            entries = [entry | {"context": entry["context"] | {"extensions": [added]}} for entry in entries]
         config[kind] = [*(config.get(kind) or ()), *entries]
     config["current-context"] = name
     _write(file, {"apiVersion": "v1", "kind": "Config"} | config)
@@ -95,7 +95,7 @@ def _read(file: Path) -> dict[str, Any]:
     config = found or {}
     for kind in _LISTS:
         entries = config.get(kind) or []
-        if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
             raise ContextError(f"{file}: {kind}: expected a list of mappings")
     return config
 

@@ -181,14 +181,14 @@ def _find_fields(kind: Any) -> dict[str, _Field] | None:
     if issubclass(kind, msgspec.Struct):
         if kind.__struct_config__.array_like or kind.__struct_config__.tag is not None:
             return None
-        return {each.encode_name: _Field(each.type, each.required) for each in msgspec.structs.fields(kind)}
+        return {field.encode_name: _Field(field.type, field.required) for field in msgspec.structs.fields(kind)}
     if dataclasses.is_dataclass(kind):
         hints = get_type_hints(kind, include_extras=True)
         missing = dataclasses.MISSING
         return {
-            each.name: _Field(hints[each.name], each.default is missing and each.default_factory is missing)
-            for each in dataclasses.fields(kind)
-            if each.init
+            field.name: _Field(hints[field.name], field.default is missing and field.default_factory is missing)
+            for field in dataclasses.fields(kind)
+            if field.init
         }
     return None
 

@@ -42,7 +42,7 @@ class Document:
 
     def place(self, path: str) -> tuple[int, int]:
         """The line and column of a path, or of its nearest known parent; (0, 0) for the whole document."""
-        return next((self.places[each] for each in path_prefixes(path) if each in self.places), (0, 0))
+        return next((self.places[prefix] for prefix in path_prefixes(path) if prefix in self.places), (0, 0))
 
     def line_of(self, path: str) -> int:
         """The line of a path; 0 if it isn't known."""

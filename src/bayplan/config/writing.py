@@ -118,7 +118,7 @@ def _args(name: str, typed: dict[str, Any], raw: dict[str, Any]) -> dict[str, An
 def _plain(value: Any) -> Any:
     """A value as plain types. msgspec omits the defaults of dataclasses."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {each.name: _plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, list):
         return [_plain(item) for item in value]
     if isinstance(value, dict):

@@ -120,7 +120,7 @@ class Slice:
         self.per_device = bool(spec.perDeviceNodeSelection)
         self.place = SliceNodes(spec.nodeName, spec.allNodes, spec.nodeSelector)
         self.counter_sets: tuple[tuple[str, Mapping[str, int]], ...] = tuple(
-            (each.name, _amounts(each.counters)) for each in spec.sharedCounters or ()
+            (counter.name, _amounts(counter.counters)) for counter in spec.sharedCounters or ()
         )
         self.devices = [SliceDevice(device, self) for device in spec.devices or ()]
 

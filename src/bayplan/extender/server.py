@@ -149,7 +149,7 @@ class ExtenderServer:
     async def _prioritize(self, body: bytes) -> tuple[Any, str]:
         args = wire.read(wire.ExtenderArgs, body)
         scores = self._verbs.prioritize(args)
-        best = max((each.Score for each in scores), default=0)
+        best = max((score.Score for score in scores), default=0)
         return scores, f"{Identity.of(args.Pod).key}: {len(scores)} nodes, best score {best}"
 
     async def _preempt(self, body: bytes) -> tuple[Any, str]:

@@ -191,7 +191,7 @@ def _state(node: NodeInfo, added: frozenset[str]) -> tuple[str, str]:
         for taint in node.spec.taints or ()
         if not (cordoned and taint.key == UNSCHEDULABLE_TAINT)
     ]
-    ready = next((each.status for each in node.status.conditions or () if each.type == "Ready"), "True")
+    ready = next((condition.status for condition in node.status.conditions or () if condition.type == "Ready"), "True")
     flags, notes = "", []
     if node.name in added:
         flags, notes = "n", ["new"]

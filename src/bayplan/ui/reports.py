@@ -104,7 +104,7 @@ def node_report(insight: Insight, name: str, progress: Progress = silent) -> Nod
         if room or used
     ]
     bars.append(Bar("pods", str(node.pod_count), str(node.allowed_pods), percent(node.pod_count, node.allowed_pods)))
-    conditions = {each.type: each.status for each in node.status.conditions or ()}
+    conditions = {condition.type: condition.status for condition in node.status.conditions or ()}
     rejections, others = _rejections(insight.world, position, progress)
     return NodeReport(
         name,

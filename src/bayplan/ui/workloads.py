@@ -101,7 +101,7 @@ def is_ready(pod: PodInfo) -> bool:
     if found is None:
         status = _with_status.decode(pod.raw).status
         conditions = (status.conditions if status is not None else None) or ()
-        found = any(each.type == "Ready" and each.status == "True" for each in conditions)
+        found = any(condition.type == "Ready" and condition.status == "True" for condition in conditions)
         pod.cache[_WithStatus] = found
     return found
 

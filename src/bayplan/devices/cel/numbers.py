@@ -126,6 +126,6 @@ def _calculated(sign: str, one: int, other: int) -> int:
 
 def _tests(unit: Unit, values: tuple[Value, ...], kind: str) -> str | None:
     """The test whether all values are of a type; None if one of them certainly isn't."""
-    if any(each.kind is not None and each.kind.__name__ != kind for each in values):
+    if any(value.kind is not None and value.kind.__name__ != kind for value in values):
         return None
-    return " and ".join(unit.is_a(each, kind) for each in values if each.kind is None)
+    return " and ".join(unit.is_a(value, kind) for value in values if value.kind is None)

@@ -122,7 +122,7 @@ class Unit:
             write()
 
         self._block(head, body)
-        shown = [f"{' ' * (self._depth + 1)}frame[{each}] = v{each}" for each in places if each in self.shown]
+        shown = [f"{' ' * (self._depth + 1)}frame[{place}] = v{place}" for place in places if place in self.shown]
         self._lines[start + 1 : start + 1] = shown
         self.locals -= set(places)
 

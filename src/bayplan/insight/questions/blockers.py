@@ -91,7 +91,7 @@ class Blockers:
     def __init__(self, world: World, pod: PodInfo) -> None:
         self._pod = pod
         self.nodes = world.state.nodes
-        self._rejections = [each for each in _rejections(world, pod) if (each.verdicts.codes != 0).any()]
+        self._rejections = [rejection for rejection in _rejections(world, pod) if (rejection.verdicts.codes != 0).any()]
 
     def of(self, position: int) -> list[Blocker]:
         """Return what blocks a node; empty if the node is feasible."""
@@ -104,7 +104,7 @@ class Blockers:
         found: dict[Hashable, list[int]] = {}
         for position in positions:
             blockers = tuple(self.of(position))
-            kind = tuple(each.kind for each in blockers)
+            kind = tuple(blocker.kind for blocker in blockers)
             first.setdefault(kind, blockers)
             found.setdefault(kind, []).append(position)
         groups = [NodesOfAKind(first[kind], tuple(members)) for kind, members in found.items()]
@@ -116,8 +116,8 @@ class Blockers:
         `most`: only nodes with up to so many blockers.
         """
         counts = np.zeros(len(self.nodes), dtype=np.int64)
-        for each in self._rejections:
-            counts += each.verdicts.codes != 0
+        for rejection in self._rejections:
+            counts += rejection.verdicts.codes != 0
         blocked = np.flatnonzero(
             self.nodes.live & (counts > 0) & (counts <= (counts.max(initial=0) if most is None else most))
         )

@@ -97,16 +97,16 @@ class Capacity(Answer):
     def by(self, grouping: str) -> dict[str, Counter[str]]:
         """Return the number of pods of each kind by `node`, `zone`, `pool` or one of `labels`; "" for no value."""
         found: dict[str, Counter[str]] = {}
-        for each in self.nodes:
-            fixed = {"node": each.node, "zone": each.zone, "pool": each.pool}
-            name = each.groups[grouping] if grouping in self.labels else fixed[grouping]
-            found.setdefault(name, Counter()).update(each.fits)
+        for node in self.nodes:
+            fixed = {"node": node.node, "zone": node.zone, "pool": node.pool}
+            name = node.groups[grouping] if grouping in self.labels else fixed[grouping]
+            found.setdefault(name, Counter()).update(node.fits)
         return dict(sorted(found.items(), key=lambda item: (-item[1].total(), item[0])))
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per node."""
         return [
-            {"node": each.node, "zone": each.zone, "pool": each.pool, **each.groups, **each.fits} for each in self.nodes
+            {"node": node.node, "zone": node.zone, "pool": node.pool, **node.groups, **node.fits} for node in self.nodes
         ]
 
     def render(self, *, wide: bool = False) -> RenderableType:
@@ -124,8 +124,8 @@ class Capacity(Answer):
         return Lines(*parts)
 
     def _headline(self) -> str:
-        kinds = ", ".join(f"{each.fits:,} x {each.kind}" for each in self.kinds)
-        text = f"{kinds} fit" if sum(each.fits for each in self.kinds) != 1 else f"{kinds} fits"
+        kinds = ", ".join(f"{kind.fits:,} x {kind.kind}" for kind in self.kinds)
+        text = f"{kinds} fit" if sum(kind.fits for kind in self.kinds) != 1 else f"{kinds} fits"
         if len(self.kinds) > 1 or self.kinds[0].ratio > 1:
             text += f" ({plural(self.sets, 'set')})"
         match self.stopped:
@@ -314,7 +314,7 @@ def demand_of(expansion: Expansion, documents: Sequence[Document], ratio: int) -
     if ratio < 1:
         raise QuestionError(f"ratio {ratio}: expected at least 1")
     workloads = {"Pod", *(kind.kind for kind in WORKLOADS)}
-    named = next((each for each in documents if each["kind"] in workloads), documents[0])
+    named = next((document for document in documents if document["kind"] in workloads), documents[0])
     metadata = named["metadata"]
     return Demand(
         f"{named['kind'].lower()} {metadata.get('name') or metadata.get('generateName')}", Copies(expansion), ratio

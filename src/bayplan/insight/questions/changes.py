@@ -187,7 +187,7 @@ def candidates(
         for kind in blockers.kinds(positions)[:_KINDS_LOOKED_AT]
         if all(remedies := [[each for each in blocker.remedies() if _for_node(each)] for blocker in kind.blockers])
     ]
-    options.sort(key=lambda each: (_size(each[1][0]), -len(each[0].positions)))
+    options.sort(key=lambda option: (_size(option[1][0]), -len(option[0].positions)))
     found: list[tuple[bool, int, Change]] = []
     for kind, combinations_of_kind in options[:_KINDS]:
         node = blockers.nodes.info(kind.positions[0])
@@ -233,7 +233,7 @@ def _for_node(remedy: Remedy) -> bool:
 
 def _size(remedies: Sequence[Remedy]) -> int:
     """How much remedies change: the smallest ones are tried first."""
-    return len({each.text for each in remedies} - {""}) + len({key for each in remedies for key in each.delete})
+    return len({remedy.text for remedy in remedies} - {""}) + len({key for remedy in remedies for key in remedy.delete})
 
 
 def combined(pod: PodInfo, node: NodeInfo | None, remedies: Sequence[Remedy]) -> Change:

@@ -36,7 +36,7 @@ def summary(pods: Sequence[PodChange], pending: int) -> str:
     counts = Counter(change.states for change in pods)
     parts = [
         f"{plural(counts[states], 'pod') if number == 0 else f'{counts[states]:,}'} {text}"
-        for number, (states, text) in enumerate(each for each in _SUMMARIES.items() if counts[each[0]])
+        for number, (states, text) in enumerate(item for item in _SUMMARIES.items() if counts[item[0]])
     ]
     text = ", ".join(parts) if parts else "no pod changes"
     return f"{text}; {plural(pending, 'pod')} pending afterwards" if pending else text
@@ -53,8 +53,8 @@ def changes_table(
     siblings = Counter(change.workload for change in pods)
     summed = {name for name, number in siblings.items() if name and number > _SIBLINGS and not wide}
     if summed:
-        yield from _workloads([each for each in workloads if each.workload in summed], pods, limit)
-    single = sorted((each for each in pods if each.workload not in summed), key=lambda each: _RANK[each.states])
+        yield from _workloads([workload for workload in workloads if workload.workload in summed], pods, limit)
+    single = sorted((pod for pod in pods if pod.workload not in summed), key=lambda each: _RANK[each.states])
     if single:
         headers = ("POD", "BEFORE", "AFTER")
         yield from (
@@ -101,9 +101,9 @@ def _causes(pods: Iterable[PodChange], summed: set[str], *, wide: bool) -> Itera
     if causes:
         yield Text()
     for (before, after), members in causes.items():
-        counts = Counter(each.workload for each in members if each.workload in summed)
+        counts = Counter(member.workload for member in members if member.workload in summed)
         names = [f"{plural(number, 'pod')} of {name}" for name, number in counts.items()]
-        names += [each.pod for each in members if each.workload not in summed]
+        names += [member.pod for member in members if member.workload not in summed]
         yield Text(f"{listed(names, len(names) if wide else 5)}: {after}")
         if before:
             yield Text(f"  before: {before}")

@@ -41,7 +41,7 @@ class Deployment:
         self._documents = {key: (key, raw) for _, key, raw in map(identify, expansion.pods)}
         self._lost: dict[str, Preemption] = {}
         self._results: dict[str, Result] = {}
-        self._rollouts = [_Progress(each, list(each.old), list(each.new)) for each in expansion.rollouts]
+        self._rollouts = [_Progress(rollout, list(rollout.old), list(rollout.new)) for rollout in expansion.rollouts]
 
     def run(self) -> dict[str, Result]:
         """Return the results of the pods by `namespace/name`, in their order."""

@@ -96,8 +96,8 @@ class Drain(Answer):
     @property
     def drains(self) -> bool:
         """Whether all nodes are drained and all pods that move have a node."""
-        return all(each.outcome == DRAINED for each in self.nodes) and not any(
-            each.outcome in {Fate.PENDING.value, BLOCKED} for each in self.pods
+        return all(node.outcome == DRAINED for node in self.nodes) and not any(
+            pod.outcome in {Fate.PENDING.value, BLOCKED} for pod in self.pods
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -106,12 +106,12 @@ class Drain(Answer):
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per pod."""
-        return [each.to_dict() for each in self.pods]
+        return [pod.to_dict() for pod in self.pods]
 
     def render(self, *, wide: bool = False) -> RenderableType:
         """Return a sentence, the pods, and what kubectl and the budgets say."""
         parts: list[RenderableType] = [Text(self.headline, style="bold")]
-        parts += [Text(f"with {' '.join(each.flags)}: {each.text}", style="bold") for each in self.with_flags]
+        parts += [Text(f"with {' '.join(flag.flags)}: {flag.text}", style="bold") for flag in self.with_flags]
         for nodes, error in summed_up({node.node: node.errors for node in self.nodes}, wide=wide):
             parts.append(Text(f"error: unable to drain {nodes}: {error}", style="red"))
         for nodes, warning in summed_up({node.node: node.warnings for node in self.nodes}, wide=wide):
@@ -121,7 +121,7 @@ class Drain(Answer):
                 parts.append(Text(f"note: node {node.node}: static pods stay: {listed(node.static)}"))
         if self.pods:
             parts += [Text(), self._table(0 if wide else self.shown)]
-        stuck = (each for each in self.pods if each.outcome in {Fate.PENDING.value, BLOCKED})
+        stuck = (pod for pod in self.pods if pod.outcome in {Fate.PENDING.value, BLOCKED})
         causes = grouped((each.message, each.pod) for each in stuck)
         if causes:
             parts += [Text(), *(Text(f"{listed(pods)}: {message}") for message, pods in causes.items())]
@@ -132,9 +132,9 @@ class Drain(Answer):
     @property
     def headline(self) -> str:
         """The answer in one sentence."""
-        counts = {outcome: sum(each.outcome == outcome for each in self.nodes) for outcome in _NODES}
+        counts = {outcome: sum(node.outcome == outcome for node in self.nodes) for outcome in _NODES}
         nodes = ", ".join(f"{plural(number, 'node')} {outcome}" for outcome, number in counts.items() if number)
-        moved = {outcome: sum(each.outcome in found for each in self.pods) for outcome, found in _PODS.items()}
+        moved = {outcome: sum(pod.outcome in found for pod in self.pods) for outcome, found in _PODS.items()}
         pods = ", ".join(f"{plural(number, 'pod')} {outcome}" for outcome, number in moved.items() if number)
         return f"{nodes}: {pods or 'no pods move'}"
 
@@ -143,7 +143,7 @@ class Drain(Answer):
             name = f"{each.pod} (preempted)" if each.preemptor else each.pod
             return name, each.source, each.outcome, each.node or "-", listed(each.victims, 3) or "-"
 
-        worst_first = sorted(self.pods, key=lambda each: _RANK.get(each.outcome, len(_RANK)))
+        worst_first = sorted(self.pods, key=lambda pod: _RANK.get(pod.outcome, len(_RANK)))
         return table(("POD", "FROM", "OUTCOME", "NODE", "PREEMPTS"), worst_first, row, limit)
 
     def _budget_table(self, *, wide: bool) -> Table:
@@ -151,7 +151,7 @@ class Drain(Answer):
             blocked = listed(each.blocked, len(each.blocked) if wide else 3)
             return each.budget, f"{each.allowed:,}", f"{len(each.pods):,}", blocked or "-"
 
-        strictest_first = sorted(self.budgets, key=lambda each: (-len(each.blocked), each.allowed))
+        strictest_first = sorted(self.budgets, key=lambda budget: (-len(budget.blocked), budget.allowed))
         return table(("BUDGET", "AT ONCE", "PODS", "BLOCKS"), strictest_first, row, 0 if wide else self.shown)
 
 
@@ -180,7 +180,7 @@ def drain(
     are refused, the drain is tried with the flags that they need, too.
     """
     found = _drain(world, names, rules, at_once, shown, progress)
-    refused = [pods_on(world, each.node) for each in found.nodes if each.outcome == REFUSED]
+    refused = [pods_on(world, node.node) for node in found.nodes if node.outcome == REFUSED]
     tried = []
     for flags, others in more_flags(rules, refused):
         if found.interrupted:

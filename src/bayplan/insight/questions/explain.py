@@ -317,7 +317,7 @@ def _nearest(blockers: Blockers, limit: int) -> tuple[tuple[Miss, ...], Mapping[
 
 
 def _misses(misses: Sequence[Miss]) -> RenderableType:
-    return Lines(*(Padding(Text(each.text), (0, 0, 0, 2)) for each in misses))
+    return Lines(*(Padding(Text(miss.text), (0, 0, 0, 2)) for miss in misses))
 
 
 def _preemption(trials: Sequence[PreemptionTrial]) -> RenderableType:

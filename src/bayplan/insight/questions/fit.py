@@ -56,7 +56,7 @@ class Fit(Answer):
     @property
     def fits(self) -> bool:
         """Whether all pods are known to be placed."""
-        return not (self.interrupted or self.refused or any(each.outcome in _MISSING for each in self.pods))
+        return not (self.interrupted or self.refused or any(pod.outcome in _MISSING for pod in self.pods))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
@@ -65,7 +65,7 @@ class Fit(Answer):
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per pod."""
-        return [fields_of(each) for each in self.pods]
+        return [fields_of(pod) for pod in self.pods]
 
     def render(self, *, wide: bool = False) -> RenderableType:
         """Return a sentence, the table of pods, and why pods stay pending."""
@@ -75,7 +75,7 @@ class Fit(Answer):
             lines.append(Text(f"not decided: only their controllers know the pods of {what}"))
         if not self.pods and not self.interrupted:
             return Lines(Text("the manifests have no pods", style="bold"), *lines)
-        pending = [each for each in self.pods if each.outcome in _MISSING]
+        pending = [pod for pod in self.pods if pod.outcome in _MISSING]
         placed = len(self.pods) - len(pending)
         headline = f"{placed:,} of {plural(len(self.pods), 'pod')} would be placed"
 
@@ -118,7 +118,7 @@ def fit(world: World, expansion: Expansion, *, shown: int = 20, progress: Progre
         add_objects(world, expansion.objects)
         deployment = Deployment(world, expansion, progress)
         results = {**_kept(world, expansion.kept, before), **deployment.run()}
-        pods = [PodFit(each.what, REFUSED, None, (), each.message) for each in expansion.refused_pods]
+        pods = [PodFit(pod.what, REFUSED, None, (), pod.message) for pod in expansion.refused_pods]
         found = (*(_pod_fit(key, result) for key, result in results.items()), *pods)
         return Fit(found, shown, refused, unknown, deployment.interrupted)
 

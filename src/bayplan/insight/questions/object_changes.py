@@ -107,7 +107,7 @@ def _cron_job(document: Document) -> Document:
 def _template(spec: Document) -> Document:
     pod = (spec.get("template") or {}).get("spec") or {}
     containers = [*(pod.get("initContainers") or ()), *(pod.get("containers") or ())]
-    requests = [(each.get("resources") or {}).get("requests") or {} for each in containers]
+    requests = [(container.get("resources") or {}).get("requests") or {} for container in containers]
     return {"requests": requests} | {name: pod.get(name) for name in _TEMPLATE[1:]}
 
 

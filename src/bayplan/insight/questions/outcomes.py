@@ -185,4 +185,4 @@ def by_workload(
 
 def pending_in(states: Mapping[str, PodState]) -> int:
     """Return the number of pending pods."""
-    return sum(each.state == PENDING for each in states.values())
+    return sum(state.state == PENDING for state in states.values())

@@ -114,7 +114,7 @@ def _largest(
     like: Mapping[str, Any],
 ) -> LargestPod:
     """Find the first candidate that the scheduler places. A smaller candidate fits wherever a larger one does."""
-    tried = [each for each in candidates(free(world)) if all(each.values())]
+    tried = [candidate for candidate in candidates(free(world)) if all(candidate.values())]
     low, high, node = 0, len(tried), None
     while low < high:
         middle = (low + high) // 2

@@ -46,7 +46,7 @@ class ScoreTable:
         """Return the table, with plugins that score all nodes equally left out unless `wide`."""
         names = list(self.nodes[0].plugins) if self.nodes else []
         if not wide:
-            names = [name for name in names if len({each.plugins[name] for each in self.nodes}) > 1]
+            names = [name for name in names if len({node.plugins[name] for node in self.nodes}) > 1]
 
         def row(each: NodeScore) -> Sequence[str]:
             return each.node, *(str(each.plugins[name]) for name in names), str(each.total)

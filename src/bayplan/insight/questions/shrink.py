@@ -199,7 +199,7 @@ class _Cordons:
         """
         world, pod = self._world, result.pod
         decisions = world.attempt(world.unit_of(pod), preempt=False).decisions if pod.key in world.pending else []
-        diagnosis = next((each.diagnosis for each in decisions if each.pod.uid == pod.uid), None)
+        diagnosis = next((decision.diagnosis for decision in decisions if decision.pod.uid == pod.uid), None)
         if diagnosis is None or (diagnosis.verdicts is None and diagnosis.absent is None):
             return result.message
         own = np.zeros(len(world.state.nodes), dtype=np.bool_)

@@ -37,7 +37,7 @@ class WhatIf(Comparison):
 
     def render(self, *, wide: bool = False) -> RenderableType:
         """Return a sentence, the changes, the workloads and pods, and the utilization."""
-        changed = [each for each in self.pods if wide or each.states != ("pending", "pending")]
+        changed = [pod for pod in self.pods if wide or pod.states != ("pending", "pending")]
         names = listed(self.emptied, len(self.emptied) if wide or not self.shown else self.shown)
         emptied = [Text(f"{plural(len(self.emptied), 'node')} would be empty: {names}")] if self.emptied else []
         return Lines(

@@ -51,7 +51,7 @@ class WhyNot(Answer):
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per blocker."""
-        return [each.to_dict() for each in self.blockers]
+        return [blocker.to_dict() for blocker in self.blockers]
 
     def render(self, *, wide: bool = False) -> RenderableType:
         """Return a sentence, and the blockers or the scores."""

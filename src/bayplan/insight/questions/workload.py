@@ -111,7 +111,7 @@ def _replica_sets(snapshot: Snapshot, deployment: str) -> list[dict[str, Any]]:
         if key.startswith(f"{namespace}/{name}-"):
             document = snapshot.document(REPLICA_SET, key) or {}
             owners = document["metadata"].get("ownerReferences") or ()
-            if any(each["kind"] == DEPLOYMENT.kind and each["name"] == name for each in owners):
+            if any(owner["kind"] == DEPLOYMENT.kind and owner["name"] == name for owner in owners):
                 found.append(document)
     found.sort(key=lambda each: each["metadata"].get("creationTimestamp") or "", reverse=True)
     return [each for each in found if (each.get("spec") or {}).get("replicas") != 0] or found[:1]

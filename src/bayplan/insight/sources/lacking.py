@@ -74,7 +74,7 @@ def lacking_for(documents: Documents, manifests: Iterable[Mapping[str, Any]]) ->
 
     PriorityClasses aren't among them: pods that name an unknown one are refused, and say so.
     """
-    found = [_found(each) for each in manifests]
+    found = [_found(manifest) for manifest in manifests]
     given, text = {kind for kind, _ in found}, b"\n".join(raw for _, raw in found)
     return tuple(
         Gap(kind, "there are none in the files, although the manifests refer to them", EFFECTS[kind])
