@@ -14,7 +14,7 @@ import click
 
 from bayplan.cli.ending import Ending
 from bayplan.cli.heap import keep_heap
-from bayplan.cli.serving import RefusedError, check_access, run_until_done, stop_on_signals, unless
+from bayplan.cli.serving import NoAccessError, check_access, run_until_done, stop_on_signals, unless
 from bayplan.client import Client, ConfigError, connect
 from bayplan.config import (
     ConfigurationError,
@@ -101,7 +101,7 @@ def serve(
     except ConfigurationError as error:
         click.echo(str(error), err=True)
         raise SystemExit(2) from None
-    except (ConfigError, PluginLoadError, RefusedError, UnusableExtenderError) as error:
+    except (ConfigError, PluginLoadError, NoAccessError, UnusableExtenderError) as error:
         click.echo(f"bayplan extender: {error}", err=True)
         raise SystemExit(2) from None
 

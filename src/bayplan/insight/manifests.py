@@ -61,7 +61,7 @@ class Manifests:
         self._objects = Objects(snapshot, seed)
         self._deploying = False
         self._last: dict[Any, int] = {}
-        """By kind, namespace and name: the number of the last document of the manifests."""
+        """(apiVersion, kind, namespace, name) -> the number of the last document with that identity"""
         self._before: dict[Any, Document | None] = {}
         """What objects were before the manifests."""
         self._staying: set[str] = set()
@@ -194,7 +194,7 @@ class Manifests:
         counted = []
         for child in made:
             pods = int(header_of(child) == _POD)
-            self._room.take(_name_of(document), pods=pods, objects=1 - pods, memory=len(msgspec.json.encode(child)))
+            self._room.count(_name_of(document), pods=pods, objects=1 - pods, memory=len(msgspec.json.encode(child)))
             counted.append(child)
         for child in counted:
             self._expand(child, expansion)
@@ -265,28 +265,28 @@ class Manifests:
     def _at_most(self, number: int, owner: Any) -> int:
         """The number of a workload's pods. Raises LimitError."""
         where = f"{owner.metadata.namespace}/{owner.metadata.name or owner.metadata.generateName}"
-        self._room.take(where, pods=number, memory=number * len(encode(owner.spec.template)))
+        self._room.count(where, pods=number, memory=number * len(encode(owner.spec.template)))
         return number
 
     # Pods and their claims
 
     def _create_pods(self, new: Iterable[Any], owner: Any, expansion: Expansion) -> None:
         """Create pods that differ only in their names. After a refused one, the others are refused, too."""
-        refusal = ""
+        rejection = ""
         for pod in new:
             self._room.progress(f"{len(expansion.pods):,} pods")
             document = _document(POD, pod, owner.metadata.namespace)
-            if not refusal:
+            if not rejection:
                 try:
                     self._add_pod(self._objects.create(document), expansion)
                     while self._staying:
                         self._objects.forget(POD, self._staying.pop())
                     continue
                 except StatusError as error:
-                    refusal = error.message
+                    rejection = error.message
             metadata = document["metadata"]
             metadata.setdefault("name", f"{metadata.get('generateName', '')}{self._objects.suffix()}")
-            expansion.refused_pods.append(Refused(_key_of(document), refusal))
+            expansion.refused_pods.append(Refused(_key_of(document), rejection))
 
     def _add_pod(self, document: Document, expansion: Expansion) -> None:
         """Add a created pod, with the claims that controllers make for it."""
@@ -324,7 +324,7 @@ class Manifests:
 
     def _create_claim(self, kind: Kind, claim: Any, namespace: str, expansion: Expansion) -> Document:
         document = _document(kind, claim, namespace)
-        self._room.take(_name_of(document), objects=1, memory=len(msgspec.json.encode(document)))
+        self._room.count(_name_of(document), objects=1, memory=len(msgspec.json.encode(document)))
         created = self._objects.create(document)
         expansion.objects.append(created)
         return created

@@ -87,7 +87,7 @@ class BayPlan:
     fill: int
     size: str
     counts: dict[str, int] = field(default_factory=dict)
-    """By flag: the number of nodes."""
+    """flag -> the number of nodes that have it"""
 
 
 def bay_plan(

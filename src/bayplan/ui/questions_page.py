@@ -118,7 +118,7 @@ QUESTIONS: Mapping[str, Asked] = {
         _shrink,
     ),
 }
-"""By the last part of their address."""
+"""last part of its address -> question"""
 
 
 async def questions_page(visit: Visit) -> web.Response:

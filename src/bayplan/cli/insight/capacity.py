@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bayplan.insight.questions.capacity import Capacity
 
 _MOST_COPIES = 10_000
-"""Of one kind in a set."""
+"""The most copies of one sort of pods in a set."""
 
 
 @click.command()

@@ -195,7 +195,7 @@ class _Filling:
         self.sets = 0
         self.pods = 0
         self.placed: dict[str, Counter[str]] = {}
-        """By node, the number of pods of each kind."""
+        """node -> sort of pods -> their number"""
         self.blocked = self.message = ""
         self.groups: tuple[RejectedNodes, ...] = ()
         self._world = world

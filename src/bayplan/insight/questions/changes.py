@@ -98,7 +98,7 @@ Confirm = Callable[[World, PodInfo, Help, Progress], Help | None]
 """Tries a help further. Returns it with all that it costs; None if it doesn't help."""
 
 
-def taken_as_it_is(world: World, pod: PodInfo, found: Help, progress: Progress) -> Help | None:  # noqa: ARG001 - Confirm
+def accepted(world: World, pod: PodInfo, found: Help, progress: Progress) -> Help | None:  # noqa: ARG001 - Confirm
     """Return the help: it is not tried further."""
     return found
 
@@ -111,7 +111,7 @@ def what_would_help(
     only: Sequence[int] | None = None,
     progress: Progress = silent,
     first: Sequence[Change] = (),
-    confirm: Confirm = taken_as_it_is,
+    confirm: Confirm = accepted,
 ) -> Helpful:
     """Try changes in the world, and return those that let the pod be placed without preemption, up to `limit`.
 

@@ -16,7 +16,7 @@ from bayplan.cluster.nodes import NodeInfo
 from bayplan.insight.answers import plural
 from bayplan.insight.questions.comparing import changes_table, summary
 from bayplan.insight.questions.object_changes import ObjectChange, object_changes
-from bayplan.insight.questions.outcomes import Comparison, by_workload, compare, pending_in, settled
+from bayplan.insight.questions.outcomes import Comparison, after_scheduling, by_workload, compare, pending_in
 from bayplan.insight.questions.utilization import before_and_after, quantity_text
 from bayplan.insight.snapshot import Snapshot
 from bayplan.insight.tables import table
@@ -72,7 +72,7 @@ def diff(
 ) -> Difference:
     """Compare two worlds, which end as they began, and the snapshots that they hold. `names`: what they are called."""
     nodes = tuple(_node_changes(world, other))
-    (before, usage_before), (after, usage_after) = settled(world), settled(other)
+    (before, usage_before), (after, usage_after) = after_scheduling(world), after_scheduling(other)
     pods = compare(before, after)
     return Difference(
         a=names[0],

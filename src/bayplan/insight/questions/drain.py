@@ -227,7 +227,7 @@ class _Draining:
 
     def __init__(self, world: World) -> None:
         self.moving = Moving(world)
-        self.moving.settle_pending()
+        self.moving.schedule_pending()
         self.blocked: dict[str, str] = {}
         self.finished: set[str] = set()
         self._world = world
@@ -243,7 +243,7 @@ class _Draining:
         self._sources |= {pod.key: pod.node_name for pod in left}
         while left:
             objections = self._evict(left)
-            self.moving.settle()
+            self.moving.schedule()
             progress(f"{len(self.moving.moves):,} pods moved")
             if len(objections) == len(left):
                 break

@@ -21,7 +21,7 @@ _FLAGS = {
     LOCAL_STORAGE_FATAL: "delete_emptydir_data",
     UNMANAGED_FATAL: "force",
 }
-"""By error: the flag that ends it. All others are about missing controllers, and end with `force`, too."""
+"""error of kubectl -> the flag that lifts it. All others are about missing controllers, and `force` lifts them."""
 _ORDER = tuple(_FLAGS.values())
 
 

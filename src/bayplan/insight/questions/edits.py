@@ -201,13 +201,13 @@ class _Editor:
     def change_objects(self, change: PortableChange) -> None:
         """Make a change of single objects. Raises QuestionError if one of them is gone, or isn't valid then."""
         size = sum(len(encode(document)) for document in change.new)
-        self._draft.room.take(change.text, objects=len(change.new), memory=size)
+        self._draft.room.count(change.text, objects=len(change.new), memory=size)
         steps = [*self._draft.steps, change.text]
         if change.like:
             (name,) = add_nodes(self._draft, f"like:{change.like}")
             node = Patch(NODE.kind, (name,), change.node)
         for patch in (*change.patches, *([node] if change.like else [])):
-            self._draft.room.take(change.text, objects=len(patch.keys), memory=len(patch.keys) * len(encode(patch)))
+            self._draft.room.count(change.text, objects=len(patch.keys), memory=len(patch.keys) * len(encode(patch)))
             self._draft.snapshot = self._draft.snapshot.but(change=list(self._patched(patch)))
         for document in change.new:
             kind, key, _ = identify(checked(document))

@@ -21,7 +21,7 @@ from bayplan.framework.what_if import ProfileWhatIf
 from bayplan.insight.answers import INTERRUPTED, Answer, Progress, listed, plural, silent
 from bayplan.insight.json_values import fields_of
 from bayplan.insight.questions.blockers import LOOKED_AT, Blockers
-from bayplan.insight.questions.changes import Confirm, Help, taken_as_it_is, what_would_help
+from bayplan.insight.questions.changes import Confirm, Help, accepted, what_would_help
 from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.questions.gangs import MissingMember, ungating
 from bayplan.insight.questions.notes import message_of, notes_of
@@ -152,7 +152,7 @@ def explain(
     nearest: int = 10,
     shown: int = 20,
     progress: Progress = silent,
-    confirm: Confirm = taken_as_it_is,
+    confirm: Confirm = accepted,
 ) -> Explanation:
     """Explain one pod of a world. `helps` and `nearest`: how many changes and groups of nodes to list; 0 for all nodes.
 

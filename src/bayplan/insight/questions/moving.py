@@ -49,7 +49,7 @@ class Move:
 class Moving:
     """Moves pods in a world. `preempt`: whether pods may preempt. `moves`: by the key of the pod that moves.
 
-    `all_or_none`: whether `settle` may end once it is certain that a replacement gets no node.
+    `all_or_none`: whether `schedule` may end once it is certain that a replacement gets no node.
     """
 
     def __init__(self, world: World, *, preempt: bool = True, all_or_none: bool = False) -> None:
@@ -61,7 +61,7 @@ class Moving:
         self._new: list[str] = []
         """The keys of the pods that were made since they were last scheduled."""
         self._origins: dict[str, Move] = {}
-        """The moves by the keys of their replacements."""
+        """key of a replacement -> its move"""
         self._allowed: dict[str, int] = {}
         """The disruptions that budgets allowed at first."""
         self._retries = Retries(world)
@@ -72,7 +72,7 @@ class Moving:
         return objection(pod, budgets_of(self._world, pod))
 
     def evict(self, pod: PodInfo) -> Move:
-        """Evict a pod; the one that its controller makes waits for `settle`."""
+        """Evict a pod; the one that its controller makes waits for `schedule`."""
         budgets = budgets_of(self._world, pod)
         for key, budget in budgets:
             self._allowed.setdefault(key, allowed_by(budget))
@@ -88,14 +88,14 @@ class Moving:
             key = move.pod.key
         return key
 
-    def settle_pending(self) -> None:
+    def schedule_pending(self) -> None:
         """Schedule the pending pods of the world, before any pod moves."""
         self._new += self._world.pending
-        self.settle()
+        self.schedule()
         self.moves.clear()
         self._origins.clear()
 
-    def settle(self) -> None:
+    def schedule(self) -> None:
         """Schedule the new pods, the pods that they preempt, and the pending ones that may fit now."""
         while self._new:
             new, self._new = self._new, []

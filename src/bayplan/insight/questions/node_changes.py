@@ -83,7 +83,7 @@ def add_nodes(draft: Draft, text: str) -> list[str]:
     node, known = nodes.info(position), draft.snapshot.of_kind(NODE)
     one = copy_of_node(node)
     size = sum(len(msgspec.json.encode(document)) for document in one)
-    draft.room.take(text, nodes=count, pods=count * (len(one) - 1), memory=count * size)
+    draft.room.count(text, nodes=count, pods=count * (len(one) - 1), memory=count * size)
     free = (name for number in range(1, 10**9) if (name := f"{like}-new-{number}") not in known)
     names = [next(free) for _ in range(count)]
     added = [[*copy_of_node(node, name), *attached_objects(draft.world, like, name)] for name in names]

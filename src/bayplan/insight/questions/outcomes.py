@@ -106,7 +106,7 @@ class Comparison(Answer):
 Order = Callable[[Iterable[PodInfo]], Sequence[PodInfo]]
 
 
-def settled(
+def after_scheduling(
     world: World,
     observe: Callable[[World], object] = lambda _: None,
     progress: Progress = silent,
@@ -118,12 +118,12 @@ def settled(
     also if `progress` raises Stopped.
     """
     with world.what_if():
-        states = settle(world, order or world.in_queue_order, progress)
+        states = schedule_pending(world, order or world.in_queue_order, progress)
         observe(world)
         return states, utilization(world)
 
 
-def settle(world: World, order: Order, progress: Progress = silent) -> dict[str, PodState]:
+def schedule_pending(world: World, order: Order, progress: Progress = silent) -> dict[str, PodState]:
     """Schedule the pending pods of a world in an order. Returns the states of all pods by key.
 
     Controllers create preempted pods again; those without a controller are gone. The changes stay in the world: call

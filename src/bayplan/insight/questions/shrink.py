@@ -144,7 +144,7 @@ def shrink(
     """
     with world.what_if(), collector_paused():
         moving = Moving(world, preempt=False, all_or_none=True)
-        moving.settle_pending()
+        moving.schedule_pending()
         order = _least_used_first(world, matches)
         gone, held = list[Gone](), list[Held]()
         try:
@@ -235,7 +235,7 @@ def _remove(world: World, name: str, rules: DrainRules, moving: Moving, cordons:
                 blocked.append((pod, message))
             else:
                 moving.evict(pod)
-        moving.settle()
+        moving.schedule()
         pending = next((move for move in moving.moves.values() if move.result is not None and not move.placed), None)
         if pending is not None and pending.result is not None:
             message = cordons.message_without(name, pending.result)

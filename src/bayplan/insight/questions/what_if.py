@@ -17,7 +17,7 @@ from bayplan.insight.limits import Limits, Room
 from bayplan.insight.questions.comparing import changes_table, summary
 from bayplan.insight.questions.edits import Changes, edited
 from bayplan.insight.questions.new_objects import bind_immediately
-from bayplan.insight.questions.outcomes import Comparison, by_workload, compare, pending_in, settled
+from bayplan.insight.questions.outcomes import Comparison, after_scheduling, by_workload, compare, pending_in
 from bayplan.insight.questions.replacing import by_workload_in_turn, replace_all, stays
 from bayplan.insight.questions.utilization import before_and_after
 from bayplan.insight.snapshot import Snapshot
@@ -75,7 +75,7 @@ def what_if(
         used.append(nodes_in_use(seen))
         observe(seen)
 
-    before, usage_before = settled(world, look, progress)
+    before, usage_before = after_scheduling(world, look, progress)
     now = world.handle.time
     other.move(edit.snapshot.documents, now)
     try:
@@ -87,7 +87,7 @@ def what_if(
             if changes.replace_all:
                 replace_all(other)
             order = partial(by_workload_in_turn, other) if changes.replace_all else None
-            after, usage_after = settled(other, look, progress, order)
+            after, usage_after = after_scheduling(other, look, progress, order)
     finally:
         if other is world:
             world.move(snapshot.documents, now)

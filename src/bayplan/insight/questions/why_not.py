@@ -16,7 +16,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.answers import INTERRUPTED, Answer, Progress, QuestionError, listed, plural, silent
 from bayplan.insight.json_values import fields_of
 from bayplan.insight.questions.blockers import Blocker, Blockers
-from bayplan.insight.questions.changes import Confirm, Help, taken_as_it_is, what_would_help
+from bayplan.insight.questions.changes import Confirm, Help, accepted, what_would_help
 from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.questions.explain import decision_of, preemption_trials
 from bayplan.insight.questions.scores import ScoreTable, score_table
@@ -82,7 +82,7 @@ class WhyNot(Answer):
 
 
 def why_not(
-    world: World, pod: PodInfo, node_name: str, progress: Progress = silent, confirm: Confirm = taken_as_it_is
+    world: World, pod: PodInfo, node_name: str, progress: Progress = silent, confirm: Confirm = accepted
 ) -> WhyNot:
     """Return everything between a pod and a node. A pod with a node is asked about as if it were pending.
 
