@@ -16,6 +16,7 @@ from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.owners import owners_of
 from bayplan.insight.questions.utilization import amounts, quantity_text, resources_of
+from bayplan.insight.tables import grouped
 from bayplan.simulation.world import World
 from bayplan.ui.grouping import grouping, varying_keys
 
@@ -208,11 +209,8 @@ def _state(node: NodeInfo, added: frozenset[str]) -> tuple[str, str]:
 
 
 def _blocks(pods: Sequence[PodInfo], resource: str, allocatable: int) -> tuple[Block, ...]:
-    workloads: dict[str, list[PodInfo]] = {}
-    for pod in pods:
-        workloads.setdefault(workload_of(pod), []).append(pod)
     blocks = []
-    for workload, members in workloads.items():
+    for workload, members in grouped((workload_of(pod), pod) for pod in pods).items():
         amount = len(members) if resource == PODS else sum(pod.requested.get(resource, 0) for pod in members)
         height = round(100 * amount / allocatable, 1) if allocatable else 0.0
         keys = tuple(sorted(pod.key for pod in members))

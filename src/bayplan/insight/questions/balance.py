@@ -25,6 +25,7 @@ from bayplan.insight.questions.room import (
     typical,
 )
 from bayplan.insight.questions.utilization import Usage, amounts, free, quantity_text, resources_of, utilization
+from bayplan.insight.tables import grouped
 from bayplan.simulation.world import World
 
 CORDONED = "cordoned"
@@ -127,10 +128,8 @@ def balance(world: World, most: int, pod: Mapping[str, Any] | None = None, shown
     positions = np.flatnonzero(nodes.live).tolist()
     labels = {position: nodes.info(position).labels for position in positions}
 
-    def grouped(name_of: Callable[[Mapping[str, str]], str]) -> tuple[GroupUsage, ...]:
-        members: dict[str, list[int]] = {}
-        for position, each in labels.items():
-            members.setdefault(name_of(each), []).append(position)
+    def by_label(name_of: Callable[[Mapping[str, str]], str]) -> tuple[GroupUsage, ...]:
+        members = grouped((name_of(each), position) for position, each in labels.items())
         if set(members) <= {""}:
             return ()
         return tuple(
@@ -140,8 +139,8 @@ def balance(world: World, most: int, pod: Mapping[str, Any] | None = None, shown
 
     return Balance(
         cluster=utilization(world),
-        zones=grouped(zone_of),
-        pools=grouped(pool_of),
+        zones=by_label(zone_of),
+        pools=by_label(pool_of),
         nodes=tuple(_by_node(world, positions)),
         stranded=tuple(_stranded(world)),
         typical=typical(world),

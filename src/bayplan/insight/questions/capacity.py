@@ -19,6 +19,7 @@ from bayplan.collector import collector_paused
 from bayplan.insight.answers import Answer, Progress, QuestionError, Stopped, plural, silent
 from bayplan.insight.expansion import Document, Expansion
 from bayplan.insight.json_values import as_json, fields_of
+from bayplan.insight.nodes import node_of
 from bayplan.insight.owners import WORKLOADS
 from bayplan.insight.pools import pool_of, zone_of
 from bayplan.insight.questions.copies import Copies
@@ -280,15 +281,13 @@ class _Filling:
 
 
 def _nodes(world: World, placed: Mapping[str, Counter[str]], labels: Sequence[str]) -> Iterable[NodeCapacity]:
-    nodes = world.state.nodes
     for name, fits in sorted(placed.items(), key=lambda item: (-item[1].total(), item[0])):
         if not fits.total():
             continue
-        position = nodes.position(name)
-        found = nodes.info(position).labels if position is not None else {}
-        yield NodeCapacity(
-            name, zone_of(found), pool_of(found), {label: found.get(label, "") for label in labels}, dict(fits)
-        )
+        node = node_of(world, name)
+        found = {} if node is None else node.labels
+        groups = {label: found.get(label, "") for label in labels}
+        yield NodeCapacity(name, zone_of(found), pool_of(found), groups, dict(fits))
 
 
 def one_replica(document: Mapping[str, Any]) -> Document:

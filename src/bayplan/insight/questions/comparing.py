@@ -93,11 +93,10 @@ def _from_to(before: int, after: int) -> str:
 
 
 def _causes(pods: Iterable[PodChange], summed: set[str], *, wide: bool) -> Iterator[RenderableType]:
-    causes: dict[tuple[str, str], list[PodChange]] = {}
-    for change in pods:
-        if change.after.state == PENDING:
-            before = change.before.message if change.before.state == PENDING else ""
-            causes.setdefault((before, change.after.message), []).append(change)
+    pending = (change for change in pods if change.after.state == PENDING)
+    causes = grouped(
+        ((each.before.message if each.before.state == PENDING else "", each.after.message), each) for each in pending
+    )
     if causes:
         yield Text()
     for (before, after), members in causes.items():

@@ -14,6 +14,7 @@ from bayplan.api.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from bayplan.api.tolerations import taint_text
 from bayplan.cluster.nodes import NodeInfo
 from bayplan.insight.answers import plural
+from bayplan.insight.nodes import node_at
 from bayplan.insight.questions.comparing import changes_table, summary
 from bayplan.insight.questions.object_changes import ObjectChange, object_changes
 from bayplan.insight.questions.outcomes import Comparison, after_scheduling, by_workload, compare, pending_in
@@ -94,17 +95,11 @@ def _node_changes(world: World, other: World) -> Iterator[NodeChange]:
         if name not in news:
             yield NodeChange(name, "removed")
         elif name not in olds:
-            yield NodeChange(name, "added", (_size(_info(other, name)),))
+            yield NodeChange(name, "added", (_size(node_at(other, name)),))
         else:
-            details = tuple(_details(_info(world, name), _info(other, name)))
+            details = tuple(_details(node_at(world, name), node_at(other, name)))
             if details:
                 yield NodeChange(name, "changed", details)
-
-
-def _info(world: World, name: str) -> NodeInfo:
-    position = world.state.nodes.position(name)
-    assert position is not None
-    return world.state.nodes.info(position)
 
 
 def _size(node: NodeInfo) -> str:

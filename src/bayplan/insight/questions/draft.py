@@ -10,6 +10,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.devices.claims import is_made_for, key_of
 from bayplan.framework.remedies import is_daemon
 from bayplan.insight.limits import Room
+from bayplan.insight.nodes import pods_on
 from bayplan.insight.questions.documents import pending_copy, pod_document
 from bayplan.insight.snapshot import Snapshot
 from bayplan.simulation.claims import claims_of, is_for_extended_resources
@@ -44,9 +45,7 @@ class Draft:
 
     def pods_on(self, node: str) -> Sequence[PodInfo]:
         """Return the pods that a node has in the original snapshot, and that still exist."""
-        position = self.world.state.nodes.position(node)
-        pods = () if position is None else self.world.state.nodes.pods(position)
-        return [pod for pod in pods if pod.key in self.snapshot.of_kind(POD)]
+        return [pod for pod in pods_on(self.world, node) if pod.key in self.snapshot.of_kind(POD)]
 
     def displace(self, pods: Sequence[PodInfo]) -> None:
         """Take pods from their node: those of DaemonSets are gone, the others are evicted."""

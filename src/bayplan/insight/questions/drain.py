@@ -19,6 +19,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.collector import collector_paused
 from bayplan.insight.answers import Answer, Progress, Stopped, listed, plural, silent
 from bayplan.insight.json_values import fields_of
+from bayplan.insight.nodes import pods_on
 from bayplan.insight.questions.drain_flags import WithFlags, more_flags, summed_up
 from bayplan.insight.questions.drain_rules import DrainRules, SortedPods, has_local_storage
 from bayplan.insight.questions.eviction_budgets import allowed_by, budgets_of
@@ -319,9 +320,3 @@ def _set_unschedulable(world: World, name: str, *, unschedulable: bool) -> bool:
         return False
     world.change(NODE, name, structs.replace(node, spec=structs.replace(spec, unschedulable=unschedulable)))
     return True
-
-
-def pods_on(world: World, name: str) -> list[PodInfo]:
-    """Return the pods on a node."""
-    position = world.state.nodes.position(name)
-    return [] if position is None else list(world.state.nodes.pods(position))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +16,7 @@ from bayplan.insight.questions.blockers import LOOKED_AT, Blockers
 from bayplan.insight.questions.changes import FIXED_LABELS, Change, changed_labels, combined, cost_of, make
 from bayplan.insight.questions.documents import copy_of_node
 from bayplan.insight.questions.node_groups import attached_objects, node_groups
+from bayplan.insight.tables import grouped
 from bayplan.simulation.carry_out import Fate, Simulation
 from bayplan.simulation.world import World
 
@@ -134,10 +135,7 @@ def _promising(world: World, pods: Sequence[PodInfo], progress: Progress) -> Ite
 
     A change of nodes is made on all nodes where it is the only obstacle of a sort of pods; pods are deleted on one.
     """
-    sorts: dict[Hashable, list[PodInfo]] = {}
-    for pod in pods:
-        if world.gate_of(pod) is None:
-            sorts.setdefault(world.equivalence_key(pod) or pod.key, []).append(pod)
+    sorts = grouped((world.equivalence_key(pod) or pod.key, pod) for pod in pods if world.gate_of(pod) is None)
     edits: dict[str, _Edit] = {}
     deletions: dict[tuple[str, ...], tuple[int, Change]] = {}
     for members in sorted(sorts.values(), key=len, reverse=True)[:_SORTS]:

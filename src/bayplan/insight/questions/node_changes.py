@@ -12,6 +12,7 @@ from bayplan.api.kinds import CSI_NODE, NODE, RESOURCE_SLICE, VOLUME_ATTACHMENT
 from bayplan.api.labels import InvalidSelector, label_key_errors, label_value_errors, parse_label_selector
 from bayplan.api.tolerations import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, UNSCHEDULABLE_TAINT, tolerate
 from bayplan.insight.answers import QuestionError, listed, plural
+from bayplan.insight.nodes import node_of
 from bayplan.insight.questions.documents import copy_of_node
 from bayplan.insight.questions.draft import Draft
 from bayplan.insight.questions.node_groups import attached_objects
@@ -76,11 +77,9 @@ def add_nodes(draft: Draft, text: str) -> list[str]:
     if match is None:
         raise QuestionError(f"{text}: expected the number of new nodes and one that they are like: 3xlike:node-a")
     count, like = int(match[1] or 1), match[2]
-    nodes = draft.world.state.nodes
-    position = nodes.position(like)
-    if position is None:
+    node, known = node_of(draft.world, like), draft.snapshot.of_kind(NODE)
+    if node is None:
         raise QuestionError(f"{text}: there is no node {like}")
-    node, known = nodes.info(position), draft.snapshot.of_kind(NODE)
     one = copy_of_node(node)
     size = sum(len(msgspec.json.encode(document)) for document in one)
     draft.room.count(text, nodes=count, pods=count * (len(one) - 1), memory=count * size)

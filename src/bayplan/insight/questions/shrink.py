@@ -21,8 +21,9 @@ from bayplan.collector import collector_paused
 from bayplan.framework.verdicts import fit_error
 from bayplan.insight.answers import Answer, Progress, Stopped, listed, plural, silent
 from bayplan.insight.json_values import fields_of
+from bayplan.insight.nodes import node_at, node_of, pods_on
 from bayplan.insight.pools import pool_of, zone_of
-from bayplan.insight.questions.drain import cordon, pods_on, uncordon
+from bayplan.insight.questions.drain import cordon, uncordon
 from bayplan.insight.questions.drain_rules import DrainRules, SortedPods
 from bayplan.insight.questions.moving import Moving
 from bayplan.insight.questions.node_groups import CONTROL_PLANE
@@ -309,9 +310,7 @@ def _most(world: World, names: Sequence[str]) -> int:
     used = [int(nodes.requested(resource)[nodes.live].sum()) for resource in resources]
     left = [int(nodes.allocatable(resource)[nodes.live].sum()) for resource in resources]
     for number, name in enumerate(names):
-        position = nodes.position(name)
-        assert position is not None
-        info = nodes.info(position)
+        info = node_at(world, name)
         left = [room - info.allocatable_of(resource) for room, resource in zip(left, resources, strict=True)]
         if any(room < amount for room, amount in zip(left, used, strict=True)):
             return number
@@ -320,13 +319,11 @@ def _most(world: World, names: Sequence[str]) -> int:
 
 def _least_used_first(world: World, matches: Callable[[Mapping[str, str]], bool]) -> Sequence[str]:
     """The nodes that may go: empty ones first, then by the larger of the used shares of cpu and memory."""
-    nodes = world.state.nodes
     usage = {}
     for name, node in world.state.objects[NODE].items():
-        position = nodes.position(name)
-        if position is None or not matches(node.metadata.labels or {}):
+        info = node_of(world, name)
+        if info is None or not matches(node.metadata.labels or {}):
             continue
-        info = nodes.info(position)
         shares = [
             info.requested_of(resource) / info.allocatable_of(resource)
             for resource in (CPU, MEMORY)

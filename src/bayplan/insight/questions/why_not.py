@@ -13,8 +13,9 @@ from rich.text import Text
 
 from bayplan.api.kinds import POD
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.insight.answers import INTERRUPTED, Answer, Progress, QuestionError, listed, plural, silent
+from bayplan.insight.answers import INTERRUPTED, Answer, Progress, QuestionError, plural, silent
 from bayplan.insight.json_values import fields_of
+from bayplan.insight.nodes import position_of
 from bayplan.insight.questions.blockers import Blocker, Blockers
 from bayplan.insight.questions.changes import Confirm, Help, accepted, what_would_help
 from bayplan.insight.questions.documents import pending_copy
@@ -88,11 +89,7 @@ def why_not(
 
     `confirm`: as for `what_would_help`. Raises QuestionError if there is no such node, or no profile schedules the pod.
     """
-    position = world.state.nodes.position(node_name)
-    if position is None:
-        names = sorted(name for name in world.state.table.row_of if node_name in name)
-        hint = f"; there is {listed(names)}" if names else ""
-        raise QuestionError(f"there is no node {node_name}{hint}")
+    position = position_of(world, node_name)
     if pod.scheduler_name not in world.profiles:
         raise QuestionError(f"pod {pod.key}: no scheduler here has the name {pod.scheduler_name!r}")
     with world.what_if():
