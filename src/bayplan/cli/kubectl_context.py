@@ -6,12 +6,13 @@ The context and what it replaced are in kubectl's own kubeconfig, so that a late
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from bayplan.file_replacement import replace_text
 
 _EXTENSION = "bayplan.dev/context"
 _LISTS = ("clusters", "contexts", "users")
@@ -105,11 +106,6 @@ def _write(file: Path, config: Mapping[str, Any]) -> None:
     target = file.resolve()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
-        descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=".bayplan-")
-        with os.fdopen(descriptor, "w", encoding="utf-8") as written:
-            yaml.safe_dump(dict(config), written, sort_keys=False)
-        Path(temporary).chmod(mode)
-        Path(temporary).replace(target)
+        replace_text(target, yaml.safe_dump(dict(config), sort_keys=False), private=not target.exists())
     except OSError as error:
         raise ContextError(f"{file}: cannot write the kubeconfig: {error.strerror}") from None

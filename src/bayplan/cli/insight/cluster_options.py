@@ -26,6 +26,7 @@ from bayplan.cli.run_options import YAML_FILE, FilesOfKind, plugin_option
 if TYPE_CHECKING:
     from bayplan.api.kinds import Kind
     from bayplan.api.labels import LabelSelector
+    from bayplan.cluster.pod_info import PodInfo
     from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
     from bayplan.insight import Snapshot
 
@@ -98,6 +99,10 @@ class Asked:
     def in_namespace(self) -> str:
         """The namespace of names without one."""
         return self.namespace or self.source.namespace()
+
+    def selects(self, pod: PodInfo) -> bool:
+        """Whether the selector, if there is one, selects a pod."""
+        return self.selector is None or self.selector.matches(pod.labels)
 
 
 @dataclass(frozen=True, slots=True)
