@@ -41,11 +41,11 @@ def set_context(file: Path, kubeconfig: Mapping[str, Any]) -> None:
     config, name = _read(file), kubeconfig["current-context"]
     _remove(config, name)  # what a crash left
     added = {"name": _EXTENSION, "extension": {"previous": config.get("current-context") or ""}}
-    for kind in _LISTS:
-        entries = [dict(each) for each in kubeconfig[kind]]
-        if kind == "contexts":
+    for section in _LISTS:
+        entries = [dict(each) for each in kubeconfig[section]]
+        if section == "contexts":
             entries = [entry | {"context": entry["context"] | {"extensions": [added]}} for entry in entries]
-        config[kind] = [*(config.get(kind) or ()), *entries]
+        config[section] = [*(config.get(section) or ()), *entries]
     config["current-context"] = name
     _write(file, {"apiVersion": "v1", "kind": "Config"} | config)
 
@@ -58,7 +58,7 @@ def restore_context(file: Path, name: str) -> None:
     config = _read(file)
     if not _remove(config, name):
         return
-    if any(config.get(kind) for kind in _LISTS):
+    if any(config.get(section) for section in _LISTS):
         _write(file, config)
     else:
         file.unlink(missing_ok=True)
@@ -72,8 +72,8 @@ def _remove(config: dict[str, Any], name: str) -> bool:
         if own:
             raise ContextError(f"the kubeconfig has a context {name!r} already that isn't of an embedded cluster")
         return False
-    for kind in _LISTS:
-        config[kind] = [each for each in config.get(kind) or () if each.get("name") != name]
+    for section in _LISTS:
+        config[section] = [each for each in config.get(section) or () if each.get("name") != name]
     if config.get("current-context") == name:
         config["current-context"] = previous
     return True
@@ -94,10 +94,10 @@ def _read(file: Path) -> dict[str, Any]:
     if not isinstance(found, dict | None):
         raise ContextError(f"{file}: expected a kubeconfig")
     config = found or {}
-    for kind in _LISTS:
-        entries = config.get(kind) or []
+    for section in _LISTS:
+        entries = config.get(section) or []
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-            raise ContextError(f"{file}: {kind}: expected a list of mappings")
+            raise ContextError(f"{file}: {section}: expected a list of mappings")
     return config
 
 

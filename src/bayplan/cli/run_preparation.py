@@ -162,7 +162,7 @@ def _check_flags(given: Sequence[tuple[Flag, Any]], prepared: Preparation) -> No
             prepared.gated_plugins = gates.plugins
         elif flag.name == "logging-format" and value not in FORMATS:
             prepared.problems.append(f"bayplan run: --logging-format: expected text or json, got {value!r}")
-        elif flag.kind is FlagType.FLOAT and not math.isfinite(value):
+        elif flag.type is FlagType.FLOAT and not math.isfinite(value):
             prepared.problems.append(f"bayplan run: --{flag.name}: expected a number, not {value}")
         elif flag.name == "pod-max-in-unschedulable-pods-duration":
             prepared.unschedulable_timeout = durations.parse(value)
@@ -175,7 +175,7 @@ def _check_flags(given: Sequence[tuple[Flag, Any]], prepared: Preparation) -> No
 
 def _is_off(flag: Flag, value: Any) -> bool:
     """Whether a flag has the value that always applies."""
-    if flag.kind is FlagType.BOOL:
+    if flag.type is FlagType.BOOL:
         return value is False
     return (flag.name, value) == ("kube-api-content-type", "application/json")
 

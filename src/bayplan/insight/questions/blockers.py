@@ -75,8 +75,8 @@ class Blocker:
 
 
 @dataclass(frozen=True, slots=True)
-class NodesOfAKind:
-    """Nodes that are blocked for the same kinds of reasons, those that lack the least first.
+class AlikeNodes:
+    """Nodes that are blocked alike, those that lack the least first.
 
     `blockers`: those of the first node.
     """
@@ -98,7 +98,7 @@ class Blockers:
         node = self.nodes.info(position)
         return [each.blocker(node, position) for each in self._rejections if each.verdicts.codes[position]]
 
-    def kinds(self, positions: Sequence[int]) -> list[NodesOfAKind]:
+    def alike(self, positions: Sequence[int]) -> list[AlikeNodes]:
         """Group nodes by what blocks them: few blockers first, and then large groups."""
         first: dict[Hashable, tuple[Blocker, ...]] = {}
         found: dict[Hashable, list[int]] = {}
@@ -107,7 +107,7 @@ class Blockers:
             kind = tuple(blocker.kind for blocker in blockers)
             first.setdefault(kind, blockers)
             found.setdefault(kind, []).append(position)
-        groups = [NodesOfAKind(first[kind], tuple(members)) for kind, members in found.items()]
+        groups = [AlikeNodes(first[kind], tuple(members)) for kind, members in found.items()]
         return sorted(groups, key=lambda group: (len(group.blockers), -len(group.positions)))
 
     def nearest(self, limit: int, most: int | None = None) -> list[int]:

@@ -24,9 +24,9 @@ from bayplan.simulation.evictions import evict
 from bayplan.simulation.world import World
 
 _COMBINATIONS = (4, 25)
-"""The most combinations of remedies to try for a kind of nodes: at first, and if none of these helps."""
-_KINDS_LOOKED_AT, _KINDS = 200, 30
-"""The most kinds of nodes to look at, and to try."""
+"""The most combinations of remedies to try for nodes that are blocked alike: at first, and if none of these helps."""
+_GROUPS_LOOKED_AT, _GROUPS = 200, 30
+"""The most groups of such nodes to look at, and to try."""
 _SHAPES = (12, 3)
 """The most types of new nodes to look at, and to try."""
 FIXED_LABELS = (
@@ -173,30 +173,30 @@ def make(world: World, change: Change) -> None:
 def candidates(
     world: World, pod: PodInfo, blockers: Blockers, only: Sequence[int] | None, combinations: int
 ) -> Iterator[Change]:
-    """Changes that may help: for each kind of nodes, what removes all blockers of one of them; and new nodes.
+    """Changes that may help: for nodes that are blocked alike, what removes all blockers of one; and new nodes.
 
-    Kinds that need few changes come first, then those with many nodes: the best change of each kind, then the second
-    best of each, and so on. Changes that overwrite labels come last.
+    Groups that need few changes come first, then those with many nodes: the best change of every group, then the second
+    best ones, and so on. Changes that overwrite labels come last.
     """
     gates = [next(gate.remedies(), None) for gate in gates_of(world, pod)]
     ungate = tuple(remedy for remedy in gates if remedy is not None)
     yield combined(pod, None, ungate)
     positions = blockers.nearest(LOOKED_AT) if only is None else list(only)
     options = [
-        (kind, sorted(itertools.product(*remedies), key=_size)[:combinations])
-        for kind in blockers.kinds(positions)[:_KINDS_LOOKED_AT]
-        if all(remedies := [[each for each in blocker.remedies() if _for_node(each)] for blocker in kind.blockers])
+        (group, sorted(itertools.product(*remedies), key=_size)[:combinations])
+        for group in blockers.alike(positions)[:_GROUPS_LOOKED_AT]
+        if all(remedies := [[each for each in blocker.remedies() if _for_node(each)] for blocker in group.blockers])
     ]
     options.sort(key=lambda option: (_size(option[1][0]), -len(option[0].positions)))
     found: list[tuple[bool, int, Change]] = []
-    for kind, combinations_of_kind in options[:_KINDS]:
-        node = blockers.nodes.info(kind.positions[0])
-        for rank, chosen in enumerate(combinations_of_kind):
+    for group, chosen_remedies in options[:_GROUPS]:
+        node = blockers.nodes.info(group.positions[0])
+        for rank, chosen in enumerate(chosen_remedies):
             change = combined(pod, node, (*ungate, *chosen))
             labels = changed_labels(node, change)
             if labels.isdisjoint(FIXED_LABELS):
                 overwritten = sorted(labels & node.labels.keys())
-                nodes = len(kind.positions) if any(each.node for each in chosen) else 1
+                nodes = len(group.positions) if any(each.node for each in chosen) else 1
                 change = replace(change, nodes=nodes, cost=cost_of(change, node, overwritten))
                 found.append((bool(overwritten), rank, change))
     yield from (change for _, _, change in sorted(found, key=lambda each: each[:2]))

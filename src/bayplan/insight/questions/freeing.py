@@ -169,11 +169,11 @@ def _promising(world: World, pods: Sequence[PodInfo], progress: Progress) -> Ite
 def _alone(world: World, pod: PodInfo) -> Iterator[tuple[NodeInfo, Remedy]]:
     """The changes of nodes that would each lift the only rejection of a pod there; of deletions, one for each kind."""
     blockers = Blockers(world, pod)
-    for kind in blockers.kinds(blockers.nearest(LOOKED_AT, most=1)):
-        for position in kind.positions:
+    for group in blockers.alike(blockers.nearest(LOOKED_AT, most=1)):
+        for position in group.positions:
             node = blockers.nodes.info(position)
-            first = position == kind.positions[0]
-            for blocker in kind.blockers if first else blockers.of(position):
+            first = position == group.positions[0]
+            for blocker in group.blockers if first else blockers.of(position):
                 for remedy in blocker.remedies():
                     if remedy.pod is None and ((remedy.node and not remedy.delete) or (remedy.delete and first)):
                         yield node, remedy
