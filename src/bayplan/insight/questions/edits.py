@@ -7,17 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from bayplan.api.kinds import (
-    DEPLOYMENT,
-    NODE,
-    PERSISTENT_VOLUME,
-    PERSISTENT_VOLUME_CLAIM,
-    POD,
-    REPLICA_SET,
-    REPLICATION_CONTROLLER,
-    STATEFUL_SET,
-    Kind,
-)
+from bayplan.api import kinds
+from bayplan.api.kinds import Kind
 from bayplan.api.objects import encode
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.answers import QuestionError
@@ -41,7 +32,7 @@ from bayplan.simulation.world import World
 
 NOT_READY = "node.kubernetes.io/not-ready"
 _SCALE = re.compile(r"([^/=]+)/([^/=]+)=([0-9]{1,30})")
-_SCALABLE = (DEPLOYMENT, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET)
+_SCALABLE = (kinds.DEPLOYMENT, kinds.REPLICA_SET, kinds.REPLICATION_CONTROLLER, kinds.STATEFUL_SET)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +128,7 @@ class _Editor:
         name = given.removeprefix("pod/")
         key = name if "/" in name else f"{self._namespace}/{name}"
         pod = self._draft.world.pod(key)
-        if pod is None or key not in self._draft.snapshot.of_kind(POD):
+        if pod is None or key not in self._draft.snapshot.of_kind(kinds.POD):
             raise QuestionError(f"there is no pod {key} to delete")
         self._draft.evict([pod])
         self._draft.steps.append(f"delete pod {key}")
@@ -149,8 +140,8 @@ class _Editor:
         match = _SCALE.fullmatch(text)
         kind = kind_called(match[1]) if match is not None else None
         if match is None or kind not in _SCALABLE:
-            kinds = ", ".join(scalable.singular for scalable in _SCALABLE)
-            raise QuestionError(f"scale {text}: expected TYPE/NAME=NUMBER, as in deployment/web=40; TYPE is {kinds}")
+            types = ", ".join(scalable.singular for scalable in _SCALABLE)
+            raise QuestionError(f"scale {text}: expected TYPE/NAME=NUMBER, as in deployment/web=40; TYPE is {types}")
         name, number = match[2], int(match[3])
         document = self._draft.snapshot.document(kind, f"{self._namespace}/{name}")
         if document is None:
@@ -159,21 +150,23 @@ class _Editor:
         self._draft.room.check(f"scale {text}", pods=number - len(pods))
         document["spec"]["replicas"] = number
         self._draft.change(document)
-        if kind is STATEFUL_SET:
+        if kind is kinds.STATEFUL_SET:
             self._scale_stateful_set(document, pods)
         elif number < len(pods):
             objects = [pod.object for pod in pods]
             doomed = {pod.metadata.name for pod in scale_down_order(objects, objects)[: len(pods) - number]}
             self._draft.remove([pod for pod in pods if pod.name in doomed])
         else:
-            template = newest_replica_set(self._draft.snapshot, document["metadata"]) if kind is DEPLOYMENT else None
+            template = (
+                newest_replica_set(self._draft.snapshot, document["metadata"]) if kind is kinds.DEPLOYMENT else None
+            )
             template = template or document
             self._create([{**template, "spec": {**template["spec"], "replicas": number - len(pods)}}])
         self._draft.steps.append(f"scale {kind.singular} {self._namespace}/{name} from {len(pods)} to {number}")
 
     def _owned(self, kind: Kind, name: str) -> list[PodInfo]:
-        pods = owned_by(self._draft.world.state.objects[POD], kind, self._namespace, name)
-        return [pod for pod in pods if pod.key in self._draft.snapshot.of_kind(POD)]
+        pods = owned_by(self._draft.world.state.objects[kinds.POD], kind, self._namespace, name)
+        return [pod for pod in pods if pod.key in self._draft.snapshot.of_kind(kinds.POD)]
 
     def _scale_stateful_set(self, document: Mapping[str, Any], pods: Sequence[PodInfo]) -> None:
         from bayplan.devcluster.controllers.stateful_pods import parent_and_ordinal
@@ -192,7 +185,7 @@ class _Editor:
             named = document if not prefix else {**document, "metadata": {"name": prefix, **document["metadata"]}}
             kind, key, _ = identify(named)
             steps.append(f"add {kind.singular} {key}")
-            if kind in {POD, *WORKLOADS} and key in self._draft.snapshot.of_kind(kind):
+            if kind in {kinds.POD, *WORKLOADS} and key in self._draft.snapshot.of_kind(kind):
                 hint = "; to change the number of its pods, use scale" if kind in _SCALABLE else ""
                 raise QuestionError(f"{kind.singular} {key} exists already{hint}")
         self._create(documents)
@@ -205,7 +198,7 @@ class _Editor:
         steps = [*self._draft.steps, change.text]
         if change.like:
             (name,) = add_nodes(self._draft, f"like:{change.like}")
-            node = Patch(NODE.kind, (name,), change.node)
+            node = Patch(kinds.NODE.kind, (name,), change.node)
         for patch in (*change.patches, *([node] if change.like else [])):
             self._draft.room.count(change.text, objects=len(patch.keys), memory=len(patch.keys) * len(encode(patch)))
             self._draft.snapshot = self._draft.snapshot.but(change=list(self._patched(patch)))
@@ -225,9 +218,9 @@ class _Editor:
 
     def claims_to_bind(self) -> tuple[str, ...]:
         """The keys of claims that controllers may bind now: new and changed ones; all, if there are other volumes."""
-        if any(kind is PERSISTENT_VOLUME for kind, _ in self._changed):
-            return tuple(self._draft.snapshot.of_kind(PERSISTENT_VOLUME_CLAIM))
-        return tuple(key for kind, key in self._changed if kind is PERSISTENT_VOLUME_CLAIM)
+        if any(kind is kinds.PERSISTENT_VOLUME for kind, _ in self._changed):
+            return tuple(self._draft.snapshot.of_kind(kinds.PERSISTENT_VOLUME_CLAIM))
+        return tuple(key for kind, key in self._changed if kind is kinds.PERSISTENT_VOLUME_CLAIM)
 
     def _create(self, documents: Sequence[Mapping[str, Any]]) -> None:
         """Add what manifests lead to, as far as it doesn't exist."""
@@ -236,9 +229,9 @@ class _Editor:
         expansion = Manifests(self._draft.snapshot, self._seed, self._draft.room).expand(documents)
         for document in expansion.objects:
             kind, key, _ = identify(document)
-            if kind is NODE:  # a new node of an API server isn't ready
+            if kind is kinds.NODE:  # a new node of an API server isn't ready
                 document["spec"]["taints"] = taints_without(document, NOT_READY)
             if not self._draft.put(kind, key, document):
                 self._changed.append((kind, key))
-        pods = [pod for pod in expansion.pods if identify(pod)[1] not in self._draft.snapshot.of_kind(POD)]
+        pods = [pod for pod in expansion.pods if identify(pod)[1] not in self._draft.snapshot.of_kind(kinds.POD)]
         self._draft.snapshot = self._draft.snapshot.but(add=map(self._draft.created_now, pods))
