@@ -26,7 +26,7 @@ from bayplan.http_server import HostNames, HttpServer, Limits, bind
 log = logging.getLogger(__name__)
 
 BODY_LIMIT = 256 * 2**20
-"""In bytes, inflated. For scale, 5,000 nodes of 10 kB are 50 MB."""
+"""The most bytes of a body, inflated. For scale, 5,000 nodes of 10 kB are 50 MB."""
 
 NO_BINDING = "this extender is not connected to the cluster: start it with --kubeconfig FILE or --watch"
 

@@ -22,7 +22,7 @@ from bayplan.ui.grouping import grouping, varying_keys
 
 DETAILED_NODES = 60
 DETAILED_PODS = 1500
-"""With at most this many nodes and pods, the pods are drawn in the slots."""
+"""The most nodes and pods of a plan whose slots show the pods."""
 
 
 @dataclass(frozen=True, slots=True)

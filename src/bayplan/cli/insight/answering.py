@@ -23,7 +23,7 @@ A = TypeVar("A", bound="Answer")
 yes_option = click.option(
     "--yes", is_flag=True, help="Ask even if the question adds more to the cluster than a typo should."
 )
-"""For commands that add to a cluster: their questions have limits, unless the user confirms."""
+"""The option of commands that add to a cluster: their questions have limits, unless the user confirms."""
 
 
 def answer(asked: Asked, ask: Callable[[Insight, Progress], A], *, doing: str = "", yes: bool = False) -> A:

@@ -55,7 +55,7 @@ class Unit:
         self.locals: set[int] = set()
         """The places of variables that are local variables of the function."""
         self.shown: set[int] = set()
-        """Those that other functions read, too."""
+        """The places of those local variables that other functions read, too."""
 
     @property
     def fuses(self) -> bool:

@@ -31,7 +31,7 @@ class Draft:
         self.world = world
         self.room = room
         self._created = world.handle.time.strftime("%Y-%m-%dT%H:%M:%SZ")
-        """When new pods are created: after all those of the snapshot."""
+        """The creation time of new pods: after all those of the snapshot."""
 
     def change(self, document: Mapping[str, Any]) -> None:
         """Replace an object."""

@@ -18,7 +18,7 @@ ROLE = "bayplan-insight"
 """The default name of the ClusterRole."""
 
 REQUIRED = (kinds.NODE, kinds.POD)
-"""Without these kinds there is no answer."""
+"""The kinds without which there is no answer."""
 
 _VOLUMES = "pods with persistent volume claims seem unschedulable"
 _LIMITS = "the volume limits of nodes are unknown and count as none"
