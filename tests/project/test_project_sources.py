@@ -13,6 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.support.tables import cases
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src" / "bayplan").rglob("*.py"))
@@ -84,10 +85,13 @@ def test_every_dependency_is_pinned():
         assert {re.match(r"[\w.-]+", each)[0].lower() for each in wanted} <= pinned
 
 
-@pytest.mark.parametrize(
-    ("command", "seconds"),
-    [(["-c", "import bayplan"], 0.3), (["-m", "bayplan", "--help"], 0.5), (["-m", "bayplan", "--version"], 0.5)],
-    ids=["import bayplan", "bayplan --help", "bayplan --version"],
+@cases(
+    "command, seconds",
+    {
+        "import bayplan": (["-c", "import bayplan"], 0.3),
+        "bayplan --help": (["-m", "bayplan", "--help"], 0.5),
+        "bayplan --version": (["-m", "bayplan", "--version"], 0.5),
+    },
 )
 def test_startup_is_quick(command, seconds):
     assert min(cpu_seconds(command) for _ in range(3)) < seconds

@@ -11,8 +11,8 @@ import pytest
 def cases(names: str, table: Mapping[str, Any]) -> pytest.MarkDecorator:
     """Run a test for each case of a table: `name: values`.
 
-    `names`: the arguments of the test, separated by commas. The values are a tuple, or the value itself of one argument.
+    `names`: the arguments of the test, separated by commas. The values are a tuple; of one argument, the value itself.
     """
     arguments = [name.strip() for name in names.split(",")]
-    rows = {name: (values,) if len(arguments) == 1 else values for name, values in table.items()}
-    return pytest.mark.parametrize(arguments, [pytest.param(*values, id=name) for name, values in rows.items()])
+    rows = [pytest.param(*((row,) if len(arguments) == 1 else row), id=name) for name, row in table.items()]
+    return pytest.mark.parametrize(arguments, rows)

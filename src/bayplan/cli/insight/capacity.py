@@ -59,13 +59,7 @@ def capacity(
     def ask(insight: Insight) -> Capacity:
         with interruptible("Placing pods") as progress:
             return insight.capacity(
-                *kinds,
-                ratio=numbers,
-                most=most,
-                preempt=preempt,
-                labels=labels,
-                shown=asked.limit,
-                progress=progress,
+                *kinds, ratio=numbers, most=most, preempt=preempt, labels=labels, shown=asked.limit, progress=progress
             )
 
     answer(asked, ask, yes=yes)

@@ -25,9 +25,6 @@ def usage(asked: Asked, by: tuple[str, ...]) -> None:
     answer(
         asked,
         lambda insight: insight.usage(
-            asked.namespace,
-            lambda pod: selector is None or selector.matches(pod.labels),
-            by=by,
-            shown=asked.limit,
+            asked.namespace, lambda pod: selector is None or selector.matches(pod.labels), by=by, shown=asked.limit
         ),
     )

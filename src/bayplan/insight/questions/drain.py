@@ -111,12 +111,7 @@ class Drain(Answer):
             ],
             "pods": self.rows(),
             "budgets": [
-                {
-                    "budget": each.budget,
-                    "allowed": each.allowed,
-                    "pods": list(each.pods),
-                    "blocked": list(each.blocked),
-                }
+                {"budget": each.budget, "allowed": each.allowed, "pods": list(each.pods), "blocked": list(each.blocked)}
                 for each in self.budgets
             ],
             "localStorage": list(self.local_storage),

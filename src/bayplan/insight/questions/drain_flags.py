@@ -8,18 +8,9 @@ from typing import Any
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.answers import listed, plural
-from bayplan.insight.questions.drain_rules import (
-    DAEMON_SET_FATAL,
-    LOCAL_STORAGE_FATAL,
-    UNMANAGED_FATAL,
-    DrainRules,
-)
+from bayplan.insight.questions.drain_rules import DAEMON_SET_FATAL, LOCAL_STORAGE_FATAL, UNMANAGED_FATAL, DrainRules
 
-_FLAGS = {
-    DAEMON_SET_FATAL: "ignore_daemonsets",
-    LOCAL_STORAGE_FATAL: "delete_emptydir_data",
-    UNMANAGED_FATAL: "force",
-}
+_FLAGS = {DAEMON_SET_FATAL: "ignore_daemonsets", LOCAL_STORAGE_FATAL: "delete_emptydir_data", UNMANAGED_FATAL: "force"}
 """By error: the flag that ends it. All others are about missing controllers, and end with `force`, too."""
 _ORDER = tuple(_FLAGS.values())
 
