@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from small_clusters import ZONE, Maker
+from tests.support.tables import cases
 
 from bayplan.insight import Insight, QuestionError, Snapshot
 from bayplan.insight.answers import Stopped
@@ -60,12 +61,12 @@ def test_counts_pods_by_node_zone_pool_and_label():
     assert [row["pod web"] for row in answer.rows()] == [4, 2]
 
 
-@pytest.mark.parametrize(
-    ("spec", "fits"),
-    [
-        ({}, 6),
-        ({"affinity": apart()}, 2),
-        (
+@cases(
+    "spec, fits",
+    {
+        "alone": ({}, 6),
+        "anti-affinity": ({"affinity": apart()}, 2),
+        "spread": (
             {
                 "topologySpreadConstraints": [
                     {
@@ -78,8 +79,7 @@ def test_counts_pods_by_node_zone_pool_and_label():
             },
             5,
         ),
-    ],
-    ids=["alone", "anti-affinity", "spread"],
+    },
 )
 def test_pods_that_depend_on_each_other_are_placed_one_by_one(spec, fits):
     assert ask([node("a"), node("b", "2")], [pod(**spec)]).sets == fits

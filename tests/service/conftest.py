@@ -10,11 +10,15 @@ from typing import Any
 import pytest
 from lightkube.models.core_v1 import Container, Pod, PodSpec, PodStatus
 from lightkube.models.meta_v1 import ObjectMeta
+from tests.support.stories import here, loop_factories
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.queue import QueueProfile, SchedulingQueue
 from bayplan.service.informers import NodeHandler, PodHandler
 from bayplan.service.runtime import Runtime
+
+__all__ = ["here"]  # a fixture
+pytest_asyncio_loop_factories = loop_factories
 
 
 class StillClock:

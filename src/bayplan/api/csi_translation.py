@@ -12,13 +12,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import msgspec
-from lightkube.models.core_v1 import (
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    PersistentVolume,
-    Volume,
-)
+from lightkube.models.core_v1 import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume, Volume
 
 ZONE = "topology.kubernetes.io/zone"
 REGION = "topology.kubernetes.io/region"
@@ -132,11 +126,7 @@ def _not_migrated(_source: Any, _labels: Mapping[str, str] | None) -> str:
 
 PLUGINS: tuple[InTreePlugin, ...] = (
     InTreePlugin(
-        "kubernetes.io/aws-ebs",
-        "ebs.csi.aws.com",
-        "awsElasticBlockStore",
-        _aws_handle,
-        "topology.ebs.csi.aws.com/zone",
+        "kubernetes.io/aws-ebs", "ebs.csi.aws.com", "awsElasticBlockStore", _aws_handle, "topology.ebs.csi.aws.com/zone"
     ),
     InTreePlugin(
         "kubernetes.io/gce-pd", "pd.csi.storage.gke.io", "gcePersistentDisk", _gce_handle, "topology.gke.io/zone"

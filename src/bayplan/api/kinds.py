@@ -198,12 +198,7 @@ PRIORITY_LEVEL_CONFIGURATION = _kind(
 IP_ADDRESS = _kind("networking.k8s.io/v1", "IPAddress", "ipaddresses", "ip", namespaced=False)
 SERVICE_CIDR = _kind("networking.k8s.io/v1", "ServiceCIDR", "servicecidrs", namespaced=False, status=True)
 API_SERVICE = _kind(
-    "apiregistration.k8s.io/v1",
-    "APIService",
-    "apiservices",
-    namespaced=False,
-    status=True,
-    category="api-extensions",
+    "apiregistration.k8s.io/v1", "APIService", "apiservices", namespaced=False, status=True, category="api-extensions"
 )
 STORAGE_CLASS = _kind("storage.k8s.io/v1", "StorageClass", "storageclasses", "sc", namespaced=False)
 CSI_NODE = _kind("storage.k8s.io/v1", "CSINode", "csinodes", namespaced=False)

@@ -47,13 +47,7 @@ class SchedulerFiles:
 
 
 def collect(
-    config: Path | None,
-    plugins: Sequence[str],
-    *,
-    name: str,
-    namespace: str,
-    scheduler_name: str | None,
-    replicas: int,
+    config: Path | None, plugins: Sequence[str], *, name: str, namespace: str, scheduler_name: str | None, replicas: int
 ) -> SchedulerFiles:
     """Read and validate all files. Raises UnusableFile, ConfigurationError and PluginLoadError."""
     found = SchedulerFiles()

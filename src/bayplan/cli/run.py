@@ -166,11 +166,7 @@ async def _run(
         election = prepared.election
         async with nullcontext() if election is None else ElectionThread(open_client, election) as leadership:
             scheduler = Scheduler(
-                client,
-                prepared.build_profiles,
-                prepared.settings(seed),
-                Peers(extenders, leadership, events),
-                metrics,
+                client, prepared.build_profiles, prepared.settings(seed), Peers(extenders, leadership, events), metrics
             )
             dump_signal.connect(scheduler.dump_asked)
             if election is not None and leadership is not None:

@@ -273,12 +273,7 @@ class Client:
         raise AssertionError("the last attempt returns or raises")
 
     async def stream(
-        self,
-        path: str,
-        *,
-        params: Params | None = None,
-        seconds: float | None = None,
-        idle: float | None = None,
+        self, path: str, *, params: Params | None = None, seconds: float | None = None, idle: float | None = None
     ) -> AsyncGenerator[bytes, None]:
         """Yield the response body of a GET in pieces, as they arrive; never retried. Closing it closes its connection.
 

@@ -124,12 +124,7 @@ class NodeManager(Controller):
     workers: ClassVar[int] = 8
 
     def __init__(
-        self,
-        context: ControllerContext,
-        nodes: Sequence[Node],
-        serves: Callable[[Node], bool],
-        *,
-        rate: float,
+        self, context: ControllerContext, nodes: Sequence[Node], serves: Callable[[Node], bool], *, rate: float
     ) -> None:
         super().__init__(context)
         self._to_register = {node.metadata.name: node for node in nodes}

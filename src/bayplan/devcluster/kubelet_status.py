@@ -111,10 +111,7 @@ def rejected(pod: Pod, rejection: Rejection) -> Patch:
 
 def _patch(pod: Pod, **status: Any) -> Patch:
     # The uid prevents a patch of a new pod with the same name.
-    return {
-        "metadata": {"uid": pod.metadata.uid},
-        "status": {**status, "observedGeneration": pod.metadata.generation},
-    }
+    return {"metadata": {"uid": pod.metadata.uid}, "status": {**status, "observedGeneration": pod.metadata.generation}}
 
 
 def _conditions(

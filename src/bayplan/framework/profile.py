@@ -57,14 +57,7 @@ FORMS: Mapping[Point, tuple[type[Any], ...]] = {
 }
 """The protocols of each extension point. A plugin of the point implements at least one of them."""
 
-REJECTING = (
-    Point.PRE_ENQUEUE,
-    Point.PRE_FILTER,
-    Point.FILTER,
-    Point.RESERVE,
-    Point.PERMIT,
-    Point.PLACEMENT_GENERATE,
-)
+REJECTING = (Point.PRE_ENQUEUE, Point.PRE_FILTER, Point.FILTER, Point.RESERVE, Point.PERMIT, Point.PLACEMENT_GENERATE)
 """The extension points that can reject a pod. The pod then waits for the events of the plugin that rejected it."""
 
 

@@ -17,14 +17,7 @@ from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import interface
 from bayplan.framework.extenders import Answer, ExtenderError, ExtenderPreempt
-from bayplan.framework.interface import (
-    MAX_NODE_SCORE,
-    CycleState,
-    NodeNames,
-    PostFilterResult,
-    Shortlist,
-    WhatIf,
-)
+from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, NodeNames, PostFilterResult, Shortlist, WhatIf
 from bayplan.framework.profile import Point, Profile, implements
 from bayplan.framework.status import Code, PluginError, Status, success
 from bayplan.framework.verdicts import Diagnosis, Rejections, Verdicts

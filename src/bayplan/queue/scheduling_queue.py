@@ -133,12 +133,7 @@ class SchedulingQueue:
             self._leave(self._waiting[uid])
 
     def move_on_event(
-        self,
-        event: ClusterEvent,
-        old: object,
-        new: object,
-        now: float,
-        only: Callable[[PodInfo], bool] | None = None,
+        self, event: ClusterEvent, old: object, new: object, now: float, only: Callable[[PodInfo], bool] | None = None
     ) -> int:
         """Requeue the pods that an event may make schedulable. Returns how many became active or entered backoff.
 

@@ -25,14 +25,7 @@ from bayplan.framework.interface import CycleState, Filter
 from bayplan.framework.nominated import NominatedVerdicts
 from bayplan.framework.profile import Point, Profile, Sharing, implements
 from bayplan.framework.raw_scores import FEW_CHANGES, LatestScores
-from bayplan.framework.runner import (
-    filter_node,
-    normalized,
-    run_filter,
-    run_pre_filter,
-    run_pre_score,
-    run_score,
-)
+from bayplan.framework.runner import filter_node, normalized, run_filter, run_pre_filter, run_pre_score, run_score
 from bayplan.framework.status import Code, PluginError
 from bayplan.framework.verdicts import Verdicts
 from bayplan.framework.what_if import filter_nominated, sign_filters

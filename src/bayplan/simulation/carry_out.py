@@ -16,11 +16,7 @@ import msgspec
 from bayplan.api.kinds import POD
 from bayplan.api.objects import encode
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.binding_runner import (
-    run_permit,
-    run_reserve,
-    run_unreserve,
-)
+from bayplan.framework.binding_runner import run_permit, run_reserve, run_unreserve
 from bayplan.framework.status import Code, PluginError, Status
 from bayplan.scheduling import Decision, Plan, Preemption, Refusal
 from bayplan.simulation.binding import ReservedPod, bind

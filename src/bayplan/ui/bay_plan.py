@@ -142,8 +142,7 @@ def bay_plan(
                 tuple(slot for _, slot in sorted(slots, key=lambda each: natural(each[1].name))),
                 sum(slot.pods for _, slot in slots),
                 percent(
-                    sum(int(used[position]) for position, _ in slots),
-                    sum(int(room[position]) for position, _ in slots),
+                    sum(int(used[position]) for position, _ in slots), sum(int(room[position]) for position, _ in slots)
                 ),
             )
             for name, slots in sorted(bays.items(), key=lambda item: (item[0] == groups.others, natural(item[0])))

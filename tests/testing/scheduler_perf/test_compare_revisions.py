@@ -13,12 +13,12 @@ ROOT = Path(__file__).parents[3]
 CONFIG = """
 - name: Tiny
   workloadTemplate:
-  - {opcode: createNodes, count: 2}
+  - {opcode: createNodes, count: 1}
   - {opcode: createPods, count: 1}
   - {opcode: createPods, countParam: $pods, collectMetrics: true}
   workloads:
   - {name: fits, params: {pods: 3}}
-  - {name: does not fit, params: {pods: 500}}
+  - {name: does not fit, params: {pods: 120}}
 - name: Deleting
   workloadTemplate:
   - {opcode: createPods, count: 1, steadyState: true, duration: 1s, collectMetrics: true}

@@ -145,8 +145,7 @@ def by_node(owned: Sequence[Pod]) -> dict[str, list[Pod]]:
 def by_age(owned: Sequence[Pod]) -> list[Pod]:
     """Bound pods first, then the oldest first."""
     return sorted(
-        owned,
-        key=lambda one: (not one.spec.nodeName, one.metadata.creationTimestamp or _LONG_AGO, one.metadata.name),
+        owned, key=lambda one: (not one.spec.nodeName, one.metadata.creationTimestamp or _LONG_AGO, one.metadata.name)
     )
 
 

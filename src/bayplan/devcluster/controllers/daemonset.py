@@ -116,10 +116,7 @@ class DaemonSetController(OwnerController):
     async def _carry_out(self, state: DaemonState, plan: Plan) -> ApiError | None:
         daemon_set = state.daemon_set
         wanted = [new_pod(daemon_set, state.digest, node) for node in plan.create]
-        failures = [
-            await self._control.create(daemon_set, wanted),
-            await self._control.delete(daemon_set, plan.delete),
-        ]
+        failures = [await self._control.create(daemon_set, wanted), await self._control.delete(daemon_set, plan.delete)]
         return next((failure for failure in failures if failure is not None), None)
 
     async def _clean_up(self, daemon_set: DaemonSet, old: Sequence[ControllerRevision]) -> None:

@@ -234,9 +234,7 @@ class JobController(OwnerController):
             current.now,
         )
         return msgspec.structs.replace(
-            status,
-            conditions=[*(status.conditions or ()), final],
-            completionTime=current.now if succeeded else None,
+            status, conditions=[*(status.conditions or ()), final], completionTime=current.now if succeeded else None
         )
 
     def _announce(self, job: Job, status: JobStatus) -> None:

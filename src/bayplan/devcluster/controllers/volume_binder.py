@@ -13,13 +13,7 @@ from lightkube.models.core_v1 import PersistentVolumeClaimStatus
 
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, Kind
 from bayplan.api.times import whole_seconds
-from bayplan.api.volumes import (
-    BIND_COMPLETED,
-    BOUND_BY_CONTROLLER,
-    annotations_of,
-    is_bound_to,
-    volume_name,
-)
+from bayplan.api.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, annotations_of, is_bound_to, volume_name
 from bayplan.client import Client
 from bayplan.clock import TimerClock
 from bayplan.devcluster.controllers.informers import Informer

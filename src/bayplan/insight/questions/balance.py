@@ -16,14 +16,7 @@ from rich.text import Text
 from bayplan.api.requests import PODS
 from bayplan.insight.answers import Answer, plural
 from bayplan.insight.pools import pool_of, zone_of
-from bayplan.insight.questions.room import (
-    LargestGang,
-    LargestPod,
-    largest_gang,
-    largest_pods,
-    requests_text,
-    typical,
-)
+from bayplan.insight.questions.room import LargestGang, LargestPod, largest_gang, largest_pods, requests_text, typical
 from bayplan.insight.questions.utilization import Usage, amounts, free, quantity_text, resources_of, utilization
 from bayplan.insight.tables import grouped
 from bayplan.simulation.world import World

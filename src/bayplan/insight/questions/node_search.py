@@ -205,11 +205,7 @@ class NodeSearch:
         return all(self._is_enough(nodes, target, hopeless, ties) for ties in range(first, _TIES))
 
     def _try(
-        self,
-        nodes: Iterable[NewNode],
-        hopeless: frozenset[str] = frozenset(),
-        most: int | None = None,
-        ties: int = 0,
+        self, nodes: Iterable[NewNode], hopeless: frozenset[str] = frozenset(), most: int | None = None, ties: int = 0
     ) -> _Trial:
         """Place the pending pods, but for the hopeless ones, with new nodes.
 

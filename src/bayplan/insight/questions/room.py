@@ -107,11 +107,7 @@ def _most(left: Free, resource: str, others: Requests) -> list[Requests]:
 
 
 def _largest(
-    world: World,
-    mix: str,
-    others: Requests,
-    candidates: Callable[[Free], Sequence[Requests]],
-    like: Mapping[str, Any],
+    world: World, mix: str, others: Requests, candidates: Callable[[Free], Sequence[Requests]], like: Mapping[str, Any]
 ) -> LargestPod:
     """Find the first candidate that the scheduler places. A smaller candidate fits wherever a larger one does."""
     tried = [candidate for candidate in candidates(free(world)) if all(candidate.values())]

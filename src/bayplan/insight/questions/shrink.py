@@ -293,10 +293,7 @@ def _held_by_rules(world: World, name: str, pods: SortedPods) -> Held | None:
     return None
 
 
-_RULES = {
-    "Pods with local storage": "local storage",
-    "cannot delete Pods that declare no controller": "bare pod",
-}
+_RULES = {"Pods with local storage": "local storage", "cannot delete Pods that declare no controller": "bare pod"}
 
 
 def _annotation(annotations: Mapping[str, str], known: Mapping[str, str]) -> str:

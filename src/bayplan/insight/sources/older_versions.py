@@ -72,8 +72,4 @@ def _each(items: Any, convert: Callable[[dict[str, Any]], dict[str, Any]]) -> li
     return [convert(item) if isinstance(item, dict) else item for item in items or ()]
 
 
-_CONVERSIONS = {
-    RESOURCE_CLAIM.kind: _claim,
-    RESOURCE_CLAIM_TEMPLATE.kind: _template,
-    RESOURCE_SLICE.kind: _slice,
-}
+_CONVERSIONS = {RESOURCE_CLAIM.kind: _claim, RESOURCE_CLAIM_TEMPLATE.kind: _template, RESOURCE_SLICE.kind: _slice}

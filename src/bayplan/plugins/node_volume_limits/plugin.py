@@ -11,13 +11,7 @@ from lightkube.models.core_v1 import PersistentVolumeClaim
 from lightkube.models.storage_v1 import CSINode, VolumeAttachment
 
 from bayplan.api.csi_translation import in_tree_plugin
-from bayplan.api.kinds import (
-    CSI_NODE,
-    PERSISTENT_VOLUME,
-    PERSISTENT_VOLUME_CLAIM,
-    STORAGE_CLASS,
-    VOLUME_ATTACHMENT,
-)
+from bayplan.api.kinds import CSI_NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS, VOLUME_ATTACHMENT
 from bayplan.api.volumes import claim_name
 from bayplan.cluster.columns import Bool, Int32
 from bayplan.cluster.csi_nodes import CsiNodes

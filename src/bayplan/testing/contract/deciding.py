@@ -202,10 +202,7 @@ def _check_scores(subject: Subject, plugin: Any, cycle: CycleState, pod: PodInfo
         _compare(
             nodes.at(positions),
             ("when all nodes are scored", [whole[position] for position in positions]),
-            (
-                f"when {len(positions)} of them are",
-                raw_scores(plugin, cycle, pod, nodes.at(positions)).tolist(),
-            ),
+            (f"when {len(positions)} of them are", raw_scores(plugin, cycle, pod, nodes.at(positions)).tolist()),
             "let a raw score depend on the node and on what pre_score remembered about the pod; compare nodes in "
             "normalize_scores",
         )

@@ -199,9 +199,7 @@ def ask(
     tell("NormalizeScore", cycle, raw, given)
     names = [feasible.name(position) for position in range(len(feasible))]
     return replace(
-        answers,
-        raw=dict(zip(names, raw.tolist(), strict=True)),
-        scores=dict(zip(names, scores.tolist(), strict=True)),
+        answers, raw=dict(zip(names, raw.tolist(), strict=True)), scores=dict(zip(names, scores.tolist(), strict=True))
     )
 
 

@@ -26,13 +26,7 @@ class _Code(NamedTuple):
 _CODES = {
     "createNodes": _Code(
         operations.create_nodes,
-        (
-            "count",
-            "nodeTemplatePath",
-            "labelNodePrepareStrategy",
-            "uniqueNodeLabelStrategy",
-            "nodeAllocatableStrategy",
-        ),
+        ("count", "nodeTemplatePath", "labelNodePrepareStrategy", "uniqueNodeLabelStrategy", "nodeAllocatableStrategy"),
     ),
     "createNamespaces": _Code(operations.create_namespaces, ("count", "prefix", "namespaceTemplatePath")),
     "createPods": _Code(
@@ -75,11 +69,7 @@ Report = Callable[[str], None]
 
 
 async def run_operations(
-    workload: Workload,
-    place: BenchmarkCluster,
-    *,
-    scheduler_name: str = "",
-    report: Report = lambda _: None,
+    workload: Workload, place: BenchmarkCluster, *, scheduler_name: str = "", report: Report = lambda _: None
 ) -> list[Measurement]:
     """Run all operations and return what was measured.
 

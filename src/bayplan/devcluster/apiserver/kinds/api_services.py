@@ -50,10 +50,7 @@ def _api_service(name: str, group: str, version: str, now: str) -> Object:
         "message": "Local APIServices are always available",
     }
     return {
-        "metadata": {
-            "name": name,
-            "labels": {AUTOMANAGED: "onstart" if built_in else "true"},
-        },
+        "metadata": {"name": name, "labels": {AUTOMANAGED: "onstart" if built_in else "true"}},
         "spec": {
             **({"group": group} if group else {}),
             "version": version,

@@ -9,14 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bayplan.insight.sources.redaction.names import Names, Rule
-from bayplan.insight.sources.redaction.pods import (
-    CLAIM_SPEC,
-    DISKS,
-    PATH,
-    POD_SPEC,
-    POD_STATUS,
-    TEMPLATE,
-)
+from bayplan.insight.sources.redaction.pods import CLAIM_SPEC, DISKS, PATH, POD_SPEC, POD_STATUS, TEMPLATE
 from bayplan.insight.sources.redaction.rules import (
     CONDITIONS,
     NODE_SELECTOR,

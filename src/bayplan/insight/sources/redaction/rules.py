@@ -93,10 +93,7 @@ def _quota_resource(key: str, names: Names) -> str:
     return f"{prefix}.{resource(rest, names)}" if dot and prefix in {"requests", "limits"} else resource(key, names)
 
 
-_QUOTA_SUFFIXES = (
-    (".storageclass.storage.k8s.io/", "storageclass"),
-    (".deviceclass.resource.k8s.io/", "deviceclass"),
-)
+_QUOTA_SUFFIXES = ((".storageclass.storage.k8s.io/", "storageclass"), (".deviceclass.resource.k8s.io/", "deviceclass"))
 
 
 def constant(text: str) -> Rule:
