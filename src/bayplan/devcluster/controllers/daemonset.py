@@ -133,7 +133,7 @@ class DaemonSetController(OwnerController):
         await self.write_status(daemon_set, calculate_status(state, collisions))
         self.await_availability(daemon_set, whole_seconds(state.now))
 
-    def _node_changed(self, old: Node, new: Node) -> None:
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
         """A node concerns every DaemonSet when it comes, goes, or changes what pods are matched against."""
         if old is not None and new is not None and _matched(old) == _matched(new):
             return

@@ -18,6 +18,14 @@ import msgspec
 from bayplan.api import kinds
 from bayplan.api.kinds import NODE, POD, Kind
 from bayplan.api.objects import convert, encode
+from bayplan.benchmarking import core_objects
+from bayplan.benchmarking.core_scheduler import CoreScheduler, finished
+from bayplan.benchmarking.measurement import RESULTS, Counters, KnownDurations, Measurement
+from bayplan.benchmarking.place import ChangeSignal, Document
+from bayplan.benchmarking.pods import SeenPod, SeenPods
+from bayplan.benchmarking.templates import BenchmarkError
+from bayplan.benchmarking.workload_run import Report, check, run_operations
+from bayplan.benchmarking.workloads import Workload
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.collector import Collector
 from bayplan.config import build_profiles, default_profile, load_configuration
@@ -27,14 +35,6 @@ from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Profile
 from bayplan.framework.status import Code
 from bayplan.scheduling import decide
-from bayplan.testing.scheduler_perf import core_objects
-from bayplan.testing.scheduler_perf.core_scheduler import CoreScheduler, finished
-from bayplan.testing.scheduler_perf.measurement import RESULTS, Counters, KnownDurations, Measurement
-from bayplan.testing.scheduler_perf.place import ChangeSignal, Document
-from bayplan.testing.scheduler_perf.pods import SeenPod, SeenPods
-from bayplan.testing.scheduler_perf.templates import BenchmarkError
-from bayplan.testing.scheduler_perf.workload_run import Report, check, run_operations
-from bayplan.testing.scheduler_perf.workloads import Workload
 from bayplan.testing.virtual_time import VirtualTime
 
 DEFAULT_SCHEDULER = "default-scheduler"

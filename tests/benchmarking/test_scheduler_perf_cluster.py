@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from bayplan.api.kinds import POD, PRIORITY_CLASS, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
+from bayplan.benchmarking.cluster import ServedCluster
+from bayplan.benchmarking.measurement import Counters
+from bayplan.benchmarking.templates import BenchmarkError
 from bayplan.devcluster.apiserver import Fault
 from bayplan.testing.in_memory import make_client, stored
-from bayplan.testing.scheduler_perf.cluster import ServedCluster
-from bayplan.testing.scheduler_perf.measurement import Counters
-from bayplan.testing.scheduler_perf.templates import BenchmarkError
 
 UNKNOWN_CLASS = "no PriorityClass with name scheduler-perf-10 was found"
 

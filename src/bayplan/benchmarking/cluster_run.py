@@ -9,13 +9,13 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from bayplan.benchmarking import processes
+from bayplan.benchmarking.cluster import Scrape, ServedCluster
+from bayplan.benchmarking.measurement import Counters, Measurement
+from bayplan.benchmarking.templates import BenchmarkError
+from bayplan.benchmarking.workload_run import Report, check, run_operations
+from bayplan.benchmarking.workloads import Workload
 from bayplan.client import ApiError, ConfigError, TransportError, connect
-from bayplan.testing.scheduler_perf import processes
-from bayplan.testing.scheduler_perf.cluster import Scrape, ServedCluster
-from bayplan.testing.scheduler_perf.measurement import Counters, Measurement
-from bayplan.testing.scheduler_perf.templates import BenchmarkError
-from bayplan.testing.scheduler_perf.workload_run import Report, check, run_operations
-from bayplan.testing.scheduler_perf.workloads import Workload
 
 BAYPLAN, NULL, EXTERNAL = "bayplan", "null", "external:"
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bayplan.api.kinds import RESOURCE_CLAIM, Kind
+from bayplan.benchmarking.core import Core
+from bayplan.benchmarking.workloads import Workload
 from bayplan.devices.claims import allocation_of
-from bayplan.testing.scheduler_perf.core import Core
-from bayplan.testing.scheduler_perf.workloads import Workload
 from bayplan.testing.virtual_time import VirtualTime
 
 

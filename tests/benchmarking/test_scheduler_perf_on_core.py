@@ -6,10 +6,10 @@ import pytest
 
 from bayplan.api.kinds import POD
 from bayplan.api.kinds import SERVICE as SERVICE_KIND
-from bayplan.testing.scheduler_perf.core import Core, run_on_core
-from bayplan.testing.scheduler_perf.selection import named
-from bayplan.testing.scheduler_perf.templates import BenchmarkError, ObjectTemplate
-from bayplan.testing.scheduler_perf.workloads import read_workloads
+from bayplan.benchmarking.core import Core, run_on_core
+from bayplan.benchmarking.selection import named
+from bayplan.benchmarking.templates import BenchmarkError, ObjectTemplate
+from bayplan.benchmarking.workloads import read_workloads
 
 
 def measure(folder, name):

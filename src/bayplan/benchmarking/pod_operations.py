@@ -12,12 +12,12 @@ from itertools import count as numbers
 
 from bayplan.api import kinds
 from bayplan.api.kinds import Kind
-from bayplan.testing.scheduler_perf import objects
-from bayplan.testing.scheduler_perf.operations import Run
-from bayplan.testing.scheduler_perf.place import Document
-from bayplan.testing.scheduler_perf.pods import PodCount
-from bayplan.testing.scheduler_perf.templates import BenchmarkError, ObjectTemplate
-from bayplan.testing.scheduler_perf.workloads import Operation
+from bayplan.benchmarking import objects
+from bayplan.benchmarking.operations import Run
+from bayplan.benchmarking.place import Document
+from bayplan.benchmarking.pods import PodCount
+from bayplan.benchmarking.templates import BenchmarkError, ObjectTemplate
+from bayplan.benchmarking.workloads import Operation
 
 _CHURN_SECONDS = 0.5
 """The default interval of churn."""

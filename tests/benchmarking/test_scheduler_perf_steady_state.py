@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from types import SimpleNamespace
 
-from bayplan.testing.scheduler_perf.place import ChangeSignal
-from bayplan.testing.scheduler_perf.pod_operations import create_pods
-from bayplan.testing.scheduler_perf.pods import SeenPod, SeenPods
+from bayplan.benchmarking.place import ChangeSignal
+from bayplan.benchmarking.pod_operations import create_pods
+from bayplan.benchmarking.pods import SeenPod, SeenPods
 
 
 class LatePlace:

@@ -7,12 +7,12 @@ import asyncio
 import pytest
 
 from bayplan.api.kinds import NAMESPACE, NODE, POD
+from bayplan.benchmarking import processes
+from bayplan.benchmarking.cluster_run import Target, run_on_cluster
+from bayplan.benchmarking.selection import named
+from bayplan.benchmarking.templates import BenchmarkError
+from bayplan.benchmarking.workloads import read_workloads
 from bayplan.client import connect
-from bayplan.testing.scheduler_perf import processes
-from bayplan.testing.scheduler_perf.cluster_run import Target, run_on_cluster
-from bayplan.testing.scheduler_perf.selection import named
-from bayplan.testing.scheduler_perf.templates import BenchmarkError
-from bayplan.testing.scheduler_perf.workloads import read_workloads
 
 
 def workload(folder, name):

@@ -14,7 +14,7 @@ import msgspec
 import yaml
 
 from bayplan.api import durations
-from bayplan.testing.scheduler_perf.templates import BenchmarkError, ObjectTemplate, Unsupported
+from bayplan.benchmarking.templates import BenchmarkError, ObjectTemplate, Unsupported
 
 CONFIG_NAME = "performance-config.yaml"
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from bayplan.benchmarking.cluster_run import Target, run_on_cluster
+from bayplan.benchmarking.core import run_on_core
+from bayplan.benchmarking.selection import labelled
+from bayplan.benchmarking.workloads import find_configs, read_workloads
 from bayplan.cli.run_feature_gates import ON
-from bayplan.testing.scheduler_perf.cluster_run import Target, run_on_cluster
-from bayplan.testing.scheduler_perf.core import run_on_core
-from bayplan.testing.scheduler_perf.selection import labelled
-from bayplan.testing.scheduler_perf.workloads import find_configs, read_workloads
 
 VARIABLE = "BAYPLAN_SCHEDULER_PERF"
 FOLDER = os.environ.get(VARIABLE)

@@ -8,9 +8,9 @@ from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from bayplan.api.kinds import Kind
-from bayplan.testing.scheduler_perf.measurement import Counters
-from bayplan.testing.scheduler_perf.pods import SeenPods
-from bayplan.testing.scheduler_perf.templates import BenchmarkError
+from bayplan.benchmarking.measurement import Counters
+from bayplan.benchmarking.pods import SeenPods
+from bayplan.benchmarking.templates import BenchmarkError
 
 Document = dict[str, Any]
 

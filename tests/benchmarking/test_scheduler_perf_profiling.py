@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from bayplan.testing.scheduler_perf.profiling import main, profiling
+from bayplan.benchmarking.profiling import main, profiling
 
 
 def spin(seconds):

@@ -14,12 +14,12 @@ from typing import Any
 
 from bayplan.api import kinds
 from bayplan.api.kinds import POD
-from bayplan.testing.scheduler_perf import objects
-from bayplan.testing.scheduler_perf.measurement import Counters, Measurement
-from bayplan.testing.scheduler_perf.place import BenchmarkCluster, Document
-from bayplan.testing.scheduler_perf.pods import PodCount
-from bayplan.testing.scheduler_perf.templates import BenchmarkError
-from bayplan.testing.scheduler_perf.workloads import Operation, Workload
+from bayplan.benchmarking import objects
+from bayplan.benchmarking.measurement import Counters, Measurement
+from bayplan.benchmarking.place import BenchmarkCluster, Document
+from bayplan.benchmarking.pods import PodCount
+from bayplan.benchmarking.templates import BenchmarkError
+from bayplan.benchmarking.workloads import Operation, Workload
 
 ATTEMPTED = "Attempted"
 

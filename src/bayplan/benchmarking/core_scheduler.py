@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 from bayplan.api.kinds import NODE, POD, Kind
+from bayplan.benchmarking.templates import BenchmarkError, Unsupported
 from bayplan.client import Client
 from bayplan.clock import Clock
 from bayplan.cluster.pod_info import PodInfo
@@ -36,7 +37,6 @@ from bayplan.service.messages import write_messages
 from bayplan.service.pod_status import PodStatusWriter
 from bayplan.service.runtime import Runtime
 from bayplan.service.waiting_pods import AwaitedPod
-from bayplan.testing.scheduler_perf.templates import BenchmarkError, Unsupported
 from bayplan.turns import LONGEST_TURN, Turn
 
 T = TypeVar("T")

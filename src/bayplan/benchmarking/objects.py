@@ -13,8 +13,8 @@ from typing import Any
 
 from bayplan.api import kinds
 from bayplan.api.kinds import Kind
-from bayplan.testing.scheduler_perf.templates import BenchmarkError, ObjectTemplate, Unsupported
-from bayplan.testing.scheduler_perf.workloads import Operation
+from bayplan.benchmarking.templates import BenchmarkError, ObjectTemplate, Unsupported
+from bayplan.benchmarking.workloads import Operation
 
 Document = dict[str, Any]
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bayplan.testing.scheduler_perf import templates
-from bayplan.testing.scheduler_perf.selection import labelled, matching, named
-from bayplan.testing.scheduler_perf.templates import BenchmarkError, ObjectTemplate, Unsupported
-from bayplan.testing.scheduler_perf.workloads import Workload, find_configs, read_workloads
+from bayplan.benchmarking import templates
+from bayplan.benchmarking.selection import labelled, matching, named
+from bayplan.benchmarking.templates import BenchmarkError, ObjectTemplate, Unsupported
+from bayplan.benchmarking.workloads import Workload, find_configs, read_workloads
 
 
 def make(name, *labels):

@@ -6,8 +6,8 @@ import fnmatch
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from bayplan.testing.scheduler_perf.templates import BenchmarkError
-from bayplan.testing.scheduler_perf.workloads import Workload
+from bayplan.benchmarking.templates import BenchmarkError
+from bayplan.benchmarking.workloads import Workload
 
 _BENCHMARK = re.compile(r"\^?BenchmarkPerfScheduling\w*\$?")
 

@@ -3,7 +3,7 @@
 pyinstrument samples, follows no other threads, and needs no rights to trace other processes, as py-spy does. To profile
 `bayplan run`, run this module instead of `bayplan`:
 
-    python -m bayplan.testing.scheduler_perf.profiling FILE run ...
+    python -m bayplan.benchmarking.profiling FILE run ...
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def profiling(path: Path) -> Iterator[None]:
 
 def profiled_bayplan(path: Path) -> list[str]:
     """The arguments of Python that run `bayplan`, whose arguments follow, while it is profiled."""
-    return ["-m", "bayplan.testing.scheduler_perf.profiling", str(path)]
+    return ["-m", "bayplan.benchmarking.profiling", str(path)]
 
 
 def main(path: str, *arguments: str) -> None:

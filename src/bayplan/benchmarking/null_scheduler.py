@@ -2,7 +2,7 @@
 
 It shows how many pods a second the API server and the client can bind. Its arguments are a kubeconfig and its name:
 
-    python -m bayplan.testing.scheduler_perf.null_scheduler KUBECONFIG NAME
+    python -m bayplan.benchmarking.null_scheduler KUBECONFIG NAME
 """
 
 from __future__ import annotations

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from bayplan.api.objects import UndecodableObject
 from bayplan.api.quantity import InvalidQuantity
-from bayplan.testing.scheduler_perf import device_operations, operations, pod_operations
-from bayplan.testing.scheduler_perf.measurement import Measurement
-from bayplan.testing.scheduler_perf.operations import Run, Step
-from bayplan.testing.scheduler_perf.place import BenchmarkCluster
-from bayplan.testing.scheduler_perf.templates import BenchmarkError, Unsupported
-from bayplan.testing.scheduler_perf.workloads import Operation, Workload
+from bayplan.benchmarking import device_operations, operations, pod_operations
+from bayplan.benchmarking.measurement import Measurement
+from bayplan.benchmarking.operations import Run, Step
+from bayplan.benchmarking.place import BenchmarkCluster
+from bayplan.benchmarking.templates import BenchmarkError, Unsupported
+from bayplan.benchmarking.workloads import Operation, Workload
 
 
 class _Code(NamedTuple):

@@ -15,9 +15,9 @@ import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-from bayplan.testing.scheduler_perf.measurement import ATTEMPT_DURATION, Bucketed, Counters
-from bayplan.testing.scheduler_perf.profiling import profiled_bayplan
-from bayplan.testing.scheduler_perf.templates import BenchmarkError
+from bayplan.benchmarking.measurement import ATTEMPT_DURATION, Bucketed, Counters
+from bayplan.benchmarking.profiling import profiled_bayplan
+from bayplan.benchmarking.templates import BenchmarkError
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 30.0
@@ -41,7 +41,7 @@ async def api_server(folder: Path) -> AsyncIterator[Path]:
 @asynccontextmanager
 async def null_scheduler(kubeconfig: Path, name: str, folder: Path) -> AsyncIterator[None]:
     """The scheduler that binds round robin."""
-    module = "bayplan.testing.scheduler_perf.null_scheduler"
+    module = "bayplan.benchmarking.null_scheduler"
     async with _process(["-m", module, str(kubeconfig), name], folder / "null.log"):
         yield
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import fnmatch
 
 from bayplan.api import kinds
-from bayplan.testing.scheduler_perf import objects
-from bayplan.testing.scheduler_perf.operations import Run
-from bayplan.testing.scheduler_perf.templates import BenchmarkError
-from bayplan.testing.scheduler_perf.workloads import Operation
+from bayplan.benchmarking import objects
+from bayplan.benchmarking.operations import Run
+from bayplan.benchmarking.templates import BenchmarkError
+from bayplan.benchmarking.workloads import Operation
 
 
 async def create_resource_driver(run: Run, operation: Operation) -> None:

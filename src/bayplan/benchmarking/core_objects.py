@@ -14,11 +14,11 @@ from bayplan.api import kinds
 from bayplan.api.kinds import NAMESPACE, NODE, POD, Kind
 from bayplan.api.objects import convert, encode
 from bayplan.api.times import rfc3339
-from bayplan.testing.scheduler_perf.place import Document
-from bayplan.testing.scheduler_perf.templates import Unsupported
+from bayplan.benchmarking.place import Document
+from bayplan.benchmarking.templates import Unsupported
 
 if TYPE_CHECKING:
-    from bayplan.testing.scheduler_perf.core import Core
+    from bayplan.benchmarking.core import Core
 
 _GRACE_SECONDS = 30
 """The default grace period of pods."""

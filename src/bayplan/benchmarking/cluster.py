@@ -13,15 +13,15 @@ import msgspec
 from bayplan.api import kinds
 from bayplan.api.kinds import LEASE, NAMESPACE, NODE, POD, PRIORITY_CLASS, Kind
 from bayplan.api.objects import encode
+from bayplan.benchmarking.allocation import allocated_claims
+from bayplan.benchmarking.measurement import Counters
+from bayplan.benchmarking.place import ChangeSignal, Document
+from bayplan.benchmarking.pods import SeenPod, SeenPods
+from bayplan.benchmarking.templates import BenchmarkError
 from bayplan.client import ApiError, HttpClient, ListWatch, PatchType, TransportError
 from bayplan.clock import RunningClock
 from bayplan.devcluster.controllers.manager import ControllerManager
 from bayplan.devcluster.controllers.resource_claims import ResourceClaimController
-from bayplan.testing.scheduler_perf.allocation import allocated_claims
-from bayplan.testing.scheduler_perf.measurement import Counters
-from bayplan.testing.scheduler_perf.place import ChangeSignal, Document
-from bayplan.testing.scheduler_perf.pods import SeenPod, SeenPods
-from bayplan.testing.scheduler_perf.templates import BenchmarkError
 
 _AT_ONCE = 30
 """Requests that create objects at the same time, as upstream."""

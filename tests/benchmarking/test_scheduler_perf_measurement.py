@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from bayplan.testing.scheduler_perf.measurement import Bucketed, Counters, KnownDurations, Measurement, data_items
-from bayplan.testing.scheduler_perf.pods import SeenPod, SeenPods
-from bayplan.testing.scheduler_perf.processes import read_counters
+from bayplan.benchmarking.measurement import Bucketed, Counters, KnownDurations, Measurement, data_items
+from bayplan.benchmarking.pods import SeenPod, SeenPods
+from bayplan.benchmarking.processes import read_counters
 
 SCRAPE = """
 # TYPE scheduler_scheduling_attempt_duration_seconds histogram
