@@ -24,7 +24,8 @@ from statistics import median
 
 import bayplan
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.scheduling import Templates, decide
+from bayplan.scheduling import decide
+from bayplan.sharing import Sharing
 from bayplan.testing import make_cluster
 
 BATCH = 100
@@ -35,7 +36,7 @@ def measure(objects: Path) -> dict[str, object]:
     """Measure a workload: a JSON array per line, with whether the object is a measured pod, and its document."""
     lines = [json.loads(line) for line in objects.read_text(encoding="utf-8").splitlines()]
     cluster = make_cluster(*(document for _, document in lines if document["kind"] != "Pod"))
-    templates, rng = Templates(cluster.profile), random.Random(0)
+    sharing, rng = Sharing(cluster.profile), random.Random(0)
     pods = [(measured, json.dumps(document).encode()) for measured, document in lines if document["kind"] == "Pod"]
     seconds: list[float] = []
     nodes: list[str] = []
@@ -48,7 +49,7 @@ def measure(objects: Path) -> dict[str, object]:
             gc.freeze()
         began = time.process_time()
         pod = PodInfo.from_raw(raw)
-        node = decide(cluster.profile, cluster.state, pod, rng, templates=templates).node
+        node = decide(cluster.profile, cluster.state, pod, rng, start=sharing.start).node
         if node:
             cluster.state.assume(pod, node)
         if measured:

@@ -31,7 +31,7 @@ def test_most_decisions_of_a_stream_reuse_a_template(related):
     world = World(reuse=True)
     for step in stream(random.Random(1), length=400, related=related):
         world.apply(*step)
-    assert world.templates.used > len(world.decisions) / 2
+    assert world.sharing.used > len(world.decisions) / 2
 
 
 def test_pods_that_differ_only_in_labels_share_a_template():
@@ -40,12 +40,12 @@ def test_pods_that_differ_only_in_labels_share_a_template():
     for number in range(20):
         labels, namespace = {"app": f"app-{number}"}, f"namespace-{number}"
         world.apply("pod", {"name": f"pod-{number}", "namespace": namespace, "labels": labels, "spec": PLAIN})
-    assert world.templates.used == 19  # all but the first
+    assert world.sharing.used == 19  # all but the first
 
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**32))
-def test_pods_with_equal_rejection_keys_are_rejected_in_the_same_way(seed):
+def test_pods_with_equal_keys_are_rejected_in_the_same_way(seed):
     rng = random.Random(seed)
     world, make = World(reuse=True), Maker(rng)
     for step in stream(rng, length=25, related=True):
@@ -55,26 +55,26 @@ def test_pods_with_equal_rejection_keys_are_rejected_in_the_same_way(seed):
         document = make.pod("pod")
         for index, other in enumerate((document, document, *varied(document, make.pod("other")))):
             decision = second_decision(world, other, f"{number}-{index}")
-            if decision.rejection_key is not None:
+            if decision.alike is not None:
                 result = decision.outcome, decision.message, decision.diagnosis.unschedulable_plugins
-                assert rejections.setdefault(decision.rejection_key, result) == result
+                assert rejections.setdefault(decision.alike, result) == result
 
 
-def test_rejected_pods_with_terms_and_constraints_have_a_rejection_key():
+def test_rejected_pods_with_terms_and_constraints_have_a_key():
     rng = random.Random(1)
     world, make = World(reuse=True), Maker(rng)
     for step in stream(rng, length=100, related=True):
         world.apply(*step)
     too_large = [{"name": "c", "resources": {"requests": {"cpu": "1000"}}}]
     documents = [{**pod, "spec": {**pod["spec"], "containers": too_large}} for pod in map(make.pod, "pqrstuvwxy")]
-    assert all(second_decision(world, pod, pod["metadata"]["name"]).rejection_key for pod in documents)
+    assert all(second_decision(world, pod, pod["metadata"]["name"]).alike for pod in documents)
 
 
 def second_decision(world, document, name):
     """Decide two equal pods, and return the second decision: the first one of a signature shares nothing."""
     for number in range(2):
         pod = info({**document, "metadata": {**document["metadata"], "name": name, "uid": f"{name}-{number}"}})
-        decision = decide(world.profile, world.state, pod, first_by_name(world.state), templates=world.templates)
+        decision = decide(world.profile, world.state, pod, first_by_name(world.state), start=world.start)
     return decision
 
 

@@ -172,7 +172,7 @@ def _rejections(world: World, position: int, progress: Progress) -> tuple[tuple[
     sorts: dict[Hashable, list[PodInfo]] = {}
     for key in sorted(world.pending):
         pod = world.pending[key]
-        sorts.setdefault(world.equivalence_key(pod) or key, []).append(pod)
+        sorts.setdefault(world.alike(pod) or key, []).append(pod)
     largest = sorted(sorts.values(), key=len, reverse=True)
     found: list[Rejection] = []
     for pods in largest[:SORTS_OF_PODS]:

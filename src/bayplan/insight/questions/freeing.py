@@ -137,7 +137,7 @@ def _promising(world: World, pods: Sequence[PodInfo], progress: Progress) -> Ite
     sorts: dict[Hashable, list[PodInfo]] = {}
     for pod in pods:
         if world.gate_of(pod) is None:
-            sorts.setdefault(world.equivalence_key(pod) or pod.key, []).append(pod)
+            sorts.setdefault(world.alike(pod) or pod.key, []).append(pod)
     edits: dict[str, _Edit] = {}
     deletions: dict[tuple[str, ...], tuple[int, Change]] = {}
     for members in sorted(sorts.values(), key=len, reverse=True)[:_SORTS]:

@@ -34,7 +34,6 @@ _PROMISES = (
     deciding.forms,
     deciding.what_ifs,
     sharing.signature,
-    sharing.signs_spec,
     sharing.rests_on,
     sharing.reads_pods,
     sharing.reuse,

@@ -1,4 +1,4 @@
-"""Promises of plugins that sign pods: answers may be shared as `sign`, `rests_on` and `reads_pods` say."""
+"""Promises of plugins that sign pods: answers may be shared as `sign`, `rests_on` and `reads_pods` declare."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from bayplan.api.kinds import NODE
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework import interface
-from bayplan.scheduling import Templates, decide
+from bayplan.framework.pod_run import PodRun
+from bayplan.scheduling import decide
+from bayplan.sharing import Sharing
 from bayplan.testing.contract.examples import BuiltExample, Example, pod_info
 from bayplan.testing.contract.promise import Breach, promise
 from bayplan.testing.contract.subject import Subject, alone, ask, difference
@@ -38,23 +40,6 @@ def signature(subject: Subject, example: Example) -> None:
                 f"two pods that differ only in {variant.path} ({at(variant.before, variant.path)} and "
                 f"{at(variant.after, variant.path)}) {same}, but {found}",
                 change,
-            )
-
-
-@promise(
-    "signs-spec",
-    "with signs_spec = True, sign reads nothing but the spec",
-    lambda subject: subject.shares and subject.cls.signs_spec,
-)
-def signs_spec(subject: Subject, example: Example) -> None:
-    """Pods that differ in a field outside of the spec get equal signatures from a plugin with `signs_spec = True`."""
-    plugin, world = subject.start(example)
-    expected = plugin.sign(world.pod)
-    for variant in example.variants:
-        if not variant.path.startswith("spec.") and plugin.sign(variant.pod) != expected:
-            raise Breach(
-                f"signs_spec is True, but sign() reads {variant.path}",
-                "leave signs_spec at False, or read only the spec",
             )
 
 
@@ -115,19 +100,20 @@ def reuse(subject: Subject, example: Example) -> None:
 def cache_key(plugin: Any, pod: PodInfo, world: BuiltExample) -> tuple[Hashable, Hashable]:
     """Return the signature and the value of rests_on; None if answers are not shared."""
     has = isinstance(plugin, interface.RestsOn)
-    return plugin.sign(pod), plugin.rests_on(pod, world.state.nodes) if has else ()
+    rests_on = plugin.rests_on(pod, world.state.nodes) if has else ()
+    return plugin.sign(pod), None if isinstance(rests_on, interface.OnlyNow) else rests_on
 
 
 def _decided(subject: Subject, example: Example, *, reuse: bool) -> list[str]:
     """Return for each pod the node or the message, the feasible nodes, and their scores."""
     plugin, world = subject.start(example)
     state, profile = world.state, alone(plugin)
-    templates = Templates(profile) if reuse else None
+    start = Sharing(profile).start if reuse else PodRun
     changes = [change for change in example.changes if change.kind is NODE and change.after is not None]
     decided = []
     for number in range(8):
         pod = pod_info(named(example.other if number % 3 == 2 else example.pod, f"next-{number}"))
-        decision = decide(profile, state, pod, _FirstByName(state), templates=templates)
+        decision = decide(profile, state, pod, _FirstByName(state), start=start)
         feasible = [] if decision.feasible is None else [state.table.names[row] for row in decision.feasible.tolist()]
         scores = [] if decision.scores is None else decision.scores.total.tolist()
         decided.append(f"{decision.node or decision.message!r} (scores {dict(zip(feasible, scores, strict=False))})")
