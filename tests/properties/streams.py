@@ -124,8 +124,7 @@ def node(make, name):
 class World:
     """A scheduler's view of a stream.
 
-    `reuse`: share results of earlier pods; `rebuilt`: rebuild the state before every decision; `plugins`: in addition to
-    the default.
+    `reuse`: share results; `rebuilt`: rebuild the state before every decision; `plugins`: in addition to the default.
     """
 
     def __init__(self, *, reuse=False, rebuilt=False, plugins=()):

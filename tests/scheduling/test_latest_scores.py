@@ -14,7 +14,7 @@ from bayplan.scheduling import decide
 from bayplan.sharing import Sharing
 from bayplan.testing.builders import make_node, make_pod
 
-pytestmark = pytest.mark.feature("Template reuse: decisions with and without it")
+pytestmark = pytest.mark.feature("Sharing: decisions with and without it")
 
 
 class Room(Plugin):

@@ -147,10 +147,10 @@ def _extended(profile: Profile, cycle: CycleState) -> list[Any]:
 def _update_cycle(plugins: Sequence[Any], cycle: CycleState, pod: PodInfo, row: Nodes) -> Status | None:
     """Call `add_pod` and `remove_pod` for the changed pods of one node. Returns the first error, or None."""
     node = row.info(0)
-    for other, sign in row.changes[0].signed():
-        point = "AddPod" if sign > 0 else "RemovePod"
+    for other, by in row.changes[0].signed():
+        point = "AddPod" if by > 0 else "RemovePod"
         for plugin in plugins:
-            method = plugin.add_pod if sign > 0 else plugin.remove_pod
+            method = plugin.add_pod if by > 0 else plugin.remove_pod
             status = status_of(cycle.call(plugin, point, method, cycle, pod, other, node), plugin, point)
             if status.code is not Code.SUCCESS:
                 return Status(Code.ERROR, (failed_in(plugin.name, point, status.message),), plugin.name)

@@ -37,9 +37,9 @@ class _Exclusive:
     def clone(self) -> _Exclusive:
         return _Exclusive(self.claims, self.used)
 
-    def count(self, other: PodInfo, sign: int) -> None:
-        """Count a pod that a what-if adds (sign 1) or removes (-1). As upstream, its namespace is ignored."""
-        self.used += sign * sum(name in self.claims for name in _claim_names(other.volumes))
+    def count(self, other: PodInfo, by: int) -> None:
+        """Count a pod that a what-if adds (`by` 1) or removes (-1). As upstream, its namespace is ignored."""
+        self.used += by * sum(name in self.claims for name in _claim_names(other.volumes))
 
 
 class VolumeRestrictions(Plugin):

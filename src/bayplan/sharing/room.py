@@ -202,7 +202,7 @@ class Sharing:
             return False
         return key.apart.isdisjoint({plugin.name for plugin in each.at(Point.FILTER)} - cycle.skip_filter)
 
-    def rests_on(self, pod: PodInfo, state: ClusterState, plugins: AbstractSet[str]) -> Hashable | None:
+    def failure_depends_on(self, pod: PodInfo, state: ClusterState, plugins: AbstractSet[str]) -> Hashable | None:
         """Return what the rejection of a pod by these plugins depends on besides the pod and single nodes.
 
         None if that is unknown. Raises PluginError.

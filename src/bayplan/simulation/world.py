@@ -361,7 +361,7 @@ class World:
         `plugins`: those that rejected it. While the result is equal, a node that does not change still rejects the pod.
         """
         try:
-            return self._sharing[pod.scheduler_name].rests_on(pod, self.state, plugins)
+            return self._sharing[pod.scheduler_name].failure_depends_on(pod, self.state, plugins)
         except PluginError:
             return None
 

@@ -65,7 +65,7 @@ def rests_on(subject: Subject, example: Example) -> None:
             raise Breach(
                 f"{change.text}, and rests_on returns {key[1]!r} as before, but {found}",
                 "let rests_on return what else the answers depend on (a version of it), or None if they cannot be "
-                f"shared; or remove {subject.sharing}",
+                f"shared; or remove {_declaration(subject)}",
             )
 
 
@@ -93,7 +93,7 @@ def reuse(subject: Subject, example: Example) -> None:
             raise Breach(
                 f"of pods placed one after the other, number {number + 1} gets {one} with reuse, and {other} without",
                 "sign, rests_on and reads_pods have to cover everything that answers depend on, and what pre_filter "
-                f"and pre_score remember must depend on the pod alone; or remove {subject.sharing}",
+                f"and pre_score remember must depend on the pod alone; or remove {_declaration(subject)}",
             )
 
 
@@ -134,3 +134,26 @@ class _FirstByName(random.Random):
     def choice(self, seq: Any) -> Any:
         """Return the row with the first name."""
         return min(seq, key=lambda row: self._names[row])
+
+
+PROMISES = (signature, rests_on, reads_pods, reuse)
+
+
+def _declaration(subject: Subject) -> str:
+    """What declares that pods share the plugin's answers."""
+    return "pure=True" if subject.pure else "sign"
+
+
+def check_declarations(subject: Subject, plugin: Any, world: BuiltExample) -> None:
+    """Raise Breach if what a plugin declares about a pod can't be hashed."""
+    for form, method, arguments in (
+        (interface.Sign, "sign", (world.pod,)),
+        (interface.RestsOn, "rests_on", (world.pod, world.state.nodes)),
+    ):
+        if subject.has(form):
+            value = getattr(plugin, method)(*arguments)
+            try:
+                hash(value)
+            except TypeError:
+                problem = f"{method} returned {value!r}, which cannot be hashed"
+                raise Breach(problem, "return tuples, not lists or dicts") from None

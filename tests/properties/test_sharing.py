@@ -1,4 +1,4 @@
-"""Template reuse changes no decision: streams of pods and changes, decided with and without it."""
+"""Sharing changes no decision: streams of pods and changes, decided with and without it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from streams import PLAIN, World, first_by_name, info, stream
 
 from bayplan.scheduling import decide
 
-pytestmark = pytest.mark.feature("Template reuse: decisions with and without it")
+pytestmark = pytest.mark.feature("Sharing: decisions with and without it")
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.integers(0, 2**32), st.booleans())
-def test_decisions_are_the_same_with_and_without_reuse(seed, related):
+def test_decisions_are_the_same_with_and_without_sharing(seed, related):
     rng = random.Random(seed)
     with_reuse, without = World(reuse=True), World()
     for number, step in enumerate(stream(rng, length=40, related=related)):
@@ -27,14 +27,14 @@ def test_decisions_are_the_same_with_and_without_reuse(seed, related):
 
 
 @pytest.mark.parametrize("related", [False, True])
-def test_most_decisions_of_a_stream_reuse_a_template(related):
+def test_most_decisions_of_a_stream_share_results(related):
     world = World(reuse=True)
     for step in stream(random.Random(1), length=400, related=related):
         world.apply(*step)
     assert world.sharing.used > len(world.decisions) / 2
 
 
-def test_pods_that_differ_only_in_labels_share_a_template():
+def test_pods_that_differ_only_in_labels_share_results():
     world = World(reuse=True)
     world.apply("set node", {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "64", "pods": "64"}}})
     for number in range(20):
