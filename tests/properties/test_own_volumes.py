@@ -107,7 +107,7 @@ class World:
         return object_event(kind.kind, action), old, new
 
     def key(self, pod):
-        key = self.sharing.key(pod, self.state, record=None)
+        key = self.sharing.key(pod, self.state.nodes, record=None)
         return self.sharing.alike(key, self.profile, pod)
 
     def answer(self, pod):

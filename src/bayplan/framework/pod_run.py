@@ -32,8 +32,9 @@ Record = Callable[[PluginError, PodInfo], None]
 class PodRun:
     """Runs the plugins that choose a node for a pod. `gang`: the gang that the pod is placed with, if any.
 
-    `cycle`: the pod's data. `decided`: the decision about an equal pod in an equal state, where it is known; the other
-    methods are not called then. `record` is called for failures that change nothing for the pod.
+    `nodes`: all nodes. `cycle`: the pod's data, new unless it is passed. `decided`: the decision about an equal pod in
+    an equal state, where it is known; the other methods are not called then. `record` is called for failures that
+    change nothing for the pod.
     """
 
     decided: Any = None
@@ -46,18 +47,20 @@ class PodRun:
         call: Caller,
         record: Record,
         gang: Gang | None = None,
+        cycle: CycleState | None = None,
     ) -> None:
         self.profile = profile
         self.state = state
+        self.nodes = state.nodes
         self.pod = pod
         self.record = record
-        self.cycle = CycleState(call=call)
+        self.cycle = CycleState(call=call) if cycle is None else cycle
         if gang is not None:
             self.cycle.data[PLACED_WITH] = gang
 
     def pre_filter(self) -> PreFilterOutcome:
         """Run PreFilter. Raises PluginError."""
-        return run_pre_filter(self.profile, self.cycle, self.pod, self.state.nodes)
+        return run_pre_filter(self.profile, self.cycle, self.pod, self.nodes)
 
     def filter(self, nodes: Nodes) -> Verdicts:
         """Run the filters on nodes, also with the pods nominated to them. Raises PluginError."""

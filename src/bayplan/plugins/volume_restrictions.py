@@ -127,7 +127,9 @@ class VolumeRestrictions(Plugin):
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
         """Nothing, for pods without disks and exclusive claims in use. An unused one won't stay so."""
-        exclusive = self._exclusive(pod) if pod.volumes else frozenset()
+        if not pod.volumes:
+            return ()
+        exclusive = self._exclusive(pod)
         if isinstance(exclusive, Status) or _disks(pod.volumes) or self._used(exclusive, pod, nodes):
             return None
         return OnlyNow(()) if exclusive else ()

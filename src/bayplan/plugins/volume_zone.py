@@ -115,6 +115,8 @@ class VolumeZone(Plugin):
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
         """The requirements of the volumes, if all claims are bound."""
+        if not pod.volumes:
+            return ()
         topologies: set[_Topology] = set()
         for found in self._volumes_of(pod):
             if found is None or isinstance(found, Status):

@@ -133,8 +133,7 @@ class SchedulingCycle:
         self, decision: Decision, run: PodRun, *, asks: bool
     ) -> Generator[Question, Answer, tuple[Nodes, Rows]]:
         """Return the nodes that were filtered, and the positions of the feasible ones among them."""
-        pod, diagnosis = self.pod, decision.diagnosis
-        nodes = self.state.nodes
+        pod, diagnosis, nodes = self.pod, decision.diagnosis, run.nodes
         outcome = run.pre_filter()
         diagnosis.unschedulable_plugins = outcome.narrowed_by
         if outcome.refusal is not None:

@@ -40,9 +40,10 @@ class Keys:
 
     def __init__(self, profile: Profile) -> None:
         deciding = once(map(profile.at, _DECIDING))
-        self._signing: Sequence[Any] | None = deciding if all(implements(each, Sign) for each in deciding) else None
-        self._resting = [plugin for plugin in deciding if implements(plugin, RestsOn)]
-        self._recent: dict[str, Latest[Hashable, bool]] = {one.name: Latest(_RECENT_VALUES) for one in self._resting}
+        self._sign = [_method(plugin, "sign", "Sign") for plugin in deciding if implements(plugin, Sign)]
+        self._signed = len(self._sign) == len(deciding)
+        self._rest = [_method(plugin, "rests_on", "RestsOn") for plugin in deciding if implements(plugin, RestsOn)]
+        self._recent: dict[str, Latest[Hashable, bool]] = {one.name: Latest(_RECENT_VALUES) for one in self._rest}
         filters = once(map(profile.at, (Point.PRE_FILTER, Point.FILTER)))
         self.filtering = frozenset(plugin.name for plugin in filters)
         """The plugins that can reject a pod on a node."""
@@ -55,23 +56,20 @@ class Keys:
         `recurring`: whether a plugin is apart if it rests on what no pod rested on lately. Rows that a single pod can
         use aren't worth keeping.
         """
-        if self._signing is None:
+        if not self._signed:
             return None
-        signature: Values | None = pod.cache.get(self._cache_key)
-        if signature is None:
-            signature = pod.cache[self._cache_key] = _declared(self._signing, "sign", "Sign", pod)
-        unknown = [name for name, value in signature if value is None]
-        apart, rests_on = unknown.copy(), []
-        for each in _declared(self._resting, "rests_on", "RestsOn", pod, nodes):
-            name, value = each
-            if value == ():
-                continue
-            rests_on.append(each)
-            if value is None:
-                unknown.append(name)
+        kept: tuple[Values, list[str]] | None = pod.cache.get(self._cache_key)
+        if kept is None:
+            signature = _declared(self._sign, pod)
+            kept = signature, [name for name, value in signature if value is None]
+            pod.cache[self._cache_key] = kept
+        signature, apart = kept
+        values = tuple([each for each in _declared(self._rest, pod, nodes) if each[1] != ()])
+        unknown = bool(apart)
+        for name, value in values:
             if value is None or isinstance(value, OnlyNow) or (recurring and not self._recurs(name, value)):
-                apart.append(name)
-        values = tuple(rests_on)
+                apart = [*apart, name]
+                unknown = unknown or value is None
         if not apart:
             return PodKey(_NONE, signature, values, (signature, values))
         names = frozenset(apart)
@@ -96,18 +94,32 @@ def of_post_filters(profile: Profile, pod: PodInfo) -> Values | None:
     plugins = profile.at(Point.POST_FILTER)
     if not all(implements(plugin, Sign) for plugin in plugins):
         return None
-    values = _declared(plugins, "sign", "Sign", pod)
+    values = _declared([_method(plugin, "sign", "Sign") for plugin in plugins], pod)
     return None if any(value is None for _, value in values) else values
 
 
-def _declared(plugins: Sequence[Any], method: str, point: str, *arguments: Any) -> Values:
-    """Return what a method of each plugin returns. Raises PluginError, also if that is not hashable."""
+class _Method(NamedTuple):
+    """A method by which a plugin declares something."""
+
+    name: str
+    """The plugin's."""
+    declare: Callable[..., Hashable]
+    plugin: Any
+    point: str
+
+
+def _method(plugin: Any, method: str, point: str) -> _Method:
+    return _Method(plugin.name, getattr(plugin, method), plugin, point)
+
+
+def _declared(methods: Sequence[_Method], *arguments: Any) -> Values:
+    """Return what each plugin declares. Raises PluginError, also if that is not hashable."""
     try:
-        values = tuple([(plugin.name, getattr(plugin, method)(*arguments)) for plugin in plugins])
+        values = tuple([(name, declare(*arguments)) for name, declare, _, _ in methods])
         hash(values)
     except BaseException:  # noqa: BLE001 - `call` finds the plugin; calling it for each plugin costs every pod
         return tuple(
-            [(plugin.name, call(plugin, point, _hashable, getattr(plugin, method), *arguments)) for plugin in plugins]
+            [(each.name, call(each.plugin, each.point, _hashable, each.declare, *arguments)) for each in methods]
         )
     return values
 

@@ -50,14 +50,12 @@ class SharedRun(PodRun):
     def __init__(
         self, sharing: Sharing, key: PodKey, rows: SharedRows | None, cycle: CycleState | None, *arguments: Any
     ) -> None:
-        super().__init__(*arguments)
+        super().__init__(*arguments, cycle=cycle)
         self.key = key
         self.rows = rows
         self._sharing = sharing
         self._found: Verdicts | None = None
         """The verdicts on all rows."""
-        if cycle is not None:
-            self.cycle = cycle
 
     def pre_filter(self) -> PreFilterOutcome:
         """Return success: `SharedRows.begin` has run PreFilter, and pods that it narrows have no rows."""
@@ -113,7 +111,7 @@ class SharedRun(PodRun):
             self.record(error, self.pod)
             return None
         if alike is not None and not decision.diagnosis.post_filter_failed:
-            self._sharing.rejections[self.key[:3]] = decision, alike, self.state.version
+            self.rows.rejection = decision, alike, self.state.version
         return alike
 
 
@@ -129,8 +127,6 @@ class Sharing:
         self._halves: dict[frozenset[str], Halves] = {}
         self._rows: Latest[Hashable, SharedRows] = Latest(capacity)
         self._seen: Latest[Hashable, bool] = Latest(_SEEN)
-        self.rejections: Latest[Hashable, tuple[Any, Hashable, Hashable]] = Latest(capacity)
-        """key -> the last rejection, which pods share it, and the version of the state."""
         self.kept: Latest[Hashable, Any] = Latest(_KEPT)
         """What PostFilter plugins keep, by plugin data's own key and that of pods."""
         self.used = 0
@@ -160,21 +156,21 @@ class Sharing:
     def _start(
         self, profile: Profile, state: ClusterState, pod: PodInfo, call: Caller, record: Record, gang: Gang | None
     ) -> PodRun:
-        arguments = profile, state, pod, call, record, gang
-        key = None if pod.nominated_node_name else self.key(pod, state, record)
+        arguments, nodes = (profile, state, pod, call, record, gang), state.nodes
+        key = None if pod.nominated_node_name else self.key(pod, nodes, record)
         if key is None:
             return PodRun(*arguments)
         shared = key[:3]
         try:
-            rows = self._refreshed(key, pod, state.nodes, call)
+            rows = self._refreshed(key, pod, nodes, call)
             if rows is None:
                 return SharedRun(self, key, None, None, *arguments)
-            rejection = self._rejection(key, profile, state, pod) if gang is None else None
+            rejection = self._rejection(rows, key, profile, state, pod) if gang is None else None
             if rejection is not None:
-                run = SharedRun(self, key, rows, None, *arguments)
-                run.decided = rejection
-                return run
-            cycle = rows.begin(pod, state.nodes, gang)
+                decided = SharedRun(self, key, rows, rejection.cycle, *arguments)
+                decided.decided = rejection
+                return decided
+            cycle = rows.begin(pod, nodes, gang)
         except PluginError:
             self._rows.pop(shared, None)
             return PodRun(*arguments)
@@ -184,10 +180,10 @@ class Sharing:
             self._rows.move_to_end(shared)
         return SharedRun(self, key, rows, cycle, *arguments)
 
-    def key(self, pod: PodInfo, state: ClusterState, record: Record) -> PodKey | None:
+    def key(self, pod: PodInfo, nodes: Nodes, record: Record) -> PodKey | None:
         """Return the key of a pod; None if a plugin declares nothing, or fails."""
         try:
-            return self._keys.of(pod, state.nodes)
+            return self._keys.of(pod, nodes)
         except PluginError as error:
             record(error, pod)
             return None
@@ -221,9 +217,9 @@ class Sharing:
         last = None if key.now is None else of_post_filters(profile, pod)
         return None if last is None else (key.now, pod.priority, last)
 
-    def _rejection(self, key: PodKey, profile: Profile, state: ClusterState, pod: PodInfo) -> Any:
+    def _rejection(self, rows: SharedRows, key: PodKey, profile: Profile, state: ClusterState, pod: PodInfo) -> Any:
         """Return the decision about an equal pod that was rejected in an equal state, if there is one."""
-        found = self.rejections.get(key[:3])
+        found = rows.rejection
         if found is None or found[2] != state.version or state.nominations.node_of(pod.uid) is not None:
             return None
         return found[0] if found[1] == self.alike(key, profile, pod) else None

@@ -6,7 +6,7 @@ that changed are computed again. Plugins that are apart for these pods run for e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,10 +55,11 @@ class Halves:
 class SharedRows:
     """What pods with one key share. Make it with `build`, and `refresh` it for each pod.
 
-    `halves`: which plugins are shared. `verdicts`: of all rows, by the shared filters, frozen.
+    `halves`: which plugins are shared. `verdicts`: of all rows, by the shared filters, frozen. `rejection`: the last
+    decision that rejected a pod, a key of the pods that share it, and the version of the state.
     """
 
-    __slots__ = ("_changes", "_cycle", "_nominated", "_reading_pods", "_scores", "halves", "verdicts")
+    __slots__ = ("_changes", "_cycle", "_nominated", "_reading_pods", "_scores", "halves", "rejection", "verdicts")
 
     def __init__(self, halves: Halves, cycle: CycleState, verdicts: Verdicts) -> None:
         self.halves = halves
@@ -69,6 +70,7 @@ class SharedRows:
         self._reading_pods = _filters_reading_pods(halves.shared, cycle)
         self._scores = LatestScores(halves.shared)
         self._nominated = NominatedVerdicts()
+        self.rejection: tuple[Any, Hashable, Hashable] | None = None
 
     @classmethod
     def build(cls, halves: Halves, pod: PodInfo, nodes: Nodes, call: Caller) -> SharedRows | None:

@@ -107,10 +107,8 @@ class LatestScores:
         `verdicts`: of the shared filters on all rows. `feasible`: the mask of `nodes` among all rows, if there is one.
         """
         scores, rows = self._raw(cycle, pod, verdicts), nodes.rows
-        total = scores.fixed.copy() if isinstance(rows, slice) else scores.fixed.take(rows)
-        if scores.to_normalize:
-            total += self._normalized(scores, cycle, pod, nodes, feasible)
-        return total
+        fixed = scores.fixed if isinstance(rows, slice) else scores.fixed.take(rows)
+        return fixed + (self._normalized(scores, cycle, pod, nodes, feasible) if scores.to_normalize else 0)
 
     def _raw(self, cycle: CycleState, pod: PodInfo, verdicts: Verdicts) -> RawScores:
         """Return the scores, which are valid for the nodes that `verdicts` on all rows leave feasible.

@@ -345,7 +345,7 @@ class World:
 
     def key_of(self, pod: PodInfo) -> PodKey | None:
         """Return what pods must have in common with this one to share results; None if a plugin doesn't tell."""
-        return self._sharing[pod.scheduler_name].key(pod, self.state, self._failed)
+        return self._sharing[pod.scheduler_name].key(pod, self.state.nodes, self._failed)
 
     def shared_run(self, pod: PodInfo) -> SharedRun | None:
         """Return the run of a pod with shared results; None if there are none, or the pod is rejected."""
