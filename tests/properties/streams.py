@@ -137,7 +137,7 @@ class World:
         self.state = ClusterState()
         self.profile = default_profile("test", OfflineHandle(self.state), self.plugins)
         self.sharing = Sharing(self.profile)
-        self.start = self.sharing.start if reuse else PodRun
+        self.start = self.sharing.start if reuse else PodRun.start
 
     def apply(self, what, how):
         """Apply a step of a stream."""

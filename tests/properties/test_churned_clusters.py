@@ -48,8 +48,8 @@ def churn(rng, state, profile, sharing):
     state.remove_pod(pod.uid)
 
 
-def outcome(profile, state, pod, start=PodRun):
-    decision = decide(profile, state, pod, random.Random(0), explain=start is PodRun, start=start)
+def outcome(profile, state, pod, start=PodRun.start):
+    decision = decide(profile, state, pod, random.Random(0), explain=start == PodRun.start, start=start)
     feasible = {state.table.names[row] for row in decision.feasible}
     totals = {}
     if decision.scores is not None:

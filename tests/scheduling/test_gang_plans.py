@@ -23,7 +23,7 @@ def pods(count, cpu="1", **fields):
     return [make_pod(f"red-{number}", cpu=cpu, **fields) for number in range(count)]
 
 
-def planned(cluster, members, *, start=PodRun):
+def planned(cluster, members, *, start=PodRun.start):
     """The plan of an attempt of the gang."""
     unit = Unit(members.members[0], members, Namer(), members.members)
     options = Options(start=start)
@@ -228,7 +228,7 @@ class Placements(Plugin):
 def test_a_placement_limits_the_nodes(rows, size, placed, message, shared):
     cluster = make_cluster(*(make_node(name, cpu="2") for name in "abc"), plugins=[Placements(rows)])
     sharing = Sharing(cluster.profile)
-    plan = planned(cluster, gang(*pods(size)), start=sharing.start if shared else PodRun)
+    plan = planned(cluster, gang(*pods(size)), start=sharing.start if shared else PodRun.start)
     names = {cluster.state.nodes.name(row) for row in rows}
     nodes = [decision.node for decision in plan.decisions if decision.node]
     assert len(nodes) == placed

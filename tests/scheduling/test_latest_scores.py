@@ -67,7 +67,7 @@ class Cluster:
             self.state.set_node(make_node(name, labels={"score": str(score)}))
 
     def decide(self, name, *, reuse=True, **labels):
-        start = self.sharing.start if reuse else PodRun
+        start = self.sharing.start if reuse else PodRun.start
         return decide(self.profile, self.state, make_pod(name, labels=labels), random.Random(0), start=start)
 
 

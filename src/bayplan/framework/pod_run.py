@@ -30,33 +30,37 @@ Record = Callable[[PluginError, PodInfo], None]
 
 
 class PodRun:
-    """Runs the plugins that choose a node for a pod. `gang`: the gang that the pod is placed with, if any.
+    """Runs the plugins that choose a node for a pod. `start` it for each attempt.
 
-    `nodes`: all nodes. `cycle`: the pod's data, new unless it is passed. `decided`: the decision about an equal pod in
-    an equal state, where it is known; the other methods are not called then. `record` is called for failures that
-    change nothing for the pod.
+    `nodes`: all nodes. `cycle`: the pod's data. `record` is called for failures that change nothing for the pod.
+    `decided`: the decision about an equal pod in an equal state, where it is known; the other methods are not called
+    then.
     """
 
     decided: Any = None
 
     def __init__(
-        self,
+        self, profile: Profile, state: ClusterState, nodes: Nodes, pod: PodInfo, cycle: CycleState, record: Record
+    ) -> None:
+        self.profile = profile
+        self.state = state
+        self.nodes = nodes
+        self.pod = pod
+        self.cycle = cycle
+        self.record = record
+
+    @classmethod
+    def start(
+        cls,
         profile: Profile,
         state: ClusterState,
         pod: PodInfo,
         call: Caller,
         record: Record,
         gang: Gang | None = None,
-        cycle: CycleState | None = None,
-    ) -> None:
-        self.profile = profile
-        self.state = state
-        self.nodes = state.nodes
-        self.pod = pod
-        self.record = record
-        self.cycle = CycleState(call=call) if cycle is None else cycle
-        if gang is not None:
-            self.cycle.data[PLACED_WITH] = gang
+    ) -> PodRun:
+        """Start the run of a pod. `gang`: the gang that it is placed with, if any."""
+        return cls(profile, state, state.nodes, pod, new_cycle(call, gang), record)
 
     def pre_filter(self) -> PreFilterOutcome:
         """Run PreFilter. Raises PluginError."""
@@ -93,5 +97,13 @@ class PodRun:
         return None
 
 
+def new_cycle(call: Caller, gang: Gang | None) -> CycleState:
+    """Return the data of a pod that nothing is known about."""
+    cycle = CycleState(call=call)
+    if gang is not None:
+        cycle.data[PLACED_WITH] = gang
+    return cycle
+
+
 Start = Callable[[Profile, ClusterState, PodInfo, Caller, Record, Gang | None], PodRun]
-"""Starts the run of a pod. `PodRun` itself is the plain one."""
+"""Starts the run of a pod. `PodRun.start` is the plain one."""

@@ -154,6 +154,8 @@ class Verdicts:
 
     def error(self) -> Status | None:
         """Return the first status that reports an error; None if no node has one."""
+        if len(self.table) == 1:
+            return None
         errors = [code for code, status in enumerate(self.table) if status.code is Code.ERROR]
         return next((self.table[code] for code in errors if (self.codes == code).any()), None)
 

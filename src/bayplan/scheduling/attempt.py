@@ -65,7 +65,7 @@ def decide(
     rng: random.Random,
     *,
     explain: bool = False,
-    start: Start = PodRun,
+    start: Start = PodRun.start,
     rotation: Rotation | None = None,
     call: Caller = call,
 ) -> Decision:

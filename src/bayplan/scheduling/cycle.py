@@ -62,7 +62,7 @@ class Options:
 
     ask_extenders: Callable[[PodInfo], bool] = _no_extenders
     explain: bool = False
-    start: Start = PodRun
+    start: Start = PodRun.start
     rotation: Rotation | None = None
     call: Caller = call
     failures: Failures | None = None
@@ -94,7 +94,7 @@ class SchedulingCycle:
         total = state.table.live_count if placement is None else len(placement.nodes)
         asks = options.ask_extenders(self.pod)
         # What extenders reject, and scores by plugin, are a pod's own.
-        start = PodRun if asks or options.explain or not total else options.start
+        start = PodRun.start if asks or options.explain or not total else options.start
         run = start(self.profile, state, self.pod, options.call, options.record, self.gang)
         decided: Decision | None = run.decided
         if decided is not None:

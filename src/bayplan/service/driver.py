@@ -62,7 +62,7 @@ class AttemptDriver:
         options = Options(
             ask_extenders=self._asks,
             # Shared runs have only the sum of the plugins' scores.
-            start=PodRun if scores_wanted() else self.sharing[name].start,
+            start=PodRun.start if scores_wanted() else self.sharing[name].start,
             rotation=self._rotation,
             call=call if times is None else times.call,
             failures=self._runtime.failures,

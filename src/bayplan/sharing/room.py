@@ -24,7 +24,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.framework.calling import Caller
 from bayplan.framework.gangs import Gang
 from bayplan.framework.interface import CycleState, WhatIf
-from bayplan.framework.pod_run import PodRun, Record
+from bayplan.framework.pod_run import PodRun, Record, new_cycle
 from bayplan.framework.profile import Point, Profile
 from bayplan.framework.runner import PreFilterOutcome, run_pre_filter
 from bayplan.framework.status import PluginError
@@ -44,33 +44,41 @@ _KEPT = 8
 """For how many kinds of preemptors what a PostFilter plugin makes is kept."""
 
 
-class SharedRun(PodRun):
-    """The run of a pod whose key is known. `rows`: what pods with this key share; None if it is the first of them."""
+class KeyedRun(PodRun):
+    """The run of a pod whose key is known, but not the results of its plugins."""
 
-    def __init__(
-        self, sharing: Sharing, key: PodKey, rows: SharedRows | None, cycle: CycleState | None, *arguments: Any
-    ) -> None:
-        super().__init__(*arguments, cycle=cycle)
+    def __init__(self, sharing: Sharing, key: PodKey, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self.key = key
-        self.rows = rows
         self._sharing = sharing
+
+    def what_if(self, rng: random.Random, actual: Verdicts | None) -> WhatIf:
+        """Return what PostFilter is called with."""
+        return _KeepingWhatIf(self.profile, self.state.nominations, rng, actual, sharing=self._sharing, of=self.key)
+
+
+class SharedRun(KeyedRun):
+    """The run of a pod with the results of earlier pods that have the same key. `rows`: what they share."""
+
+    def __init__(self, rows: SharedRows, sharing: Sharing, key: PodKey, *arguments: Any) -> None:
+        super().__init__(sharing, key, *arguments)
+        self.rows = rows
         self._found: Verdicts | None = None
         """The verdicts on all rows."""
 
     def pre_filter(self) -> PreFilterOutcome:
         """Return success: `SharedRows.begin` has run PreFilter, and pods that it narrows have no rows."""
-        return super().pre_filter() if self.rows is None else _PASSED
+        return _PASSED
 
     def filter(self, nodes: Nodes) -> Verdicts:
         """Return the verdicts on nodes. Raises PluginError."""
-        if self.rows is None:
-            return super().filter(nodes)
         if self._found is None:
-            self._found = self._filter_all(self.rows)
+            self._found = self._filter_all()
         return self._found if isinstance(nodes.rows, slice) else self._found.among(nodes)
 
-    def _filter_all(self, rows: SharedRows) -> Verdicts:
-        verdicts, nominations = rows.filter(self.cycle, self.pod), self.state.nominations
+    def _filter_all(self) -> Verdicts:
+        rows, nominations = self.rows, self.state.nominations
+        verdicts = rows.filter(self.cycle, self.pod)
         if not nominations.nodes:
             return verdicts
         if not rows.filters_apart(self.cycle):
@@ -85,25 +93,20 @@ class SharedRun(PodRun):
         """Return the sum of the scores, or what the plain run returns where a plugin fails: all rows are scored here,
         also those that are infeasible for this pod.
         """
-        if self.rows is not None and self._found is not None:
-            found, rows = self._found, nodes.rows
-            feasible = found.feasible_mask if isinstance(rows, slice) or rows is found.feasible() else None
-            try:
-                return {}, self.rows.total(self.cycle, self.pod, nodes, feasible)
-            except PluginError:
-                pass  # the plain run fails or not, as it would without sharing
-        return super().score(nodes)
-
-    def what_if(self, rng: random.Random, actual: Verdicts | None) -> WhatIf:
-        """Return what PostFilter is called with."""
-        return _KeepingWhatIf(self.profile, self.state.nominations, rng, actual, sharing=self._sharing, of=self.key)
+        found, rows, feasible = self._found, nodes.rows, None
+        if found is not None and (isinstance(rows, slice) or rows is found.feasible()):
+            feasible = found.feasible_mask
+        try:
+            return {}, self.rows.total(self.cycle, self.pod, nodes, feasible)
+        except PluginError:  # the plain run fails or not, as it would without sharing
+            return super().score(nodes)
 
     def rejected_like(self, decision: Any) -> Hashable:
         """Return a key of the pods that are rejected as this one is, while the state doesn't change; None if unknown.
 
         The decision is kept for them.
         """
-        if self.rows is None or self.state.nominations.node_of(self.pod.uid) is not None:
+        if self.state.nominations.node_of(self.pod.uid) is not None:
             return None
         try:
             alike = self._sharing.alike(self.key, self.profile, self.pod)
@@ -128,7 +131,7 @@ class Sharing:
         self._rows: Latest[Hashable, SharedRows] = Latest(capacity)
         self._seen: Latest[Hashable, bool] = Latest(_SEEN)
         self.kept: Latest[Hashable, Any] = Latest(_KEPT)
-        """What PostFilter plugins keep, by plugin data's own key and that of pods."""
+        """(key of the pods, the plugin's own key) -> what a PostFilter plugin keeps for them."""
         self.used = 0
         self.unused = 0
 
@@ -146,39 +149,45 @@ class Sharing:
         The first pod of a key has no rows to share, because many keys occur once. Nor has a pod with a plugin that
         fails, which then fails as it would without sharing, and one with a nominated node, which is filtered first.
         """
-        run = self._start(profile, state, pod, call, record, gang)
-        if isinstance(run, SharedRun) and (run.rows is not None or run.decided is not None):
-            self.used += 1
-        else:
-            self.unused += 1
-        return run
-
-    def _start(
-        self, profile: Profile, state: ClusterState, pod: PodInfo, call: Caller, record: Record, gang: Gang | None
-    ) -> PodRun:
-        arguments, nodes = (profile, state, pod, call, record, gang), state.nodes
+        nodes, run = state.nodes, None
         key = None if pod.nominated_node_name else self.key(pod, nodes, record)
-        if key is None:
-            return PodRun(*arguments)
-        shared = key[:3]
-        try:
-            rows = self._refreshed(key, pod, nodes, call)
-            if rows is None:
-                return SharedRun(self, key, None, None, *arguments)
-            rejection = self._rejection(rows, key, profile, state, pod) if gang is None else None
-            if rejection is not None:
-                decided = SharedRun(self, key, rows, rejection.cycle, *arguments)
-                decided.decided = rejection
-                return decided
-            cycle = rows.begin(pod, nodes, gang)
-        except PluginError:
-            self._rows.pop(shared, None)
-            return PodRun(*arguments)
+        if key is not None:
+            try:
+                run = self._shared(key, profile, state, nodes, pod, call, record, gang)
+            except PluginError:
+                self._rows.pop(key[:3], None)
+                key = None
+        if run is not None:
+            self.used += 1
+            return run
+        self.unused += 1
+        plain = profile, state, nodes, pod, new_cycle(call, gang), record
+        return PodRun(*plain) if key is None else KeyedRun(self, key, *plain)
+
+    def _shared(
+        self,
+        key: PodKey,
+        profile: Profile,
+        state: ClusterState,
+        nodes: Nodes,
+        pod: PodInfo,
+        call: Caller,
+        record: Record,
+        gang: Gang | None,
+    ) -> PodRun | None:
+        """Return a run with the results of earlier pods, if there are any. Raises PluginError."""
+        rows = self._refreshed(key, pod, nodes, call)
+        if rows is None:
+            return None
+        rejection = self._rejection(rows, key, profile, state, pod) if gang is None else None
+        cycle = rows.begin(pod, nodes, gang) if rejection is None else rejection.cycle
         if cycle is None:
-            return PodRun(*arguments)
+            return None
         if next(reversed(self._rows.values())) is not rows:  # else don't hash the long key again
-            self._rows.move_to_end(shared)
-        return SharedRun(self, key, rows, cycle, *arguments)
+            self._rows.move_to_end(key[:3])
+        run = SharedRun(rows, self, key, profile, state, nodes, pod, cycle, record)
+        run.decided = rejection
+        return run
 
     def key(self, pod: PodInfo, nodes: Nodes, record: Record) -> PodKey | None:
         """Return the key of a pod; None if a plugin declares nothing, or fails."""

@@ -59,11 +59,22 @@ class SharedRows:
     decision that rejected a pod, a key of the pods that share it, and the version of the state.
     """
 
-    __slots__ = ("_changes", "_cycle", "_nominated", "_reading_pods", "_scores", "halves", "rejection", "verdicts")
+    __slots__ = (
+        "_apart",
+        "_changes",
+        "_cycle",
+        "_nominated",
+        "_reading_pods",
+        "_scores",
+        "halves",
+        "rejection",
+        "verdicts",
+    )
 
     def __init__(self, halves: Halves, cycle: CycleState, verdicts: Verdicts) -> None:
         self.halves = halves
         self.verdicts = verdicts.freeze()
+        self._apart = frozenset(plugin.name for plugin in halves.each.at(Point.FILTER))
         self._cycle = cycle
         """What the shared plugins stored for the first such pod."""
         self._changes = RowChanges(verdicts.nodes.table)
@@ -136,10 +147,9 @@ class SharedRows:
 
     def filter(self, cycle: CycleState, pod: PodInfo) -> Verdicts:
         """Return the verdicts of all filters on all rows, frozen. Raises PluginError."""
-        each = self.halves.each
-        if not len(self.verdicts.feasible()) or not self.filters_apart(cycle):
+        if not self.filters_apart(cycle) or not len(self.verdicts.feasible()):
             return self.verdicts
-        verdicts = run_filter(each, cycle, pod, self.verdicts.nodes, self.verdicts)
+        verdicts = run_filter(self.halves.each, cycle, pod, self.verdicts.nodes, self.verdicts)
         if len(verdicts.table) == len(self.verdicts.table):  # nothing was rejected
             return self.verdicts
         verdicts.raise_error()
@@ -147,7 +157,7 @@ class SharedRows:
 
     def filters_apart(self, cycle: CycleState) -> bool:
         """Return whether filters run for each pod."""
-        return any(plugin.name not in cycle.skip_filter for plugin in self.halves.each.at(Point.FILTER))
+        return not self._apart <= cycle.skip_filter
 
     @property
     def nominated(self) -> NominatedVerdicts:

@@ -62,7 +62,7 @@ class Replicas:
         profile = world.profiles[pod.scheduler_name]
         binding = [plugin for point in _BINDING for plugin in profile.at(point)]
         run = world.shared_run(pod) if all(map(_is_own, binding)) else None
-        if run is None or run.rows is None or run.rows.filters_apart(run.cycle):
+        if run is None or run.rows.filters_apart(run.cycle):
             return None
         scoring = run.rows.halves.each.at(Point.SCORE)
         only_spreading = all(isinstance(plugin, PodTopologySpread) for plugin in scoring)

@@ -353,7 +353,7 @@ class World:
             return None
         profile = self.profiles[pod.scheduler_name]
         run = self._sharing[pod.scheduler_name].start(profile, self.state, pod, call, self._failed)
-        return run if isinstance(run, SharedRun) and run.rows is not None and run.decided is None else None
+        return run if isinstance(run, SharedRun) and run.decided is None else None
 
     def failure_depends_on(self, pod: PodInfo, plugins: frozenset[str]) -> Hashable | None:
         """Return what the failure of a pod depends on besides the pod and single nodes; None if that is unknown.
@@ -375,7 +375,7 @@ class World:
         gang are not attempted.
         """
         name = unit.pod.scheduler_name
-        start = PodRun if explain else self._sharing[name].start
+        start = PodRun.start if explain else self._sharing[name].start
         options = Options(explain=explain, start=start, failures=self._failures)
         profile = self.profiles[name] if preempt else self._without_preemption[name]
         steps, reply = attempt(unit, profile, self.state, self.rng, options), None

@@ -108,7 +108,7 @@ def _decided(subject: Subject, example: Example, *, reuse: bool) -> list[str]:
     """Return for each pod the node or the message, the feasible nodes, and their scores."""
     plugin, world = subject.start(example)
     state, profile = world.state, alone(plugin)
-    start = Sharing(profile).start if reuse else PodRun
+    start = Sharing(profile).start if reuse else PodRun.start
     changes = [change for change in example.changes if change.kind is NODE and change.after is not None]
     decided = []
     for number in range(8):
