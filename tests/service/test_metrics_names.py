@@ -67,7 +67,7 @@ def all_measurements(clock) -> tuple[Metrics, MetricsSnapshot]:
         pods=2,
         assumed_pods=1,
         binding=1,
-        templates={"default-scheduler": (3, 1)},
+        sharing={"default-scheduler": (3, 1)},
         dropped_events=0,
         event_lag=0.0,
     )

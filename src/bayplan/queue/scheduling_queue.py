@@ -79,7 +79,7 @@ class SchedulingQueue:
         sort_key = sort_key_of(next(iter(profiles.values())).sort_key, self._failures)
         self._active = PodHeap(sort_key)
         self._backoff = BackoffQueue(self._backoff_rule, sort_key)
-        self._unschedulable = UnschedulablePods(self._hints.topics_of, self._hints.held_back)
+        self._unschedulable = UnschedulablePods(self._hints.topics_of)
         self.groups = RejectionGroups(self._unschedulable, self._backoff_rule, sort_key, own)
         self._in_flight = InFlight()
         self._waiting: dict[str, QueuedPod] = {}

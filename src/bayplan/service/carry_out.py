@@ -233,7 +233,7 @@ class PlanCarrier:
         else:
             queued.unschedulable_plugins |= refusal.plugins
             queued.pending_plugins |= refusal.pending
-            queued.rejection_key = refusal.rejection_key
+            queued.alike = refusal.alike
         pod = self._known(queued)
         if pod is None:
             self._end(queued)

@@ -9,6 +9,7 @@ from typing import Any
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.calling import call
 from bayplan.framework.extenders import ExtenderError
+from bayplan.framework.pod_run import PodRun
 from bayplan.framework.profile import Profile
 from bayplan.queue import QueuedPod
 from bayplan.scheduling import (
@@ -19,7 +20,6 @@ from bayplan.scheduling import (
     Request,
     Rotation,
     TakeMembers,
-    Templates,
     Unit,
     attempt,
     unit_of,
@@ -28,6 +28,7 @@ from bayplan.service.explanations import explain, scores_wanted
 from bayplan.service.extenders import Extenders
 from bayplan.service.metrics.plugin_times import PluginTimes
 from bayplan.service.runtime import Runtime
+from bayplan.sharing import Sharing
 from bayplan.turns import Turn
 
 
@@ -42,7 +43,7 @@ class AttemptDriver:
         self._rng = rng
         self._extenders = extenders
         self._rotation = Rotation()
-        self.templates = {name: Templates(profile) for name, profile in profiles.items()}
+        self.sharing = {name: Sharing(profile) for name, profile in profiles.items()}
         self.decisions = 0
 
     def unit_of(self, queued: QueuedPod) -> Unit:
@@ -60,8 +61,8 @@ class AttemptDriver:
         name = unit.pod.scheduler_name
         options = Options(
             ask_extenders=self._asks,
-            # Templates have only the sum of the plugins' scores.
-            templates=None if scores_wanted() else self.templates[name],
+            # Shared runs have only the sum of the plugins' scores.
+            start=PodRun.start if scores_wanted() else self.sharing[name].start,
             rotation=self._rotation,
             call=call if times is None else times.call,
             failures=self._runtime.failures,

@@ -201,7 +201,7 @@ class Scheduler:
             pods=state.pod_count,
             assumed_pods=state.assumed_count,
             binding=runtime.tasks.count(BINDING),
-            templates={name: (each.used, each.unused) for name, each in self._attempts.templates.items()},
+            sharing={name: (each.used, each.unused) for name, each in self._attempts.sharing.items()},
             dropped_events=runtime.recorder.dropped,
             event_lag=runtime.recorder.lag,
         )

@@ -376,7 +376,7 @@ class FailedPods:
         """Return the failure of an equal pod; None if there is none, or something has changed since."""
         if not self._results or self._version != self._world.version:
             return None
-        key = self._world.equivalence_key(pod)
+        key = self._world.alike(pod)
         return None if key is None else self._results.get(key)
 
     def add(self, pod: PodInfo, result: Result) -> None:
@@ -384,7 +384,7 @@ class FailedPods:
         if self._version != self._world.version:
             self._version = self._world.version
             self._results.clear()
-        key = self._world.equivalence_key(pod)
+        key = self._world.alike(pod)
         if key is not None and result.decision is not None:
             self._results[key] = result
 

@@ -28,16 +28,16 @@ from bayplan.failures import Failures
 from bayplan.framework.calling import call
 from bayplan.framework.changes import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE, object_event
 from bayplan.framework.events import Action
-from bayplan.framework.interface import RestsOn, Sign
-from bayplan.framework.profile import Point, Profile, implements
+from bayplan.framework.pod_run import PodRun
+from bayplan.framework.profile import Point, Profile
 from bayplan.framework.status import PluginError
 from bayplan.queue.gates import run_pre_enqueue
 from bayplan.queue.hints import Hints, QueueProfile
 from bayplan.queue.in_flight import Happened
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.sort_keys import sort_key_of
-from bayplan.scheduling import Options, Plan, TakeMembers, Templates, Unit, attempt, unit_of
-from bayplan.scheduling.reuse import Reuse
+from bayplan.scheduling import Options, Plan, TakeMembers, Unit, attempt, unit_of
+from bayplan.sharing import PodKey, SharedRun, Sharing
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.simulation.writes import StoreClient
 
@@ -51,8 +51,8 @@ GANG_PLUGINS = ("GangScheduling",)
 SERVED_NAMES = (DEFAULT_SCHEDULER_NAME, OUR_SCHEDULER_NAME)
 """The names of schedulers that a world without a configuration decides for."""
 
-_TEMPLATES = 256
-"""Templates kept per profile: questions are about pods of many workloads in turn."""
+_KEYS = 256
+"""For how many keys of pods results are kept per profile: questions are about pods of many workloads in turn."""
 
 
 def usual_configuration(
@@ -110,16 +110,7 @@ class World:
         self._failures = Failures()
         self._seed = seed
         self.rng = random.Random(seed)
-        self._filters = {
-            name: {
-                plugin.name: plugin
-                for point in (Point.PRE_FILTER, Point.FILTER)
-                for plugin in profile.at(point)
-                if implements(plugin, Sign)
-            }
-            for name, profile in self.profiles.items()
-        }
-        self._templates = {name: Templates(profile, _TEMPLATES) for name, profile in self.profiles.items()}
+        self._sharing = {name: Sharing(profile, _KEYS) for name, profile in self.profiles.items()}
         self._documents: Documents = MappingProxyType({})
         self._undo: list[Callable[[], object]] = []
         self.happened: list[Happened] = []
@@ -329,57 +320,53 @@ class World:
         """Return the unit that a pending pod is scheduled in. Raises PluginError."""
         return unit_of(pod, self.profiles[pod.scheduler_name], self._pending_by_uid.get)
 
-    def equivalence_key(self, pod: PodInfo) -> Hashable | None:
+    def alike(self, pod: PodInfo) -> Hashable | None:
         """Return a key that pods share for which the decision is the same now; None if it depends on the pod itself.
 
-        That is so for gated and nominated pods, members of gangs, and pods that a plugin has no signature for.
+        That is so for gated and nominated pods, members of gangs, and where a plugin doesn't tell what it reads.
         """
         if pod.scheduling_gates or pod.nominated_node_name or self.state.nominations.node_of(pod.uid):
             return None
+        sharing, key = self._sharing[pod.scheduler_name], self.key_of(pod)
         try:
-            key = self._signature(pod)
-            return None if key is None or self.gate_of(pod) or self.unit_of(pod).gang is not None else key
+            alike = None if key is None else sharing.alike(key, self.profiles[pod.scheduler_name], pod)
+            if alike is None or self.gate_of(pod) or self.unit_of(pod).gang is not None:
+                return None
         except PluginError:
             return None
+        return pod.scheduler_name, alike
 
-    def _signature(self, pod: PodInfo) -> Hashable | None:
-        """Everything that decisions read of a pod; None if a plugin has no signature for it. Raises PluginError."""
-        profile = self.profiles[pod.scheduler_name]
-        cached: tuple[Hashable | None] | None = pod.cache.get((World, id(profile)))
-        if cached is None:
-            signature = profile.sign(pod)
-            complete = signature is not None and all(value is not None for _, value in signature)
-            key = (pod.scheduler_name, signature, pod.priority, pod.spec.preemptionPolicy) if complete else None
-            cached = pod.cache[World, id(profile)] = (key,)
-        return cached[0]
+    def decided_by_node(self, pod: PodInfo) -> bool:
+        """Return whether the verdict of the filters on a node depends only on that node."""
+        try:
+            return self._sharing[pod.scheduler_name].by_node(pod, self.state)
+        except PluginError:
+            return False
 
-    def reuse(self, pod: PodInfo) -> Reuse | None:
-        """Return the results of earlier attempts that an attempt of this pod would reuse; None if there are none."""
-        if pod.nominated_node_name or self.state.nominations.nodes:
+    def key_of(self, pod: PodInfo) -> PodKey | None:
+        """Return what pods must have in common with this one to share results; None if a plugin doesn't tell."""
+        return self._sharing[pod.scheduler_name].key(pod, self.state.nodes, self._failed)
+
+    def shared_run(self, pod: PodInfo) -> SharedRun | None:
+        """Return the run of a pod with shared results; None if there are none, or the pod is rejected."""
+        if self.state.nominations.nodes:
             return None
-        options = Options(failures=self._failures)
-        return self._templates[pod.scheduler_name].reuse(pod, self.state, options.call, options.record, refusals=False)
+        profile = self.profiles[pod.scheduler_name]
+        run = self._sharing[pod.scheduler_name].start(profile, self.state, pod, call, self._failed)
+        return run if isinstance(run, SharedRun) and run.decided is None else None
 
     def failure_depends_on(self, pod: PodInfo, plugins: frozenset[str]) -> Hashable | None:
         """Return what the failure of a pod depends on besides the pod and single nodes; None if that is unknown.
 
-        `pod`: one with an equivalence key. `plugins`: those that rejected it. While the result is equal, a node that
-        does not change still rejects the pod.
+        `plugins`: those that rejected it. While the result is equal, a node that does not change still rejects the pod.
         """
-        known, found = self._filters[pod.scheduler_name], list[Hashable]()
-        for name in plugins:
-            plugin = known.get(name)
-            if plugin is None:
-                return None
-            if implements(plugin, RestsOn):
-                try:
-                    value = call(plugin, "RestsOn", plugin.rests_on, pod, self.state.nodes)
-                except PluginError:
-                    return None
-                if value is None:
-                    return None
-                found.append(value)
-        return tuple(found) if plugins else None
+        try:
+            return self._sharing[pod.scheduler_name].failure_depends_on(pod, self.state, plugins)
+        except PluginError:
+            return None
+
+    def _failed(self, error: PluginError, pod: PodInfo) -> None:
+        Options(failures=self._failures).record(error, pod)
 
     def attempt(self, unit: Unit, *, explain: bool = False, preempt: bool = True) -> Plan:
         """Decide about a unit; nothing changes. `explain` keeps the scores by plugin. Extenders are not asked.
@@ -388,8 +375,8 @@ class World:
         gang are not attempted.
         """
         name = unit.pod.scheduler_name
-        templates = None if explain else self._templates[name]
-        options = Options(explain=explain, templates=templates, failures=self._failures)
+        start = PodRun.start if explain else self._sharing[name].start
+        options = Options(explain=explain, start=start, failures=self._failures)
         profile = self.profiles[name] if preempt else self._without_preemption[name]
         steps, reply = attempt(unit, profile, self.state, self.rng, options), None
         try:

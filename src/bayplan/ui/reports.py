@@ -167,7 +167,7 @@ def waiting_pods(world: World, namespace: str = "") -> list[PodInfo]:
 
 def _rejections(world: World, position: int, progress: Progress) -> tuple[tuple[Rejection, ...], int]:
     """Compare the pending pods with a node; of equal pods only one. Returns also how many sorts are left out."""
-    sorts = grouped((world.equivalence_key(pod) or key, pod) for key, pod in sorted(world.pending.items()))
+    sorts = grouped((world.alike(pod) or key, pod) for key, pod in sorted(world.pending.items()))
     largest = sorted(sorts.values(), key=len, reverse=True)
     found: list[Rejection] = []
     for pods in largest[:SORTS_OF_PODS]:

@@ -174,8 +174,8 @@ def _pods(pods: Sequence[PodInfo]) -> Text:
     for phase, style in _STYLES.items():
         for (of_phase, workload), count in counts.items():
             if of_phase == phase:
-                sign = _SIGNS[phase] or ("×" if count > 1 else "")
-                text.append(f"{workload} {sign}{count if count > 1 else ''}".rstrip(), style).append("  ")
+                mark = _SIGNS[phase] or ("×" if count > 1 else "")
+                text.append(f"{workload} {mark}{count if count > 1 else ''}".rstrip(), style).append("  ")
     return text
 
 

@@ -135,7 +135,7 @@ def _promising(world: World, pods: Sequence[PodInfo], progress: Progress) -> Ite
 
     A change of nodes is made on all nodes where it is the only obstacle of a sort of pods; pods are deleted on one.
     """
-    sorts = grouped((world.equivalence_key(pod) or pod.key, pod) for pod in pods if world.gate_of(pod) is None)
+    sorts = grouped((world.alike(pod) or pod.key, pod) for pod in pods if world.gate_of(pod) is None)
     edits: dict[str, _Edit] = {}
     deletions: dict[tuple[str, ...], tuple[int, Change]] = {}
     for members in sorted(sorts.values(), key=len, reverse=True)[:_SORTS]:

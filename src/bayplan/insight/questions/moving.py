@@ -126,7 +126,7 @@ class Moving:
         if not self._all_or_none or result.fate is not Fate.PENDING or result.pod.key not in self._origins:
             return False
         pod, world = result.pod, self._world
-        return world.equivalence_key(pod) is not None and world.failure_depends_on(pod, result.plugins) is not None
+        return world.alike(pod) is not None and world.failure_depends_on(pod, result.plugins) is not None
 
     def _is_foreign(self, pod: PodInfo | None) -> TypeGuard[PodInfo]:
         """Whether no profile of the world schedules a pod."""
@@ -189,7 +189,7 @@ class Waiting:
 
     def add(self, pod: PodInfo, result: Result) -> None:
         """Add a pod that was tried."""
-        key = self._world.equivalence_key(pod)
+        key = self._world.alike(pod)
         equal = pod.key if key is None else (key, result.plugins)
         failed = self._classes.get(equal)
         if failed is None:

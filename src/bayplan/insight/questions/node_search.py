@@ -177,7 +177,7 @@ class NodeSearch:
             rows = [world.state.table.row_of[node.name] for node in nodes]
             for key in self._pending:
                 pod = world.pending[key]
-                kind = world.equivalence_key(pod)
+                kind = world.alike(pod) if world.decided_by_node(pod) else None
                 if kind is None:
                     helped.add(key)  # members of gangs, and pods that depend on others: only a trial of all shows it
                     continue
@@ -248,7 +248,7 @@ class _TooMany:
 
     def __call__(self, result: Result) -> bool:
         key = result.pod.key
-        kind = self._world.equivalence_key(result.pod) if result.fate is Fate.PENDING and key in self._asked else None
+        kind = self._world.alike(result.pod) if result.fate is Fate.PENDING and key in self._asked else None
         if kind is None:
             return False
         failure = kind, result.plugins

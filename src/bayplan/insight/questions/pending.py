@@ -163,7 +163,7 @@ def _sort_out(
         if pod.node_name:
             done.placed += 1
         else:
-            key = world.equivalence_key(pod) if pod.scheduler_name in world.profiles else None
+            key = world.alike(pod) if pod.scheduler_name in world.profiles else None
             cause = known.get(key) if key is not None else None
             if cause is None:
                 cause = _cause(world, pod, results)

@@ -95,5 +95,5 @@ def _decider(nodes: tuple[NodeScore, ...], margin: int | None) -> str | None:
     if not margin:
         return None
     first, second = nodes[:2]
-    sign = 1 if margin > 0 else -1
-    return max(first.plugins, key=lambda name: sign * (first.plugins[name] - second.plugins[name]))
+    direction = 1 if margin > 0 else -1
+    return max(first.plugins, key=lambda name: direction * (first.plugins[name] - second.plugins[name]))

@@ -1,21 +1,26 @@
-"""Scores of all rows before normalization, which pods of one signature share."""
+"""The scores of all rows for pods with one key, each computed when a decision needs it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from bayplan.cluster.columns import Bool, Int64, Rows
+from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.interface import CycleState, NormalizeScores, Score
 from bayplan.framework.profile import Point, Profile, implements
-from bayplan.framework.runner import checked, raw_scores, run_pre_score, score_node
+from bayplan.framework.runner import checked, normalized, raw_scores, run_pre_score, score_node
 from bayplan.framework.verdicts import Verdicts
+from bayplan.latest import Latest
 
 FEW_CHANGES = 8
 """Up to this many rows on which only pods changed are filtered and scored one by one: it takes less time."""
+_SETS = 4
+"""Sets of feasible rows for which the sums of normalized scores are kept; 8 bytes a row."""
 
 
 @dataclass(slots=True)
@@ -63,11 +68,9 @@ class RawScores:
 
 
 class LatestScores:
-    """The raw scores of all rows for pods of one signature. A row is scored when a decision needs its score.
+    """The raw scores of all rows for pods with one key. A row is scored when a decision needs its score.
 
     Most attempts of pending pods end without any feasible node, or with one, and need no scores.
-
-    `scale` increases whenever a score changes that needs normalization.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -80,21 +83,34 @@ class LatestScores:
         """By row: whether it has no valid score."""
         self._unknown: Bool = self._stale
         """By row: whether not even the part of the plugins that read no pods is valid."""
-        self.scale = 0
+        self._latest: tuple[Bool, Int64] | None = None
+        """The mask of the last pod's feasible rows, and the sums of their normalized scores."""
+        self._sums: Latest[bytes, Int64 | None] = Latest(_SETS)
+        """mask -> the sums of normalized scores; None for a mask that occurred once. With anti-affinity by hostname, no
+        set of feasible rows occurs again."""
 
     @property
     def began(self) -> bool:
         """Whether PreScore has run."""
         return self._scores is not None
 
-    def changed(self, rows: Rows, *, only_pods: bool) -> None:
+    def changed(self, rows: Sequence[int], *, only_pods: bool) -> None:
         """Record that rows changed. `only_pods`: whether only pods were added or removed there."""
         if self._scores is not None:
             self._stale[rows] = True
             if not only_pods:
                 self._unknown[rows] = True
 
-    def of(self, cycle: CycleState, pod: PodInfo, verdicts: Verdicts) -> RawScores:
+    def total(self, cycle: CycleState, pod: PodInfo, verdicts: Verdicts, nodes: Nodes, feasible: Bool | None) -> Int64:
+        """Return the weighted sum of the scores of some feasible nodes: int64, a new array. Raises PluginError.
+
+        `verdicts`: of the shared filters on all rows. `feasible`: the mask of `nodes` among all rows, if there is one.
+        """
+        scores, rows = self._raw(cycle, pod, verdicts), nodes.rows
+        fixed = scores.fixed if isinstance(rows, slice) else scores.fixed.take(rows)
+        return fixed + (self._normalized(scores, cycle, pod, nodes, feasible) if scores.to_normalize else 0)
+
+    def _raw(self, cycle: CycleState, pod: PodInfo, verdicts: Verdicts) -> RawScores:
         """Return the scores, which are valid for the nodes that `verdicts` on all rows leave feasible.
 
         The first call runs PreScore, which stores its data in `cycle`. Raises PluginError.
@@ -114,9 +130,26 @@ class LatestScores:
                 score = score_node(self._moving, cycle, pod, nodes.info(row))
                 self._scores.fixed[row] = self._scores.unmoved[row] + score
         elif self._scores.replace(rows, RawScores.of(self._profile, cycle, pod, Verdicts(nodes.at(rows)))):
-            self.scale += 1
+            self._latest = None
+            self._sums.clear()
         self._stale[rows] = self._unknown[rows] = False
         return self._scores
+
+    def _normalized(
+        self, scores: RawScores, cycle: CycleState, pod: PodInfo, nodes: Nodes, feasible: Bool | None
+    ) -> Int64:
+        """Return the weighted sum of the normalized scores of some nodes."""
+        if feasible is None:
+            return _normalized_sum(scores, cycle, pod, nodes)
+        if self._latest is not None and self._latest[0] is feasible:
+            return self._latest[1]
+        mask = feasible.tobytes()
+        total = self._sums.use(mask)
+        if total is None:
+            total = _normalized_sum(scores, cycle, pod, nodes)
+            self._sums[mask] = total if mask in self._sums else None
+        self._latest = feasible, total
+        return total
 
     def _find_moving(self, cycle: CycleState) -> list[tuple[Any, int]] | None:
         scorers = [
@@ -126,3 +159,11 @@ class LatestScores:
         ]
         by_node = all(implements(plugin, Score) and not implements(plugin, NormalizeScores) for plugin, _ in scorers)
         return scorers if by_node else None
+
+
+def _normalized_sum(scores: RawScores, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
+    total, rows = np.zeros(len(nodes), dtype=np.int64), nodes.rows
+    for plugin, weight, raw in scores.to_normalize:
+        own = raw.copy() if isinstance(rows, slice) else raw.take(rows)
+        total += normalized(plugin, cycle, pod, own, nodes) * weight
+    return total
