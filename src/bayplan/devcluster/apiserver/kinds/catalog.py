@@ -18,7 +18,7 @@ from bayplan.devcluster.apiserver.authorization.aggregation import aggregate
 from bayplan.devcluster.apiserver.custom.definitions import finish_definition, follow_definition
 from bayplan.devcluster.apiserver.event_conversion import from_core, to_core
 from bayplan.devcluster.apiserver.kinds.stored import stored
-from bayplan.devcluster.apiserver.kinds.strategies import STRATEGIES
+from bayplan.devcluster.apiserver.kinds.strategies import strategy_of
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.storage.garbage_collector import Finalize
 from bayplan.devcluster.apiserver.storage.object_schema import ConvertedSchema
@@ -30,7 +30,6 @@ from bayplan.devcluster.apiserver.storage.selectable_fields import (
     read_path,
     text_fields,
 )
-from bayplan.devcluster.apiserver.storage.strategy import Strategy
 
 
 @cache
@@ -46,7 +45,7 @@ def _resource(kind: Kind) -> Resource:
         return _events()
     given = dict(facts().get(kind.resource, {}))
     why = given.pop("stored", "")
-    strategy = STRATEGIES.get(kind) or (stored(kind, why) if why else Strategy())
+    strategy = stored(kind, why) if why else strategy_of(kind)
     fields = SelectableFields(
         text_fields(*given.pop("fields", ()))
         | boolean_fields(*given.pop("booleans", ()))
@@ -63,7 +62,7 @@ def _events() -> Resource:
     fields = SelectableFields(core.fields.readers, renamed={**names, "reportingController": "reportingComponent"})
     return Resource(
         kinds.EVENT,
-        STRATEGIES[kinds.EVENT],
+        strategy_of(kinds.EVENT),
         fields,
         allow_create_on_update=True,
         storage_kind=kinds.CORE_EVENT,

@@ -9,6 +9,7 @@ from typing import Any
 
 from bayplan.api.field_errors import FieldError, forbidden, invalid
 from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.validation.rules import At
 
 UPDATABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "
@@ -17,9 +18,9 @@ UPDATABLE = (
 )
 
 
-def validate_pod_update(pod: Object, old: Object) -> Iterator[FieldError]:
-    """Rules for changes of a pod: most fields of its spec are immutable."""
-    new_spec, old_spec = pod["spec"], old["spec"]
+def update(pod: Object, at: At) -> Iterator[FieldError]:
+    """Most fields of a pod's spec are immutable."""
+    new_spec, old_spec = pod["spec"], at.old["spec"]
     if new_spec == old_spec:
         return
     for field in ("containers", "initContainers"):
