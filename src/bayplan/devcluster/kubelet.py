@@ -18,8 +18,7 @@ from bayplan.devcluster.controllers.informers import Informers
 from bayplan.devcluster.controllers.recorder import EventSink
 from bayplan.devcluster.controllers.served import Node
 from bayplan.devcluster.kubelet_nodes import SIMULATED, NodeManager, NodeShape, make_node, make_nodes
-from bayplan.devcluster.kubelet_pods import EXIT_CODE, RUN_SECONDS, KubeletDelays, PodManager
-from bayplan.devcluster.kubelet_termination import STOP_SECONDS
+from bayplan.devcluster.kubelet_pods import EXIT_CODE, RUN_SECONDS, STOP_SECONDS, KubeletDelays, PodManager
 
 __all__ = [
     "EXIT_CODE",

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import ClassVar
 
+from lightkube.models.core_v1 import Container
+
 from bayplan.api.kinds import JOB, NODE, POD
 from bayplan.api.times import whole_seconds
 from bayplan.devcluster import kubelet_status
@@ -22,7 +24,6 @@ from bayplan.devcluster.controllers.served import Node, Pod
 from bayplan.devcluster.kubelet_admission import Accounting, Rejection, requests_of
 from bayplan.devcluster.kubelet_devices import unprepared
 from bayplan.devcluster.kubelet_status import Addresses, Patch
-from bayplan.devcluster.kubelet_termination import stop_seconds
 
 RUN_SECONDS = "bayplan.dev/run-seconds"
 """Annotation: how many seconds the pod's containers run. Only for restartPolicy Never or OnFailure."""
@@ -271,3 +272,40 @@ def _latest_start(pod: Pod) -> datetime | None:
     statuses = (pod.status.containerStatuses if pod.status else None) or ()
     running = [one.state.running for one in statuses if one.state and one.state.running]
     return max((one.startedAt for one in running if one.startedAt), default=None)
+
+
+STOP_SECONDS = "bayplan.dev/stop-seconds"
+"""Annotation: how long the pod's containers run on after SIGTERM."""
+SHORTEST_GRACE = 2.0
+"""Seconds that a container has after its preStop hook, even if the hook has used up the grace period."""
+
+
+def stop_seconds(pod: Pod, default: float) -> float:
+    """Seconds of the cluster's clock from the deletion of a running pod to the end of its last container.
+
+    Each container first sleeps as its preStop hook says, then takes as long as the pod's annotation says (`default`
+    without one) to follow SIGTERM; the kubelet kills it when the grace period is over.
+    """
+    grace = pod.metadata.deletionGracePeriodSeconds or 0
+    if not grace:
+        return 0.0
+    sidecars = [one for one in pod.spec.initContainers or () if one.restartPolicy == "Always"]
+    ends = []
+    for container in (*pod.spec.containers, *sidecars):
+        hook = min(_sleep(container), grace)
+        ends.append(hook + min(_stated(pod, default), max(grace - hook, SHORTEST_GRACE)))
+    return max(ends)
+
+
+def _sleep(container: Container) -> float:
+    """Seconds that the preStop hook sleeps. Other hooks take no time: nothing runs in a simulated container."""
+    hook = container.lifecycle.preStop if container.lifecycle else None
+    return float(hook.sleep.seconds) if hook is not None and hook.sleep is not None else 0.0
+
+
+def _stated(pod: Pod, default: float) -> float:
+    stated = (pod.metadata.annotations or {}).get(STOP_SECONDS)
+    try:
+        return max(float(stated), 0.0) if stated is not None else default
+    except ValueError:  # not a number: as if it were not there
+        return default

@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 import msgspec
 
 from bayplan.api.kinds import POD, Kind
+from bayplan.api.labels import LabelSelector
+from bayplan.api.selectors import selector_or_nothing
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.informers import key_of
 from bayplan.devcluster.controllers.ownership import claim, controller_of, controller_uids, orphans_of
-from bayplan.devcluster.controllers.selectors import Selector
 from bayplan.devcluster.controllers.served import Object, Workload
 
 
@@ -30,9 +31,9 @@ class OwnerController(Controller):
         self._by_namespace = self._owners.index(lambda one: (one.metadata.namespace,))
         self._dependents.listen(self._dependent_changed)
 
-    def selector(self, owner: Any) -> Selector:
+    def selector(self, owner: Any) -> LabelSelector:
         """The selector of an owner's dependents."""
-        return Selector(owner.spec.selector)
+        return selector_or_nothing(owner.spec.selector)
 
     def may_own(self, _owner: Any, _dependent: Any) -> bool:
         """Whether an owner may adopt a dependent that its selector matches."""
@@ -80,5 +81,5 @@ class OwnerController(Controller):
                 self.enqueue_for(f"{one.metadata.namespace}/{reference.name}", owned)
         if new is not None and controller_of(new) is None and new.metadata.deletionTimestamp is None:
             for owner in self._by_namespace.get(new.metadata.namespace):
-                if self.may_own(owner, new) and self.selector(owner).matches(new.metadata.labels):
+                if self.may_own(owner, new) and self.selector(owner).matches(new.metadata.labels or {}):
                     self.queue.add(key_of(owner))

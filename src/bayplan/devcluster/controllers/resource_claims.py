@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 import msgspec
@@ -21,7 +21,6 @@ from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext, Ignored
 from bayplan.devcluster.controllers.informers import key_of, latest
 from bayplan.devcluster.controllers.ownership import controller_of
-from bayplan.devcluster.controllers.pod_claims import is_done, known_claims, template_keys
 from bayplan.devcluster.controllers.served import Pod, ResourceClaim
 from bayplan.devices.claims import (
     FINALIZER,
@@ -315,3 +314,26 @@ def _is_terminating(claim: ResourceClaim) -> bool:
 
 def _is_protected(claim: ResourceClaim) -> bool:
     return FINALIZER in (claim.metadata.finalizers or ())
+
+
+def known_claims(pod: Pod) -> Iterator[str]:
+    """Keys of the claims that the pod refers to and that exist, except the claim for extended resources."""
+    for reference in pod.spec.resourceClaims or ():
+        try:
+            name = claim_name(pod, reference)
+        except UnusableClaim:
+            continue
+        if name is not None:
+            yield f"{pod.metadata.namespace}/{name}"
+
+
+def template_keys(pod: Pod) -> Iterator[str]:
+    """The keys of the templates of the pod's claims."""
+    for reference in pod.spec.resourceClaims or ():
+        if reference.resourceClaimTemplateName is not None:
+            yield f"{pod.metadata.namespace}/{reference.resourceClaimTemplateName}"
+
+
+def is_done(pod: Pod) -> bool:
+    """Whether no container of the pod runs or will run."""
+    return pods.is_finished(pod) or (pods.is_terminating(pod) and not pod.spec.nodeName)

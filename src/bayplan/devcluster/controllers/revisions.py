@@ -15,12 +15,12 @@ from lightkube.models.core_v1 import PodTemplateSpec
 
 from bayplan.api.kinds import CONTROLLER_REVISION, Kind
 from bayplan.api.objects import UndecodableObject, convert
+from bayplan.api.selectors import selector_or_nothing
 from bayplan.client import ApiError, Client, PatchType
 from bayplan.devcluster.controllers import rollout
 from bayplan.devcluster.controllers.controller import Ignored
 from bayplan.devcluster.controllers.informers import Informer
 from bayplan.devcluster.controllers.ownership import claim, controller_reference, controller_uids, orphans_of
-from bayplan.devcluster.controllers.selectors import Selector
 from bayplan.devcluster.controllers.served import ControllerRevision, Metadata, Workload
 
 REVISION_HASH = "controller-revision-hash"
@@ -50,7 +50,7 @@ class RevisionHistory:
             self._kind,
             owner,
             CONTROLLER_REVISION,
-            Selector(owner.spec.selector),
+            selector_or_nothing(owner.spec.selector),
             self._by_controller.get(metadata.uid),
             self._by_controller.get(orphans_of(metadata.namespace)),
         )

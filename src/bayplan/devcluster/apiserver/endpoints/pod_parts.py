@@ -11,7 +11,7 @@ from bayplan.devcluster.apiserver.endpoints.request import Request
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import invalid
 from bayplan.devcluster.apiserver.storage.resource import Resource
-from bayplan.devcluster.apiserver.validation.pod_resize import validate_resize
+from bayplan.devcluster.apiserver.validation.pod_updates import validate_resize
 from bayplan.devcluster.apiserver.validation.rules import check
 
 

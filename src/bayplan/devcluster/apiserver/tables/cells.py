@@ -13,8 +13,7 @@ from typing import Any
 from bayplan.api.durations import human
 from bayplan.devcluster.apiserver.scalars import go_float
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.tables.pods import pod_ready, pod_restarts, pod_status
-from bayplan.devcluster.apiserver.tables.texts import condition, since_text
+from bayplan.devcluster.apiserver.tables.pods import condition, pod_ready, pod_restarts, pod_status, since_text
 
 Cell = Callable[[Any, datetime], Any]
 """(value, current time) -> the cell; None or "" to show what the column shows without a value."""

@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from bayplan.devcluster.apiserver.documentation import describe
 from bayplan.devcluster.apiserver.jsonpath import Find, InvalidPath, compile_path
+from bayplan.devcluster.apiserver.model_schemas import describe
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.tables.cells import CELLS
 
