@@ -19,6 +19,7 @@ from bayplan.benchmarking.templates import BenchmarkError, Unsupported
 from bayplan.client import Client
 from bayplan.clock import Clock
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.state import ClusterState
 from bayplan.executor.attempts import AttemptDriver
 from bayplan.executor.binding import BINDING
 from bayplan.executor.executor import Executor
@@ -53,6 +54,7 @@ class CoreScheduler:
 
     def __init__(
         self,
+        state: ClusterState,
         client: Any,
         clock: Clock,
         build_profiles: Callable[[Handle], Mapping[str, Profile]],
@@ -61,10 +63,10 @@ class CoreScheduler:
         rejected: Callable[[str], None],
         spend: Callable[[float], None],
     ) -> None:
-        services = Services.of(cast("Client", client), clock)
+        services = Services.of(cast("Client", client), clock, state=state)
         handle = SchedulerHandle(services, self._activate)
         self.profiles = build_profiles(handle)
-        self.state = services.state
+        self.state = state
         self.changed = services.work
         """Set whenever the queue may have changed."""
         self.queue = SchedulingQueue(
