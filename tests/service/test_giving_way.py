@@ -9,9 +9,10 @@ import pytest
 from tests.service.conftest import make_pod as pending
 from tests.service.conftest import make_runtime
 
+from bayplan.executor.giving_way import LONGEST, REST, TimeSlice, Unfinished
 from bayplan.framework.giving_way import GiveWay
 from bayplan.plugin import Plugin
-from bayplan.service.giving_way import LONGEST, REST, TimeSlice, Unfinished
+from bayplan.service.services import Services
 from bayplan.testing import LiveCluster, make_cluster, make_pod
 
 pytestmark = pytest.mark.feature("attempts that take long give way")
@@ -84,7 +85,7 @@ def test_other_pods_are_bound_while_an_attempt_takes_long():
 
 @pytest.fixture
 def runtime(client, clock):
-    return make_runtime(client, clock, replace(make_cluster().profile, scheduler_name="test"))
+    return make_runtime(Services.of(client, clock), replace(make_cluster().profile, scheduler_name="test"))
 
 
 def test_units_have_their_turn_one_after_the_other(runtime):

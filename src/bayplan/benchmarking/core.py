@@ -27,6 +27,7 @@ from bayplan.benchmarking.templates import BenchmarkError
 from bayplan.benchmarking.workload_run import Report, check, run_operations
 from bayplan.benchmarking.workloads import Workload
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.state import ClusterState
 from bayplan.collector import Collector
 from bayplan.config import build_profiles, default_profile, load_configuration
 from bayplan.devices.claims import allocation_of
@@ -35,6 +36,7 @@ from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Profile
 from bayplan.framework.status import Code
 from bayplan.scheduling import decide
+from bayplan.simulation.writes import StoreClient
 from bayplan.testing.virtual_time import VirtualTime
 
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -85,18 +87,21 @@ class Core:
         self.pods = SeenPods(self.clock, self.changed.notify)
         self._raw_pods: dict[str, bytes] = {}
         """As they were created or replaced, by key: without a node."""
-        self._owned: dict[str, list[tuple[Kind, str]]] = {}
-        """The objects that are deleted with a pod, by its uid."""
         self._created = self._turns = 0
+        state = ClusterState()
+        self.objects = state.objects
+        client = StoreClient(state.objects, self._write)
+        self._owned = client.made
+        """pod uid -> the objects that are deleted with the pod"""
         self.scheduler = CoreScheduler(
-            core_objects.CoreClient(self),
+            state,
+            client,
             loop,
             lambda handle: _profiles(workload, handle),
             bound=self._see,
             rejected=self.pods.attempted,
             spend=self._spend,
         )
-        self.objects = self.scheduler.state.objects
 
     # As a place
 
@@ -203,6 +208,13 @@ class Core:
         for owned_kind, owned in self._owned.pop(pod.uid, ()):
             self.scheduler.removed(owned_kind, owned)
         self.pods.remove(key)
+
+    def _write(self, kind: Kind, key: str, obj: Any) -> None:
+        """Store or delete what a plugin or an eviction writes."""
+        if obj is None:
+            self.remove(kind, key)
+        else:
+            self.store(kind, obj)
 
     def own(self, uid: str, kind: Kind, key: str) -> None:
         """Delete an object with its owner."""

@@ -5,10 +5,9 @@ A document is a new object as a client sends it, or as this module has stored it
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bayplan.api import kinds
 from bayplan.api.kinds import NAMESPACE, NODE, POD, Kind
@@ -16,9 +15,6 @@ from bayplan.api.objects import convert, encode
 from bayplan.api.times import rfc3339
 from bayplan.benchmarking.place import Document
 from bayplan.benchmarking.templates import Unsupported
-
-if TYPE_CHECKING:
-    from bayplan.benchmarking.core import Core
 
 _GRACE_SECONDS = 30
 """The default grace period of pods."""
@@ -111,39 +107,3 @@ def _pod_spec(spec: Mapping[str, Any]) -> Document:
 def _resources(resources: Mapping[str, Any]) -> Document:
     limits = resources.get("limits") or {}
     return {**resources, "limits": limits, "requests": limits | (resources.get("requests") or {})}
-
-
-class CoreClient:
-    """What plugins and evictions write, applied and reported at once. Mirrors the verbs of client.Client."""
-
-    def __init__(self, core: Core) -> None:
-        self._core = core
-
-    async def get(self, kind: Kind, name: str, namespace: str | None = None) -> Any:
-        """Return an object."""
-        return self._core.objects[kind][key_of(namespace, name)]
-
-    async def create(self, kind: Kind, obj: Any, namespace: str | None = None) -> Any:
-        """Create an object, which is deleted with its owners."""
-        created, number = copy.copy(obj), self._core.number()
-        metadata = created.metadata = copy.copy(obj.metadata)
-        metadata.name = metadata.name or f"{metadata.generateName}{number}"
-        metadata.namespace, metadata.uid = namespace or metadata.namespace, f"created-{number}"
-        self._core.store(kind, created)
-        for owner in metadata.ownerReferences or ():
-            self._core.own(owner.uid, kind, key_of(metadata.namespace, metadata.name))
-        return created
-
-    async def update(self, kind: Kind, obj: Any, subresource: str | None = None) -> Any:
-        """Replace an object, or its status."""
-        self._core.store(kind, obj)
-        return obj
-
-    async def patch(self, kind: Kind, name: str, patch: Any, namespace: str | None = None, **_: Any) -> None:
-        """Accept a patch of a pod's status, on which no decision depends. Raises Unsupported for other kinds."""
-        if kind is not POD:
-            raise Unsupported(f"a patch of {kind.kind} {name}")
-
-    async def delete(self, kind: Kind, name: str, namespace: str | None = None, **_: Any) -> None:
-        """Delete an object."""
-        self._core.remove(kind, key_of(namespace, name))

@@ -9,8 +9,9 @@ import asyncio
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from bayplan.api.kinds import NODE, POD, Kind
@@ -18,26 +19,26 @@ from bayplan.benchmarking.templates import BenchmarkError, Unsupported
 from bayplan.client import Client
 from bayplan.clock import Clock
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.binding_runner import run_pre_bind, run_pre_bind_pre_flight
+from bayplan.cluster.state import ClusterState
+from bayplan.executor.attempts import AttemptDriver
+from bayplan.executor.binding import BINDING
+from bayplan.executor.executor import Executor
+from bayplan.executor.handlers import NodeHandler, ObjectHandler, PodHandler, Receiver, SentNode
+from bayplan.executor.intake import Intake
+from bayplan.executor.ports import Binding, Ports, Regarding
+from bayplan.executor.runtime import Move, Only, Runtime
+from bayplan.framework.binding_runner import run_pre_bind
 from bayplan.framework.events import ClusterEvent
 from bayplan.framework.handle import Handle
 from bayplan.framework.own_volumes import own_volumes
 from bayplan.framework.profile import Profile
-from bayplan.framework.status import Code, PluginError, Status
+from bayplan.framework.status import Code, Status, success
 from bayplan.queue import QueuedPod, QueueProfile, SchedulingQueue
-from bayplan.service.binding import Binding, BindingCycles, Ended
-from bayplan.service.carry_out import PlanCarrier
-from bayplan.service.driver import AttemptDriver
-from bayplan.service.event_recorder import EventRecorder, Regarding
-from bayplan.service.evictions import Evictions
+from bayplan.service.evictions import ApiEvictor
 from bayplan.service.handle import SchedulerHandle
-from bayplan.service.informers import NodeHandler, ObjectHandler, PodHandler, SentNode
-from bayplan.service.intake import Intake
 from bayplan.service.messages import write_messages
-from bayplan.service.pod_status import PodStatusWriter
-from bayplan.service.runtime import Runtime
-from bayplan.service.waiting_pods import AwaitedPod
-from bayplan.turns import LONGEST_TURN, Turn
+from bayplan.service.services import Services
+from bayplan.turns import LONGEST_TURN
 
 T = TypeVar("T")
 
@@ -53,6 +54,7 @@ class CoreScheduler:
 
     def __init__(
         self,
+        state: ClusterState,
         client: Any,
         clock: Clock,
         build_profiles: Callable[[Handle], Mapping[str, Profile]],
@@ -61,33 +63,36 @@ class CoreScheduler:
         rejected: Callable[[str], None],
         spend: Callable[[float], None],
     ) -> None:
-        self._runtime = runtime = _Runtime(cast("Client", client), clock)
+        services = Services.of(cast("Client", client), clock, state=state)
+        handle = SchedulerHandle(services, self._activate)
+        self.profiles = build_profiles(handle)
+        self.state = state
+        self.changed = services.work
+        """Set whenever the queue may have changed."""
+        self.queue = SchedulingQueue(
+            {name: QueueProfile.of(profile) for name, profile in self.profiles.items()},
+            services.state.nominations,
+            own=own_volumes(services.state.objects),
+        )
+        self._services = services
         self._spend, self._bound, self._rejected = spend, bound, rejected
         self._attempting = False
-        self._uncounted = 0.0
-        """Seconds of the current attempt that don't count."""
-        self._newly_bound: list[PodInfo] = []
-        self._newly_rejected: list[str] = []
-        self.state = runtime.state
-        self.changed = runtime.work
-        """Set whenever the queue may have changed."""
-        runtime.intake = _Intake(runtime.work.set)
-        runtime.recorder = _NoEvents(runtime.client, clock)
-        runtime.status = _Statuses(runtime.client, clock, self._newly_rejected.append)
-        handle = SchedulerHandle(runtime, runtime.activate)
-        self.profiles = build_profiles(handle)
-        self.queue = runtime.queue = SchedulingQueue(
-            {name: QueueProfile.of(profile) for name, profile in self.profiles.items()},
-            runtime.state.nominations,
-            own=own_volumes(runtime.state.objects),
+        self._counter = counter = Counter(services, lambda pod: self._pods.put(pod.key, pod))
+        self._runtime = runtime = Runtime(
+            self.profiles,
+            services.state,
+            self.queue,
+            services.waiting,
+            Intake(services.work.set),
+            counter.ports(),
+            services.failures,
         )
-        self._attempts = AttemptDriver(runtime, self.profiles, random.Random(0))
-        bindings = _Bindings(runtime, self._bind)
-        self._plans = PlanCarrier(runtime, self.profiles, bindings, Evictions(runtime, bindings))
-        self._pods = PodHandler(runtime, self.profiles.keys())
-        self._nodes = NodeHandler(runtime)
+        self._attempts = AttemptDriver(runtime, random.Random(0))
+        self._executor = Executor(runtime)
+        self._receiver = Receiver.of(runtime)
+        self._pods = PodHandler(Receiver.of(runtime, counter.timed(runtime.move)))
+        self._nodes = NodeHandler(self._receiver)
         self._others: dict[Kind, ObjectHandler] = {}
-        self._turn = Turn(lambda: 0.0)  # nothing that is attempted here pauses
         self.attempts: dict[str, list[float]] = defaultdict(list)
 
     def put_pod(self, raw: bytes) -> PodInfo:
@@ -123,15 +128,15 @@ class CoreScheduler:
     def work(self) -> bool:
         """Attempt pods for a few milliseconds. Returns whether the queue may have another one now."""
         left = LONGEST_TURN
-        clock = time.perf_counter
+        clock, counter = time.perf_counter, self._counter
         while left > 0:
-            queued = self.queue.pop(self._runtime.now())
+            queued = self.queue.pop(self._runtime.ports.now())
             if queued is None:
                 return False
-            self._uncounted, self._attempting = 0.0, True
+            counter.uncounted, self._attempting = 0.0, True
             began = clock()
             result = self._schedule(queued)
-            seconds = clock() - began - self._uncounted
+            seconds = clock() - began - counter.uncounted
             self._attempting = False
             self.attempts[result].append(seconds)
             self._spend(seconds)
@@ -147,39 +152,27 @@ class CoreScheduler:
                 await asyncio.sleep(0)
                 continue
             with suppress(TimeoutError):
-                async with asyncio.timeout_at(self.queue.next_wakeup(self._runtime.now())):
+                async with asyncio.timeout_at(self.queue.next_wakeup(self._runtime.ports.now())):
                     await self.changed.wait()
 
     async def write_messages(self) -> None:
         """Report pods whose message changes without an attempt of their own, until cancelled."""
-        await write_messages(self._runtime)
+        await write_messages(self.queue, self._runtime.ports.statuses)
 
     def problem(self) -> str:
         """Why a pod is pending; "" if none is."""
         return next((f"pod {each.pod.key}: {each.message}" for each in self.queue if each.message), "")
 
     def _schedule(self, queued: QueuedPod) -> str:
-        """Attempt a pod and carry the plan out, as SchedulingLoop does. Returns the result, as in the metrics."""
-        taken = {queued.uid: queued}
-        try:
-            if self._plans.skip(queued):
-                return "skipped"
-            plan, _ = finished(self._attempts.plan(self._attempts.unit_of(queued), taken, self._turn))
-            self._plans.carry_out(plan, taken)
-        except PluginError as error:
-            self._plans.fail(taken, str(error))
-            return "error"
+        """Attempt a pod and carry the plan out. Returns the result, as in the metrics."""
+        plan = finished(self._executor.schedule(queued, self._attempts))
+        if self._counter.problem is not None:
+            raise self._counter.problem
+        if plan is None:
+            return "skipped" if queued.place is None else "error"
         if plan.placed:
             return "scheduled"
         return "error" if any(refusal.error for refusal in plan.refused) else "unschedulable"
-
-    def _bind(self, binding: Binding, ended: Ended) -> None:
-        """Handle the end of a binding and its event, of which only the pods that it requeues count."""
-        began, moving = time.perf_counter(), self._runtime.moving
-        self._pods.put(binding.pod.key, binding.pod)
-        ended(binding, Status(Code.SUCCESS))
-        self._newly_bound.append(binding.pod)
-        self._uncounted += time.perf_counter() - began - (self._runtime.moving - moving)
 
     def _handled(self, seconds: float) -> None:
         """Count the handling of an event, unless the attempt that caused it counts it."""
@@ -187,17 +180,20 @@ class CoreScheduler:
             self._spend(seconds)
 
     def _report(self) -> None:
-        for pod in self._newly_bound:
+        for pod in self._counter.bound:
             self._bound(pod)
-        for key in self._newly_rejected:
+        for key in self._counter.rejected:
             self._rejected(key)
-        self._newly_bound.clear()
-        self._newly_rejected.clear()
+        self._counter.bound.clear()
+        self._counter.rejected.clear()
+
+    def _activate(self, pods: Iterable[PodInfo]) -> None:
+        self._runtime.activate(pods)
 
     def _handler(self, kind: Kind) -> ObjectHandler:
         handler = self._others.get(kind)
         if handler is None:
-            handler = self._others[kind] = ObjectHandler(kind, self._runtime)
+            handler = self._others[kind] = ObjectHandler(kind, self._receiver)
         return handler
 
 
@@ -212,68 +208,89 @@ def finished(work: Coroutine[Any, Any, T]) -> T:
     raise Unsupported("a plugin that waits")
 
 
-class _Runtime(Runtime):
-    """Measures how long events take to requeue pods. `moving`: seconds so far."""
+class Counter:
+    """The ports of a benchmark: pods are bound at once, and counted. Victims are deleted, and nothing else is written.
 
-    moving = 0.0
+    `bound` and `rejected`: the pods that were bound, and the keys of those that stay pending. `uncounted`: seconds of
+    the current attempt that don't count. `problem`: why the benchmark can't go on; None if it can. `confirm` handles
+    the event of a binding.
+    """
 
-    def move(
-        self, event: ClusterEvent, old: object, new: object, only: Callable[[PodInfo], bool] | None = None
-    ) -> None:
-        began = time.perf_counter()
-        super().move(event, old, new, only)
-        self.moving += time.perf_counter() - began
+    def __init__(self, services: Services, confirm: Callable[[PodInfo], None]) -> None:
+        self.bound: list[PodInfo] = []
+        self.rejected: list[str] = []
+        self.uncounted = 0.0
+        self.problem: Exception | None = None
+        self._services = services
+        self._confirm = confirm
+        self._moving = 0.0
+        """Seconds that events took to requeue pods."""
+        self._binding_began: tuple[float, float] | None = None
 
+    def ports(self) -> Ports:
+        """The ports."""
+        services = self._services
+        evictor = ApiEvictor(services.client, services.clock, self, services.failures)
+        return replace(services.ports(), run=self.run, binder=self, evictor=evictor, statuses=self, recorder=self)
 
-class _Bindings(BindingCycles):
-    """Binds a pod at once, in the caller's turn."""
+    def timed(self, move: Move) -> Move:
+        """Return what `move` does, measured."""
 
-    def __init__(self, runtime: Runtime, bind: Callable[[Binding, Ended], None]) -> None:
-        super().__init__(runtime)
-        self._bind_now = bind
+        def timed(event: ClusterEvent, old: object, new: object, only: Only | None = None) -> None:
+            began = time.perf_counter()
+            move(event, old, new, only)
+            self._moving += time.perf_counter() - began
 
-    def start(self, binding: Binding, waiting: AwaitedPod | None, ended: Ended) -> None:
-        pod, node_name, profile, cycle = binding.pod, binding.node_name, binding.profile, binding.cycle
-        if waiting is not None:
-            raise Unsupported("a Permit plugin that lets pods wait")
-        self._runtime.queue.stop_recording(pod.uid)
-        if plugins := run_pre_bind_pre_flight(profile, cycle, pod, node_name):
-            status = finished(run_pre_bind(plugins, cycle, pod, node_name))
-            if status.code is not Code.SUCCESS:
-                raise BenchmarkError(f"pod {pod.key} on node {node_name}: {status.message}")
-        self._bind_now(binding, ended)
+        return timed
 
+    def run(self, what: str, pod: PodInfo, work: Coroutine[Any, Any, None]) -> None:
+        """Finish a binding at once. The handling of its end and its event counts only as far as it requeues pods."""
+        if what != BINDING:
+            self._services.tasks.start(what, pod, work)
+            return
+        try:
+            finished(work)
+        except Unsupported as error:
+            self.problem = error
+        if self._binding_began is not None:
+            began, moving = self._binding_began
+            self.uncounted += time.perf_counter() - began - (self._moving - moving)
+            self._binding_began = None
 
-class _Intake(Intake):
-    """Applies changes without measuring each."""
+    async def pre_bind(self, binding: Binding, plugins: Sequence[Any]) -> Status:
+        """Run PreBind plugins, which have to succeed without waiting."""
+        status = await run_pre_bind(plugins, binding.cycle, binding.pod, binding.node_name)
+        if status.code is not Code.SUCCESS:
+            self.problem = BenchmarkError(f"pod {binding.pod.key} on node {binding.node_name}: {status.message}")
+        return status
 
-    def take(self, event: str, change: Callable[..., None], *arguments: Any) -> None:
-        if self._holders:
-            super().take(event, change, *arguments)
-        else:
-            change(*arguments)
-            self._wake()
+    async def bind(self, binding: Binding) -> Status:
+        """Count the pod."""
+        self._binding_began = time.perf_counter(), self._moving
+        self._confirm(binding.pod)
+        self.bound.append(binding.pod)
+        return success()
 
+    def cancel_pre_bind(self, uid: str, why: str) -> bool:
+        """No PreBind goes on while anything else happens."""
+        return False
 
-class _NoEvents(EventRecorder):
-    """Records nothing."""
-
-    def record(self, pod: Regarding, controller: str, event_type: str, reason: str, action: str, note: str) -> None:
-        pass
-
-
-class _Statuses(PodStatusWriter):
-    """Reports the pods that stay pending, and writes nothing."""
-
-    def __init__(self, client: Client, clock: Clock, rejected: Callable[[str], None]) -> None:
-        super().__init__(client, clock)
-        self._rejected = rejected
+    def survives_cancellation(self) -> bool:
+        """Nothing is cancelled."""
+        return False
 
     def not_scheduled(self, pod: PodInfo, reason: str, message: str, nominated_node: str | None = None) -> None:
-        self._rejected(pod.key)
+        """Count a pod that stays pending."""
+        self.rejected.append(pod.key)
 
     def nominate(self, pod: PodInfo, node_name: str) -> None:
-        pass
+        """Write nothing."""
 
     def clear_nomination(self, pod: PodInfo) -> None:
-        pass
+        """Write nothing."""
+
+    def forget(self, uid: str) -> None:
+        """Nothing is remembered."""
+
+    def record(self, pod: Regarding, controller: str, event_type: str, reason: str, action: str, note: str, /) -> None:
+        """Record nothing."""

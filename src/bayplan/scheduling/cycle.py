@@ -167,13 +167,12 @@ class SchedulingCycle:
             diagnosis.absent = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{plugins}]")
             diagnosis.narrowed_by = outcome.narrowed_by
         diagnosis.verdicts = verdicts = self._filter(run, nodes)
-        found = verdicts.counts() if asks or not len(verdicts.feasible()) else ()
+        if asks or self.options.explain or not len(verdicts.feasible()):  # else nobody asks who rejected some nodes
+            for status, _ in verdicts.counts():
+                _blame(diagnosis, status)
         if (yield from self._ask_filter(verdicts, diagnosis, asks=asks)):
             diagnosis.unschedulable_plugins |= {EXTENDER}
         feasible = verdicts.feasible()
-        if not len(feasible):
-            for status, _ in found:
-                _blame(diagnosis, status)
         return nodes, feasible
 
     def _filter(self, run: PodRun, nodes: Nodes) -> Verdicts:

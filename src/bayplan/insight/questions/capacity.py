@@ -26,8 +26,9 @@ from bayplan.insight.questions.copies import Copies
 from bayplan.insight.questions.new_objects import add_objects, given
 from bayplan.insight.questions.rejected_nodes import RejectedNodes, rejected_nodes, rejections_table
 from bayplan.insight.tables import table
-from bayplan.simulation.carry_out import Fate, Simulation
 from bayplan.simulation.replicas import Replicas
+from bayplan.simulation.results import Fate
+from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
 
 LIMIT, INTERRUPTED = "limit", "interrupted"

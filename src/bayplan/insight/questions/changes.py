@@ -19,8 +19,9 @@ from bayplan.insight.questions.blockers import LOOKED_AT, Blockers, gates_of
 from bayplan.insight.questions.documents import copy_of_node, node_document, pod_document
 from bayplan.insight.questions.new_objects import bind_claims
 from bayplan.insight.sources.documents import identify
-from bayplan.simulation.carry_out import Fate, Simulation
 from bayplan.simulation.evictions import evict
+from bayplan.simulation.results import Fate
+from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
 
 _COMBINATIONS = (4, 25)

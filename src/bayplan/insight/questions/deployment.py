@@ -13,8 +13,9 @@ from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.questions.new_objects import given
 from bayplan.insight.sources.documents import identify
 from bayplan.scheduling import Preemption
-from bayplan.simulation.carry_out import Fate, Result, Simulation
 from bayplan.simulation.evictions import remove
+from bayplan.simulation.results import Fate, Result
+from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from bayplan.api.kinds import POD, RESOURCE_CLAIM, Kind
+from bayplan.api.objects import convert, encode
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.devices.claims import is_made_for, key_of
 from bayplan.framework.remedies import is_daemon
 from bayplan.insight.limits import Room
 from bayplan.insight.nodes import pods_on
 from bayplan.insight.questions.documents import pending_copy, pod_document
 from bayplan.insight.snapshot import Snapshot
-from bayplan.simulation.claims import claims_of, is_for_extended_resources
+from bayplan.simulation.claims import released, without
 from bayplan.simulation.world import World
 
 
@@ -77,17 +79,10 @@ class Draft:
         The claims of templates stay, because the pods that are created again have the same names.
         """
         for pod in pods:
-            for claim in claims_of(self.world, pod):
-                key = key_of(claim)
+            for key, claim in released(self.world, pod, gone=False):
                 document = self.snapshot.document(RESOURCE_CLAIM, key)
-                if document is None:
-                    continue
-                if is_for_extended_resources(self.world, pod, claim):
+                if document is not None and claim is None:
                     self.snapshot = self.snapshot.but(remove=[(RESOURCE_CLAIM, key)])
-                    continue
-                status = document["status"]
-                users = [user for user in status.get("reservedFor") or () if user["uid"] != pod.uid]
-                status["reservedFor"] = users
-                if not users or is_made_for(claim, pod.uid):
-                    status.pop("allocation", None)
-                self.change(document)
+                elif document is not None:
+                    current = convert(RESOURCE_CLAIM.type, document)  # pods before this one may have released it, too
+                    self.change(document | msgspec.json.decode(encode(without(current, pod))))

@@ -25,7 +25,7 @@ from bayplan.insight.questions.drain_rules import DrainRules, SortedPods, has_lo
 from bayplan.insight.questions.eviction_budgets import allowed_by, budgets_of
 from bayplan.insight.questions.moving import Move, Moving
 from bayplan.insight.tables import grouped, table
-from bayplan.simulation.carry_out import Fate
+from bayplan.simulation.results import Fate
 from bayplan.simulation.world import World
 
 DRAINED, REFUSED, BLOCKED, DELETED, UNKNOWN = "drained", "refused", "blocked", "deleted", "unknown"

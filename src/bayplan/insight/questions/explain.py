@@ -31,7 +31,8 @@ from bayplan.insight.questions.scores import ScoreTable, score_table
 from bayplan.plugins.default_preemption.budgets import Budgets
 from bayplan.plugins.default_preemption.dry_run import DryRun
 from bayplan.scheduling import Decision, Unit
-from bayplan.simulation.carry_out import Fate, Simulation
+from bayplan.simulation.results import Fate
+from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
 
 

@@ -17,7 +17,8 @@ from bayplan.insight.questions.deployment import Deployment, remove_pod
 from bayplan.insight.questions.new_objects import add_objects, given
 from bayplan.insight.questions.notes import message_of
 from bayplan.insight.tables import grouped, table
-from bayplan.simulation.carry_out import Fate, Result, Simulation
+from bayplan.simulation.results import Fate, Result
+from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
 
 REFUSED = "refused"

@@ -17,7 +17,8 @@ from bayplan.insight.questions.changes import FIXED_LABELS, Change, changed_labe
 from bayplan.insight.questions.documents import copy_of_node
 from bayplan.insight.questions.node_groups import attached_objects, node_groups
 from bayplan.insight.tables import grouped
-from bayplan.simulation.carry_out import Fate, Simulation
+from bayplan.simulation.results import Fate
+from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
 
 KEPT = 3

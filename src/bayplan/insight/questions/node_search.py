@@ -17,7 +17,8 @@ from bayplan.framework.status import PluginError
 from bayplan.insight.answers import Progress, plural
 from bayplan.insight.json_values import fields_of
 from bayplan.insight.questions.node_groups import NewNode, NodeGroup, new_nodes
-from bayplan.simulation.carry_out import Fate, Result, Simulation
+from bayplan.simulation.results import Fate, Result
+from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
 
 _TIES = 3

@@ -14,7 +14,7 @@ from bayplan.insight.nodes import pods_on
 from bayplan.insight.questions.blockers import gates_of
 from bayplan.insight.questions.gangs import gang_notes
 from bayplan.insight.questions.progress import chosen_node
-from bayplan.simulation.carry_out import Result
+from bayplan.simulation.results import Result
 from bayplan.simulation.world import World
 
 

@@ -15,7 +15,8 @@ from bayplan.insight.owners import workload_of
 from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.questions.utilization import Usage, utilization
 from bayplan.scheduling import Preemption
-from bayplan.simulation.carry_out import Fate, Result, Simulation
+from bayplan.simulation.results import Fate, Result
+from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
 
 PLACED = "placed"

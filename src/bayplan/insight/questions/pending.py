@@ -18,7 +18,8 @@ from bayplan.insight.questions.explain import Explanation, explain
 from bayplan.insight.questions.freeing import Freeing
 from bayplan.insight.questions.workload import Missing
 from bayplan.insight.tables import shortened
-from bayplan.simulation.carry_out import Fate, Result, Simulation
+from bayplan.simulation.results import Fate, Result
+from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
 
 NOT_TRIED = (

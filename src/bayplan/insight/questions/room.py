@@ -19,7 +19,8 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.remedies import is_daemon
 from bayplan.insight.answers import QuestionError
 from bayplan.insight.questions.utilization import free, quantity_text, resources_of
-from bayplan.simulation.carry_out import Fate, Simulation
+from bayplan.simulation.results import Fate
+from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
 
 Requests = Mapping[str, int]

@@ -29,8 +29,8 @@ from bayplan.insight.questions.moving import Moving
 from bayplan.insight.questions.node_groups import CONTROL_PLANE
 from bayplan.insight.tables import grouped, table
 from bayplan.scheduling.cycle import NO_NODES
-from bayplan.simulation.carry_out import Result
 from bayplan.simulation.evictions import evict
+from bayplan.simulation.results import Result
 from bayplan.simulation.world import World
 
 KEEP_POD = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.sh/do-not-disrupt": "true"}

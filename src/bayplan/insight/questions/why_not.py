@@ -23,7 +23,7 @@ from bayplan.insight.questions.explain import decision_of, preemption_trials
 from bayplan.insight.questions.scores import ScoreTable, score_table
 from bayplan.insight.tables import table
 from bayplan.scheduling import Decision
-from bayplan.simulation.carry_out import Simulation
+from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from bayplan.service.metrics.measuring import Metrics
+from bayplan.executor.ports import Measures
 
 log = logging.getLogger(__name__)
 
@@ -19,13 +19,15 @@ T = TypeVar("T")
 class Intake:
     """Applies changes to the state and the queue, in order; while an attempt holds it, changes wait.
 
-    `wake` is called after every change, because the loop may have work to do. `metrics` records how long each took.
+    `wake` is called after every change, because the loop may have work to do. `measures` records how long each took.
     """
 
-    def __init__(self, wake: Callable[[], None], metrics: Metrics | None = None) -> None:
+    def __init__(self, wake: Callable[[], None], measures: Measures | None = None) -> None:
         self._wake = wake
-        self._metrics = metrics or Metrics()
+        self._measures = measures
         self._holders = 0
+        self._applying = False
+        self._afterwards: list[Callable[[], None]] = []
         self._waiting: deque[Callable[[], None]] = deque()
 
     def take(self, event: str, change: Callable[..., None], *arguments: Any) -> None:
@@ -35,6 +37,13 @@ class Intake:
         else:
             self._apply(event, change, *arguments)
             self._wake()
+
+    def afterwards(self, step: Callable[[], None]) -> None:
+        """Call `step` once the change that is being applied is complete; at once if there is none."""
+        if self._applying:
+            self._afterwards.append(step)
+        else:
+            step()
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -72,6 +81,15 @@ class Intake:
         self._wake()
 
     def _apply(self, event: str, change: Callable[..., None], *arguments: Any) -> None:
-        began = self._metrics.now()
-        change(*arguments)
-        self._metrics.handled(event, began)
+        measures = self._measures
+        began = 0.0 if measures is None else measures.now()
+        outermost, self._applying = not self._applying, True
+        try:
+            change(*arguments)
+        finally:
+            if outermost:
+                self._applying = False
+                while self._afterwards:
+                    self._afterwards.pop()()
+        if measures is not None:
+            measures.handled(event, began)

@@ -55,9 +55,9 @@ class Unfinished:
         self._units: deque[tuple[QueuedPod, ...]] = deque()
         self.due: float | None = None
 
-    def add(self, first: QueuedPod, taken: Iterable[QueuedPod], now: float) -> None:
-        """Add a unit. `first` is the pod that it was attempted for, `taken` are all of its pods."""
-        self._units.append((first, *(each for each in taken if each is not first)))
+    def add(self, first: QueuedPod, unit: Iterable[QueuedPod], now: float) -> None:
+        """Add a unit. `first` is the pod that it was attempted for, `unit` are all of its pods."""
+        self._units.append((first, *(each for each in unit if each is not first)))
         self.due = now + REST
 
     def take(self, queue: SchedulingQueue, now: float) -> QueuedPod | None:
@@ -69,4 +69,4 @@ class Unfinished:
             self.due = None
         for each in unit:
             queue.release(each, now)
-        return queue.take(unit[0].uid, now)
+        return queue.take(unit[0].uid, now, joins=False)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.executor.explanations import explain, scores_wanted
+from bayplan.executor.extenders import Extenders
+from bayplan.executor.ports import Stopwatch
+from bayplan.executor.runtime import Runtime
 from bayplan.framework.calling import call
 from bayplan.framework.extenders import ExtenderError
 from bayplan.framework.pod_run import PodRun
-from bayplan.framework.profile import Profile
 from bayplan.queue import QueuedPod
 from bayplan.scheduling import (
     PAUSE,
@@ -24,39 +28,48 @@ from bayplan.scheduling import (
     attempt,
     unit_of,
 )
-from bayplan.service.explanations import explain, scores_wanted
-from bayplan.service.extenders import Extenders
-from bayplan.service.metrics.plugin_times import PluginTimes
-from bayplan.service.runtime import Runtime
 from bayplan.sharing import Sharing
-from bayplan.turns import Turn
+
+Pause = Callable[[], Awaitable[None]]
+"""Lets other work run."""
+
+
+async def no_pause() -> None:
+    """Go on at once: there is no other work."""
 
 
 class AttemptDriver:
-    """Makes attempts. `decisions` counts the pods decided so far, whatever the outcome."""
+    """Makes attempts. `decisions` counts the pods decided so far, whatever the outcome.
+
+    `limited` makes a context for each step of an attempt, which may raise GiveWay. `sharing`: the results that pods
+    share, by scheduler name.
+    """
 
     def __init__(
-        self, runtime: Runtime, profiles: Mapping[str, Profile], rng: random.Random, extenders: Extenders | None = None
+        self,
+        runtime: Runtime,
+        rng: random.Random,
+        extenders: Extenders | None = None,
+        limited: Callable[[], AbstractContextManager[None]] = nullcontext,
+        sharing: Mapping[str, Sharing] | None = None,
     ) -> None:
         self._runtime = runtime
-        self._profiles = profiles
         self._rng = rng
         self._extenders = extenders
+        self._limited = limited
         self._rotation = Rotation()
-        self.sharing = {name: Sharing(profile) for name, profile in profiles.items()}
+        self.sharing = sharing or {name: Sharing(profile) for name, profile in runtime.profiles.items()}
         self.decisions = 0
 
     def unit_of(self, queued: QueuedPod) -> Unit:
         """The unit of a pod in flight. Raises PluginError."""
-        return unit_of(queued.pod, self._profiles[queued.pod.scheduler_name], self._pending)
+        return unit_of(queued.pod, self._runtime.profiles[queued.pod.scheduler_name], self._runtime.queue.pending)
 
-    async def plan(
-        self, unit: Unit, taken: dict[str, QueuedPod], turn: Turn, times: PluginTimes | None = None
-    ) -> tuple[Plan, bool]:
+    async def plan(self, unit: Unit, pause: Pause = no_pause, times: Stopwatch | None = None) -> tuple[Plan, bool]:
         """Attempt a unit. Returns the plan, and whether the state may have changed since the attempt.
 
-        `taken`: the pods in flight; the members of a gang are added to it. `times` measures the plugins. Raises GiveWay
-        if the attempt has to be repeated, because it takes long.
+        The pods of the attempt are the queue's `unit`. `times` measures the plugins. Raises GiveWay if the attempt has
+        to be repeated, because it takes long.
         """
         name = unit.pod.scheduler_name
         options = Options(
@@ -67,38 +80,36 @@ class AttemptDriver:
             call=call if times is None else times.call,
             failures=self._runtime.failures,
         )
-        steps = attempt(unit, self._profiles[name], self._runtime.state, self._rng, options)
+        steps = attempt(unit, self._runtime.profiles[name], self._runtime.state, self._rng, options)
         try:
-            with self._runtime.slice.limited():
+            with self._limited():
                 request = next(steps)
         except StopIteration as end:
             return self._finished(end.value), False
         with self._runtime.intake.held():
-            return await self._drive(steps, request, taken, turn), True
+            return await self._drive(steps, request, pause), True
 
-    async def _drive(self, steps: Attempt, request: Request, taken: dict[str, QueuedPod], turn: Turn) -> Plan:
+    async def _drive(self, steps: Attempt, request: Request, pause: Pause) -> Plan:
         try:
             while True:
                 try:
-                    reply = await self._answer(request, taken, turn)
+                    reply = await self._answer(request, pause)
                 except ExtenderError as error:
-                    with self._runtime.slice.limited():
+                    with self._limited():
                         request = steps.throw(error)
                 else:
-                    with self._runtime.slice.limited():
+                    with self._limited():
                         request = steps.send(reply)
         except StopIteration as end:
             return self._finished(end.value)
 
-    async def _answer(self, request: Request, taken: dict[str, QueuedPod], turn: Turn) -> Any:
+    async def _answer(self, request: Request, pause: Pause) -> Any:
         if request is PAUSE:
-            return await turn.pause()
+            return await pause()
         if isinstance(request, TakeMembers):
             for member in request.members:
-                queued = self._runtime.queue.take(member.uid, self._runtime.now())
-                if queued is not None:
-                    taken[queued.uid] = queued
-            return {uid: queued.pod for uid, queued in taken.items()}
+                self._runtime.queue.take(member.uid, self._runtime.ports.now())
+            return {uid: queued.pod for uid, queued in self._runtime.queue.unit.items()}
         assert self._extenders is not None
         return await self._extenders.answer(request)
 
@@ -110,7 +121,3 @@ class AttemptDriver:
 
     def _asks(self, pod: PodInfo) -> bool:
         return self._extenders is not None and self._extenders.have_a_say(pod)
-
-    def _pending(self, uid: str) -> PodInfo | None:
-        queued = self._runtime.queue.get(uid)
-        return None if queued is None else queued.pod
