@@ -25,7 +25,7 @@ class SchedulingLoop:
         self._runtime = runtime
         self._attempts = attempts
         self._plans = plans
-        self._unfinished = Unfinished()
+        self._unfinished = Unfinished(runtime.slice)
 
     async def run(self) -> None:
         """Schedule until cancelled. Other tasks run at least every few milliseconds."""
@@ -55,7 +55,7 @@ class SchedulingLoop:
                 plan = self._plans.current(plan, taken)
             self._plans.carry_out(plan, taken, times)
         except GiveWay:
-            self._unfinished.add(queued, taken.values(), self._runtime.now())
+            self._unfinished.add(queued, taken.values())
         except PluginError as error:
             error.record(self._runtime.failures, f"pod {about_pod(queued.pod)}")
             self._plans.fail(taken, str(error))
