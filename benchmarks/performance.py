@@ -36,8 +36,8 @@ from typing import Any
 
 import yaml
 
+from bayplan.benchmarking.workloads import Workload, find_configs, read_workloads
 from bayplan.cli.run_feature_gates import ON
-from bayplan.testing.scheduler_perf.workloads import Workload, find_configs, read_workloads
 from performance_page import BASE, GROWTH, ROOT, TARGETS, write_pages
 
 RESULTS = ROOT / "benchmarks/results/performance.json"
@@ -125,11 +125,7 @@ def _measure(results: Results, options: argparse.Namespace) -> None:
             break
         began = time.monotonic()
         print(f"[{number + 1}/{len(missing)}] {step.part}: {step.key} ", end="", file=sys.stderr, flush=True)
-        results.setdefault(step.part, {})[step.key] = result = {
-            **_run(step),
-            "revision": revision,
-            "machine": machine,
-        }
+        results.setdefault(step.part, {})[step.key] = result = {**_run(step), "revision": revision, "machine": machine}
         print(f"{time.monotonic() - began:.0f} s {result.get('problem', '')}", file=sys.stderr, flush=True)
         options.results.parent.mkdir(parents=True, exist_ok=True)
         options.results.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")

@@ -169,10 +169,7 @@ def _page(results: Results) -> str:
         base=BASE,
         revisions=_table(("measurements", "how many at which revision, on which machine"), _revisions(results)),
         targets=_table(("what", "target", "measured", "met"), _targets(results)),
-        growth=_table(
-            ("nodes", "pods", *KINDS, "memory", "longest pause", "to build"),
-            _growth_rows(results),
-        ),
+        growth=_table(("nodes", "pods", *KINDS, "memory", "longest pause", "to build"), _growth_rows(results)),
         cluster=_cluster(results),
         core=_table(
             ("workload", "pods/s", "of SchedulingBasic", *_ATTEMPTS, "kube-scheduler, pods/s", "threshold"),

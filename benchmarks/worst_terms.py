@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from lightkube.models.core_v1 import Node
-from served_cluster import served
 
 from bayplan import PodInfo
 from bayplan.client import HttpClient, connect, kinds
 from bayplan.testing import make_node, make_pod
+from served_cluster import served
 
 BAYPLAN = Path(sys.executable).with_name("bayplan")
 HOSTNAME = "kubernetes.io/hostname"
@@ -49,7 +49,7 @@ async def _measure(kubeconfig: Path, name: str, selector: Selector) -> None:
         memory, cpu = [_megabytes(pid)], 0.0
         longest = whole = 0.0
         for number in range(ROUNDS):
-            before, began = _cpu_seconds(pid), time.monotonic()
+            before = _cpu_seconds(pid)
             waited, took = await _all_at_once(client, pid, selector, number)
             cpu += (_cpu_seconds(pid) - before) / ROUNDS
             longest, whole = max(longest, waited), max(whole, took)
@@ -116,7 +116,10 @@ async def _delete(client: HttpClient, names: list[str]) -> None:
 
 
 async def _until_bound(client: HttpClient, name: str) -> None:
-    while not (await client.get(kinds.POD, name, "default")).spec.nodeName:
+    while True:
+        pod = await client.get(kinds.POD, name, "default")
+        if pod.spec.nodeName:
+            return
         await asyncio.sleep(0.005)
 
 

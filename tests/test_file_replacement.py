@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan.file_replacement import replace_text, replacing
 
@@ -80,7 +81,7 @@ MODES = {
 }
 
 
-@pytest.mark.parametrize(("before", "private", "after"), MODES.values(), ids=MODES)
+@cases("before, private, after", MODES)
 def test_permissions(tmp_path, before, private, after):
     path = tmp_path / "file"
     if before is not None:

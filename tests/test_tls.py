@@ -12,6 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from tests.service.handshakes import shake_hands
+from tests.support.tables import cases
 
 import bayplan
 from bayplan.client import load_kubeconfig
@@ -100,15 +101,14 @@ def test_certificates_without_key_identifiers_are_trusted(client, tmp_path):
     shake_hands(client, server(tmp_path, *made("server", CA, alternative=["api.internal"])), "api.internal")
 
 
-@pytest.mark.parametrize(
-    ("certificate", "problem"),
-    [
-        (made("server", made("old-authority"), alternative=["api.internal"]), "signature|issuer"),
-        (made("server", CA, alternative=["api.internal"], ends=NOW - timedelta(days=1)), "expired"),
-        (made("server", CA, alternative=["else"]), "Hostname mismatch"),
-        (made("api.internal", CA, alternative=()), "Hostname mismatch"),
-    ],
-    ids=["another chain", "expired", "another name", "only a common name"],
+@cases(
+    "certificate, problem",
+    {
+        "another chain": (made("server", made("old-authority"), alternative=["api.internal"]), "signature|issuer"),
+        "expired": (made("server", CA, alternative=["api.internal"], ends=NOW - timedelta(days=1)), "expired"),
+        "another name": (made("server", CA, alternative=["else"]), "Hostname mismatch"),
+        "only a common name": (made("api.internal", CA, alternative=()), "Hostname mismatch"),
+    },
 )
 def test_chain_dates_and_names_are_verified(client, tmp_path, certificate, problem):
     with pytest.raises(ssl.SSLCertVerificationError, match=problem):

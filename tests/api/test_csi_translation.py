@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 from lightkube.models.core_v1 import PersistentVolume
+from tests.support.tables import cases
 
 from bayplan.api.csi_translation import Untranslatable, in_tree_plugin, translate
 from bayplan.api.objects import convert
@@ -29,29 +30,22 @@ def translated(volume):
 
 
 @pytest.mark.feature("CSI translation: handles")
-@pytest.mark.parametrize(
-    ("volume", "driver", "handle"),
-    [
-        pytest.param(disk(), "pd.csi.storage.gke.io", "projects/UNSPECIFIED/zones/UNSPECIFIED/disks/d", id="GCE"),
-        pytest.param(
-            disk({ZONE: "us-a-1"}), "pd.csi.storage.gke.io", "projects/UNSPECIFIED/zones/us-a-1/disks/d", id="in a zone"
-        ),
-        pytest.param(
+@cases(
+    "volume, driver, handle",
+    {
+        "GCE": (disk(), "pd.csi.storage.gke.io", "projects/UNSPECIFIED/zones/UNSPECIFIED/disks/d"),
+        "in a zone": (disk({ZONE: "us-a-1"}), "pd.csi.storage.gke.io", "projects/UNSPECIFIED/zones/us-a-1/disks/d"),
+        "in a region": (
             disk({BETA_ZONE: "us-a-1__us-a-2"}),
             "pd.csi.storage.gke.io",
             "projects/UNSPECIFIED/regions/us-a/disks/d",
-            id="in a region",
         ),
-        pytest.param(disk(awsElasticBlockStore={"volumeID": "vol-1"}), "ebs.csi.aws.com", "vol-1", id="EBS"),
-        pytest.param(
-            disk(awsElasticBlockStore={"volumeID": "aws:///vol-1"}), "ebs.csi.aws.com", "vol-1", id="EBS as a URL"
-        ),
-        pytest.param(disk(cinder={"volumeID": "d"}), "cinder.csi.openstack.org", "d", id="Cinder"),
-        pytest.param(disk(portworxVolume={"volumeID": "d"}), "pxd.portworx.com", "d", id="Portworx"),
-        pytest.param(
-            disk(azureDisk={"diskName": "d", "diskURI": "u", "kind": "Managed"}), "disk.csi.azure.com", "u", id="Azure"
-        ),
-    ],
+        "EBS": (disk(awsElasticBlockStore={"volumeID": "vol-1"}), "ebs.csi.aws.com", "vol-1"),
+        "EBS as a URL": (disk(awsElasticBlockStore={"volumeID": "aws:///vol-1"}), "ebs.csi.aws.com", "vol-1"),
+        "Cinder": (disk(cinder={"volumeID": "d"}), "cinder.csi.openstack.org", "d"),
+        "Portworx": (disk(portworxVolume={"volumeID": "d"}), "pxd.portworx.com", "d"),
+        "Azure": (disk(azureDisk={"diskName": "d", "diskURI": "u", "kind": "Managed"}), "disk.csi.azure.com", "u"),
+    },
 )
 def test_handles(volume, driver, handle):
     found = translated(volume)
@@ -59,16 +53,14 @@ def test_handles(volume, driver, handle):
 
 
 @pytest.mark.feature("CSI translation: handles")
-@pytest.mark.parametrize(
-    ("volume", "problem"),
-    [
-        pytest.param(disk({ZONE: "us-a-1__eu-b-1"}), "multiple or no regions", id="zones of two regions"),
-        pytest.param(disk({ZONE: "one__two"}), "zone in unexpected format", id="malformed zones"),
-        pytest.param(disk(awsElasticBlockStore={"volumeID": "aws://z/x"}), "Invalid format for AWS volume", id="EBS"),
-        pytest.param(
-            disk(azureDisk={"diskName": "d", "diskURI": "u", "kind": "Shared"}), "is not supported", id="Azure"
-        ),
-    ],
+@cases(
+    "volume, problem",
+    {
+        "zones of two regions": (disk({ZONE: "us-a-1__eu-b-1"}), "multiple or no regions"),
+        "malformed zones": (disk({ZONE: "one__two"}), "zone in unexpected format"),
+        "EBS": (disk(awsElasticBlockStore={"volumeID": "aws://z/x"}), "Invalid format for AWS volume"),
+        "Azure": (disk(azureDisk={"diskName": "d", "diskURI": "u", "kind": "Shared"}), "is not supported"),
+    },
 )
 def test_untranslatable_volume(volume, problem):
     with pytest.raises(Untranslatable, match=problem):
@@ -76,24 +68,18 @@ def test_untranslatable_volume(volume, problem):
 
 
 @pytest.mark.feature("CSI translation: topology")
-@pytest.mark.parametrize(
-    ("labels", "terms", "expected"),
-    [
-        pytest.param({}, None, None, id="none"),
-        pytest.param({}, [term(**{ZONE: ["a"]})], [{KEY: ["a"]}], id="node affinity"),
-        pytest.param({}, [term(**{BETA_ZONE: ["a"]})], [{KEY: ["a"]}], id="beta labels"),
-        pytest.param(
-            {}, [term(**{BETA_ZONE: ["a"], BETA_REGION: ["r"]})], [{KEY: ["a"], REGION: ["r"]}], id="beta regions"
-        ),
-        pytest.param({ZONE: "b__a"}, None, [{KEY: ["a", "b"]}], id="labels"),
-        pytest.param({ZONE: "__"}, None, None, id="labels without a zone"),
-        pytest.param(
-            {ZONE: "a"}, [term(k=["1"]), term(k=["2"])], [{"k": ["1"], KEY: ["a"]}, {"k": ["2"], KEY: ["a"]}], id="both"
-        ),
-        pytest.param(
-            {ZONE: "b"}, [term(**{ZONE: ["a"]})], [{KEY: ["a"]}], id="node affinity takes precedence over labels"
-        ),
-    ],
+@cases(
+    "labels, terms, expected",
+    {
+        "none": ({}, None, None),
+        "node affinity": ({}, [term(**{ZONE: ["a"]})], [{KEY: ["a"]}]),
+        "beta labels": ({}, [term(**{BETA_ZONE: ["a"]})], [{KEY: ["a"]}]),
+        "beta regions": ({}, [term(**{BETA_ZONE: ["a"], BETA_REGION: ["r"]})], [{KEY: ["a"], REGION: ["r"]}]),
+        "labels": ({ZONE: "b__a"}, None, [{KEY: ["a", "b"]}]),
+        "labels without a zone": ({ZONE: "__"}, None, None),
+        "both": ({ZONE: "a"}, [term(k=["1"]), term(k=["2"])], [{"k": ["1"], KEY: ["a"]}, {"k": ["2"], KEY: ["a"]}]),
+        "node affinity takes precedence over labels": ({ZONE: "b"}, [term(**{ZONE: ["a"]})], [{KEY: ["a"]}]),
+    },
 )
 def test_topology(labels, terms, expected):
     required = translated(disk(labels, terms, cinder={"volumeID": "d"})).required

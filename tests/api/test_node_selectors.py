@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 from lightkube.models import core_v1
+from tests.support.tables import cases
 
 from bayplan.api.objects import convert
 from bayplan.api.selectors import RequiredNodeAffinity, parse_node_selector, parse_preferred_terms
@@ -44,9 +45,7 @@ def test_terms_are_ored_and_expressions_are_anded():
     assert selector(both, {"matchExpressions": [expression("gen", "In", "6")]}).matches(LABELS, "n")
 
 
-@pytest.mark.parametrize(
-    "terms", [(), ({},), ({"matchExpressions": [], "matchFields": []},)], ids=["none", "empty", "lists"]
-)
+@cases("terms", {"none": (), "empty": ({},), "lists": ({"matchExpressions": [], "matchFields": []},)})
 def test_an_empty_term_matches_nothing(terms):
     assert not selector(*terms).matches(LABELS, "n")
 

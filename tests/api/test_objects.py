@@ -8,6 +8,7 @@ from lightkube.models.coordination_v1 import Lease, LeaseSpec
 from lightkube.models.core_v1 import ConfigMap, Container, Node, Pod, PodList, PodSpec
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.models.networking_v1 import IPBlock, NetworkPolicyIngressRule
+from tests.support.tables import cases
 
 from bayplan.api.objects import UndecodableObject, bare, convert, decode, encode
 from bayplan.api.times import micro_time
@@ -19,30 +20,23 @@ def test_pod_round_trips_without_empty_fields():
     assert msgspec.json.decode(encode(decode(Pod, raw))) == msgspec.json.decode(raw)
 
 
-@pytest.mark.parametrize(
-    ("cls", "document", "look", "expected"),
-    [
-        pytest.param(
+@cases(
+    "cls, document, look, expected",
+    {
+        "optional list": (
             Node,
             {"status": {"images": [{"names": None, "sizeBytes": 1}]}},
             lambda o: o.status.images[0].names,
             None,
-            id="optional list",
         ),
-        pytest.param(Pod, {"spec": {"containers": None}}, lambda o: o.spec.containers, [], id="required list"),
-        pytest.param(Pod, {"spec": {}}, lambda o: o.spec.containers, [], id="missing required list"),
-        pytest.param(
-            Pod,
-            {"spec": {"containers": [{"name": None}]}},
-            lambda o: o.spec.containers[0].name,
-            "",
-            id="required string",
-        ),
-        pytest.param(Pod, {"spec": {"containers": [None]}}, lambda o: o.spec.containers[0].name, "", id="null element"),
-        pytest.param(Pod, {"metadata": {"labels": None}}, lambda o: o.metadata.labels, None, id="optional map"),
-        pytest.param(PodList, {"items": None}, lambda o: o.items, [], id="items of a list"),
-        pytest.param(ConfigMap, {"data": None, "x": 1}, lambda o: o.data, None, id="with an unknown field"),
-    ],
+        "required list": (Pod, {"spec": {"containers": None}}, lambda o: o.spec.containers, []),
+        "missing required list": (Pod, {"spec": {}}, lambda o: o.spec.containers, []),
+        "required string": (Pod, {"spec": {"containers": [{"name": None}]}}, lambda o: o.spec.containers[0].name, ""),
+        "null element": (Pod, {"spec": {"containers": [None]}}, lambda o: o.spec.containers[0].name, ""),
+        "optional map": (Pod, {"metadata": {"labels": None}}, lambda o: o.metadata.labels, None),
+        "items of a list": (PodList, {"items": None}, lambda o: o.items, []),
+        "with an unknown field": (ConfigMap, {"data": None, "x": 1}, lambda o: o.data, None),
+    },
 )
 def test_null_decodes_as_empty(cls, document, look, expected):
     assert look(decode(cls, encode(document))) == expected
@@ -88,28 +82,24 @@ def test_missing_kind_is_set():
     assert decode(Pod, b'{"metadata":{"name":"web"}}').kind == "Pod"
 
 
-@pytest.mark.parametrize(
-    ("raw", "message"),
-    [
-        pytest.param(
+@cases(
+    "raw, message",
+    {
+        "nested field of the wrong type": (
             b'{"metadata":{"name":"web","namespace":"shop"},"spec":{"containers":[{"name":"c","ports":[{"containerPort":"x"}]}]}}',
             "Pod shop/web: Expected `int`, got `str` at spec.containers[0].ports[0].containerPort",
-            id="nested field of the wrong type",
         ),
-        pytest.param(
-            b'{"metadata":{"name":"web"},"spec":3}', "Pod web: Expected `object | null`, got `int` at spec", id="shape"
-        ),
-        pytest.param(
+        "shape": (b'{"metadata":{"name":"web"},"spec":3}', "Pod web: Expected `object | null`, got `int` at spec"),
+        "time": (
             b'{"metadata":{"creationTimestamp":"yesterday"}}',
             "Pod: Invalid RFC3339 encoded datetime at metadata.creationTimestamp",
-            id="time",
         ),
-        pytest.param(b"[]", "Pod: Expected `object`, got `array`", id="not an object"),
-        pytest.param(b'{"metadata":', "Pod: Input data was truncated", id="truncated"),
-        pytest.param(b"", "Pod: Input data was truncated", id="empty"),
-        pytest.param(b'{"metadata":{"name":"\xff"}}', "Pod: ", id="not UTF-8"),
-        pytest.param(b'{"a":' * 100_000, "Pod: ", id="nested too deeply"),
-    ],
+        "not an object": (b"[]", "Pod: Expected `object`, got `array`"),
+        "truncated": (b'{"metadata":', "Pod: Input data was truncated"),
+        "empty": (b"", "Pod: Input data was truncated"),
+        "not UTF-8": (b'{"metadata":{"name":"\xff"}}', "Pod: "),
+        "nested too deeply": (b'{"a":' * 100_000, "Pod: "),
+    },
 )
 def test_decoding_error_names_the_object(raw, message):
     with pytest.raises(UndecodableObject) as caught:
@@ -124,19 +114,15 @@ def test_parts_of_a_decoding_error():
     assert (error.kind, error.namespace, error.name, error.path) == ("Pod", "n", "p", "spec.containers")
 
 
-@pytest.mark.parametrize(
-    ("document", "kept"),
-    [
-        pytest.param(
-            {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p"}}, {"metadata": {"name": "p"}}, id="type"
-        ),
-        pytest.param(
-            {"metadata": {"managedFields": [{"manager": "m"}], "name": "p"}}, {"metadata": {"name": "p"}}, id="managers"
-        ),
-        pytest.param({"metadata": {"new": [1.50]}, "new": {"a": None}}, None, id="other fields, known or unknown"),
-        pytest.param({"spec": {"kind": "k", "managedFields": 1}}, None, id="fields of the same names elsewhere"),
-        pytest.param({}, None, id="empty"),
-    ],
+@cases(
+    "document, kept",
+    {
+        "type": ({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p"}}, {"metadata": {"name": "p"}}),
+        "managers": ({"metadata": {"managedFields": [{"manager": "m"}], "name": "p"}}, {"metadata": {"name": "p"}}),
+        "other fields, known or unknown": ({"metadata": {"new": [1.50]}, "new": {"a": None}}, None),
+        "fields of the same names elsewhere": ({"spec": {"kind": "k", "managedFields": 1}}, None),
+        "empty": ({}, None),
+    },
 )
 def test_bare(document, kept):
     assert msgspec.json.decode(bare(msgspec.json.encode(document))) == (document if kept is None else kept)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 from lightkube.models.core_v1 import Pod
+from tests.support.tables import cases
 
 from bayplan.api import requests
 from bayplan.api.objects import convert
@@ -31,49 +32,36 @@ def cpu(amounts):
     return amounts.get("cpu", 0) // 10**6
 
 
-@pytest.mark.parametrize(
-    ("made", "milli_cpu"),
-    [
-        pytest.param(pod([container()]), 0, id="nothing"),
-        pytest.param(pod([container(cpu="1"), container("b", cpu="250m")]), 1250, id="containers add up"),
-        pytest.param(
-            pod([container(cpu="1")], init=[container("i", cpu="3")]),
-            3000,
-            id="maximum of init container and containers",
-        ),
-        pytest.param(
+@cases(
+    "made, milli_cpu",
+    {
+        "nothing": (pod([container()]), 0),
+        "containers add up": (pod([container(cpu="1"), container("b", cpu="250m")]), 1250),
+        "maximum of init container and containers": (pod([container(cpu="1")], init=[container("i", cpu="3")]), 3000),
+        "maximum of two init containers": (
             pod([container(cpu="1")], init=[container("i", cpu="3"), container("j", cpu="2")]),
             3000,
-            id="maximum of two init containers",
         ),
-        pytest.param(
-            pod([container(cpu="1")], init=[container("s", cpu="2", restart="Always")]), 3000, id="a sidecar is added"
-        ),
-        pytest.param(
+        "a sidecar is added": (pod([container(cpu="1")], init=[container("s", cpu="2", restart="Always")]), 3000),
+        "an init container runs with the sidecars before it": (
             pod([container(cpu="1")], init=[container("s", cpu="2", restart="Always"), container("i", cpu="5")]),
             7000,
-            id="an init container runs with the sidecars before it",
         ),
-        pytest.param(
+        "an init container doesn't run with the sidecars after it": (
             pod([container(cpu="1")], init=[container("i", cpu="5"), container("s", cpu="2", restart="Always")]),
             5000,
-            id="an init container doesn't run with the sidecars after it",
         ),
-        pytest.param(pod([container(cpu="1")], overhead={"cpu": "100m"}), 1100, id="overhead"),
-        pytest.param(
-            pod([container(cpu="1")], resources={"requests": {"cpu": "4"}}), 4000, id="pod level replaces the sum"
-        ),
-        pytest.param(
+        "overhead": (pod([container(cpu="1")], overhead={"cpu": "100m"}), 1100),
+        "pod level replaces the sum": (pod([container(cpu="1")], resources={"requests": {"cpu": "4"}}), 4000),
+        "overhead is added to pod level requests": (
             pod([container(cpu="1")], resources={"requests": {"cpu": "4"}}, overhead={"cpu": "1"}),
             5000,
-            id="overhead is added to pod level requests",
         ),
-        pytest.param(
+        "pod level limits don't replace requests": (
             pod([container(cpu="1")], resources={"limits": {"cpu": "4"}}),
             1000,
-            id="pod level limits don't replace requests",
         ),
-    ],
+    },
 )
 def test_pod_requests(made, milli_cpu):
     assert cpu(requests.pod_requests(made)) == milli_cpu
@@ -95,14 +83,14 @@ def resizing(actual, allocated, *, infeasible=False):
     return pod([container(cpu="2")], status={"containerStatuses": statuses, "conditions": conditions})
 
 
-@pytest.mark.parametrize(
-    ("made", "milli_cpu"),
-    [
-        pytest.param(resizing("1", "1"), 2000, id="growing: desired"),
-        pytest.param(resizing("3", "2"), 3000, id="shrinking: actual"),
-        pytest.param(resizing("1", "4"), 4000, id="allocated"),
-        pytest.param(resizing("1", "1", infeasible=True), 1000, id="infeasible: desired doesn't count"),
-    ],
+@cases(
+    "made, milli_cpu",
+    {
+        "growing: desired": (resizing("1", "1"), 2000),
+        "shrinking: actual": (resizing("3", "2"), 3000),
+        "allocated": (resizing("1", "4"), 4000),
+        "infeasible: desired doesn't count": (resizing("1", "1", infeasible=True), 1000),
+    },
 )
 def test_pending_resize_counts_only_with_status(made, milli_cpu):
     assert cpu(requests.pod_requests(made, use_status=True)) == milli_cpu
@@ -140,24 +128,19 @@ def limited(name, *, restart=None, **amounts):
     return {"name": name, "resources": {"limits": amounts}, **({"restartPolicy": restart} if restart else {})}
 
 
-@pytest.mark.parametrize(
-    ("made", "milli_cpu"),
-    [
-        pytest.param(pod([container(cpu="1")]), 0, id="requests are no limits"),
-        pytest.param(pod([limited("a", cpu="1"), limited("b", cpu="250m")]), 1250, id="containers add up"),
-        pytest.param(
+@cases(
+    "made, milli_cpu",
+    {
+        "requests are no limits": (pod([container(cpu="1")]), 0),
+        "containers add up": (pod([limited("a", cpu="1"), limited("b", cpu="250m")]), 1250),
+        "maximum of init container with sidecar and containers": (
             pod([limited("a", cpu="1")], init=[limited("s", cpu="2", restart="Always"), limited("i", cpu="5")]),
             7000,
-            id="maximum of init container with sidecar and containers",
         ),
-        pytest.param(pod([limited("a", cpu="1")], overhead={"cpu": "1"}), 2000, id="with overhead"),
-        pytest.param(pod([container()], overhead={"cpu": "1"}), 0, id="overhead alone is no limit"),
-        pytest.param(
-            pod([limited("a", cpu="1")], resources={"limits": {"cpu": "3", "example.com/x": "1"}}),
-            3000,
-            id="pod level",
-        ),
-    ],
+        "with overhead": (pod([limited("a", cpu="1")], overhead={"cpu": "1"}), 2000),
+        "overhead alone is no limit": (pod([container()], overhead={"cpu": "1"}), 0),
+        "pod level": (pod([limited("a", cpu="1")], resources={"limits": {"cpu": "3", "example.com/x": "1"}}), 3000),
+    },
 )
 def test_limits(made, milli_cpu):
     amounts = requests.pod_limits(made)

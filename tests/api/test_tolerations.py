@@ -1,25 +1,26 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan.api.tolerations import Toleration, tolerate_scheduling
 
 TAINT = ("dedicated", "gpu", "NoSchedule")
 
 
-@pytest.mark.parametrize(
-    ("toleration", "tolerated"),
-    [
-        pytest.param(Toleration("dedicated", "Equal", "gpu", "NoSchedule"), True, id="equal"),
-        pytest.param(Toleration("dedicated", "", "gpu", ""), True, id="no operator means equal, no effect means any"),
-        pytest.param(Toleration("dedicated", "Equal", "cpu", ""), False, id="another value"),
-        pytest.param(Toleration("dedicated", "Exists", "", "NoSchedule"), True, id="exists"),
-        pytest.param(Toleration("", "Exists", "", ""), True, id="everything"),
-        pytest.param(Toleration("", "Equal", "gpu", ""), True, id="no key means any key"),
-        pytest.param(Toleration("other", "Exists", "", ""), False, id="another key"),
-        pytest.param(Toleration("dedicated", "Exists", "", "NoExecute"), False, id="another effect"),
-        pytest.param(Toleration("dedicated", "Gt", "1", ""), False, id="Gt is disabled"),
-    ],
+@cases(
+    "toleration, tolerated",
+    {
+        "equal": (Toleration("dedicated", "Equal", "gpu", "NoSchedule"), True),
+        "no operator means equal, no effect means any": (Toleration("dedicated", "", "gpu", ""), True),
+        "another value": (Toleration("dedicated", "Equal", "cpu", ""), False),
+        "exists": (Toleration("dedicated", "Exists", "", "NoSchedule"), True),
+        "everything": (Toleration("", "Exists", "", ""), True),
+        "no key means any key": (Toleration("", "Equal", "gpu", ""), True),
+        "another key": (Toleration("other", "Exists", "", ""), False),
+        "another effect": (Toleration("dedicated", "Exists", "", "NoExecute"), False),
+        "Gt is disabled": (Toleration("dedicated", "Gt", "1", ""), False),
+    },
 )
 def test_tolerates(toleration, tolerated):
     assert toleration.tolerates(TAINT) is tolerated

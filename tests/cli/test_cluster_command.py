@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import CliRunner
+from tests.support.tables import cases
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.cli.cluster import cluster
@@ -137,16 +138,16 @@ async def test_nodes_have_the_extended_resources_of_the_flag():
         assert (amounts["nvidia.com/gpu"], amounts["example.com/fpga"], amounts["cpu"]) == ("8", "2", "8")
 
 
-@pytest.mark.parametrize(
-    ("value", "problem"),
-    [
-        pytest.param("gpu=1", "'gpu' is no extended resource", id="no domain"),
-        pytest.param("kubernetes.io/gpu=1", "'kubernetes.io/gpu' is no extended resource", id="native"),
-        pytest.param("a b.com/gpu=1", "'a b.com/gpu' is no extended resource", id="bad name"),
-        pytest.param("nvidia.com/gpu", "expected an integer that isn't negative as the amount, not ''", id="no amount"),
-        pytest.param("nvidia.com/gpu=-1", "expected an integer that isn't negative", id="negative"),
-        pytest.param("nvidia.com/gpu=1.5", "expected an integer that isn't negative", id="fraction"),
-    ],
+@cases(
+    "value, problem",
+    {
+        "no domain": ("gpu=1", "'gpu' is no extended resource"),
+        "native": ("kubernetes.io/gpu=1", "'kubernetes.io/gpu' is no extended resource"),
+        "bad name": ("a b.com/gpu=1", "'a b.com/gpu' is no extended resource"),
+        "no amount": ("nvidia.com/gpu", "expected an integer that isn't negative as the amount, not ''"),
+        "negative": ("nvidia.com/gpu=-1", "expected an integer that isn't negative"),
+        "fraction": ("nvidia.com/gpu=1.5", "expected an integer that isn't negative"),
+    },
 )
 def test_an_invalid_extended_resource_is_rejected(value: str, problem: str):
     assert problem in error_of("--extended-resource", value)
@@ -170,21 +171,13 @@ def test_a_port_in_use():
     )
 
 
-@pytest.mark.parametrize(
-    ("content", "complaint"),
-    [
-        pytest.param("a: [", "document 1 (line 1): not valid YAML", id="invalid YAML"),
-        pytest.param(
-            f"{POD_YAML}---\napiVersion: v1\nkind: Pot\n",
-            "document 2 (line 6): there is no kind Pot",
-            id="unknown kind",
-        ),
-        pytest.param(
-            POD_YAML.replace("containers", "boxes"),
-            "document 1 (line 1): Pod p: ",
-            id="rejected by the server",
-        ),
-    ],
+@cases(
+    "content, complaint",
+    {
+        "invalid YAML": ("a: [", "document 1 (line 1): not valid YAML"),
+        "unknown kind": (f"{POD_YAML}---\napiVersion: v1\nkind: Pot\n", "document 2 (line 6): there is no kind Pot"),
+        "rejected by the server": (POD_YAML.replace("containers", "boxes"), "document 1 (line 1): Pod p: "),
+    },
 )
 def test_invalid_objects_are_reported(tmp_path: Path, content: str, complaint: str):
     file = tmp_path / "objects.yaml"

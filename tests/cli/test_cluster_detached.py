@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.support.tables import cases
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.cli import cluster_detached
@@ -105,18 +106,14 @@ IN_USE = "port {port} on 127.0.0.1 is in use: choose another with --port, or omi
 ANOTHER = ".kube/config exists and is not the kubeconfig of an embedded cluster: choose another file"
 
 
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        pytest.param(("--port", "{port}"), IN_USE, id="port"),
-        pytest.param(("-f", "none.yaml", "--plugin", "none.py"), "none.yaml: No such file or directory", id="file"),
-        pytest.param(("--kubeconfig", ".kube/config"), ANOTHER, id="kubeconfig"),
-        pytest.param(
-            ("--kubeconfig", "none/kc.yaml"),
-            "cannot write {home}/none/kc.yaml.log: No such file or directory",
-            id="folder",
-        ),
-    ],
+@cases(
+    "options, error",
+    {
+        "port": (("--port", "{port}"), IN_USE),
+        "file": (("-f", "none.yaml", "--plugin", "none.py"), "none.yaml: No such file or directory"),
+        "kubeconfig": (("--kubeconfig", ".kube/config"), ANOTHER),
+        "folder": (("--kubeconfig", "none/kc.yaml"), "cannot write {home}/none/kc.yaml.log: No such file or directory"),
+    },
 )
 def test_a_cluster_that_cannot_start_says_why(options, error, home):
     with socket.create_server(("127.0.0.1", 0)) as taken:

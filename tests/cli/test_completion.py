@@ -7,6 +7,7 @@ from shutil import which
 
 import pytest
 from click.testing import CliRunner
+from tests.support.tables import cases
 
 from bayplan.cli import COMMANDS, main
 
@@ -40,15 +41,14 @@ def test_a_misspelled_word_has_a_suggestion(arguments, problem):
     assert done.output.splitlines()[-1].startswith(f"Error: {problem}")
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ("bayplan ", {f"plain,{name}" for name in COMMANDS}),
-        ("bayplan co", {"plain,conformance", "plain,completion"}),
-        ("bayplan --v", {"plain,--version"}),
-        ("bayplan demo --k", {"plain,--keep"}),
-    ],
-    ids=["commands", "beginnings", "options", "options of a command"],
+@cases(
+    "words, expected",
+    {
+        "commands": ("bayplan ", {f"plain,{name}" for name in COMMANDS}),
+        "beginnings": ("bayplan co", {"plain,conformance", "plain,completion"}),
+        "options": ("bayplan --v", {"plain,--version"}),
+        "options of a command": ("bayplan demo --k", {"plain,--keep"}),
+    },
 )
 def test_words_are_completed(words, expected):
     asked = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" ")), "_BAYPLAN_COMPLETE": "bash_complete"}

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 
-import pytest
+from tests.support.tables import cases
 
 from bayplan.cli.dump_signal import DumpSignal
 
@@ -16,14 +16,14 @@ def send(number: int = 1) -> None:
         os.kill(os.getpid(), signal.SIGUSR2)
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [
-        pytest.param(0, 0, False, id="none"),
-        pytest.param(1, 0, True, id="before the event loop"),
-        pytest.param(3, 0, True, id="several before the event loop"),
-        pytest.param(0, 1, True, id="in the event loop"),
-    ],
+@cases(
+    "before, after, expected",
+    {
+        "none": (0, 0, False),
+        "before the event loop": (1, 0, True),
+        "several before the event loop": (3, 0, True),
+        "in the event loop": (0, 1, True),
+    },
 )
 def test_the_signal_sets_the_event(before, after, expected) -> None:
     async def run(dump_signal: DumpSignal) -> bool:

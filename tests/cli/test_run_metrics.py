@@ -1,6 +1,7 @@
 """Flags that select metrics."""
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan.cli.run_metrics import metrics_selection
 from bayplan.service.metrics.selection import MetricSelection
@@ -10,21 +11,17 @@ def allowed(**lists):
     return MetricSelection(allowed={"m": {label: frozenset(values.split(",")) for label, values in lists.items()}})
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        pytest.param({}, MetricSelection(), id="no flags"),
-        pytest.param({"disabled-metrics": ("a,b", "", "c")}, MetricSelection(frozenset("abc")), id="disabled"),
-        pytest.param({"show-hidden-metrics-for-version": "1.35"}, MetricSelection(), id="hidden metrics"),
-        pytest.param({"allow-metric-labels": ("m,l=v1,v2",)}, allowed(l="v1,v2"), id="one list"),
-        pytest.param({"allow-metric-labels": ("m,l=",)}, allowed(l=""), id="an empty list"),
-        pytest.param({"allow-metric-labels": ("m,l=v", "m,k=w")}, allowed(l="v", k="w"), id="given twice"),
-        pytest.param(
-            {"allow-metric-labels": ('"m,l=v1,v2","m,k=w"',)},
-            allowed(l="v1,v2", k="w"),
-            id="two in one value, as in pflag",
-        ),
-    ],
+@cases(
+    "values, expected",
+    {
+        "no flags": ({}, MetricSelection()),
+        "disabled": ({"disabled-metrics": ("a,b", "", "c")}, MetricSelection(frozenset("abc"))),
+        "hidden metrics": ({"show-hidden-metrics-for-version": "1.35"}, MetricSelection()),
+        "one list": ({"allow-metric-labels": ("m,l=v1,v2",)}, allowed(l="v1,v2")),
+        "an empty list": ({"allow-metric-labels": ("m,l=",)}, allowed(l="")),
+        "given twice": ({"allow-metric-labels": ("m,l=v", "m,k=w")}, allowed(l="v", k="w")),
+        "two in one value, as in pflag": ({"allow-metric-labels": ('"m,l=v1,v2","m,k=w"',)}, allowed(l="v1,v2", k="w")),
+    },
 )
 def test_flags_as_a_selection(values, expected) -> None:
     problems: list[str] = []
@@ -51,20 +48,18 @@ def test_invalid_flags_are_reported(values, error) -> None:
     assert problems == [f"bayplan run: {error}"]
 
 
-@pytest.mark.parametrize(
-    ("content", "expected", "error"),
-    [
-        pytest.param('"m,l": "v1,v2"\n', allowed(l="v1,v2"), "", id="good"),
-        pytest.param("", MetricSelection(), "", id="empty"),
-        pytest.param("- a\n", MetricSelection(), "expected a mapping of METRIC,LABEL to values", id="a list"),
-        pytest.param("m: v\n", MetricSelection(), "'m' is not METRIC,LABEL", id="no label"),
-        pytest.param('"m,l": [v]\n', MetricSelection(), "m,l: expected a text of values", id="a list of values"),
-        pytest.param(
-            "allowListMapping:\n  a: b\n", MetricSelection(), "allowListMapping: expected a text", id="nested"
-        ),
-        pytest.param("{", MetricSelection(), "is not YAML", id="invalid YAML"),
-        pytest.param(None, MetricSelection(), "cannot be read: No such file", id="no file"),
-    ],
+@cases(
+    "content, expected, error",
+    {
+        "good": ('"m,l": "v1,v2"\n', allowed(l="v1,v2"), ""),
+        "empty": ("", MetricSelection(), ""),
+        "a list": ("- a\n", MetricSelection(), "expected a mapping of METRIC,LABEL to values"),
+        "no label": ("m: v\n", MetricSelection(), "'m' is not METRIC,LABEL"),
+        "a list of values": ('"m,l": [v]\n', MetricSelection(), "m,l: expected a text of values"),
+        "nested": ("allowListMapping:\n  a: b\n", MetricSelection(), "allowListMapping: expected a text"),
+        "invalid YAML": ("{", MetricSelection(), "is not YAML"),
+        "no file": (None, MetricSelection(), "cannot be read: No such file"),
+    },
 )
 def test_a_manifest(tmp_path, content, expected, error) -> None:
     path = tmp_path / "allow.yaml"

@@ -8,6 +8,7 @@ import logging
 import pytest
 import yaml
 from click.testing import CliRunner
+from tests.support.tables import cases
 
 from bayplan.cli import main
 from bayplan.cli.run import _client
@@ -76,25 +77,20 @@ def test_with_a_configuration_plugins_run_where_it_enables_them(prepared):
 GANG_GATES = ("GenericWorkload=true,GangScheduling=true",)
 
 
-@pytest.mark.parametrize(
-    ("configuration", "gates", "enabled_here"),
-    [
-        pytest.param(None, GANG_GATES, True, id="gates"),
-        pytest.param(None, (), False, id="no gates"),
-        pytest.param("profiles: [{schedulerName: x}]\n", GANG_GATES, True, id="gates and a configuration"),
-        pytest.param(
-            "profiles: [{plugins: {multiPoint: {enabled: [{name: GangScheduling}]}}}]\n", (), True, id="named"
-        ),
-        pytest.param(
-            "profiles: [{plugins: {multiPoint: {enabled: [{name: GangScheduling}]}}}]\n", GANG_GATES, True, id="both"
-        ),
-        pytest.param(
+@cases(
+    "configuration, gates, enabled_here",
+    {
+        "gates": (None, GANG_GATES, True),
+        "no gates": (None, (), False),
+        "gates and a configuration": ("profiles: [{schedulerName: x}]\n", GANG_GATES, True),
+        "named": ("profiles: [{plugins: {multiPoint: {enabled: [{name: GangScheduling}]}}}]\n", (), True),
+        "both": ("profiles: [{plugins: {multiPoint: {enabled: [{name: GangScheduling}]}}}]\n", GANG_GATES, True),
+        "disabled again": (
             "profiles: [{plugins: {multiPoint: {disabled: [{name: GangScheduling}]}}}]\n",
             GANG_GATES,
             False,
-            id="disabled again",
         ),
-    ],
+    },
 )
 def test_feature_gates_enable_gangs(configuration, gates, enabled_here, prepared):
     made = prepared(configuration, feature_gates=gates)
@@ -122,7 +118,7 @@ ADDED = {
 }
 
 
-@pytest.mark.parametrize(("gates", "plugins"), ADDED.values(), ids=ADDED)
+@cases("gates, plugins", ADDED)
 def test_plugins_of_feature_gates_come_last(gates, plugins, prepared):
     made = prepared(feature_gates=(gates,))
     assert (made.problems, made.warnings) == ([], [])
@@ -140,7 +136,7 @@ NEEDED = {
 }
 
 
-@pytest.mark.parametrize(("gates", "needed"), NEEDED.values(), ids=NEEDED)
+@cases("gates, needed", NEEDED)
 def test_gates_that_require_another(gates, needed, prepared):
     name = gates.split(",")[-1]
     problem = f"bayplan run: --feature-gates: {name}: requires {needed}=true"
@@ -184,14 +180,14 @@ def test_settings_come_from_the_configuration_and_a_flag(prepared):
     assert prepared().settings(None).unschedulable_timeout == 300
 
 
-@pytest.mark.parametrize(
-    ("configuration", "name", "expected", "problem"),
-    [
-        (None, "mine", ["mine"], ""),
-        ("", None, ["default-scheduler"], ""),
-        ("", "mine", ["mine"], ""),
-        ("profiles: [{schedulerName: a}]\n", "mine", ["mine"], ""),
-        (
+@cases(
+    "configuration, name, expected, problem",
+    {
+        "no configuration": (None, "mine", ["mine"], ""),
+        "no name": ("", None, ["default-scheduler"], ""),
+        "an unnamed profile": ("", "mine", ["mine"], ""),
+        "one profile": ("profiles: [{schedulerName: a}]\n", "mine", ["mine"], ""),
+        "two profiles": (
             "profiles: [{schedulerName: a}, {schedulerName: b}]\n",
             "mine",
             ["a", "b"],
@@ -200,8 +196,7 @@ def test_settings_come_from_the_configuration_and_a_flag(prepared):
                 "profiles[].schedulerName there instead"
             ),
         ),
-    ],
-    ids=["no configuration", "no name", "an unnamed profile", "one profile", "two profiles"],
+    },
 )
 def test_scheduler_name_requires_a_single_profile(configuration, name, expected, problem, prepared):
     made = prepared(configuration, scheduler_name=name)
@@ -233,25 +228,24 @@ def test_flags_of_leader_election_override_the_configuration(prepared):
     assert (election.leaderElect, election.leaseDuration) == (True, "20s")
 
 
-@pytest.mark.parametrize(
-    ("flags", "configuration", "lease"),
-    [
-        ({}, None, None),
-        ({"leader_elect": True}, None, LeaderElectionSettings()),
-        ({}, "", LeaderElectionSettings()),
-        ({"leader_elect": False}, "", None),
-        (
+@cases(
+    "flags, configuration, lease",
+    {
+        "no configuration": ({}, None, None),
+        "enabled": ({"leader_elect": True}, None, LeaderElectionSettings()),
+        "default": ({}, "", LeaderElectionSettings()),
+        "disabled": ({"leader_elect": False}, "", None),
+        "invalid": (
             {"leader_elect_retry_period": "1s"},
             "leaderElection: {resourceName: mine, resourceNamespace: here, leaseDuration: 30s, renewDeadline: 1m}\n",
             None,
         ),
-        (
+        "all settings": (
             {"leader_elect_retry_period": "1s"},
             "leaderElection: {resourceName: mine, resourceNamespace: here, leaseDuration: 30s, renewDeadline: 20s}\n",
             LeaderElectionSettings("mine", "here", 30.0, 20.0, 1.0),
         ),
-    ],
-    ids=["no configuration", "enabled", "default", "disabled", "invalid", "all settings"],
+    },
 )
 def test_the_lease(flags, configuration, lease, prepared, tmp_path):
     if configuration is not None:
@@ -373,13 +367,7 @@ def test_json_lines_have_fields_for_pods_and_nodes():
 
 
 def test_warnings_are_logged_if_the_log_is_json(tmp_path, caplog):
-    arguments = [
-        "run",
-        "--logging-format=json",
-        "--vmodule=x=4",
-        "--write-config-to",
-        str(tmp_path / "written.yaml"),
-    ]
+    arguments = ["run", "--logging-format=json", "--vmodule=x=4", "--write-config-to", str(tmp_path / "written.yaml")]
     done = CliRunner().invoke(main, arguments)
     assert (done.exit_code, done.stderr) == (0, "")
     assert [record.getMessage() for record in caplog.records] == [

@@ -3,22 +3,22 @@
 from pathlib import Path
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan.cli.run_serving import Serving, flag_values, serving
 from bayplan.service.serving.options import NamedCertificate, ProxyHeaders, ServingOptions
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        pytest.param({}, Serving(ServingOptions()), id="no flags"),
-        pytest.param({"secure-port": 0}, None, id="no endpoints"),
-        pytest.param(
+@cases(
+    "values, expected",
+    {
+        "no flags": ({}, Serving(ServingOptions())),
+        "no endpoints": ({"secure-port": 0}, None),
+        "address": (
             {"secure-port": 10300, "bind-address": "::1"},
             Serving(ServingOptions(port=10300, bind_address="::1")),
-            id="address",
         ),
-        pytest.param(
+        "certificates": (
             {
                 "tls-cert-file": "a.crt",
                 "tls-private-key-file": "a.key",
@@ -39,9 +39,8 @@ from bayplan.service.serving.options import NamedCertificate, ProxyHeaders, Serv
                     permit_port_sharing=True,
                 )
             ),
-            id="certificates",
         ),
-        pytest.param(
+        "authentication and authorization": (
             {
                 "authentication-kubeconfig": "n.yaml",
                 "authorization-kubeconfig": "z.yaml",
@@ -60,9 +59,8 @@ from bayplan.service.serving.options import NamedCertificate, ProxyHeaders, Serv
                 "n.yaml",
                 "z.yaml",
             ),
-            id="authentication and authorization",
         ),
-        pytest.param(
+        "certificates by name": (
             {"tls-sni-cert-key": ("a.crt,a.key", "b.crt, b.key : *.b.example, b.example")},
             Serving(
                 ServingOptions(
@@ -72,9 +70,8 @@ from bayplan.service.serving.options import NamedCertificate, ProxyHeaders, Serv
                     )
                 )
             ),
-            id="certificates by name",
         ),
-        pytest.param(
+        "front proxies": (
             {
                 "requestheader-client-ca-file": "proxy.crt",
                 "requestheader-username-headers": ("X-User,X-Remote-User",),
@@ -95,9 +92,8 @@ from bayplan.service.serving.options import NamedCertificate, ProxyHeaders, Serv
                     tolerate_lookup_failure=False,
                 )
             ),
-            id="front proxies",
         ),
-    ],
+    },
 )
 def test_flags_as_options(values, expected) -> None:
     problems: list[str] = []

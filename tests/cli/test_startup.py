@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
+from tests.support.tables import cases
 
 NODE = """
 apiVersion: v1
@@ -30,12 +30,12 @@ def imported(folder, *arguments):
     return set(done.stdout.rpartition("modules:")[2].split())
 
 
-@pytest.mark.parametrize(
-    ("arguments", "unwanted"),
-    [
-        pytest.param(["--help"], SLOW | SERVERS | NEEDED_BY_QUESTIONS, id="help"),
-        pytest.param(["explain", "--all-pending", "--from", "node.yaml"], SLOW | SERVERS, id="a question"),
-    ],
+@cases(
+    "arguments, unwanted",
+    {
+        "help": (["--help"], SLOW | SERVERS | NEEDED_BY_QUESTIONS),
+        "a question": (["explain", "--all-pending", "--from", "node.yaml"], SLOW | SERVERS),
+    },
 )
 def test_no_slow_modules_are_imported_in_vain(arguments, unwanted, tmp_path):
     (tmp_path / "node.yaml").write_text(NODE)

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 import trustme
+from tests.support.tables import cases
 
 from bayplan.client import ClusterAccess, ConfigError, HttpClient, TransportError
 from bayplan.client import connections as module
@@ -67,21 +68,20 @@ async def served(*replies: bytes, tls: ssl.SSLContext | None = None):
         await asyncio.gather(*serving)
 
 
-@pytest.mark.parametrize(
-    ("reply", "body"),
-    [
-        pytest.param(OK, b"{}", id="with a length"),
-        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n<pause>{<pause>}", b"{}", id="in pieces"),
-        pytest.param(
+@cases(
+    "reply, body",
+    {
+        "with a length": (OK, b"{}"),
+        "in pieces": (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n<pause>{<pause>}", b"{}"),
+        "in chunks, with a trailer": (
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n<pause>1;x=y\r\n}\r\n0\r\nT: x\r\n\r\n",
             b"{}",
-            id="in chunks, with a trailer",
         ),
-        pytest.param(b"HTTP/1.1 204 No Content\r\n\r\n", b"", id="no content"),
-        pytest.param(b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n<pause>" + OK, b"{}", id="after an interim response"),
-        pytest.param(b"HTTP/1.1 200 OK\r\nX-Empty:\r\nContent-Length: 2\r\n\r\n{}", b"{}", id="an empty header"),
-        pytest.param(b"HTTP/1.1 200 \r\ncontent-length:2\r\n\r\n{}", b"{}", id="no reason, no blanks"),
-    ],
+        "no content": (b"HTTP/1.1 204 No Content\r\n\r\n", b""),
+        "after an interim response": (b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n<pause>" + OK, b"{}"),
+        "an empty header": (b"HTTP/1.1 200 OK\r\nX-Empty:\r\nContent-Length: 2\r\n\r\n{}", b"{}"),
+        "no reason, no blanks": (b"HTTP/1.1 200 \r\ncontent-length:2\r\n\r\n{}", b"{}"),
+    },
 )
 async def test_response_is_read_and_its_connection_used_again(reply, body):
     async with served(reply) as server, HttpClient(server.url, retries=0) as client:
@@ -90,13 +90,13 @@ async def test_response_is_read_and_its_connection_used_again(reply, body):
     assert (len(server.opened), len(server.requests)) == (1, 3)
 
 
-@pytest.mark.parametrize(
+@cases(
     "reply",
-    [
-        pytest.param(b"HTTP/1.1 200 OK\r\n\r\n{<pause>}<close>", id="ends with the connection"),
-        pytest.param(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}", id="says so"),
-        pytest.param(b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}", id="HTTP/1.0"),
-    ],
+    {
+        "ends with the connection": b"HTTP/1.1 200 OK\r\n\r\n{<pause>}<close>",
+        "says so": b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}",
+        "HTTP/1.0": b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}",
+    },
 )
 async def test_connection_that_the_server_closes_is_not_used_again(reply):
     async with served(reply) as server, HttpClient(server.url) as client:
@@ -105,29 +105,25 @@ async def test_connection_that_the_server_closes_is_not_used_again(reply):
     assert len(server.opened) == 2
 
 
-@pytest.mark.parametrize(
-    ("reply", "message"),
-    [
-        pytest.param(b"SSH-2.0-OpenSSH_9.2\r\n", "the response is not valid HTTP", id="another protocol"),
-        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: two\r\n\r\n{}", "is not valid HTTP", id="an invalid length"),
-        pytest.param(b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", "HTTP", id="an upgrade"),
-        pytest.param(OK + OK, "is not valid HTTP", id="two responses"),
-        pytest.param(
-            b"HTTP/1.1 200 OK\r\nX: " + b"x" * 2**17 + b"\r\n\r\n", "the header of the response is too long", id="long"
-        ),
-        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Le<close>", "broke in the middle", id="half a header"),
-        pytest.param(
+@cases(
+    "reply, message",
+    {
+        "another protocol": (b"SSH-2.0-OpenSSH_9.2\r\n", "the response is not valid HTTP"),
+        "an invalid length": (b"HTTP/1.1 200 OK\r\nContent-Length: two\r\n\r\n{}", "is not valid HTTP"),
+        "an upgrade": (b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", "HTTP"),
+        "two responses": (OK + OK, "is not valid HTTP"),
+        "long": (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 2**17 + b"\r\n\r\n", "the header of the response is too long"),
+        "half a header": (b"HTTP/1.1 200 OK\r\nContent-Le<close>", "broke in the middle"),
+        "half a body": (
             b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n{}<close>",
             "broke in the middle of the response",
-            id="half a body",
         ),
-        pytest.param(
+        "half a chunk": (
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{}<close>",
             "broke in the middle of the response",
-            id="half a chunk",
         ),
-        pytest.param(b"<close>", "the server closed the connection", id="nothing"),
-    ],
+        "nothing": (b"<close>", "the server closed the connection"),
+    },
 )
 async def test_broken_response_is_an_error_after_which_the_server_may_have_acted(reply, message):
     async with served(reply) as server, HttpClient(server.url, retries=0) as client:

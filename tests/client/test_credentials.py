@@ -5,6 +5,7 @@ import json
 import logging
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan.client import ConfigError
 from bayplan.client import credentials as credentials_module
@@ -45,13 +46,13 @@ async def test_token_file_is_read_again_every_minute_and_when_refused(tmp_path, 
     assert "still using the last token" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        pytest.param(None, "cannot read the token: No such file", id="missing"),
-        pytest.param(b" \n", "the token file is empty", id="empty"),
-        pytest.param(b"\xff", "cannot read the token", id="no text"),
-    ],
+@cases(
+    "content, message",
+    {
+        "missing": (None, "cannot read the token: No such file"),
+        "empty": (b" \n", "the token file is empty"),
+        "no text": (b"\xff", "cannot read the token"),
+    },
 )
 async def test_token_file_without_a_token_is_an_error(tmp_path, content, message):
     if content is not None:
@@ -155,19 +156,19 @@ async def test_plugin_may_return_a_client_certificate(plugin):
     assert made.tls == ("C", "K")
 
 
-@pytest.mark.parametrize(
-    ("script", "options", "message"),
-    [
-        pytest.param("echo trouble >&2; echo bad luck >&2; exit 3", {}, "failed with 3: bad luck", id="fails"),
-        pytest.param("exit 1", {}, "failed with 1: it printed no error message", id="fails in silence"),
-        pytest.param("echo hello", {}, "is not an ExecCredential: JSON is malformed", id="no JSON"),
-        pytest.param(prints({"token": "t"}, version="v9"), {}, "is a ExecCredential of v9, not", id="another version"),
-        pytest.param(prints({"token": "t"}, kind="Pod"), {}, "is a Pod of", id="another kind"),
-        pytest.param(prints({}), {}, "neither a token nor a client certificate", id="empty"),
-        pytest.param(prints(None), {}, "neither a token nor a client certificate", id="no status"),
-        pytest.param(prints({"clientCertificateData": "C"}), {}, "a client certificate without a key", id="no key"),
-        pytest.param(prints({"token": "t"}), {"interactiveMode": "Always"}, "needs a terminal", id="no terminal"),
-    ],
+@cases(
+    "script, options, message",
+    {
+        "fails": ("echo trouble >&2; echo bad luck >&2; exit 3", {}, "failed with 3: bad luck"),
+        "fails in silence": ("exit 1", {}, "failed with 1: it printed no error message"),
+        "no JSON": ("echo hello", {}, "is not an ExecCredential: JSON is malformed"),
+        "another version": (prints({"token": "t"}, version="v9"), {}, "is a ExecCredential of v9, not"),
+        "another kind": (prints({"token": "t"}, kind="Pod"), {}, "is a Pod of"),
+        "empty": (prints({}), {}, "neither a token nor a client certificate"),
+        "no status": (prints(None), {}, "neither a token nor a client certificate"),
+        "no key": (prints({"clientCertificateData": "C"}), {}, "a client certificate without a key"),
+        "no terminal": (prints({"token": "t"}), {"interactiveMode": "Always"}, "needs a terminal"),
+    },
 )
 async def test_failure_of_a_plugin_is_a_config_error(plugin, script, options, message):
     with pytest.raises(ConfigError, match=message) as caught:

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from lightkube.models.core_v1 import Container, Pod, PodSpec
 from lightkube.models.meta_v1 import ObjectMeta
+from tests.support.tables import cases
 
 from bayplan.api.kinds import LEASE, NODE, POD
 from bayplan.api.objects import UndecodableObject
@@ -217,21 +218,18 @@ async def test_watch_yields_events_across_chunks(server, client):
     assert server.requests[0][1] == path
 
 
-@pytest.mark.parametrize(
-    ("line", "error", "message"),
-    [
-        pytest.param(
+@cases(
+    "line, error, message",
+    {
+        "an ERROR event": (
             b'{"type":"ERROR","object":{"code":410,"reason":"Expired","message":"too old"}}\n',
             ApiError,
             "410 Expired: too old",
-            id="an ERROR event",
         ),
-        pytest.param(b"<html>\n", MalformedResponseError, "cannot decode a watch event", id="no JSON"),
-        pytest.param(b'{"type":"ADDED"}\n', MalformedResponseError, "missing required field `object`", id="no object"),
-        pytest.param(
-            b'{"type":"ADDED","object":{"metadata":{"name":3}}}\n', UndecodableObject, "Pod 3", id="bad object"
-        ),
-    ],
+        "no JSON": (b"<html>\n", MalformedResponseError, "cannot decode a watch event"),
+        "no object": (b'{"type":"ADDED"}\n', MalformedResponseError, "missing required field `object`"),
+        "bad object": (b'{"type":"ADDED","object":{"metadata":{"name":3}}}\n', UndecodableObject, "Pod 3"),
+    },
 )
 async def test_watch_raises_errors_of_events(server, client, line, error, message):
     server.stream(line)
@@ -268,13 +266,13 @@ async def test_error_has_the_fields_of_the_status(server, client):
     assert str(error) == "409 Conflict: no"
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        pytest.param("<html>\n bad   gateway</html>", "502: <html> bad gateway</html>", id="text"),
-        pytest.param("", "502: the response has no body", id="no body"),
-        pytest.param("x" * 9000, "502: " + "x" * 500, id="long text"),
-    ],
+@cases(
+    "body, message",
+    {
+        "text": ("<html>\n bad   gateway</html>", "502: <html> bad gateway</html>"),
+        "no body": ("", "502: the response has no body"),
+        "long text": ("x" * 9000, "502: " + "x" * 500),
+    },
 )
 async def test_error_has_the_text_of_a_body_that_is_not_json(server, client, body, message):
     server.respond_text(body, status=502)
@@ -297,10 +295,7 @@ def closed_port() -> int:
         return probe.getsockname()[1]
 
 
-@pytest.mark.parametrize(
-    "call",
-    [pytest.param(lambda c: c.get(POD, "p"), id="get"), pytest.param(lambda c: c.bind("n", "p", "x"), id="bind")],
-)
+@cases("call", {"get": lambda c: c.get(POD, "p"), "bind": lambda c: c.bind("n", "p", "x")})
 async def test_refused_connection_is_retried_for_any_verb(sleeps, call):
     async with HttpClient(f"http://127.0.0.1:{closed_port()}", sleep=sleeps, rng=random.Random(1)) as client:
         with pytest.raises(TransportError, match="connection refused") as caught:
@@ -335,16 +330,16 @@ async def test_request_times_out(server, sleeps):
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize(
-    ("status", "header", "call", "waits"),
-    [
-        pytest.param(429, "2", lambda c: c.bind("n", "p", "x"), [2.0], id="429, bind"),
-        pytest.param(503, "1", lambda c: c.get(POD, "p"), [1.0], id="503, get"),
-        pytest.param(503, "1", lambda c: c.bind("n", "p", "x"), None, id="503, bind: may have succeeded"),
-        pytest.param(429, "60", lambda c: c.get(POD, "p"), None, id="longer than the client waits"),
-        pytest.param(429, None, lambda c: c.get(POD, "p"), None, id="without Retry-After"),
-        pytest.param(500, "1", lambda c: c.get(POD, "p"), None, id="500"),
-    ],
+@cases(
+    "status, header, call, waits",
+    {
+        "429, bind": (429, "2", lambda c: c.bind("n", "p", "x"), [2.0]),
+        "503, get": (503, "1", lambda c: c.get(POD, "p"), [1.0]),
+        "503, bind: may have succeeded": (503, "1", lambda c: c.bind("n", "p", "x"), None),
+        "longer than the client waits": (429, "60", lambda c: c.get(POD, "p"), None),
+        "without Retry-After": (429, None, lambda c: c.get(POD, "p"), None),
+        "500": (500, "1", lambda c: c.get(POD, "p"), None),
+    },
 )
 async def test_declined_request_is_retried_after_retry_after(server, client, sleeps, status, header, call, waits):
     server.respond({}, status=status, headers={"Retry-After": header} if header else None)

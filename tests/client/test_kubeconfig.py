@@ -8,6 +8,7 @@ import pytest
 import yaml
 from aiohttp import web
 from tests.support.certificates import Authority
+from tests.support.tables import cases
 
 from bayplan.api.kinds import POD
 from bayplan.client import ApiError, ConfigError, HttpClient, TransportError, connect, load_kubeconfig
@@ -131,10 +132,7 @@ def test_user_without_a_home_directory_has_no_kubeconfig(tmp_path, monkeypatch):
     assert load_kubeconfig(environ=environ, service_account=tmp_path).server == "https://10.0.0.1:443"
 
 
-@pytest.mark.parametrize(
-    ("given", "environ"),
-    [pytest.param("~/config", {}, id="flag"), pytest.param(None, {"KUBECONFIG": "~/config"}, id="KUBECONFIG")],
-)
+@cases("given, environ", {"flag": ("~/config", {}), "KUBECONFIG": (None, {"KUBECONFIG": "~/config"})})
 def test_kubeconfig_in_an_unknown_home_directory_is_missing(given, environ, monkeypatch):
     nameless(monkeypatch)
     with pytest.raises(ConfigError, match="~/config"):
@@ -158,31 +156,30 @@ async def test_service_account_of_a_pod(tmp_path, host, server):
 EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "x"}
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        pytest.param({"current-context": ""}, "no current-context is set; choose one of: dev", id="no current context"),
-        pytest.param({"current-context": "x"}, "there is no context 'x'; found: dev", id="no such context"),
-        pytest.param({"clusters": []}, "context dev of .*: there is no cluster 'c'; found: none", id="no such cluster"),
-        pytest.param({"users": None}, "there is no user 'u'; found: none", id="no such user"),
-        pytest.param({"context": {"cluster": 7}}, "context 'dev': Expected `str`, got `int`", id="a number"),
-        pytest.param({"users": 7}, "users must be a list, not int", id="no list"),
-        pytest.param({"users": [{"user": {}}]}, r"users\[0\] must have a name and a user", id="no name"),
-        pytest.param({"users": [{"name": "u", "user": 7}]}, "the user of users.0. must be a mapping", id="no mapping"),
-        pytest.param({"server": "10.0.0.1:6443"}, "the server must be a URL such as", id="no URL"),
-        pytest.param({"server": "https://a..b"}, "the server must be a URL such as", id="no host"),
-        pytest.param({"server": "https://a:99999"}, "the server must be a URL such as", id="no port"),
-        pytest.param({"cluster": {"proxy-url": "socks5://x"}}, "HTTP and HTTPS proxies are", id="SOCKS"),
-        pytest.param({"cluster": {"certificate-authority": "none.crt"}}, "cannot read .*none.crt: No such", id="no CA"),
-        pytest.param({"cluster": {"certificate-authority-data": "%"}}, "-data is not base64", id="not base64"),
-        pytest.param({"cluster": {"certificate-authority-data": data(b"x")}}, "not valid PEM", id="not PEM"),
-        pytest.param(
+@cases(
+    "change, message",
+    {
+        "no current context": ({"current-context": ""}, "no current-context is set; choose one of: dev"),
+        "no such context": ({"current-context": "x"}, "there is no context 'x'; found: dev"),
+        "no such cluster": ({"clusters": []}, "context dev of .*: there is no cluster 'c'; found: none"),
+        "no such user": ({"users": None}, "there is no user 'u'; found: none"),
+        "a number": ({"context": {"cluster": 7}}, "context 'dev': Expected `str`, got `int`"),
+        "no list": ({"users": 7}, "users must be a list, not int"),
+        "no name": ({"users": [{"user": {}}]}, r"users\[0\] must have a name and a user"),
+        "no mapping": ({"users": [{"name": "u", "user": 7}]}, "the user of users.0. must be a mapping"),
+        "no URL": ({"server": "10.0.0.1:6443"}, "the server must be a URL such as"),
+        "no host": ({"server": "https://a..b"}, "the server must be a URL such as"),
+        "no port": ({"server": "https://a:99999"}, "the server must be a URL such as"),
+        "SOCKS": ({"cluster": {"proxy-url": "socks5://x"}}, "HTTP and HTTPS proxies are"),
+        "no CA": ({"cluster": {"certificate-authority": "none.crt"}}, "cannot read .*none.crt: No such"),
+        "not base64": ({"cluster": {"certificate-authority-data": "%"}}, "-data is not base64"),
+        "not PEM": ({"cluster": {"certificate-authority-data": data(b"x")}}, "not valid PEM"),
+        "insecure with CA": (
             {"cluster": {"certificate-authority-data": "eA==", "insecure-skip-tls-verify": True}},
             "exclude each other",
-            id="insecure with CA",
         ),
-        pytest.param({"user": {"client-certificate-data": "eA=="}}, "one is missing", id="certificate without key"),
-        pytest.param(
+        "certificate without key": ({"user": {"client-certificate-data": "eA=="}}, "one is missing"),
+        "another key": (
             {
                 "user": {
                     "client-certificate-data": data(CLIENT.certificate),
@@ -190,24 +187,16 @@ EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "x"}
                 }
             },
             "they don't match",
-            id="another key",
         ),
-        pytest.param(
-            {"user": {"auth-provider": {"name": "gcp"}}}, "auth-provider 'gcp' is not supported", id="provider"
-        ),
-        pytest.param(
+        "provider": ({"user": {"auth-provider": {"name": "gcp"}}}, "auth-provider 'gcp' is not supported"),
+        "exec version": (
             {"user": {"exec": EXEC | {"apiVersion": "v1alpha1"}}},
             "must be client.authentication.k8s.io/v1 or",
-            id="exec version",
         ),
-        pytest.param(
-            {"user": {"exec": {"command": "x"}}}, "missing required field `apiVersion`", id="exec without version"
-        ),
-        pytest.param({"user": {"exec": EXEC | {"interactiveMode": "?"}}}, "interactiveMode must be", id="exec mode"),
-        pytest.param(
-            {"user": {"exec": EXEC | {"env": [{"name": "x"}]}}}, "missing required field `value`", id="exec env"
-        ),
-    ],
+        "exec without version": ({"user": {"exec": {"command": "x"}}}, "missing required field `apiVersion`"),
+        "exec mode": ({"user": {"exec": EXEC | {"interactiveMode": "?"}}}, "interactiveMode must be"),
+        "exec env": ({"user": {"exec": EXEC | {"env": [{"name": "x"}]}}}, "missing required field `value`"),
+    },
 )
 def test_invalid_setting_is_a_config_error_of_one_line(tmp_path, change, message):
     path = write(tmp_path / "config", **change)
@@ -217,14 +206,14 @@ def test_invalid_setting_is_a_config_error_of_one_line(tmp_path, change, message
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        pytest.param(b"{", "is not YAML", id="not YAML"),
-        pytest.param(b"\xff\xfe\x00", "is not YAML", id="not text"),
-        pytest.param(b"- a", "must be a mapping, not list", id="a list"),
-        pytest.param(b"", "no current-context is set, and no contexts are defined", id="empty"),
-    ],
+@cases(
+    "content, message",
+    {
+        "not YAML": (b"{", "is not YAML"),
+        "not text": (b"\xff\xfe\x00", "is not YAML"),
+        "a list": (b"- a", "must be a mapping, not list"),
+        "empty": (b"", "no current-context is set, and no contexts are defined"),
+    },
 )
 def test_invalid_file_is_a_config_error(tmp_path, content, message):
     path = tmp_path / "config"
@@ -244,22 +233,20 @@ def test_missing_file_is_a_config_error(tmp_path):
         load_kubeconfig(environ=NO_KUBECONFIG)
 
 
-@pytest.mark.parametrize(
-    ("environ", "server", "proxy"),
-    [
-        pytest.param({"HTTPS_PROXY": "http://p:1"}, "https://api:6443", "http://p:1", id="https"),
-        pytest.param({"https_proxy": "p:1"}, "https://api:6443", "http://p:1", id="lower case, no scheme"),
-        pytest.param({"HTTP_PROXY": "http://p:1"}, "https://api:6443", None, id="another scheme"),
-        pytest.param({"HTTPS_PROXY": "http://p:1"}, "https://127.0.0.1:6443", None, id="loopback"),
-        pytest.param({"HTTPS_PROXY": "http://p:1", "NO_PROXY": "a, .corp"}, "https://api.corp", None, id="domain"),
-        pytest.param({"HTTPS_PROXY": "http://p:1", "NO_PROXY": ".corp"}, "https://corp", "http://p:1", id="only below"),
-        pytest.param({"HTTPS_PROXY": "http://p:1", "NO_PROXY": "10.0.0.0/8"}, "https://10.96.0.1", None, id="network"),
-        pytest.param(
-            {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "10.0.0.0/8"}, "https://11.0.0.1", "http://p:1", id="not in it"
-        ),
-        pytest.param({"HTTPS_PROXY": "http://p:1", "NO_PROXY": "api:443"}, "https://api:6443", "http://p:1", id="port"),
-        pytest.param({"HTTPS_PROXY": "http://p:1", "NO_PROXY": "*"}, "https://api", None, id="all"),
-    ],
+@cases(
+    "environ, server, proxy",
+    {
+        "https": ({"HTTPS_PROXY": "http://p:1"}, "https://api:6443", "http://p:1"),
+        "lower case, no scheme": ({"https_proxy": "p:1"}, "https://api:6443", "http://p:1"),
+        "another scheme": ({"HTTP_PROXY": "http://p:1"}, "https://api:6443", None),
+        "loopback": ({"HTTPS_PROXY": "http://p:1"}, "https://127.0.0.1:6443", None),
+        "domain": ({"HTTPS_PROXY": "http://p:1", "NO_PROXY": "a, .corp"}, "https://api.corp", None),
+        "only below": ({"HTTPS_PROXY": "http://p:1", "NO_PROXY": ".corp"}, "https://corp", "http://p:1"),
+        "network": ({"HTTPS_PROXY": "http://p:1", "NO_PROXY": "10.0.0.0/8"}, "https://10.96.0.1", None),
+        "not in it": ({"HTTPS_PROXY": "http://p:1", "NO_PROXY": "10.0.0.0/8"}, "https://11.0.0.1", "http://p:1"),
+        "port": ({"HTTPS_PROXY": "http://p:1", "NO_PROXY": "api:443"}, "https://api:6443", "http://p:1"),
+        "all": ({"HTTPS_PROXY": "http://p:1", "NO_PROXY": "*"}, "https://api", None),
+    },
 )
 def test_proxies_of_the_environment(tmp_path, environ, server, proxy):
     path = write(tmp_path / "config", server=server)
@@ -304,19 +291,18 @@ TRUST = {"certificate-authority-data": data(AUTHORITY.certificate)}
 CERTIFICATE = {"client-certificate-data": data(CLIENT.certificate), "client-key-data": data(CLIENT.key)}
 
 
-@pytest.mark.parametrize(
-    ("cluster", "user"),
-    [
-        pytest.param(TRUST, CERTIFICATE, id="inline"),
-        pytest.param(
+@cases(
+    "cluster, user",
+    {
+        "inline": (TRUST, CERTIFICATE),
+        "in files next to the kubeconfig": (
             {"certificate-authority": "ca.crt"},
             {"client-certificate": "me.crt", "client-key": "me.key"},
-            id="in files next to the kubeconfig",
         ),
-        pytest.param({"certificate-authority": "none.crt"} | TRUST, CERTIFICATE, id="data before file"),
-        pytest.param({"insecure-skip-tls-verify": True}, CERTIFICATE, id="insecure"),
-        pytest.param(TRUST | {"tls-server-name": "api.internal"}, CERTIFICATE, id="server name"),
-    ],
+        "data before file": ({"certificate-authority": "none.crt"} | TRUST, CERTIFICATE),
+        "insecure": ({"insecure-skip-tls-verify": True}, CERTIFICATE),
+        "server name": (TRUST | {"tls-server-name": "api.internal"}, CERTIFICATE),
+    },
 )
 async def test_trusted_server_certificate(tmp_path, tls_url, cluster, user):
     (tmp_path / "ca.crt").write_bytes(AUTHORITY.certificate)
@@ -326,15 +312,13 @@ async def test_trusted_server_certificate(tmp_path, tls_url, cluster, user):
         assert (await client.get(POD, "p")).metadata.name == "me"
 
 
-@pytest.mark.parametrize(
-    ("cluster", "message"),
-    [
-        pytest.param({}, r"certificate is not trusted: .+ \(context dev of", id="unknown"),
-        pytest.param(
-            {"certificate-authority-data": data(Authority().certificate)}, "certificate is not trusted", id="another CA"
-        ),
-        pytest.param(TRUST | {"tls-server-name": "else"}, "not trusted: .*ostname mismatch.*'else'", id="another name"),
-    ],
+@cases(
+    "cluster, message",
+    {
+        "unknown": ({}, r"certificate is not trusted: .+ \(context dev of"),
+        "another CA": ({"certificate-authority-data": data(Authority().certificate)}, "certificate is not trusted"),
+        "another name": (TRUST | {"tls-server-name": "else"}, "not trusted: .*ostname mismatch.*'else'"),
+    },
 )
 async def test_untrusted_server_certificate_is_a_transport_error(tmp_path, tls_url, cluster, message):
     path = write(tmp_path / "config", server=tls_url, cluster=cluster, user=CERTIFICATE)

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
+from tests.support.tables import cases
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.api.objects import decode
@@ -155,7 +156,7 @@ TOO_LARGE = ApiError(504, "Timeout", "Too large", {"causes": [{"reason": "Resour
 GONE_EVENT = line("ERROR", {"code": 410, "reason": "Expired"})
 
 
-@pytest.mark.parametrize("gone", [pytest.param(GONE, id="as a response"), pytest.param([GONE_EVENT], id="as an event")])
+@cases("gone", {"as a response": GONE, "as an event": [GONE_EVENT]})
 async def test_list_after_410_notifies_only_of_changes(sleeps, gone):
     calls, asked, store = await follow(
         sleeps,
@@ -212,17 +213,17 @@ async def test_backoff_grows_until_a_success(sleeps):
     assert sleeps == [1.0, 2.0, 4.0, 8.0, 8.0, 8.0, 0.0, 1.0]
 
 
-@pytest.mark.parametrize(
+@cases(
     "error",
-    [
-        pytest.param(REFUSED, id="refuses connections"),
-        pytest.param(TransportError("the request timed out", sent=True), id="sends no response"),
-        pytest.param(ApiError(503, "ServiceUnavailable"), id="is not ready"),
-        pytest.param(ApiError(502, ""), id="is behind a load balancer"),
-        pytest.param(ApiError(429, "TooManyRequests"), id="fills its caches"),
-    ],
+    {
+        "refuses connections": REFUSED,
+        "sends no response": TransportError("the request timed out", sent=True),
+        "is not ready": ApiError(503, "ServiceUnavailable"),
+        "is behind a load balancer": ApiError(502, ""),
+        "fills its caches": ApiError(429, "TooManyRequests"),
+    },
 )
-@pytest.mark.parametrize("after", [GONE, TOO_LARGE, ApiError(403, "Forbidden")], ids=["410", "older", "403"])
+@cases("after", {"410": GONE, "older": TOO_LARGE, "403": ApiError(403, "Forbidden")})
 async def test_every_kind_is_followed_again_within_two_seconds_after_an_outage(sleeps, error, after):
     backoff = Backoff(initial=0.2, longest=15.0, jitter=0.5)
     await follow(sleeps, *[error] * 8, listed(5, A1), after, listed(7, A1), backoff=backoff)
@@ -264,15 +265,15 @@ async def test_server_that_returns_unchanged_is_watched_from_the_last_version(sl
     assert asked == [("list", 500, None), ("watch", "50"), ("list", 1, None), ("list", 1, None), ("watch", "50")]
 
 
-@pytest.mark.parametrize(
+@cases(
     "step",
-    [
-        pytest.param([line("MODIFIED", document("a", 3))], id="an event from before"),
-        pytest.param([bookmark(4)], id="a bookmark from before"),
-        pytest.param([b"<html>\n"], id="no event at all"),
-        pytest.param([b'{"type":"ADDED"}\n'], id="no object"),
-        pytest.param(TOO_LARGE, id="a server with older versions"),
-    ],
+    {
+        "an event from before": [line("MODIFIED", document("a", 3))],
+        "a bookmark from before": [bookmark(4)],
+        "no event at all": [b"<html>\n"],
+        "no object": [b'{"type":"ADDED"}\n'],
+        "a server with older versions": TOO_LARGE,
+    },
 )
 async def test_doubtful_version_leads_to_a_list(sleeps, step):
     _, asked, _ = await follow(sleeps, listed(5, A1), step, listed(7, A1))
@@ -356,7 +357,7 @@ async def test_failing_handler_is_logged_and_the_next_change_follows(sleeps, cap
             await asyncio.wait_for(script.done.wait(), 5)
     assert [what for what, *_ in handler.calls] == ["added", "added", "deleted"]
     assert [record.getMessage() for record in caplog.records] == [
-        "handling a change of pods failed (Pod n/a put): RuntimeError: oops",
+        "handling a change of pods failed (Pod n/a put): RuntimeError: oops"
     ]
 
 
@@ -366,15 +367,15 @@ async def test_failure_is_logged_in_one_line(sleeps, caplog):
     assert [record.getMessage() for record in caplog.records] == ["pods: connection refused; retrying in 1.0 s"]
 
 
-@pytest.mark.parametrize(
-    ("steps", "problem"),
-    [
-        pytest.param([], "", id="nothing has failed yet"),
-        pytest.param([REFUSED], "pods: connection refused", id="the server is away"),
-        pytest.param([ApiError(403, "Forbidden", "no")], "pods: 403 Forbidden: no", id="rejected"),
-        pytest.param([REFUSED, listed(5)], "", id="a list came in the end"),
-        pytest.param([listed(5), ApiError(403, "Forbidden", "no")], "pods: 403 Forbidden: no", id="no watch"),
-    ],
+@cases(
+    "steps, problem",
+    {
+        "nothing has failed yet": ([], ""),
+        "the server is away": ([REFUSED], "pods: connection refused"),
+        "rejected": ([ApiError(403, "Forbidden", "no")], "pods: 403 Forbidden: no"),
+        "a list came in the end": ([REFUSED, listed(5)], ""),
+        "no watch": ([listed(5), ApiError(403, "Forbidden", "no")], "pods: 403 Forbidden: no"),
+    },
 )
 async def test_problem_is_the_error_of_the_last_attempt(sleeps, steps, problem):
     script = Script(*steps)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.objects import ObjectStore
@@ -74,13 +75,13 @@ def test_pod_is_nominated_to_one_node_at_most():
     assert not nominations.nodes
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "node"),
-    [
-        pytest.param("", "", "a", id="kept while it is not written yet"),
-        pytest.param("a", "", None, id="cleared on the server"),
-        pytest.param("a", "b", "b", id="changed on the server"),
-    ],
+@cases(
+    "old, new, node",
+    {
+        "kept while it is not written yet": ("", "", "a"),
+        "cleared on the server": ("a", "", None),
+        "changed on the server": ("a", "b", "b"),
+    },
 )
 def test_update_of_a_nominated_pod(old, new, node):
     nominations = Nominations()

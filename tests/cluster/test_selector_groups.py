@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from tests.support.tables import cases
 
 from bayplan.api.labels import LabelSelector, Requirement
 from bayplan.cluster import selector_groups
@@ -31,17 +32,17 @@ def counts(state, *selectors):
     return group.counts.dense(state.table.size).tolist(), group.active.dense(state.table.size).tolist()
 
 
-@pytest.mark.parametrize(
-    ("selectors", "number"),
-    [
-        pytest.param([PodSelector(DEFAULT, WEB)], 1, id="by label"),
-        pytest.param([PodSelector(None, WEB)], 1, id="in any namespace"),
-        pytest.param([PodSelector(frozenset({"other"}), WEB)], 0, id="in another namespace"),
-        pytest.param([PodSelector(frozenset(), WEB)], 0, id="in no namespace"),
-        pytest.param([PodSelector(DEFAULT, LabelSelector())], 3, id="empty selector matches all pods"),
-        pytest.param([PodSelector(DEFAULT, None)], 0, id="no selector matches no pod"),
-        pytest.param([PodSelector(DEFAULT, WEB), PodSelector(DEFAULT, FRONT)], 0, id="all of several selectors"),
-    ],
+@cases(
+    "selectors, number",
+    {
+        "by label": ([PodSelector(DEFAULT, WEB)], 1),
+        "in any namespace": ([PodSelector(None, WEB)], 1),
+        "in another namespace": ([PodSelector(frozenset({"other"}), WEB)], 0),
+        "in no namespace": ([PodSelector(frozenset(), WEB)], 0),
+        "empty selector matches all pods": ([PodSelector(DEFAULT, LabelSelector())], 3),
+        "no selector matches no pod": ([PodSelector(DEFAULT, None)], 0),
+        "all of several selectors": ([PodSelector(DEFAULT, WEB), PodSelector(DEFAULT, FRONT)], 0),
+    },
 )
 def test_group_counts_matching_pods(state, selectors, number):
     assert counts(state, *selectors) == ([number, 0], [number, 0])

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 import msgspec
 import pytest
+from tests.support.tables import cases
 
 from bayplan import Plugin, filter_plugin
 from bayplan.config import ConfigurationError, read_configuration
@@ -90,21 +91,17 @@ def test_unreadable_files_are_rejected(content, line, tmp_path, monkeypatch):
     assert error_of(content, tmp_path, monkeypatch) == f"config.yaml{line}"
 
 
-@pytest.mark.parametrize(
+@cases(
     "content",
-    [
-        pytest.param(b"\xef\xbb\xbf" + HEAD.encode(), id="UTF-8 with a byte order mark"),
-        pytest.param(HEAD.replace("\n", "\r\n").encode(), id="Windows line endings"),
-        pytest.param(b"---\n" + HEAD.encode() + b"---\n", id="empty documents"),
-        pytest.param(
-            b'{\n\t"apiVersion": "kubescheduler.config.k8s.io/v1",\n\t"kind": "KubeSchedulerConfiguration"\n}\n',
-            id="JSON with tabs",
-        ),
-        pytest.param(
-            HEAD.encode() + b"profiles:\n- &a {schedulerName: a}\n- {<<: *a, schedulerName: b}\n", id="anchors"
-        ),
-        pytest.param(HEAD.encode() + b"parallelism: 16.0\nclientConnection: {qps: 1e2}\n", id="numbers like in Go"),
-    ],
+    {
+        "UTF-8 with a byte order mark": b"\xef\xbb\xbf" + HEAD.encode(),
+        "Windows line endings": HEAD.replace("\n", "\r\n").encode(),
+        "empty documents": b"---\n" + HEAD.encode() + b"---\n",
+        "JSON with tabs": b'{\n\t"apiVersion": "kubescheduler.config.k8s.io/v1",\n'
+        b'\t"kind": "KubeSchedulerConfiguration"\n}\n',
+        "anchors": HEAD.encode() + b"profiles:\n- &a {schedulerName: a}\n- {<<: *a, schedulerName: b}\n",
+        "numbers like in Go": HEAD.encode() + b"parallelism: 16.0\nclientConnection: {qps: 1e2}\n",
+    },
 )
 def test_unusual_but_valid_files_are_accepted(content, tmp_path):
     path = tmp_path / "config.yaml"

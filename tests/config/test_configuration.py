@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan.cluster.state import ClusterState
 from bayplan.config import (
@@ -149,17 +150,17 @@ def test_null_means_the_default():
     assert configuration.profiles[0].schedulerName == "default-scheduler"
 
 
-@pytest.mark.parametrize(
-    ("text", "limit"),
-    [
-        pytest.param("", None, id="not set"),
-        pytest.param("clientConnection: {kubeconfig: x}", None, id="another setting"),
-        pytest.param("clientConnection: {qps: 50}", (50.0, 100), id="the default, set"),
-        pytest.param("clientConnection: {qps: 7.5, burst: 3}", (7.5, 3), id="both"),
-        pytest.param("clientConnection: {burst: 3}", (50.0, 3), id="only burst"),
-        pytest.param("clientConnection: {qps: 0, burst: 0}", None, id="zero means not set"),
-        pytest.param("clientConnection: {qps: -1}", None, id="negative means no limit, as in client-go"),
-    ],
+@cases(
+    "text, limit",
+    {
+        "not set": ("", None),
+        "another setting": ("clientConnection: {kubeconfig: x}", None),
+        "the default, set": ("clientConnection: {qps: 50}", (50.0, 100)),
+        "both": ("clientConnection: {qps: 7.5, burst: 3}", (7.5, 3)),
+        "only burst": ("clientConnection: {burst: 3}", (50.0, 3)),
+        "zero means not set": ("clientConnection: {qps: 0, burst: 0}", None),
+        "negative means no limit, as in client-go": ("clientConnection: {qps: -1}", None),
+    },
 )
 def test_requests_are_limited_only_if_a_limit_is_set(text, limit):
     assert parse_configuration(parse_yaml(HEAD + text)).clientConnection.limit == limit

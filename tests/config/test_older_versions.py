@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.support.tables import cases
 
 from bayplan import Plugin
 from bayplan.cluster.state import ClusterState
@@ -168,12 +169,14 @@ def test_volume_limits_of_cloud_providers_are_one_plugin(tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    ("args", "strategy"),
-    [
-        pytest.param(
-            "{name: RequestedToCapacityRatio, args: {resources: [{name: intel.com/foo, weight: 3}], "
-            "shape: [{utilization: 0, score: 0}, {utilization: 100, score: 10}]}}",
+@cases(
+    "args, strategy",
+    {
+        "no arguments of NodeResourcesFit": (
+            (
+                "{name: RequestedToCapacityRatio, args: {resources: [{name: intel.com/foo, weight: 3}], "
+                "shape: [{utilization: 0, score: 0}, {utilization: 100, score: 10}]}}"
+            ),
             {
                 "type": "RequestedToCapacityRatio",
                 "resources": [{"name": "intel.com/foo", "weight": 3}],
@@ -181,18 +184,18 @@ def test_volume_limits_of_cloud_providers_are_one_plugin(tmp_path):
                     "shape": [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]
                 },
             },
-            id="no arguments of NodeResourcesFit",
         ),
-        pytest.param(
-            "{name: NodeResourcesFit, args: {ignoredResources: [example.com/x]}}, {name: RequestedToCapacityRatio, "
-            "args: {kind: RequestedToCapacityRatioArgs, shape: [{utilization: 50, score: 1}]}}",
+        "with arguments of NodeResourcesFit": (
+            (
+                "{name: NodeResourcesFit, args: {ignoredResources: [example.com/x]}}, {name: RequestedToCapacityRatio, "
+                "args: {kind: RequestedToCapacityRatioArgs, shape: [{utilization: 50, score: 1}]}}"
+            ),
             {
                 "type": "RequestedToCapacityRatio",
                 "requestedToCapacityRatio": {"shape": [{"utilization": 50, "score": 1}]},
             },
-            id="with arguments of NodeResourcesFit",
         ),
-    ],
+    },
 )
 def test_a_shape_moves_to_the_scoring_strategy(args, strategy, tmp_path):
     enabled = "plugins: {score: {enabled: [{name: RequestedToCapacityRatio, weight: 2}]}}"

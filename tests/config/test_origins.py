@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import yaml
+from tests.support.tables import cases
 
 from bayplan.config import ConfigurationError, read_configuration
 from bayplan.config.origins import origin_of
@@ -50,12 +51,12 @@ def test_a_misspelled_name_is_no_plugin_to_load(tmp_path):
 POINTS = {point: ["Coscheduling"] for point in ("preFilter", "permit", "postBind")}
 
 
-@pytest.mark.parametrize(
-    ("plugins", "args"),
-    [
-        pytest.param(POINTS, {"defaultTimeout": "10m"}, id="its arguments"),
-        pytest.param(POINTS | {"bind": ["Reservation"]}, {}, id="another plugin of Koordinator"),
-    ],
+@cases(
+    "plugins, args",
+    {
+        "its arguments": (POINTS, {"defaultTimeout": "10m"}),
+        "another plugin of Koordinator": (POINTS | {"bind": ["Reservation"]}, {}),
+    },
 )
 def test_koordinators_coscheduling_is_another_plugin(plugins, args, tmp_path):
     found = errors(tmp_path, plugins, [{"name": "Coscheduling", "args": args}])

@@ -9,6 +9,7 @@ import sys
 import msgspec
 import numpy as np
 import pytest
+from tests.support.tables import cases
 
 from bayplan import Action, ClusterEvent, EventHint, Plugin, Rejections, filter_plugin, score_plugin
 from bayplan.cluster.state import ClusterState
@@ -27,7 +28,8 @@ from bayplan.framework.checks import check_events
 from bayplan.framework.events import ALL_EVENTS
 from bayplan.framework.functions import InvalidPlugin
 from bayplan.framework.profile import Point
-from bayplan.scheduling import Templates, decide
+from bayplan.scheduling import decide
+from bayplan.sharing import Sharing
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
@@ -100,61 +102,51 @@ def test_a_module(tmp_path, monkeypatch):
     assert load_plugins(["policy_module_for_test:cheap"])[0].name == "cheap"
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        pytest.param("x = 1\n", "has no plugin: expected a function with @filter_plugin", id="no plugin"),
-        pytest.param("def f(:\n", "line 1: ", id="a syntax error"),
-        pytest.param("\n\n1 / 0\n", "line 3: ZeroDivisionError", id="an exception"),
-        pytest.param(
-            "import nonesuch_module\n",
-            "line 1: ModuleNotFoundError: No module named 'nonesuch_module'",
-            id="an import",
-        ),
-        pytest.param("raise SystemExit(3)\n", "line 1: SystemExit: 3", id="exits"),
-        pytest.param("import asyncio\nraise asyncio.CancelledError\n", "line 2: CancelledError", id="cancels"),
-        pytest.param(
+@cases(
+    "text, message",
+    {
+        "no plugin": ("x = 1\n", "has no plugin: expected a function with @filter_plugin"),
+        "a syntax error": ("def f(:\n", "line 1: "),
+        "an exception": ("\n\n1 / 0\n", "line 3: ZeroDivisionError"),
+        "an import": ("import nonesuch_module\n", "line 1: ModuleNotFoundError: No module named 'nonesuch_module'"),
+        "exits": ("raise SystemExit(3)\n", "line 1: SystemExit: 3"),
+        "cancels": ("import asyncio\nraise asyncio.CancelledError\n", "line 2: CancelledError"),
+        "function with too few arguments": (
             "from bayplan import filter_plugin\n\n@filter_plugin\ndef f(pod):\n    pass\n",
             "line 3: filter plugin 'f': is called with (pod, node), but too many positional arguments",
-            id="function with too few arguments",
         ),
-        pytest.param(
+        "method with too few arguments": (
             CLASS + "    def filter(self, pod, node): pass\n",
-            "plugin 'P': filter is called with (cycle, pod, node), but too many positional arguments; "
-            "expected def filter(self, cycle, pod, node)",
-            id="method with too few arguments",
+            (
+                "plugin 'P': filter is called with (cycle, pod, node), but too many positional arguments; "
+                "expected def filter(self, cycle, pod, node)"
+            ),
         ),
-        pytest.param(
+        "no extension point": (
             "from bayplan import Plugin\nclass P(Plugin):\n    name = 'P'\n",
             "plugin 'P' implements no extension point",
-            id="no extension point",
         ),
-        pytest.param(
+        "reserve without unreserve": (
             CLASS + "    def reserve(self, cycle, pod, node_name): pass\n",
             "plugin 'P' has reserve, but lacks unreserve",
-            id="reserve without unreserve",
         ),
-        pytest.param(
+        "a Go name": (
             CLASS + "    def PreFilter(self, cycle, pod, nodes): pass\n",
             "plugin 'P' has PreFilter, which is never called: rename it to pre_filter",
-            id="a Go name",
         ),
-        pytest.param(
+        "a Go name with a different name in Python": (
             CLASS + "    def EventsToRegister(self): pass\n    def filter(self, cycle, pod, node): pass\n",
             "plugin 'P' has EventsToRegister, which is never called: rename it to events",
-            id="a Go name with a different name in Python",
         ),
-        pytest.param(
+        "an asynchronous filter": (
             CLASS + "    async def filter(self, cycle, pod, node): pass\n",
             "plugin 'P': filter must not be asynchronous: make it a plain `def`, and await in bind or pre_bind instead",
-            id="an asynchronous filter",
         ),
-        pytest.param(
+        "arguments that aren't a type": (
             CLASS + "    arguments = {'most': 3}\n    def filter(self, cycle, pod, node): pass\n",
             "plugin 'P': `arguments` is {'most': 3}, expected a type: a msgspec.Struct or a dataclass",
-            id="arguments that aren't a type",
         ),
-    ],
+    },
 )
 def test_invalid_files_are_rejected(tmp_path, text, message):
     path = write(tmp_path, text)
@@ -218,10 +210,7 @@ def test_an_installed_plugin_is_loaded_by_name(site, name):
 @pytest.mark.parametrize(
     ("entry_point", "message"),
     [
-        (
-            "other = some_policies:tier",
-            "name is 'tier', but its entry point is 'other': use the same name",
-        ),
+        ("other = some_policies:tier", "name is 'tier', but its entry point is 'other': use the same name"),
         ("other = some_policies:nonesuch", "AttributeError: module 'some_policies' has no attribute 'nonesuch'"),
         ("other = some_policies:filter_plugin", "is not a plugin: expected a function with @filter_plugin"),
         ("other = nonesuch_module:x", "ModuleNotFoundError: No module named 'nonesuch_module'"),
@@ -429,10 +418,10 @@ def test_verdicts_of_a_function_with_sign_are_reused():
         asked.append(node.name)
 
     cluster = make_cluster(make_node("a"), make_node("b"), make_node("c"), plugins=[tier])
-    templates = Templates(cluster.profile)
+    sharing = Sharing(cluster.profile)
     for number in range(6):
-        decide(cluster.profile, cluster.state, make_pod(f"p{number}"), random.Random(0), templates=templates)
-    assert (templates.used, len(asked)) == (5, 6)
+        decide(cluster.profile, cluster.state, make_pod(f"p{number}"), random.Random(0), start=sharing.start)
+    assert (sharing.used, len(asked)) == (5, 6)
     with pytest.raises(InvalidPlugin, match="weight is 0, expected a positive integer"):
         score_plugin(weight=0)(lambda pod, node: 1)
 

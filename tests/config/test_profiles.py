@@ -8,16 +8,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.support.tables import cases
 
 from bayplan import Plugin
 from bayplan.cluster.state import ClusterState
-from bayplan.config import (
-    ConfigurationError,
-    PluginLoadError,
-    build_profiles,
-    parse_configuration,
-    read_configuration,
-)
+from bayplan.config import ConfigurationError, PluginLoadError, build_profiles, parse_configuration, read_configuration
 from bayplan.config.documents import parse_yaml
 from bayplan.framework.profile import Point
 from bayplan.scheduling import decide
@@ -99,17 +94,16 @@ class ByName(Plugin):
         return pod.name
 
 
-@pytest.mark.parametrize(
-    ("plugins", "problem"),
-    [
-        (
+@cases(
+    "plugins, problem",
+    {
+        "two": (
             "multiPoint: {enabled: [{name: ByName}]}",
             "but PrioritySort and ByName are enabled: disable all but one in queueSort or multiPoint",
         ),
-        ("queueSort: {disabled: [{name: '*'}]}", "but none is enabled"),
-        ("queueSort: {disabled: [{name: '*'}], enabled: [{name: ByName}]}", ""),
-    ],
-    ids=["two", "none", "one"],
+        "none": ("queueSort: {disabled: [{name: '*'}]}", "but none is enabled"),
+        "one": ("queueSort: {disabled: [{name: '*'}], enabled: [{name: ByName}]}", ""),
+    },
 )
 def test_one_plugin_sorts_the_queue(plugins, problem):
     text = f"profiles: [{{plugins: {{{plugins}}}}}]"
@@ -166,21 +160,19 @@ extenders:
 """
 
 
-@pytest.mark.parametrize(
-    ("document", "ignored"),
-    [
-        pytest.param(EXTENDERS, {"e.com/a", "e.com/c"}, id="by extenders"),
-        pytest.param(
+@cases(
+    "document, ignored",
+    {
+        "by extenders": (EXTENDERS, {"e.com/a", "e.com/c"}),
+        "extenders override arguments": (
             EXTENDERS + "profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {ignoredResources: [e.com/d]}}]}]",
             {"e.com/a", "e.com/c"},
-            id="extenders override arguments",
         ),
-        pytest.param(
+        "by arguments": (
             "profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {ignoredResources: [e.com/d]}}]}]",
             {"e.com/d"},
-            id="by arguments",
         ),
-    ],
+    },
 )
 def test_resources_that_only_extenders_check(document, ignored):
     wants = make_pod("p", resources=dict.fromkeys(("e.com/a", "e.com/b", "e.com/c", "e.com/d"), "1"))

@@ -7,6 +7,7 @@ from pathlib import Path
 from textwrap import indent
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan.config import ConfigurationError, read_configuration
 
@@ -77,63 +78,64 @@ def test_the_only_configuration_is_read(text, where, tmp_path, monkeypatch):
     assert reading.warning_lines() == [f"config.yaml: warning: reads {where} and nothing else of this file"]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param(
+@cases(
+    "text, expected",
+    {
+        "several": (
             config_map(a_yaml=KSC, b_yaml=KSC) + "---\n" + KSC,
-            "config.yaml: has 3 configurations: save the one you mean in a file of its own: data.a.yaml of ConfigMap "
-            "kube-system/mine (line 5); data.b.yaml of ConfigMap kube-system/mine (line 8); the "
-            "KubeSchedulerConfiguration from line 12 on",
-            id="several",
+            (
+                "config.yaml: has 3 configurations: save the one you mean in a file of its own: data.a.yaml of "
+                "ConfigMap kube-system/mine (line 5); data.b.yaml of ConfigMap kube-system/mine (line 8); the "
+                "KubeSchedulerConfiguration from line 12 on"
+            ),
         ),
-        pytest.param(
+        "none": (
             config_map(a="x: y\n", b="z\n") + "---\n" + DEPLOYMENT,
-            "config.yaml: has no KubeSchedulerConfiguration: it has ConfigMap kube-system/mine (keys: a, b), "
-            "Deployment kube-system/mine",
-            id="none",
+            (
+                "config.yaml: has no KubeSchedulerConfiguration: it has ConfigMap kube-system/mine (keys: a, b), "
+                "Deployment kube-system/mine"
+            ),
         ),
-        pytest.param(
+        "an error in it": (
             "---\n".join([ACCOUNT, config_map(config_yaml=FAULTY)]),
-            "config.yaml:13: profiles[0].plugins.filter.enabled[0].name: plugin 'Nonesuch' does not exist: load "
-            "your own plugin with --plugin FILE",
-            id="an error in it",
+            (
+                "config.yaml:13: profiles[0].plugins.filter.enabled[0].name: plugin 'Nonesuch' does not exist: load "
+                "your own plugin with --plugin FILE"
+            ),
         ),
-        pytest.param(
+        "broken YAML in it": (
             config_map(config_yaml=f"{KSC}profiles: [\n"),
             "config.yaml:9: expected a value, but found the end of the file",
-            id="broken YAML in it",
         ),
-        pytest.param(
+        "broken YAML in JSON": (
             json.dumps({"kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"a": f"{KSC}profiles: ["}}),
             "config.yaml:1: data.a: expected a value, but found the end of the file",
-            id="broken YAML in JSON",
         ),
-        pytest.param(
+        "a document without a kind": (
             f"{KSC}---\nparallelism: 3\n",
             "config.yaml:4: another document starts here: expected only one in the file",
-            id="a document without a kind",
         ),
-        pytest.param(
+        "Volcano's": (
             config_map(conf=VOLCANO),
-            "config.yaml:6: actions: this is the configuration of Volcano's or of NVIDIA's KAI scheduler: expected a "
-            "KubeSchedulerConfiguration",
-            id="Volcano's",
+            (
+                "config.yaml:6: actions: this is the configuration of Volcano's or of NVIDIA's KAI scheduler: expected "
+                "a KubeSchedulerConfiguration"
+            ),
         ),
-        pytest.param(
+        "a template": (
             f"{{{{- if .Values.enabled }}}}\n{config_map(config_yaml=KSC)}{{{{- end }}}}\n",
             "config.yaml:1: expected a value, but found '-': render the template first, as with helm template",
-            id="a template",
         ),
-        pytest.param(
+        "another object": (
             DEPLOYMENT,
-            'config.yaml:1: apiVersion: Unsupported value: "apps/v1": supported values: '
-            '"kubescheduler.config.k8s.io/v1", "kubescheduler.config.k8s.io/v1beta1", '
-            '"kubescheduler.config.k8s.io/v1beta2", "kubescheduler.config.k8s.io/v1beta3"\n'
-            'config.yaml:2: kind: Unsupported value: "Deployment": supported values: "KubeSchedulerConfiguration"',
-            id="another object",
+            (
+                'config.yaml:1: apiVersion: Unsupported value: "apps/v1": supported values: '
+                '"kubescheduler.config.k8s.io/v1", "kubescheduler.config.k8s.io/v1beta1", '
+                '"kubescheduler.config.k8s.io/v1beta2", "kubescheduler.config.k8s.io/v1beta3"\n'
+                'config.yaml:2: kind: Unsupported value: "Deployment": supported values: "KubeSchedulerConfiguration"'
+            ),
         ),
-    ],
+    },
 )
 def test_other_files_are_refused(text, expected, tmp_path, monkeypatch):
     with pytest.raises(ConfigurationError) as error:

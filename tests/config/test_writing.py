@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.support.tables import cases
 
 from bayplan import Plugin, filter_plugin
 from bayplan.config import Catalog, KubeSchedulerConfiguration, parse_configuration, read_configuration
@@ -123,13 +124,12 @@ def test_a_weight_of_zero_is_written_as_what_it_means(place, name, written):
     assert weights[name] == written
 
 
-@pytest.mark.parametrize(
-    ("config", "expected"),
-    [
-        ("[]", {"most": 3, "zones": []}),
-        ("[{name: Limited, args: {zones: [a]}}]", {"most": 3, "zones": ["a"]}),
-    ],
-    ids=["defaults", "some given"],
+@cases(
+    "config, expected",
+    {
+        "defaults": ("[]", {"most": 3, "zones": []}),
+        "some given": ("[{name: Limited, args: {zones: [a]}}]", {"most": 3, "zones": ["a"]}),
+    },
 )
 def test_arguments_of_the_users_plugins_include_defaults(config, expected):
     document = rewritten(

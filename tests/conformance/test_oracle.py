@@ -1,4 +1,4 @@
-"""Recorded decisions of kube-scheduler 1.36, and the output of `bayplan conformance` for valid and invalid files."""
+"""The comparison with recorded decisions, all of which `make conformance` compares, and what it prints."""
 
 from __future__ import annotations
 
@@ -8,32 +8,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.support.tables import cases
 
 from bayplan.cli.conformance import conformance
 from bayplan.testing.conformance import replay
-from bayplan.testing.scenarios import family_of, read_scenarios
+from bayplan.testing.scenarios import read_scenarios
 
 ORACLE = Path(__file__).parents[1] / "data" / "oracle"
-COMPLETE = ("dynamic-resources", "node-affinity", "ports-images", "resources", "taints", "volumes")
-"""The families that agree completely."""
-
-
-@pytest.mark.parametrize("family", COMPLETE)
-def test_complete_families(family):
-    results = [replay(scenario) for scenario in read_scenarios(ORACLE / f"{family}.jsonl.gz")]
-    assert len(results) == 60
-    differing = {result.scenario.name: [step for step in result.steps if step.differences] for result in results}
-    assert {name: steps for name, steps in differing.items() if steps} == {}
-
-
-@pytest.mark.parametrize("path", sorted(ORACLE.glob("*.jsonl.gz")), ids=family_of)
-def test_implemented_plugins_have_equal_scores_on_common_feasible_nodes(path):
-    """NodeAffinity normalises over the feasible nodes, so that it depends on plugins that do not exist yet."""
-    for scenario in read_scenarios(path, limit=20):
-        for step in replay(scenario).steps:
-            for each in step.differences:
-                if each.plugin and each.plugin not in {*scenario.missing, "NodeAffinity", "TaintToleration"}:
-                    assert each.expected is None or each.got is None, (scenario.place, step.pod, each)
 
 
 def made(kind, name, spec=None, **fields):
@@ -64,20 +45,18 @@ NO_VICTIMS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("there", "decision"),
-    [
-        pytest.param(
+@cases(
+    "there, decision",
+    {
+        "a terminating victim is not evicted again": (
             made("Pod", "old", {**MINE, "nodeName": "n"}, metadata=TERMINATING),
             PREEMPTS,
-            id="a terminating victim is not evicted again",
         ),
-        pytest.param(
+        "a nominated pod has its room": (
             made("Pod", "old", {**MINE, "priority": 20}, status={"nominatedNodeName": "n"}),
             NO_VICTIMS,
-            id="a nominated pod has its room",
         ),
-    ],
+    },
 )
 def test_recorded_preemptions_are_compared(tmp_path, there, decision):
     pod = made("Pod", "new", {**MINE, "priority": 10})
@@ -142,35 +121,29 @@ def test_json_output(tmp_path, lines):
     assert report["differences"][0]["fields"][0]["field"] == "message"
 
 
-@pytest.mark.parametrize(
-    ("spoil", "message"),
-    [
-        pytest.param(lambda lines: lines.insert(1, '{"scenario": '), "made.jsonl:2: ", id="broken off"),
-        pytest.param(
-            lambda lines: lines[2].pop("decisions"), "made.jsonl:3: Object missing required", id="no decisions"
-        ),
-        pytest.param(
+@cases(
+    "spoil, message",
+    {
+        "broken off": (lambda lines: lines.insert(1, '{"scenario": '), "made.jsonl:2: "),
+        "no decisions": (lambda lines: lines[2].pop("decisions"), "made.jsonl:3: Object missing required"),
+        "a bad quantity": (
             lambda lines: lines[0]["scenario"]["objects"][0]["status"]["allocatable"].update(cpu="lots"),
             "made.jsonl:1: 'lots' is not a quantity",
-            id="a bad quantity",
         ),
-        pytest.param(
+        "an unknown kind": (
             lambda lines: lines[0]["scenario"]["objects"][0].update(kind="Widget"),
             "made.jsonl:1: no such kind: v1 Widget",
-            id="an unknown kind",
         ),
-        pytest.param(
+        "an unknown pod": (
             lambda lines: lines[0]["decisions"][0].update(pod="default/stranger"),
             "made.jsonl:1: decision for pod default/stranger, which is not pending",
-            id="an unknown pod",
         ),
-        pytest.param(
+        "a bad configuration": (
             lambda lines: lines[0]["scenario"].update(config={"apiVersion": "v0"}),
             "made.jsonl:1: apiVersion: Unsupported value",
-            id="a bad configuration",
         ),
-        pytest.param(lambda lines: lines.clear(), "made.jsonl: no scenario in it", id="empty"),
-    ],
+        "empty": (lambda lines: lines.clear(), "made.jsonl: no scenario in it"),
+    },
 )
 def test_an_unreadable_file_is_named_with_the_line(tmp_path, lines, spoil, message):
     spoil(lines)
@@ -179,13 +152,13 @@ def test_an_unreadable_file_is_named_with_the_line(tmp_path, lines, spoil, messa
     assert message in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        pytest.param(lambda path: path / "nonesuch.jsonl", "nonesuch.jsonl: No such file", id="missing"),
-        pytest.param(lambda path: path, "no file", id="an empty folder"),
-        pytest.param(lambda path: write(path, ["{}"], "x.jsonl.gz"), "Not a gzipped file", id="not gzipped"),
-    ],
+@cases(
+    "make, message",
+    {
+        "missing": (lambda path: path / "nonesuch.jsonl", "nonesuch.jsonl: No such file"),
+        "an empty folder": (lambda path: path, "no file"),
+        "not gzipped": (lambda path: write(path, ["{}"], "x.jsonl.gz"), "Not a gzipped file"),
+    },
 )
 def test_other_files_are_rejected(tmp_path, make, message):
     result = run(make(tmp_path))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 from lightkube.models.resource_v1 import DeviceClass
+from tests.support.tables import cases
 
 from bayplan.cluster.objects import ObjectStore
 from bayplan.devices.classes import CLASS_PREFIX, ExtendedResources
@@ -17,31 +18,27 @@ def device_class(name, resource=GPU, second=0, created=None):
 
 
 @pytest.mark.feature("DynamicResources: extended resources")
-@pytest.mark.parametrize(
-    ("changes", "of_resource", "found_by_name"),
-    [
-        pytest.param([device_class("a", None)], None, ["a"], id="a class without a resource"),
-        pytest.param([device_class("a"), device_class("b", second=1)], "b", ["a", "b"], id="a younger class is added"),
-        pytest.param([device_class("b", second=1), device_class("a")], "b", ["b"], id="an older class is added"),
-        pytest.param([device_class("a"), device_class("b")], "a", ["a"], id="same age, later name"),
-        pytest.param(
+@cases(
+    "changes, of_resource, found_by_name",
+    {
+        "a class without a resource": ([device_class("a", None)], None, ["a"]),
+        "a younger class is added": ([device_class("a"), device_class("b", second=1)], "b", ["a", "b"]),
+        "an older class is added": ([device_class("b", second=1), device_class("a")], "b", ["b"]),
+        "same age, later name": ([device_class("a"), device_class("b")], "a", ["a"]),
+        "the earliest time, without a zone": (
             [device_class("a"), device_class("b", created="0001-01-01T00:00:00")],
             "a",
             ["a"],
-            id="the earliest time, without a zone",
         ),
-        pytest.param([device_class("b"), device_class("a")], "a", ["a", "b"], id="same age, earlier name"),
-        pytest.param(
-            [device_class("a"), device_class("a", "x.com/y")], None, ["a"], id="the class changes its resource"
-        ),
-        pytest.param([device_class("a"), "a"], None, [], id="the class is deleted"),
-        pytest.param(
+        "same age, earlier name": ([device_class("b"), device_class("a")], "a", ["a", "b"]),
+        "the class changes its resource": ([device_class("a"), device_class("a", "x.com/y")], None, ["a"]),
+        "the class is deleted": ([device_class("a"), "a"], None, []),
+        "an older class is deleted and removes the resource": (
             [device_class("a"), device_class("b", second=1), "a"],
             None,
             ["b"],
-            id="an older class is deleted and removes the resource",
         ),
-    ],
+    },
 )
 def test_class_of_an_extended_resource(changes, of_resource, found_by_name):
     store = ObjectStore()

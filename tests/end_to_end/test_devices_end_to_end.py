@@ -7,16 +7,10 @@ from claimed_devices import allocated_devices, devices_of, users
 from device_objects import DRIVER, RESOURCE, claim, claiming, device_class, template
 from running import running_scheduler
 from tests.support.invariants import check_invariants
+from tests.support.tables import cases
 from workloads import NAME, pod
 
-from bayplan.api.kinds import (
-    DEVICE_CLASS,
-    POD,
-    PRIORITY_CLASS,
-    RESOURCE_CLAIM,
-    RESOURCE_CLAIM_TEMPLATE,
-    RESOURCE_SLICE,
-)
+from bayplan.api.kinds import DEVICE_CLASS, POD, PRIORITY_CLASS, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
 from bayplan.client import ApiError
 from bayplan.testing.observer import condition_of
 
@@ -162,17 +156,17 @@ async def test_extended_resource_is_backed_by_devices(cluster, devices):
 FINALIZER, STATUS = "/resourceclaims/{}$", "/resourceclaims/{}/status$"
 
 
-@pytest.mark.parametrize(
-    ("path", "what", "released"),
-    [
-        pytest.param(FINALIZER.format("one"), {"status": 403}, False, id="no finalizer on the first claim"),
-        pytest.param(STATUS.format("one"), {"status": 500}, False, id="first claim not allocated"),
-        pytest.param(FINALIZER.format("two"), {"status": 403}, True, id="no finalizer on the second claim"),
-        pytest.param(STATUS.format("two"), {"status": 403}, True, id="second claim not allocated"),
-        pytest.param(STATUS.format("two"), {"status": 409, "times": 5}, True, id="conflicts on the second claim"),
-        pytest.param(STATUS.format("two"), {"drop_response": True}, True, id="no reply for the second claim"),
-        pytest.param("/pods/p/binding$", {"status": 403}, True, id="pod not bound"),
-    ],
+@cases(
+    "path, what, released",
+    {
+        "no finalizer on the first claim": (FINALIZER.format("one"), {"status": 403}, False),
+        "first claim not allocated": (STATUS.format("one"), {"status": 500}, False),
+        "no finalizer on the second claim": (FINALIZER.format("two"), {"status": 403}, True),
+        "second claim not allocated": (STATUS.format("two"), {"status": 403}, True),
+        "conflicts on the second claim": (STATUS.format("two"), {"status": 409, "times": 5}, True),
+        "no reply for the second claim": (STATUS.format("two"), {"drop_response": True}, True),
+        "pod not bound": ("/pods/p/binding$", {"status": 403}, True),
+    },
 )
 async def test_partial_allocation_is_undone_and_retried(cluster, devices, proxy, path, what, released):
     await devices.offer("a", "gpu-0", "gpu-1")
@@ -242,12 +236,9 @@ async def test_expression_that_fails_at_run_time_is_reported(cluster, devices):
         await cluster.observer.until(is_reported)
 
 
-@pytest.mark.parametrize(
-    ("healthy", "message"),
-    [
-        pytest.param([], f"{ONE_INVALID} {STILL_NOT.format(2)}", id="no other node"),
-        pytest.param(["gpu-0"], "", id="another node with a valid pool"),
-    ],
+@cases(
+    "healthy, message",
+    {"no other node": ([], f"{ONE_INVALID} {STILL_NOT.format(2)}"), "another node with a valid pool": (["gpu-0"], "")},
 )
 async def test_invalid_pool_is_not_used(cluster, devices, healthy, message):
     await devices.offer("a", "gpu-0", name="one", count=2)

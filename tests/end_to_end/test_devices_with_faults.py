@@ -7,6 +7,7 @@ from claimed_devices import devices_of
 from device_objects import claiming, template
 from running import running_scheduler
 from tests.support.invariants import check_invariants
+from tests.support.tables import cases
 from workloads import NAME
 
 from bayplan.api.kinds import RESOURCE_CLAIM_TEMPLATE
@@ -29,19 +30,15 @@ async def devices(cluster):
 
 
 @pytest.mark.feature("DynamicResources: end to end")
-@pytest.mark.parametrize(
+@cases(
     "faults",
-    [
-        pytest.param([], id="no faults"),
-        pytest.param([("PUT", STATUS, {"status": 500}), ("PUT", CLAIM, {"status": 403})], id="errors"),
-        pytest.param([("PUT", STATUS, {"status": 409}), ("PUT", CLAIM, {"status": 409})], id="conflicts"),
-        pytest.param(
-            [("PUT", STATUS, {"drop_response": True}), ("PUT", CLAIM, {"drop_response": True})], id="no replies"
-        ),
-        pytest.param(
-            [("PUT", STATUS, {"delay": 0.2}), ("POST", "/binding$", {"status": 403})], id="delayed, not bound"
-        ),
-    ],
+    {
+        "no faults": [],
+        "errors": [("PUT", STATUS, {"status": 500}), ("PUT", CLAIM, {"status": 403})],
+        "conflicts": [("PUT", STATUS, {"status": 409}), ("PUT", CLAIM, {"status": 409})],
+        "no replies": [("PUT", STATUS, {"drop_response": True}), ("PUT", CLAIM, {"drop_response": True})],
+        "delayed, not bound": [("PUT", STATUS, {"delay": 0.2}), ("POST", "/binding$", {"status": 403})],
+    },
 )
 async def test_all_pods_get_a_device_in_turn(cluster, devices, proxy, faults):
     names = [f"p-{number:02}" for number in range(18)]

@@ -100,37 +100,40 @@ async def serving(cluster, *plugins: Plugin, run: bool = True, leadership: Leade
                 stop.set()
 
 
-@pytest.mark.parametrize(
-    ("path", "headers", "status"),
-    [
-        pytest.param("/metrics", {}, 403, id="metrics without a token"),
-        pytest.param("/metrics", {"Authorization": "Bearer wrong"}, 401, id="metrics with a wrong token"),
-        pytest.param("/metrics", {"Authorization": "Basic YTpi"}, 403, id="metrics with a password"),
-        pytest.param("/metrics", TOKEN, 200, id="metrics with a token"),
-        pytest.param("/metrics/resources", {}, 403, id="resources without a token"),
-        pytest.param("/metrics/resources", TOKEN, 200, id="resources with a token"),
-        pytest.param("/metrics/slis", TOKEN, 200, id="slis with a token"),
-        pytest.param("/configz", {}, 403, id="configuration without a token"),
-        pytest.param("/configz", TOKEN, 200, id="configuration with a token"),
-        pytest.param("/flagz", {}, 403, id="flags without a token"),
-        pytest.param("/statusz", {}, 403, id="status without a token"),
-        pytest.param("/healthz", {}, 200, id="health without a token"),
-        pytest.param("/livez?verbose", {}, 200, id="liveness without a token"),
-        pytest.param("/readyz", {}, 200, id="readiness without a token"),
-        pytest.param("/livez/scheduling-loop", {}, 403, id="single check without a token"),
-        pytest.param("/livez/scheduling-loop", TOKEN, 200, id="single check with a token"),
-        pytest.param("/nowhere", {}, 403, id="unknown path without a token"),
-        pytest.param("/nowhere", TOKEN, 404, id="unknown path with a token"),
-    ],
-)
-async def test_endpoint_requires_permission(small, path, headers, status) -> None:
+PERMITTED = {
+    "metrics without a token": ("/metrics", {}, 403),
+    "metrics with a wrong token": ("/metrics", {"Authorization": "Bearer wrong"}, 401),
+    "metrics with a password": ("/metrics", {"Authorization": "Basic YTpi"}, 403),
+    "metrics with a token": ("/metrics", TOKEN, 200),
+    "resources without a token": ("/metrics/resources", {}, 403),
+    "resources with a token": ("/metrics/resources", TOKEN, 200),
+    "slis with a token": ("/metrics/slis", TOKEN, 200),
+    "configuration without a token": ("/configz", {}, 403),
+    "configuration with a token": ("/configz", TOKEN, 200),
+    "flags without a token": ("/flagz", {}, 403),
+    "status without a token": ("/statusz", {}, 403),
+    "health without a token": ("/healthz", {}, 200),
+    "liveness without a token": ("/livez?verbose", {}, 200),
+    "readiness without a token": ("/readyz", {}, 200),
+    "single check without a token": ("/livez/scheduling-loop", {}, 403),
+    "single check with a token": ("/livez/scheduling-loop", TOKEN, 200),
+    "unknown path without a token": ("/nowhere", {}, 403),
+    "unknown path with a token": ("/nowhere", TOKEN, 404),
+}
+REASONS = {401: "Unauthorized", 403: "Forbidden"}
+
+
+async def test_endpoints_require_permission(small) -> None:
     async with serving(small) as requests:
-        got, text, answered = await requests.get(path, headers)
-    assert got == status, text
-    if status in {401, 403}:
-        assert answered["Content-Type"] == "application/json"
-        assert '"kind":"Status"' in text
-        assert f'"reason":"{"Unauthorized" if status == 401 else "Forbidden"}"' in text
+        answers = {name: await requests.get(path, headers) for name, (path, headers, _) in PERMITTED.items()}
+    assert {name: status for name, (status, *_) in answers.items()} == {
+        name: case[2] for name, case in PERMITTED.items()
+    }
+    for status, text, headers in answers.values():
+        if status in REASONS:
+            assert headers["Content-Type"] == "application/json"
+            assert '"kind":"Status"' in text
+            assert f'"reason":"{REASONS[status]}"' in text
 
 
 async def test_client_certificates_of_the_cluster_are_trusted(small, tmp_path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from running import running_scheduler
 from tests.extender.stub_extender import StubExtender
 from tests.support.invariants import check_invariants
+from tests.support.tables import cases
 from workloads import NAME, pod, pods
 
 from bayplan.api.kinds import NODE, POD, PRIORITY_CLASS
@@ -153,7 +154,7 @@ async def test_changes_during_an_extender_call(cluster):
     check_invariants(cluster.observer, NAME)
 
 
-@pytest.mark.parametrize("ignorable", [True, False], ids=["ignorable", "not ignorable"])
+@cases("ignorable", {"ignorable": True, "not ignorable": False})
 async def test_failing_extender(cluster, ignorable):
     await cluster.add_nodes(2)
     async with (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from running import running_scheduler
 from tests.support.invariants import check_invariants, waiting_or_bound
+from tests.support.tables import cases
 from workloads import NAME, pod, pods
 
 BIND = "/binding$"
@@ -15,19 +15,19 @@ def all_bound(cluster, count):
     return len(places) == count and all(places)
 
 
-@pytest.mark.parametrize(
+@cases(
     "what",
-    [
-        pytest.param({"status": 409}, id="409"),
-        pytest.param({"status": 404}, id="404"),
-        pytest.param({"status": 403}, id="403"),
-        pytest.param({"status": 500}, id="500"),
-        pytest.param({"status": 503}, id="503"),
-        pytest.param({"status": 429, "retry_after": 1}, id="429 with Retry-After"),
-        pytest.param({"drop_response": True}, id="carried out, connection lost"),
-        pytest.param({"delay": 4.0}, id="timeout, not carried out"),
-        pytest.param({"hang": True}, id="never answered"),
-    ],
+    {
+        "409": {"status": 409},
+        "404": {"status": 404},
+        "403": {"status": 403},
+        "500": {"status": 500},
+        "503": {"status": 503},
+        "429 with Retry-After": {"status": 429, "retry_after": 1},
+        "carried out, connection lost": {"drop_response": True},
+        "timeout, not carried out": {"delay": 4.0},
+        "never answered": {"hang": True},
+    },
 )
 async def test_failed_bindings_are_retried(cluster, proxy, what):
     await cluster.add_nodes(4, cpu="2")

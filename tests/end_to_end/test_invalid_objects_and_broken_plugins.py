@@ -11,6 +11,7 @@ import pytest
 from clusters import embedded
 from running import FAST, running_scheduler
 from tests.support.invariants import check_invariants, waiting_or_bound
+from tests.support.tables import cases
 from workloads import NAME, node_affinity, pod
 
 from bayplan.api.kinds import NODE, POD
@@ -71,19 +72,16 @@ async def test_undecodable_pod_stays_pending(cluster, proxy, caplog, make, broke
     check_invariants(cluster.observer, NAME)
 
 
-@pytest.mark.parametrize(
-    ("field", "kept", "broken"),
-    [
-        pytest.param(
-            "nodeSelector", {"tier": "x"}, {b'"nodeSelector":{"tier":"x"}': b'"nodeSelector":null'}, id="null map"
-        ),
-        pytest.param(
+@cases(
+    "field, kept, broken",
+    {
+        "null map": ("nodeSelector", {"tier": "x"}, {b'"nodeSelector":{"tier":"x"}': b'"nodeSelector":null'}),
+        "null lists": (
             "tolerations",
             [{"key": "only-here", "operator": "Exists"}],
             {b'"ports":[]': b'"ports":null', b'"env":[]': b'"env":null'},
-            id="null lists",
         ),
-    ],
+    },
 )
 async def test_null_is_decoded_as_empty(cluster, proxy, field, kept, broken):
     await cluster.add_node("a")
@@ -94,12 +92,12 @@ async def test_null_is_decoded_as_empty(cluster, proxy, field, kept, broken):
     check_invariants(cluster.observer, NAME)
 
 
-@pytest.mark.parametrize(
+@cases(
     "broken",
-    [
-        pytest.param({b'"cpu":"13"': b'"cpu":"many"'}, id="bad quantity"),
-        pytest.param({b'"providerID":"far://away"': b'"providerID":["far"]'}, id="list for a string"),
-    ],
+    {
+        "bad quantity": {b'"cpu":"13"': b'"cpu":"many"'},
+        "list for a string": {b'"providerID":"far://away"': b'"providerID":["far"]'},
+    },
 )
 async def test_undecodable_node_is_not_used(cluster, proxy, caplog, broken):
     await cluster.add_node("good")
@@ -224,7 +222,7 @@ def breaks():
     raise KeyError("missing")
 
 
-@pytest.mark.parametrize("behave", [breaks, lambda: 3.5, object], ids=["raises", "float", "object"])
+@cases("behave", {"raises": breaks, "float": lambda: 3.5, "object": object})
 @pytest.mark.parametrize(
     "plugin",
     [

@@ -10,6 +10,7 @@ import pytest
 from odd_objects import GARBAGE_REPLIES, good_node, good_pod
 from odd_server import OddServer
 from running import running_scheduler
+from tests.support.tables import cases
 from tests.support.waiting import until
 from workloads import NAME
 
@@ -23,7 +24,7 @@ from bayplan.service.serving.server import ReviewClients
 STATUS = "writing the status of a pod"
 
 
-@pytest.mark.parametrize("done", [True, False], ids=["written", "not written"])
+@cases("done", {"written": True, "not written": False})
 async def test_garbage_as_reply_to_every_status_and_event_is_counted_and_logged_once(caplog, done):
     async with OddServer() as server:
         server.put("nodes", "good-0", good_node(0))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from running import running_scheduler
 from tests.support.invariants import check_invariants
+from tests.support.tables import cases
 from workloads import NAME, pod, pods
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET, PRIORITY_CLASS
@@ -82,11 +83,7 @@ async def test_preemptor_runs_on_the_node_of_its_victim(cluster):
 def recorded(name, reason, preemptor=""):
     """An event recorded from kube-scheduler, in the form that is expected here."""
     event = next(one for one in EFFECTS["events"] if one["regarding"]["name"] == name and one["reason"] == reason)
-    return {
-        **comparable(event),
-        "note": event["note"].replace("<uid>", preemptor),
-        "reportingController": NAME,
-    }
+    return {**comparable(event), "note": event["note"].replace("<uid>", preemptor), "reportingController": NAME}
 
 
 def events_of(cluster, key, reason):
@@ -176,13 +173,7 @@ class NeverEnds(Plugin):
             await asyncio.Event().wait()
 
 
-@pytest.mark.parametrize(
-    ("plugin", "why"),
-    [
-        pytest.param(Waits(), "preempted", id="permit"),
-        pytest.param(NeverEnds(), "preempted by DefaultPreemption", id="pre-bind"),
-    ],
-)
+@cases("plugin, why", {"permit": (Waits(), "preempted"), "pre-bind": (NeverEnds(), "preempted by DefaultPreemption")})
 async def test_victims_in_the_binding_cycle_are_rejected_not_deleted(cluster, plugin, why):
     await cluster.add_node("a", cpu="1")
     async with running_scheduler(cluster.access, plugin):

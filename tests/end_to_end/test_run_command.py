@@ -15,6 +15,7 @@ from tests.extender.stub_extender import StubExtender
 from tests.support.certificates import Authority
 from tests.support.control_plane import _base64
 from tests.support.invariants import check_invariants, waiting_or_bound
+from tests.support.tables import cases
 from workloads import NAME, pod, pods
 
 
@@ -37,17 +38,17 @@ async def startup_error(*arguments, **environ):
     return run.problems[0]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        pytest.param(None, "cannot read the kubeconfig: No such file or directory", id="missing"),
-        pytest.param(b"\xff\xfe\x00", "is not YAML", id="binary"),
-        pytest.param(b"a: [1", "is not YAML", id="not YAML"),
-        pytest.param(b"- 1", "", id="list"),
-        pytest.param(b"", "no current-context is set", id="empty"),
-        pytest.param(b"current-context: gone", "gone", id="no such context"),
-        pytest.param(b"contexts: 3\ncurrent-context: x", "contexts", id="wrong type"),
-    ],
+@cases(
+    "content, message",
+    {
+        "missing": (None, "cannot read the kubeconfig: No such file or directory"),
+        "binary": (b"\xff\xfe\x00", "is not YAML"),
+        "not YAML": (b"a: [1", "is not YAML"),
+        "list": (b"- 1", ""),
+        "empty": (b"", "no current-context is set"),
+        "no such context": (b"current-context: gone", "gone"),
+        "wrong type": (b"contexts: 3\ncurrent-context: x", "contexts"),
+    },
 )
 async def test_invalid_kubeconfig(content, message, tmp_path):
     path = tmp_path / "kubeconfig"
@@ -118,18 +119,17 @@ async def test_connection_refused(tmp_path):
     assert "connection refused" in line
 
 
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        pytest.param(None, "no such file", id="missing"),
-        pytest.param("def f(:", "line 1: invalid syntax", id="syntax error"),
-        pytest.param("x = 1", "has no plugin: expected", id="no plugin in it"),
-        pytest.param(
+@cases(
+    "source, message",
+    {
+        "missing": (None, "no such file"),
+        "syntax error": ("def f(:", "line 1: invalid syntax"),
+        "no plugin in it": ("x = 1", "has no plugin: expected"),
+        "wrong signature": (
             "from bayplan import filter_plugin\n@filter_plugin\ndef f(a, b, c, d): ...",
             "filter plugin 'f': is called with (pod, node)",
-            id="wrong signature",
         ),
-    ],
+    },
 )
 async def test_invalid_plugin_file(source, message, tmp_path):
     path = tmp_path / "policy.py"
@@ -464,7 +464,7 @@ def proxied_kubeconfig(cluster, proxy):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
-@pytest.mark.parametrize("election", [[], ["--leader-elect", "--leader-elect-resource-name=x"]], ids=["alone", "elect"])
+@cases("election", {"alone": [], "elect": ["--leader-elect", "--leader-elect-resource-name=x"]})
 async def test_silent_server_is_reported_within_5_seconds_and_a_signal_ends_at_once(number, election):
     connections = []
     server = await asyncio.start_server(lambda _, writer: connections.append(writer), "127.0.0.1", 0)

@@ -19,15 +19,10 @@ from tests.support.storage_documents import (
     using,
     volume,
 )
+from tests.support.tables import cases
 from workloads import NAME, pod
 
-from bayplan.api.kinds import (
-    CSI_STORAGE_CAPACITY,
-    PERSISTENT_VOLUME,
-    PERSISTENT_VOLUME_CLAIM,
-    POD,
-    STORAGE_CLASS,
-)
+from bayplan.api.kinds import CSI_STORAGE_CAPACITY, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
 from bayplan.config import build_profiles, parse_configuration
 from bayplan.devcluster.controllers.csi_provisioner import CsiProvisioner
 
@@ -162,7 +157,7 @@ async def test_immediate_claim_decides_the_node_of_its_pod(cluster):
     check_invariants(cluster.observer, NAME)
 
 
-@pytest.mark.parametrize("late", [pytest.param(False, id="immediate"), pytest.param(True, id="late")])
+@cases("late", {"immediate": False, "late": True})
 async def test_generic_ephemeral_volume_is_created_and_deleted_with_its_pod(cluster, late):
     await cluster.add_nodes(2)
     await create(cluster, storage_class("made", late=late))
@@ -177,7 +172,7 @@ async def test_generic_ephemeral_volume_is_created_and_deleted_with_its_pod(clus
     check_invariants(cluster.observer, NAME)
 
 
-@pytest.mark.parametrize("late", [pytest.param(False, id="immediate"), pytest.param(True, id="late")])
+@cases("late", {"immediate": False, "late": True})
 async def test_pods_on_different_nodes_share_a_claim(cluster, late):
     await cluster.add_nodes(4)
     await create(cluster, storage_class("made", late=late), claim("shared", "made", mode="ReadWriteMany"))

@@ -8,6 +8,7 @@ import json
 import numpy as np
 import pytest
 from tests.extender.stub_extender import HANG_UP, NEVER, StubExtender
+from tests.support.tables import cases
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.config.types import Extender, ExtenderManagedResource
@@ -186,22 +187,22 @@ async def test_extenders_are_not_called_without_nodes(cluster):
     assert (list(result.feasible), second.asked) == ([], [])
 
 
-@pytest.mark.parametrize(
-    ("answer", "weight", "scores"),
-    [
-        pytest.param([{"Host": "a", "Score": 3}, {"Host": "b", "Score": 10}], 1, {"a": 30, "b": 100}, id="scaled"),
-        pytest.param([{"Host": "a", "Score": 3}], 7, {"a": 210}, id="weighted"),
-        pytest.param([{"host": "a", "score": 1}, {}], 1, {"a": 10, "": 0}, id="another case and empty fields"),
-        pytest.param([{"Host": "z", "Score": 1}], 1, {"z": 10}, id="an unknown node"),
-        pytest.param([{"Host": "a", "Score": 1}, {"Host": "a", "Score": 2}], 1, {"a": 30}, id="duplicates are added"),
-        pytest.param([{"Host": "a", "Score": -5}], 1, {"a": -50}, id="below 0"),
-        pytest.param([{"Host": "a", "Score": 1000}], 1, {"a": 10000}, id="above 10"),
-        pytest.param([{"Host": "a", "Score": 2**62}], 1, {"a": -(2**63)}, id="overflow of int64"),
-        pytest.param([{"Host": "a", "Score": 2**63}], 1, {}, id="beyond int64"),
-        pytest.param([{"Host": "a", "Score": 1.5}], 1, {}, id="a fraction"),
-        pytest.param([], 1, {}, id="none"),
-        pytest.param(b"null", 1, {}, id="null"),
-    ],
+@cases(
+    "answer, weight, scores",
+    {
+        "scaled": ([{"Host": "a", "Score": 3}, {"Host": "b", "Score": 10}], 1, {"a": 30, "b": 100}),
+        "weighted": ([{"Host": "a", "Score": 3}], 7, {"a": 210}),
+        "another case and empty fields": ([{"host": "a", "score": 1}, {}], 1, {"a": 10, "": 0}),
+        "an unknown node": ([{"Host": "z", "Score": 1}], 1, {"z": 10}),
+        "duplicates are added": ([{"Host": "a", "Score": 1}, {"Host": "a", "Score": 2}], 1, {"a": 30}),
+        "below 0": ([{"Host": "a", "Score": -5}], 1, {"a": -50}),
+        "above 10": ([{"Host": "a", "Score": 1000}], 1, {"a": 10000}),
+        "overflow of int64": ([{"Host": "a", "Score": 2**62}], 1, {"a": -(2**63)}),
+        "beyond int64": ([{"Host": "a", "Score": 2**63}], 1, {}),
+        "a fraction": ([{"Host": "a", "Score": 1.5}], 1, {}),
+        "none": ([], 1, {}),
+        "null": (b"null", 1, {}),
+    },
 )
 async def test_prioritize(cluster, answer, weight, scores):
     async with StubExtender(prioritize=answer) as stub:
@@ -229,21 +230,18 @@ async def test_prioritize_calls_all_extenders_concurrently(cluster):
         assert await asking == {"a": 80}
 
 
-@pytest.mark.parametrize(
-    ("answer", "left"),
-    [
-        pytest.param(
-            {"b": {"Pods": [{"UID": "default-on-b"}], "NumPDBViolations": 1}}, [("b", ["on-b"], 1)], id="one of them"
-        ),
-        pytest.param(
+@cases(
+    "answer, left",
+    {
+        "one of them": ({"b": {"Pods": [{"UID": "default-on-b"}], "NumPDBViolations": 1}}, [("b", ["on-b"], 1)]),
+        "in the order of the response": (
             {"b": {"Pods": [{"UID": "default-on-b"}]}, "a": {"Pods": [{"UID": "default-on-a"}]}},
             [("b", ["on-b"], 0), ("a", ["on-a"], 0)],
-            id="in the order of the response",
         ),
-        pytest.param({"c": {"Pods": [{"UID": "default-on-c"}]}}, [("c", ["on-c"], 0)], id="another node"),
-        pytest.param({}, [], id="none"),
-        pytest.param(None, [], id="null"),
-    ],
+        "another node": ({"c": {"Pods": [{"UID": "default-on-c"}]}}, [("c", ["on-c"], 0)]),
+        "none": ({}, []),
+        "null": (None, []),
+    },
 )
 async def test_preempt(cluster, answer, left):
     async with StubExtender(preempt={"NodeNameToMetaVictims": answer}) as stub:
@@ -278,7 +276,7 @@ async def test_a_failed_preempt(cluster, answer, message):
         assert await asked(question, failing) == question.candidates
 
 
-@pytest.mark.parametrize("victims", [{"Pods": []}, {"Pods": None}, None], ids=["empty", "null", "nothing"])
+@cases("victims", {"empty": {"Pods": []}, "null": {"Pods": None}, "nothing": None})
 async def test_a_candidate_without_victims(cluster, victims):
     question = preempting(cluster)
     kept = {"Pods": [{"UID": question.candidates[1].victims[0].uid}]}
@@ -333,19 +331,18 @@ def wanting(**resources):
     return make_pod("p", spec={"containers": [{"name": "c", "resources": resources}]})
 
 
-@pytest.mark.parametrize(
-    ("pod", "interested"),
-    [
-        pytest.param(make_pod("p", cpu="1"), False, id="no managed resource"),
-        pytest.param(wanting(requests={"example.com/gpu": "1"}), True, id="requests"),
-        pytest.param(wanting(limits={"example.com/gpu": "1"}), True, id="limits"),
-        pytest.param(wanting(requests={"example.com/other": "1"}), False, id="another resource"),
-        pytest.param(
+@cases(
+    "pod, interested",
+    {
+        "no managed resource": (make_pod("p", cpu="1"), False),
+        "requests": (wanting(requests={"example.com/gpu": "1"}), True),
+        "limits": (wanting(limits={"example.com/gpu": "1"}), True),
+        "another resource": (wanting(requests={"example.com/other": "1"}), False),
+        "in an init container": (
             make_pod("p", spec={"initContainers": [{"name": "i", "resources": {"limits": {"example.com/gpu": "1"}}}]}),
             True,
-            id="in an init container",
         ),
-    ],
+    },
 )
 async def test_managed_resources(cluster, pod, interested):
     async with StubExtender(filter=RESULT, prioritize=[], preempt={}, bind={}) as stub:
@@ -358,15 +355,15 @@ async def test_managed_resources(cluster, pod, interested):
     assert len(stub.asked) == (4 if interested else 0)
 
 
-@pytest.mark.parametrize(
-    ("fields", "have_a_say", "want_nodes"),
-    [
-        pytest.param({"filterVerb": "f"}, True, True, id="filter"),
-        pytest.param({"prioritizeVerb": "p"}, True, True, id="prioritize"),
-        pytest.param({"filterVerb": "f", "nodeCacheCapable": True}, True, False, id="filter with nodeCacheCapable"),
-        pytest.param({"preemptVerb": "p"}, True, False, id="preempt"),
-        pytest.param({"bindVerb": "b"}, False, False, id="bind"),
-    ],
+@cases(
+    "fields, have_a_say, want_nodes",
+    {
+        "filter": ({"filterVerb": "f"}, True, True),
+        "prioritize": ({"prioritizeVerb": "p"}, True, True),
+        "filter with nodeCacheCapable": ({"filterVerb": "f", "nodeCacheCapable": True}, True, False),
+        "preempt": ({"preemptVerb": "p"}, True, False),
+        "bind": ({"bindVerb": "b"}, False, False),
+    },
 )
 def test_which_extenders_a_cycle_needs(fields, have_a_say, want_nodes):
     client = HttpExtenders([Extender(urlPrefix="http://127.0.0.1:1", **fields)])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests.extender.stub_extender import StubExtender
 from tests.support.certificates import Authority
+from tests.support.tables import cases
 
 from bayplan.config.errors import ConfigurationError
 from bayplan.config.types import Extender, ExtenderTLSConfig
@@ -71,31 +72,29 @@ ANSWER = {"NodeNames": ["a"]}
 CA = data(OURS.certificate)
 
 
-@pytest.mark.parametrize(
-    ("tls", "host"),
-    [
-        pytest.param({}, "127.0.0.1", id="any certificate, without a CA"),
-        pytest.param({"insecure": True, "https": False}, "127.0.0.1", id="any certificate, with insecure"),
-        pytest.param({"caData": CA}, "127.0.0.1", id="a CA"),
-        pytest.param({"caData": CA, "https": False}, "127.0.0.1", id="a CA without enableHTTPS"),
-        pytest.param({"caData": CA, "serverName": "ext.example"}, "ext.example", id="another server name"),
-    ],
+@cases(
+    "tls, host",
+    {
+        "any certificate, without a CA": ({}, "127.0.0.1"),
+        "any certificate, with insecure": ({"insecure": True, "https": False}, "127.0.0.1"),
+        "a CA": ({"caData": CA}, "127.0.0.1"),
+        "a CA without enableHTTPS": ({"caData": CA, "https": False}, "127.0.0.1"),
+        "another server name": ({"caData": CA, "serverName": "ext.example"}, "ext.example"),
+    },
 )
 async def test_trusted(serving, tls, host):
     async with StubExtender(serving(host), filter=ANSWER) as stub:
         assert await left_by(configured(stub, **tls)) == ["a"]
 
 
-@pytest.mark.parametrize(
-    ("tls", "message"),
-    [
-        pytest.param({"https": False}, "its certificate is not trusted", id="a CA that the system doesn't trust"),
-        pytest.param(
-            {"https": False, "serverName": "x"}, "its certificate is not trusted", id="the same with a server name"
-        ),
-        pytest.param({"caData": data(OTHERS.certificate)}, "its certificate is not trusted", id="another CA"),
-        pytest.param({"caData": CA, "serverName": "ext.example"}, "mismatch", id="a wrong name"),
-    ],
+@cases(
+    "tls, message",
+    {
+        "a CA that the system doesn't trust": ({"https": False}, "its certificate is not trusted"),
+        "the same with a server name": ({"https": False, "serverName": "x"}, "its certificate is not trusted"),
+        "another CA": ({"caData": data(OTHERS.certificate)}, "its certificate is not trusted"),
+        "a wrong name": ({"caData": CA, "serverName": "ext.example"}, "mismatch"),
+    },
 )
 async def test_not_trusted(serving, tls, message):
     async with StubExtender(serving(), filter=ANSWER) as stub:
@@ -151,26 +150,22 @@ async def test_a_client_certificate_is_reloaded_when_its_files_change(serving, t
 PAIR = OURS.client("bayplan")
 
 
-@pytest.mark.parametrize(
-    ("tls", "message"),
-    [
-        pytest.param(
-            {"insecure": True, "caData": CA}, "extenders[0].tlsConfig.insecure: Forbidden: ", id="insecure with a CA"
-        ),
-        pytest.param({"caData": "?"}, "extenders[0].tlsConfig.caData: expected base64", id="not base64"),
-        pytest.param({"caData": data(b"x")}, "extenders[0].tlsConfig.caData: no certificates in PEM", id="not PEM"),
-        pytest.param({"caData": data(b"\xff")}, "extenders[0].tlsConfig.caData: no certificates in PEM", id="not text"),
-        pytest.param(
+@cases(
+    "tls, message",
+    {
+        "insecure with a CA": ({"insecure": True, "caData": CA}, "extenders[0].tlsConfig.insecure: Forbidden: "),
+        "not base64": ({"caData": "?"}, "extenders[0].tlsConfig.caData: expected base64"),
+        "not PEM": ({"caData": data(b"x")}, "extenders[0].tlsConfig.caData: no certificates in PEM"),
+        "not text": ({"caData": data(b"\xff")}, "extenders[0].tlsConfig.caData: no certificates in PEM"),
+        "no file": (
             {"caFile": "/nowhere/ca.pem"},
             'extenders[0].tlsConfig.caFile: Invalid value: "/nowhere/ca.pem": cannot be read: No such file',
-            id="no file",
         ),
-        pytest.param(
+        "another key": (
             {"certData": data(PAIR.certificate), "keyData": data(OURS.client("x").key)},
             "extenders[0].tlsConfig.certData: no certificate in PEM with its key",
-            id="another key",
         ),
-    ],
+    },
 )
 def test_invalid_settings_are_rejected(tls, message):
     with pytest.raises(ConfigurationError) as caught:

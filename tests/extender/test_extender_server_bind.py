@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from asking import cluster, no_c, pod, serving
+from tests.support.tables import cases
 
 from bayplan import SKIP, Plugin
 from bayplan.api.kinds import CORE_EVENT, POD
@@ -62,7 +63,7 @@ async def bound_to(client):
     return (await client.get(POD, "web", "default")).spec.nodeName
 
 
-@pytest.mark.parametrize("plugin", [no_c, Labels], ids=["by the default binder", "by the next after one that skips"])
+@cases("plugin", {"by the default binder": no_c, "by the next after one that skips": Labels})
 async def test_a_pod_is_bound(client, plugin):
     async with serving(plugin, client=client) as extender:
         assert await extender.ask("bind", **ARGS) == {"Error": ""}
@@ -95,21 +96,21 @@ async def test_after_a_lost_response_the_pod_is_read(client):
         assert await extender.ask("bind", **ARGS) == {"Error": ""}
 
 
-@pytest.mark.parametrize(
-    ("failure", "error"),
-    [
-        pytest.param(
+@cases(
+    "failure, error",
+    {
+        "forbidden": (
             {"answer": 403, "reason": "Forbidden", "message": "you may not"},
             'running Bind plugin "DefaultBinder": you may not',
-            id="forbidden",
         ),
-        pytest.param(
+        "no response": (
             {"drop": "before"},
-            'running Bind plugin "DefaultBinder": POST /api/v1/namespaces/default/pods/web/binding: '
-            "the server closed the connection",
-            id="no response",
+            (
+                'running Bind plugin "DefaultBinder": POST /api/v1/namespaces/default/pods/web/binding: '
+                "the server closed the connection"
+            ),
         ),
-    ],
+    },
 )
 async def test_errors_of_the_api_server(client, failure, error):
     client.server.faults.add(Fault(subresource="binding", **failure))
@@ -118,19 +119,19 @@ async def test_errors_of_the_api_server(client, failure, error):
     assert await bound_to(client) is None
 
 
-@pytest.mark.parametrize(
-    ("plugin", "args", "error"),
-    [
-        pytest.param(no_c, {"PodName": "gone"}, 'pods "gone" not found', id="no such pod"),
-        pytest.param(no_c, {"PodUID": "other"}, "pod default/web has uid uid-web, not other", id="another pod"),
-        pytest.param(no_c, {"Node": ""}, "the request has no Node", id="no node"),
-        pytest.param(no_c, {"PodName": ""}, "the request has no PodName", id="no name"),
-        pytest.param(no_c, {"PodNamespace": None}, "the request has no PodNamespace", id="no namespace"),
-        pytest.param(no_c, {"PodName": "../../nodes"}, "is not a valid name of an object", id="a path"),
-        pytest.param(no_c, {"PodName": 1}, "PodName: Expected `str`, got `int`", id="wrong type"),
-        pytest.param(Refuses, {}, "plugin Refuses: not this one", id="a plugin that rejects"),
-        pytest.param(Breaks, {}, 'running Bind plugin "Breaks": ValueError: no such rack', id="a plugin that fails"),
-    ],
+@cases(
+    "plugin, args, error",
+    {
+        "no such pod": (no_c, {"PodName": "gone"}, 'pods "gone" not found'),
+        "another pod": (no_c, {"PodUID": "other"}, "pod default/web has uid uid-web, not other"),
+        "no node": (no_c, {"Node": ""}, "the request has no Node"),
+        "no name": (no_c, {"PodName": ""}, "the request has no PodName"),
+        "no namespace": (no_c, {"PodNamespace": None}, "the request has no PodNamespace"),
+        "a path": (no_c, {"PodName": "../../nodes"}, "is not a valid name of an object"),
+        "wrong type": (no_c, {"PodName": 1}, "PodName: Expected `str`, got `int`"),
+        "a plugin that rejects": (Refuses, {}, "plugin Refuses: not this one"),
+        "a plugin that fails": (Breaks, {}, 'running Bind plugin "Breaks": ValueError: no such rack'),
+    },
 )
 async def test_errors_are_in_the_response(client, plugin, args, error):
     async with serving(plugin, client=client) as extender:

@@ -14,6 +14,7 @@ import yaml
 from asking import node, pod
 from extender_process import bayplan_extender
 from tests.support.certificates import Authority
+from tests.support.tables import cases
 
 from bayplan.devcluster.apiserver import ApiServer, Fault
 
@@ -156,48 +157,36 @@ async def test_it_serves_https(policy, tmp_path):
             assert (await answer.json())["FailedNodes"] == {"c": "c is out"}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        pytest.param([], "--plugin or --config is required", id="no arguments"),
-        pytest.param(["--plugin", "{}/gone.py"], "bayplan extender: {}/gone.py: no such file\n", id="no such file"),
-        pytest.param(["--plugin", "{}/policy.py:other"], "has no plugin 'other'", id="no such plugin"),
-        pytest.param(
-            ["--plugin", "{}/policy.py:permits"],
-            "no extension point of an extender",
-            id="an unsupported extension point",
-        ),
-        pytest.param(["--config", "{}/gone.yaml"], "{}/gone.yaml", id="no such configuration"),
-        pytest.param(["--config", "{}/config.yaml"], "{}/config.yaml:8: ", id="plugins that are not loaded"),
-        pytest.param(
-            ["--plugin", "{}/policy.py", "--kubeconfig", "{}/gone"], "bayplan extender: {}/gone", id="no kubeconfig"
-        ),
-        pytest.param(["--plugin", "{}/policy.py", "--path", "filters=/x"], "is not VERB=PATH", id="no such verb"),
-        pytest.param(["--plugin", "{}/policy.py", "--path", "filter=/"], "is not VERB=PATH", id="no path"),
-        pytest.param(
+@cases(
+    "arguments, message",
+    {
+        "no arguments": ([], "--plugin or --config is required"),
+        "no such file": (["--plugin", "{}/gone.py"], "bayplan extender: {}/gone.py: no such file\n"),
+        "no such plugin": (["--plugin", "{}/policy.py:other"], "has no plugin 'other'"),
+        "an unsupported extension point": (["--plugin", "{}/policy.py:permits"], "no extension point of an extender"),
+        "no such configuration": (["--config", "{}/gone.yaml"], "{}/gone.yaml"),
+        "plugins that are not loaded": (["--config", "{}/config.yaml"], "{}/config.yaml:8: "),
+        "no kubeconfig": (["--plugin", "{}/policy.py", "--kubeconfig", "{}/gone"], "bayplan extender: {}/gone"),
+        "no such verb": (["--plugin", "{}/policy.py", "--path", "filters=/x"], "is not VERB=PATH"),
+        "no path": (["--plugin", "{}/policy.py", "--path", "filter=/"], "is not VERB=PATH"),
+        "two verbs at one path": (
             ["--plugin", "{}/policy.py", "--path", "bind=/filter"],
             "bayplan extender: --path: filter and bind have the same path, /filter\n",
-            id="two verbs at one path",
         ),
-        pytest.param(
+        "no certificate": (
             ["--plugin", "{}/policy.py", "--tls-cert-file", "{}/gone"],
             "bayplan extender: --tls-cert-file {}/gone with key in the same file cannot be used: ",
-            id="no certificate",
         ),
-        pytest.param(
+        "a CA without a certificate": (
             ["--plugin", "{}/policy.py", "--client-ca-file", "{}/gone"],
             "bayplan extender: --client-ca-file requires --tls-cert-file\n",
-            id="a CA without a certificate",
         ),
-        pytest.param(
+        "an invalid pattern of hosts": (
             ["--plugin", "{}/policy.py", "--accept-hosts", "^a$,("],
             "Invalid value for '--accept-hosts': '(' is not a regular expression: missing )",
-            id="an invalid pattern of hosts",
         ),
-        pytest.param(
-            ["--plugin", "{}/policy.py", "--host", "203.0.113.1"], "cannot serve on 203.0.113.1:8888: ", id="no address"
-        ),
-    ],
+        "no address": (["--plugin", "{}/policy.py", "--host", "203.0.113.1"], "cannot serve on 203.0.113.1:8888: "),
+    },
 )
 async def test_errors_are_one_line(arguments, message, policy):
     (policy.parent / "config.yaml").write_text(CONFIGURATION)

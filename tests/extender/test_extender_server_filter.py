@@ -6,6 +6,7 @@ import json
 
 import pytest
 from asking import cluster, no_c, node, pod, serving
+from tests.support.tables import cases
 
 from bayplan import NodeNames, Plugin, Rejections, Status, filter_plugin
 from bayplan.cluster.state import ClusterState
@@ -132,21 +133,19 @@ async def test_no_feasible_nodes():
         assert (await extender.filter_whole())["Nodes"]["items"] == []
 
 
-@pytest.mark.parametrize(
-    ("plugin", "error"),
-    [
-        pytest.param(breaks_on_b, "running \"breaks_on_b\" filter plugin: KeyError: 'zone'", id="an exception"),
-        pytest.param(
+@cases(
+    "plugin, error",
+    {
+        "an exception": (breaks_on_b, "running \"breaks_on_b\" filter plugin: KeyError: 'zone'"),
+        "an invalid result": (
             filter_plugin(name="three")(lambda _pod, _node: 3),
             'running "three" filter plugin: returned 3; expected None, a reason (str) or a Status',
-            id="an invalid result",
         ),
-        pytest.param(
+        "an error status": (
             filter_plugin(name="broken")(lambda _pod, _node: Status.error("no licence")),
             'running "broken" filter plugin: no licence',
-            id="an error status",
         ),
-    ],
+    },
 )
 async def test_the_error_names_a_plugin_that_fails(plugin, error):
     async with serving(plugin, client=cluster(*NODES)) as extender:
@@ -226,18 +225,16 @@ async def test_only_the_invalid_node_is_rejected():
     assert "many" in answer["FailedNodes"]["broken"]
 
 
-@pytest.mark.parametrize(
-    ("args", "error"),
-    [
-        pytest.param({"Pod": None}, "the request has no Pod", id="no pod"),
-        pytest.param({"Pod": {"metadata": {"name": "x"}}}, "Pod is invalid: ", id="an incomplete pod"),
-        pytest.param({"Pod": 3}, "Pod is invalid: ", id="not an object"),
-        pytest.param({"NodeNames": None}, "the request has neither Nodes nor NodeNames", id="no nodes"),
-        pytest.param({"NodeNames": "a"}, "NodeNames: Expected `array`, got `str`", id="names that aren't a list"),
-        pytest.param(
-            {"NodeNames": ["a", 1]}, "NodeNames[1]: Expected `str`, got `int`", id="a name that isn't a string"
-        ),
-    ],
+@cases(
+    "args, error",
+    {
+        "no pod": ({"Pod": None}, "the request has no Pod"),
+        "an incomplete pod": ({"Pod": {"metadata": {"name": "x"}}}, "Pod is invalid: "),
+        "not an object": ({"Pod": 3}, "Pod is invalid: "),
+        "no nodes": ({"NodeNames": None}, "the request has neither Nodes nor NodeNames"),
+        "names that aren't a list": ({"NodeNames": "a"}, "NodeNames: Expected `array`, got `str`"),
+        "a name that isn't a string": ({"NodeNames": ["a", 1]}, "NodeNames[1]: Expected `str`, got `int`"),
+    },
 )
 async def test_invalid_requests_are_rejected(args, error):
     async with serving(no_c, client=cluster(*NODES)) as extender:

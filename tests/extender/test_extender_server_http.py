@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 from asking import cluster, no_c, node, pod, serving
 from tests.support.certificates import Authority
+from tests.support.tables import cases
 
 from bayplan import SKIP, Plugin, filter_plugin
 from bayplan.extender import server
@@ -49,17 +50,17 @@ async def test_configured_paths():
         assert (status, "Error" in json.loads(text)) == (200, True)  # a configured path overrides an alias
 
 
-@pytest.mark.parametrize(
-    ("body", "error"),
-    [
-        pytest.param(b"", "not JSON: Input data was truncated", id="empty"),
-        pytest.param(b"{", "not JSON: Input data was truncated", id="truncated"),
-        pytest.param(b"<xml/>", "not JSON: ", id="not JSON"),
-        pytest.param(b"\xff\xfe", "not JSON: ", id="not text"),
-        pytest.param(b'{"Pod": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply", id="nested too deeply"),
-        pytest.param(b"[]", "body: Expected `object`, got `array`", id="a list"),
-        pytest.param(b'"text"', "body: Expected `object`, got `str`", id="a string"),
-    ],
+@cases(
+    "body, error",
+    {
+        "empty": (b"", "not JSON: Input data was truncated"),
+        "truncated": (b"{", "not JSON: Input data was truncated"),
+        "not JSON": (b"<xml/>", "not JSON: "),
+        "not text": (b"\xff\xfe", "not JSON: "),
+        "nested too deeply": (b'{"Pod": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply"),
+        "a list": (b"[]", "body: Expected `object`, got `array`"),
+        "a string": (b'"text"', "body: Expected `object`, got `str`"),
+    },
 )
 async def test_invalid_bodies_are_rejected(body, error):
     async with serving(no_c, client=cluster("a")) as extender:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from asking import cluster, no_c, node, pod, serving
+from tests.support.tables import cases
 
 from bayplan import Plugin, Wait, filter_plugin, score_plugin
 from bayplan.cluster.state import ClusterState
@@ -109,13 +110,13 @@ async def test_weights_and_arguments_come_from_the_configuration():
         assert extender.running.profiles.weight == 4
 
 
-@pytest.mark.parametrize(
-    ("plugins", "verbs", "alone"),
-    [
-        pytest.param([no_c], ["filter", "preempt"], ["filter"], id="a filter"),
-        pytest.param([score_plugin(name="s")(lambda _pod, _node: 1)], ["prioritize"], ["prioritize"], id="a score"),
-        pytest.param([Binds], ["bind"], [], id="a bind plugin"),
-    ],
+@cases(
+    "plugins, verbs, alone",
+    {
+        "a filter": ([no_c], ["filter", "preempt"], ["filter"]),
+        "a score": ([score_plugin(name="s")(lambda _pod, _node: 1)], ["prioritize"], ["prioritize"]),
+        "a bind plugin": ([Binds], ["bind"], []),
+    },
 )
 async def test_verbs_depend_on_the_plugins(plugins, verbs, alone):
     async with serving(*plugins, client=cluster("a")) as extender:
@@ -142,25 +143,20 @@ def test_queue_sort_plugins_are_ignored():
     assert [each.name for each in profiles.profiles["extender"].at(Point.QUEUE_SORT)] == ["PrioritySort"]
 
 
-@pytest.mark.parametrize(
-    ("plugins", "configuration", "error", "message"),
-    [
-        pytest.param(
-            [Sorts], None, PluginLoadError, "no extension point of an extender", id="no supported extension point"
-        ),
-        pytest.param(
-            [no_c, no_c], None, PluginLoadError, "name 'no_c' is already used by another plugin", id="duplicate plugin"
-        ),
-        pytest.param([no_c], {}, PluginLoadError, "no extension point of an extender", id="loaded, not enabled"),
-        pytest.param(
+@cases(
+    "plugins, configuration, error, message",
+    {
+        "no supported extension point": ([Sorts], None, PluginLoadError, "no extension point of an extender"),
+        "duplicate plugin": ([no_c, no_c], None, PluginLoadError, "name 'no_c' is already used by another plugin"),
+        "loaded, not enabled": ([no_c], {}, PluginLoadError, "no extension point of an extender"),
+        "enabled, not loaded": (
             [],
             {"profiles": [profile("x", enabled("no_c"))]},
             ConfigurationError,
             "plugin 'no_c' does not exist",
-            id="enabled, not loaded",
         ),
-        pytest.param([], {}, PluginLoadError, "no extension point of an extender", id="an empty configuration"),
-    ],
+        "an empty configuration": ([], {}, PluginLoadError, "no extension point of an extender"),
+    },
 )
 async def test_invalid_plugins_are_rejected(plugins, configuration, error, message):
     with pytest.raises(error, match=message):

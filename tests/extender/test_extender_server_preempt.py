@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from asking import cluster, no_c, node, pod, serving
+from tests.support.tables import cases
 
 from bayplan import NodeNames, Plugin, Status, filter_plugin
 
@@ -96,18 +97,18 @@ FORMS = [
 
 
 @pytest.mark.parametrize(("field", "form"), FORMS)
-@pytest.mark.parametrize(
-    ("plugin", "victims", "kept"),
-    [
-        pytest.param(alone, {"a": ["a1"], "b": ["b1"]}, {"a": ["a1"]}, id="all pods must be victims"),
-        pytest.param(alone, {"b": ["b1", "b2"]}, {"b": ["b1", "b2"]}, id="several victims"),
-        pytest.param(Counts, {"a": ["a1"], "b": ["b1"]}, {"a": ["a1"]}, id="PreFilter extensions"),
-        pytest.param(no_c, {"b": ["b1"], "c": ["c1"]}, {"b": ["b1"]}, id="rejected without the victims"),
-        pytest.param(NeverAnywhere, {"a": ["a1"]}, {}, id="PreFilter rejects as unresolvable"),
-        pytest.param(NotNow, {"a": ["a1"]}, {"a": ["a1"]}, id="PreFilter rejects"),
-        pytest.param(OnlyA, {"a": ["a1"], "b": ["b1"]}, {"a": ["a1"]}, id="PreFilter returns nodes"),
-        pytest.param(no_c, {}, {}, id="no candidates"),
-    ],
+@cases(
+    "plugin, victims, kept",
+    {
+        "all pods must be victims": (alone, {"a": ["a1"], "b": ["b1"]}, {"a": ["a1"]}),
+        "several victims": (alone, {"b": ["b1", "b2"]}, {"b": ["b1", "b2"]}),
+        "PreFilter extensions": (Counts, {"a": ["a1"], "b": ["b1"]}, {"a": ["a1"]}),
+        "rejected without the victims": (no_c, {"b": ["b1"], "c": ["c1"]}, {"b": ["b1"]}),
+        "PreFilter rejects as unresolvable": (NeverAnywhere, {"a": ["a1"]}, {}),
+        "PreFilter rejects": (NotNow, {"a": ["a1"]}, {"a": ["a1"]}),
+        "PreFilter returns nodes": (OnlyA, {"a": ["a1"], "b": ["b1"]}, {"a": ["a1"]}),
+        "no candidates": (no_c, {}, {}),
+    },
 )
 async def test_candidates(plugin, victims, kept, field, form):
     async with serving(plugin, client=cluster("a", "b", "c", pods=tuple(PODS.values()))) as extender:
@@ -142,28 +143,23 @@ async def test_without_a_connection_the_last_sent_nodes_are_used():
     assert answer["NodeNameToMetaVictims"] == meta(a=["a1"])
 
 
-@pytest.mark.parametrize(
-    ("args", "answer"),
-    [
-        pytest.param(
-            {}, (400, "the request has neither NodeNameToVictims nor NodeNameToMetaVictims\n"), id="no victims"
-        ),
-        pytest.param(
+@cases(
+    "args, answer",
+    {
+        "no victims": ({}, (400, "the request has neither NodeNameToVictims nor NodeNameToMetaVictims\n")),
+        "no pod": (
             {"NodeNameToVictims": {"a": {"Pods": [{}]}}},
             (400, "NodeNameToVictims['a'] has an item that is not a pod with a uid\n"),
-            id="no pod",
         ),
-        pytest.param(
+        "not a list": (
             {"NodeNameToMetaVictims": {"a": {"Pods": 3}}},
             (400, "NodeNameToMetaVictims['a'].Pods: Expected `array`, got `int`\n"),
-            id="not a list",
         ),
-        pytest.param(
+        "a plugin that fails": (
             {"NodeNameToMetaVictims": meta(a=[])},
             (500, 'running "breaks" filter plugin: RuntimeError: a\n'),
-            id="a plugin that fails",
         ),
-    ],
+    },
 )
 async def test_errors_are_http_statuses(args, answer):
     async with serving(breaks, client=cluster("a")) as extender:

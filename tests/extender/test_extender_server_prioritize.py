@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from asking import cluster, no_c, node, pod, serving
+from tests.support.tables import cases
 
 from bayplan import SKIP, Plugin, score_plugin
 
@@ -79,15 +80,15 @@ async def test_the_order_of_the_request_is_kept():
         assert list((await extender.scores(*nodes(c=10, a=100, b=0))).items()) == [("c", 1), ("a", 10), ("b", 0)]
 
 
-@pytest.mark.parametrize(
-    ("plugins", "expected"),
-    [
-        pytest.param([Relative], {"a": 0, "b": 5, "c": 10}, id="normalised"),
-        pytest.param([Remembers], {"a": 7, "b": 7, "c": 7}, id="PreFilter and PreScore run first"),
-        pytest.param([Relative, Skips], {"a": 0, "b": 3, "c": 5}, id="a skipped plugin"),
-        pytest.param([Refuses], {"a": 0, "b": 0, "c": 0}, id="a pod that PreFilter rejects"),
-        pytest.param([no_c], {"a": 0, "b": 0, "c": 0}, id="no score plugins"),
-    ],
+@cases(
+    "plugins, expected",
+    {
+        "normalised": ([Relative], {"a": 0, "b": 5, "c": 10}),
+        "PreFilter and PreScore run first": ([Remembers], {"a": 7, "b": 7, "c": 7}),
+        "a skipped plugin": ([Relative, Skips], {"a": 0, "b": 3, "c": 5}),
+        "a pod that PreFilter rejects": ([Refuses], {"a": 0, "b": 0, "c": 0}),
+        "no score plugins": ([no_c], {"a": 0, "b": 0, "c": 0}),
+    },
 )
 async def test_plugins(plugins, expected):
     async with serving(*plugins) as extender:
@@ -121,19 +122,16 @@ async def test_no_nodes():
 INVALID = 'plugin "by_label" returns an invalid score 101, it should in the range of [0, 100] after normalizing'
 
 
-@pytest.mark.parametrize(
-    ("args", "answer"),
-    [
-        pytest.param(
+@cases(
+    "args, answer",
+    {
+        "a plugin that fails": (
             {"Nodes": {"items": nodes(a=101)}},
             (500, f"applying score defaultWeights on Score plugins: {INVALID}\n"),
-            id="a plugin that fails",
         ),
-        pytest.param({"Pod": None}, (400, "the request has no Pod\n"), id="no pod"),
-        pytest.param(
-            {"Nodes": []}, (400, "Nodes: Expected `object`, got `array`\n"), id="nodes that aren't a list of nodes"
-        ),
-    ],
+        "no pod": ({"Pod": None}, (400, "the request has no Pod\n")),
+        "nodes that aren't a list of nodes": ({"Nodes": []}, (400, "Nodes: Expected `object`, got `array`\n")),
+    },
 )
 async def test_errors_are_http_statuses(args, answer):
     async with serving(by_label()) as extender:

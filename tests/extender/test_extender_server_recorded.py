@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 from asking import TIME, serving
+from tests.support.tables import cases
 
 from bayplan import Plugin, Rejections, Status, filter_plugin
 from bayplan.extender import wire
@@ -71,13 +72,13 @@ def essence(verb, answer):
     return nodes, failed, answer.get("FailedAndUnresolvableNodes") or {}, answer.get("Error", "")
 
 
-@pytest.mark.parametrize(
-    ("mode", "connected"),
-    [
-        pytest.param("objects", False, id="whole nodes"),
-        pytest.param("objects", True, id="whole nodes, connected"),
-        pytest.param("cache", True, id="names, connected"),
-    ],
+@cases(
+    "mode, connected",
+    {
+        "whole nodes": ("objects", False),
+        "whole nodes, connected": ("objects", True),
+        "names, connected": ("cache", True),
+    },
 )
 async def test_responses_equal_those_of_the_recorded_extender(mode, connected):
     async with serving(OnlyTwo, client=make_client(*documents()) if connected else None) as extender:

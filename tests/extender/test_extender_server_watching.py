@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from asking import cluster, node, pod, serving
+from tests.support.tables import cases
 from tests.support.waiting import until
 
 from bayplan import Plugin
@@ -82,21 +83,18 @@ async def test_a_missing_kind_is_watched_once_it_exists(caplog):
     assert "the API server has no services (v1)" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("kind", "broken", "message"),
-    [
-        pytest.param(NODE, node("b", spec=3), "ignoring node b, which cannot be decoded", id="a node"),
-        pytest.param(
+@cases(
+    "kind, broken, message",
+    {
+        "a node": (NODE, node("b", spec=3), "ignoring node b, which cannot be decoded"),
+        "a node's quantities": (
             NODE,
             node("b", status={"allocatable": {"cpu": "x"}}),
             "ignoring an invalid version of node b",
-            id="a node's quantities",
         ),
-        pytest.param(POD, pod(containers=3), "ignoring pod default/web, which cannot be decoded", id="a pod"),
-        pytest.param(
-            POD, pod(cpu="x", on="a"), "ignoring pod default/web, which cannot be decoded", id="a pod's requests"
-        ),
-    ],
+        "a pod": (POD, pod(containers=3), "ignoring pod default/web, which cannot be decoded"),
+        "a pod's requests": (POD, pod(cpu="x", on="a"), "ignoring pod default/web, which cannot be decoded"),
+    },
 )
 async def test_invalid_objects_are_ignored(kind, broken, message, caplog):
     client = cluster("a")

@@ -11,13 +11,13 @@ import textwrap
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from serving import HALF, QUICK, REQUEST, closed, contexts, served
+from tests.support.tables import cases
 
 PATIENT = replace(QUICK, handshake=60, header=60, idle=60)
 
 
-@pytest.mark.parametrize("tls", [False, True], ids=["HTTP", "HTTPS"])
+@cases("tls", {"HTTP": False, "HTTPS": True})
 async def test_half_sent_requests_are_dropped(tmp_path, caplog, tls):
     server, client = contexts(tmp_path) if tls else (None, None)
     async with served(tls=server) as one:
@@ -95,7 +95,7 @@ async def test_a_client_that_does_not_read_is_dropped(caplog):
     assert "a client did not read its response: 127.0.0.1" in caplog.text
 
 
-@pytest.mark.parametrize("tls", [False, True], ids=["HTTP", "HTTPS"])
+@cases("tls", {"HTTP": False, "HTTPS": True})
 async def test_a_new_connection_replaces_the_one_that_waits_longest(tmp_path, caplog, tls):
     server, client = contexts(tmp_path) if tls else (None, None)
     async with served(replace(PATIENT, connections=10), tls=server) as one:

@@ -7,6 +7,7 @@ import ssl
 from contextlib import asynccontextmanager
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan import Plugin
 from bayplan.devcluster.apiserver import ApiServer
@@ -126,16 +127,14 @@ async def test_endpoints_answer_to_all_names():
         assert status_of(await talk(endpoints, port, "GET /livez HTTP/1.1\nHost: scheduler.example")) == 200
 
 
-@pytest.mark.parametrize(
-    ("name", "request_text", "first"),
-    [
-        pytest.param("endpoints", "GET /\x01 HTTP/1.1", "invalid HTTP: ", id="endpoints"),
-        pytest.param("extender", "POST /filter HTTP/1.1\nContent-Length: -1", "invalid HTTP: ", id="extender"),
-        pytest.param(
-            "extender", "POST /prioritize HTTP/1.1\nContent-Length: 0", "prioritize failed with status 400: ", id="body"
-        ),
-        pytest.param("API server", "GET /\x01 HTTP/1.1", "invalid HTTP: ", id="API server"),
-    ],
+@cases(
+    "name, request_text, first",
+    {
+        "endpoints": ("endpoints", "GET /\x01 HTTP/1.1", "invalid HTTP: "),
+        "extender": ("extender", "POST /filter HTTP/1.1\nContent-Length: -1", "invalid HTTP: "),
+        "body": ("extender", "POST /prioritize HTTP/1.1\nContent-Length: 0", "prioritize failed with status 400: "),
+        "API server": ("API server", "GET /\x01 HTTP/1.1", "invalid HTTP: "),
+    },
 )
 async def test_refused_requests_are_logged_once_with_their_number(name, request_text, first, caplog):
     server = SERVERS[name]

@@ -12,6 +12,7 @@ import pytest
 from bayplan_documents import document
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tests.support.tables import cases
 
 from bayplan.api.kinds import NODE, STORAGE_CLASS, custom_kind
 from bayplan.insight import Gap, Snapshot, SnapshotError
@@ -42,7 +43,7 @@ def saved(tmp_path):
     return path
 
 
-@pytest.mark.parametrize("read", [Snapshot.load, Snapshot.open], ids=["load", "open"])
+@cases("read", {"load": Snapshot.load, "open": Snapshot.open})
 def test_saved_snapshot_loads_as_it_was(saved, read):
     before, after = snapshot(), read(saved)
 
@@ -111,23 +112,22 @@ DAMAGED = {
 }
 
 
-@pytest.mark.parametrize(("damage", "message"), DAMAGED.values(), ids=DAMAGED)
+@cases("damage, message", DAMAGED)
 def test_file_that_is_no_snapshot_is_reported(saved, damage, message):
     saved.write_bytes(damage(saved.read_bytes()))
 
     assert refusal(saved).startswith(message)
 
 
-@pytest.mark.parametrize(
+@cases(
     "edit",
-    [
-        lambda header, lines: [json.dumps(header).encode(), *lines[:-1]],
-        lambda header, lines: [json.dumps(header).encode(), *lines, b"{}"],
-        lambda header, lines: [json.dumps(header).encode(), b"[]", *lines[1:]],
-        lambda header, lines: [json.dumps(header).encode(), lines[0], b"{}", *lines[2:]],
-        lambda header, lines: [json.dumps(header | {"taken": "soon"}).encode(), *lines],
-    ],
-    ids=["lost object", "extra object", "no kind", "no metadata", "no time"],
+    {
+        "lost object": lambda header, lines: [json.dumps(header).encode(), *lines[:-1]],
+        "extra object": lambda header, lines: [json.dumps(header).encode(), *lines, b"{}"],
+        "no kind": lambda header, lines: [json.dumps(header).encode(), b"[]", *lines[1:]],
+        "no metadata": lambda header, lines: [json.dumps(header).encode(), lines[0], b"{}", *lines[2:]],
+        "no time": lambda header, lines: [json.dumps(header | {"taken": "soon"}).encode(), *lines],
+    },
 )
 def test_damaged_contents_are_reported(saved, edit):
     rewritten(saved, edit)
@@ -150,7 +150,7 @@ def test_changed_snapshot_is_saved_with_its_changes(tmp_path):
     assert not Snapshot.load(tmp_path / "changed").of_kind(NODE)
 
 
-@pytest.mark.parametrize(("redact", "mode"), [(False, 0o600), (True, 0o644)], ids=["whole", "redacted"])
+@cases("redact, mode", {"whole": (False, 0o600), "redacted": (True, 0o644)})
 def test_only_a_redacted_snapshot_can_be_read_by_others(tmp_path, redact, mode):
     path = tmp_path / "dev.bayplan"
     path.touch(mode=0o644)
@@ -177,7 +177,7 @@ def test_changed_bytes_are_one_clear_error_or_do_no_harm(saved, inside, changes)
 UTF_8 = "'utf-8' codec can't decode byte"
 
 
-@pytest.mark.parametrize("line", [0, 1, 2], ids=["header", "kind", "object"])
+@cases("line", {"header": 0, "kind": 1, "object": 2})
 def test_text_that_is_not_utf_8_is_reported(saved, line):
     lines = gzip.decompress(saved.read_bytes()).splitlines()
     lines[line] = lines[line].replace(b'"a"', b'"\xff"').replace(b"Node", b"N\xffde").replace(b"dev", b"\xff")
@@ -198,7 +198,7 @@ BOMBS = {
 }
 
 
-@pytest.mark.parametrize("content", BOMBS.values(), ids=BOMBS)
+@cases("content", BOMBS)
 def test_small_file_cannot_fill_the_memory(tmp_path, monkeypatch, content):
     monkeypatch.setattr(archive, "LONGEST_LINE", 100_000)
     monkeypatch.setattr(inflating, "ALWAYS", 200_000)

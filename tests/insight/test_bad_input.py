@@ -10,6 +10,7 @@ import pytest
 import yaml
 from bayplan_documents import document
 from click.testing import CliRunner
+from tests.support.tables import cases
 
 from bayplan.cli import main
 from bayplan.devcluster.apiserver import ApiServer
@@ -90,13 +91,13 @@ def message_of(*arguments):
     return line
 
 
-@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
-@pytest.mark.parametrize(("source", "message"), SOURCES.values(), ids=SOURCES)
+@cases("command", COMMANDS)
+@cases("source, message", SOURCES)
 def test_unusable_source_is_one_message(command, source, message):
     assert message_of(*command, *source).startswith(f"bayplan {command[0]}: {message}")
 
 
-@pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
+@cases("command", COMMANDS)
 async def test_missing_permission_is_one_message(command, tmp_path):
     async with ApiServer(rbac=True, tokens={"token": "unprivileged"}) as server:
         (tmp_path / "kubeconfig").write_text(kubeconfig(server.url))
@@ -117,7 +118,7 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize(("command", "message"), NAMES.values(), ids=NAMES)
+@cases("command, message", NAMES)
 def test_unknown_name_is_one_message(command, message):
     assert message_of(*command, "--from", "dump.json").startswith(f"bayplan {command[0]}: {message}")
 
@@ -154,7 +155,7 @@ QUESTIONS = [command for name, command in COMMANDS.items() if name not in {"snap
 
 
 @pytest.mark.parametrize("command", QUESTIONS, ids=[command[0] for command in QUESTIONS])
-@pytest.mark.parametrize(("odd", "warning"), ODD.values(), ids=ODD)
+@cases("odd, warning", ODD)
 def test_odd_object_costs_only_itself(command, odd, warning, tmp_path):
     (tmp_path / "odd.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [NODE, POD, odd]}))
 
@@ -192,7 +193,7 @@ FLAGS = {
 }
 
 
-@pytest.mark.parametrize(("command", "message"), FLAGS.values(), ids=FLAGS)
+@cases("command, message", FLAGS)
 def test_bad_value_of_a_flag_is_one_message(command, message, tmp_path):
     (tmp_path / "text.json").write_text('{"apiVersion": "v1", "kind": "Pod", "metadata": "x"}')
     template = {"metadata": {"labels": {"app": "a"}}, "spec": POD["spec"]}

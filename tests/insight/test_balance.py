@@ -8,6 +8,7 @@ import pytest
 from bayplan_documents import node, pod
 from click.testing import CliRunner
 from small_clusters import Maker
+from tests.support.tables import cases
 
 from bayplan.cli import main
 from bayplan.insight import Insight, QuestionError, Snapshot
@@ -50,21 +51,19 @@ def test_balance_returns_the_utilization_of_the_cluster_and_of_zones_pools_and_n
     assert share(answer.nodes[0].usages, "pods") == 1 / 110
 
 
-@pytest.mark.parametrize(
-    ("objects", "expected"),
-    [
-        pytest.param([node("a1"), pod("p", "a1", cpu="1")], {}, id="typical pod fits"),
-        pytest.param(
+@cases(
+    "objects, expected",
+    {
+        "typical pod fits": ([node("a1"), pod("p", "a1", cpu="1")], {}),
+        "cpu is gone": (
             [node("a1"), pod("p", "a1", cpu="2"), pod("q", "a1", cpu="2")],
             {"memory": (8 * 2**30, {"cpu": 1})},
-            id="cpu is gone",
         ),
-        pytest.param(
+        "cordoned": (
             [node("a1", unschedulable=True), node("a2"), pod("p", "a2")],
             {"cpu": (4000, {"cordoned": 1}), "memory": (8 * 2**30, {"cordoned": 1})},
-            id="cordoned",
         ),
-    ],
+    },
 )
 def test_stranded_is_what_a_typical_pod_cannot_use(objects, expected):
     found = {each.resource: (each.amount, dict(each.because)) for each in balance(*objects).stranded}

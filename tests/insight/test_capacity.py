@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 from small_clusters import ZONE, Maker
+from tests.support.tables import cases
 
+from bayplan.executor.attempts import AttemptDriver
 from bayplan.insight import Insight, QuestionError, Snapshot
 from bayplan.insight.answers import Stopped
 from bayplan.simulation.replicas import Replicas
-from bayplan.simulation.world import World
 
 
 def node(name, cpu="4", **labels):
@@ -60,12 +61,12 @@ def test_counts_pods_by_node_zone_pool_and_label():
     assert [row["pod web"] for row in answer.rows()] == [4, 2]
 
 
-@pytest.mark.parametrize(
-    ("spec", "fits"),
-    [
-        ({}, 6),
-        ({"affinity": apart()}, 2),
-        (
+@cases(
+    "spec, fits",
+    {
+        "alone": ({}, 6),
+        "anti-affinity": ({"affinity": apart()}, 2),
+        "spread": (
             {
                 "topologySpreadConstraints": [
                     {
@@ -78,8 +79,7 @@ def test_counts_pods_by_node_zone_pool_and_label():
             },
             5,
         ),
-    ],
-    ids=["alone", "anti-affinity", "spread"],
+    },
 )
 def test_pods_that_depend_on_each_other_are_placed_one_by_one(spec, fits):
     assert ask([node("a"), node("b", "2")], [pod(**spec)]).sets == fits
@@ -223,8 +223,10 @@ def test_replicas_get_the_nodes_that_attempts_would_choose(seed, monkeypatch):
 
 def test_only_the_first_replica_is_attempted(monkeypatch):
     attempts = []
-    attempt = World.attempt
-    monkeypatch.setattr(World, "attempt", lambda *args, **options: attempts.append(args) or attempt(*args, **options))
+    attempt = AttemptDriver.plan
+    monkeypatch.setattr(
+        AttemptDriver, "plan", lambda *args, **options: attempts.append(args) or attempt(*args, **options)
+    )
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"}}
     service["spec"] = {"selector": {"app": "web"}}
 
@@ -234,8 +236,10 @@ def test_only_the_first_replica_is_attempted(monkeypatch):
 
 def test_replicas_are_kept_apart_without_attempts(monkeypatch):
     attempts = []
-    attempt = World.attempt
-    monkeypatch.setattr(World, "attempt", lambda *args, **options: attempts.append(args) or attempt(*args, **options))
+    attempt = AttemptDriver.plan
+    monkeypatch.setattr(
+        AttemptDriver, "plan", lambda *args, **options: attempts.append(args) or attempt(*args, **options)
+    )
     pending = [pod(affinity=apart()) for _ in range(3)]
     for number, each in enumerate(pending):  # of the same kind, so that there are results to reuse
         each["metadata"] = {**each["metadata"], "name": f"web-{number}"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from bayplan_documents import document
+from tests.support.tables import cases
 
 from bayplan.insight import Insight, Snapshot
 
@@ -112,10 +113,7 @@ CASES = {
         ],
         "let the pod request only 1 cpu and delete pod default/alone",
     ),
-    "affinity to no pod": (
-        [node("a"), pod("new", **AFFINITY)],
-        "make the required pod affinity of the pod preferred",
-    ),
+    "affinity to no pod": ([node("a"), pod("new", **AFFINITY)], "make the required pod affinity of the pod preferred"),
     "anti-affinity of the pod": (
         [node("a"), node("b"), pod("web-0", on="a", app="web", priority=9), pod("new", **ANTI_AFFINITY)],
         "make the required pod anti-affinity of the pod preferred",
@@ -137,7 +135,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("objects", "change"), CASES.values(), ids=CASES)
+@cases("objects, change", CASES)
 def test_explain_finds_a_change_that_helps(objects, change):
     helps = Insight(Snapshot.of(objects)).explain("default/new").help
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 import yaml
 from click.testing import CliRunner
 from small_manifests import node
+from tests.support.tables import cases
 
 from bayplan.cli import main
 from bayplan.insight import Insight, Snapshot
@@ -66,10 +66,7 @@ KNOWN = {
         custom("ray.io/v1alpha1", "RayCluster", ray(replicas=1, numOfHosts=2)),
         ["x-g-worker-0", "x-g-worker-1", "x-head"],
     ),
-    "RayJob": (
-        custom("ray.io/v1", "RayJob", {"rayClusterSpec": ray(replicas=1)}),
-        ["x", "x-g-worker-0", "x-head"],
-    ),
+    "RayJob": (custom("ray.io/v1", "RayJob", {"rayClusterSpec": ray(replicas=1)}), ["x", "x-g-worker-0", "x-head"]),
     "RayService": (custom("ray.io/v1", "RayService", {"rayClusterConfig": ray(replicas=0)}), ["x-head"]),
     **{
         kind: (
@@ -81,7 +78,7 @@ KNOWN = {
 }
 
 
-@pytest.mark.parametrize(("document", "names"), KNOWN.values(), ids=KNOWN)
+@cases("document, names", KNOWN)
 def test_known_custom_workload_leads_to_pods(document, names):
     answer = Insight(Snapshot.of([node("a", "40")])).fit([document])
     found = sorted(each.pod.removeprefix("default/") for each in answer.pods)
@@ -118,7 +115,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize(("manifests", "status", "text"), COMMANDS.values(), ids=COMMANDS)
+@cases("manifests, status, text", COMMANDS)
 def test_unknown_custom_resource_is_named(tmp_path, manifests, status, text):
     for name, objects in (("cluster", [node("a")]), ("new", manifests)):
         (tmp_path / name).write_text(yaml.safe_dump_all(objects))

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from small_manifests import node
+from tests.support.tables import cases
 
 from bayplan.insight import Insight, Snapshot
 from bayplan.insight.applying import LAST_APPLIED, applied
@@ -111,7 +112,7 @@ ROLLOUTS = {
 }
 
 
-@pytest.mark.parametrize(("how", "cpu", "expected"), ROLLOUTS.values(), ids=ROLLOUTS)
+@cases("how, cpu, expected", ROLLOUTS)
 def test_new_template_is_rolled_out(how, cpu, expected):
     new = workload("Deployment", "new", replicas=2, strategy=how)
     answer = fit([new], workload("Deployment", replicas=2, strategy=how), *OLD, nodes=[("a", cpu)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from bayplan_documents import document, node, pod, workload
+from tests.support.tables import cases
 
 from bayplan.insight import Changes, Insight, Snapshot
 
@@ -60,14 +61,13 @@ def placed_after(objects, **changes):
 
 
 @pytest.mark.parametrize("made_for", ["extended resources", "template", "all"])
-@pytest.mark.parametrize(
-    ("changes", "owner"),
-    [
-        ({"delete_pods": ["first"]}, None),
-        ({"scale": ["replicaset/first=0"]}, ("ReplicaSet", "first")),
-        ({"taints": [("n1", "gone:NoExecute"), ("n1", "gone-")]}, None),
-    ],
-    ids=["deleted", "scaled down", "evicted"],
+@cases(
+    "changes, owner",
+    {
+        "deleted": ({"delete_pods": ["first"]}, None),
+        "scaled down": ({"scale": ["replicaset/first=0"]}, ("ReplicaSet", "first")),
+        "evicted": ({"taints": [("n1", "gone:NoExecute"), ("n1", "gone-")]}, None),
+    },
 )
 def test_a_device_is_free_when_its_user_goes(made_for, changes, owner):
     objects = [node("n1"), *devices(), *holder(made_for=made_for, owner=owner), workload("ReplicaSet", "first", 1)]

@@ -7,6 +7,7 @@ import json
 import pytest
 from bayplan_documents import document, node, pod, workload
 from click.testing import CliRunner
+from tests.support.tables import cases
 
 from bayplan.cli import main
 from bayplan.config import Catalog, KubeSchedulerConfiguration
@@ -38,16 +39,7 @@ def test_diff_returns_the_nodes_that_change():
     answer = compared(YESTERDAY, today())
 
     assert [(each.node, each.change, each.details) for each in answer.nodes] == [
-        (
-            "a1",
-            "changed",
-            (
-                "cordoned",
-                "cpu 4 -> 8",
-                "taint gpu=yes:NoSchedule added",
-                "label disk=ssd added",
-            ),
-        ),
+        ("a1", "changed", ("cordoned", "cpu 4 -> 8", "taint gpu=yes:NoSchedule added", "label disk=ssd added")),
         ("a2", "removed", ()),
         ("b1", "added", ("2 cpu, 8Gi memory",)),
     ]
@@ -154,36 +146,38 @@ def controlled(found):
     return found
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [
-        ([workload("Deployment", "web", 3)], [workload("Deployment", "web", 7)], ("scaled", "replicas 3 -> 7")),
-        (
+@cases(
+    "before, after, expected",
+    {
+        "scaled": (
+            [workload("Deployment", "web", 3)],
+            [workload("Deployment", "web", 7)],
+            ("scaled", "replicas 3 -> 7"),
+        ),
+        "another template": (
             [workload("StatefulSet", "db", 1)],
             [selecting("StatefulSet", "db", 1)],
             ("changed", "nodeSelector of the pods changed"),
         ),
-        ([], [workload("Deployment", "web", 3)], ("added", "replicas 3")),
-        ([workload("Deployment", "web", 3)], [], ("removed", "replicas 3")),
-        ([budget("web", 2)], [budget("web", 0)], ("changed", "disruptionsAllowed 2 -> 0")),
-        (
+        "new workload": ([], [workload("Deployment", "web", 3)], ("added", "replicas 3")),
+        "removed workload": ([workload("Deployment", "web", 3)], [], ("removed", "replicas 3")),
+        "budget": ([budget("web", 2)], [budget("web", 0)], ("changed", "disruptionsAllowed 2 -> 0")),
+        "quota": (
             [quota("team", {"pods": "9"}, {"pods": "3"})],
             [quota("team", {"pods": "4"}, {"pods": "4"})],
             ("changed", "hard pods 9 -> 4; used pods 3 -> 4"),
         ),
-        ([controlled(workload("ReplicaSet", "web-1", 3))], [controlled(workload("ReplicaSet", "web-1", 7))], None),
-        ([budget("web", 2)], [{**budget("web", 2), "metadata": {"name": "web", "resourceVersion": "2"}}], None),
-    ],
-    ids=[
-        "scaled",
-        "another template",
-        "new workload",
-        "removed workload",
-        "budget",
-        "quota",
-        "replica set of a deployment",
-        "another version",
-    ],
+        "replica set of a deployment": (
+            [controlled(workload("ReplicaSet", "web-1", 3))],
+            [controlled(workload("ReplicaSet", "web-1", 7))],
+            None,
+        ),
+        "another version": (
+            [budget("web", 2)],
+            [{**budget("web", 2), "metadata": {"name": "web", "resourceVersion": "2"}}],
+            None,
+        ),
+    },
 )
 def test_diff_knows_workloads_budgets_and_quotas(before, after, expected):
     answer = compared([node("a1"), *before], [node("a1"), *after])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from small_manifests import budget, node, pod
+from tests.support.tables import cases
 
 from bayplan.insight import Insight, QuestionError, Snapshot, Stopped
 
@@ -36,29 +37,28 @@ def test_pods_do_not_move_to_other_nodes_that_are_drained():
     )
 
 
-@pytest.mark.parametrize(
-    ("kept", "flag", "error", "warning"),
-    [
-        (
+@cases(
+    "kept, flag, error, warning",
+    {
+        "daemon set": (
             pod("log-1", "a", owner="DaemonSet"),
             "ignore_daemonsets",
             "cannot delete DaemonSet-managed Pods (use --ignore-daemonsets to ignore): default/log-1",
             "ignoring DaemonSet-managed Pods: default/log-1",
         ),
-        (
+        "local storage": (
             pod("cache-1", "a", **SCRATCH),
             "delete_emptydir_data",
             "cannot delete Pods with local storage (use --delete-emptydir-data to override): default/cache-1",
             "deleting Pods with local storage: default/cache-1",
         ),
-        (
+        "bare pod": (
             pod("bare", "a", owner=""),
             "force",
             "cannot delete cannot delete Pods that declare no controller (use --force to override): default/bare",
             "deleting Pods that declare no controller: default/bare",
         ),
-    ],
-    ids=["daemon set", "local storage", "bare pod"],
+    },
 )
 def test_flags_and_messages_are_those_of_kubectl(kept, flag, error, warning):
     objects = [node("a"), node("b"), pod("web-1", "a"), kept]
@@ -122,9 +122,7 @@ def test_a_budget_without_disruptions_blocks():
     )
 
 
-@pytest.mark.parametrize(
-    ("policy", "outcome"), [("AlwaysAllow", "placed"), ("IfHealthyBudget", "blocked")], ids=["always", "if healthy"]
-)
+@cases("policy, outcome", {"always": ("AlwaysAllow", "placed"), "if healthy": ("IfHealthyBudget", "blocked")})
 def test_unhealthy_pods_may_go_by_the_budgets_policy(policy, outcome):
     rule = budget("web", 0, healthy=0, unhealthyPodEvictionPolicy=policy)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
 import yaml
+from tests.support.tables import cases
 
 from bayplan.insight import Insight, Snapshot
 
@@ -151,11 +151,7 @@ CASES = {
         needs(1, "g0, g1, g2 and 3 more are allocated to claim first of pod default/first", 6),
         [EVICTS],
     ),
-    "too few devices": (
-        [resource_slice(device("g0")), claim("new", exactly(count=2))],
-        needs(2, "g0 is free", 1),
-        [],
-    ),
+    "too few devices": ([resource_slice(device("g0")), claim("new", exactly(count=2))], needs(2, "g0 is free", 1), []),
     "the node has devices of another class only": (
         [
             resource_slice(device("x0"), driver="fpga.acme.io"),
@@ -165,11 +161,7 @@ CASES = {
         "claim new, request r: needs 1 device of class gpu; n1 has none (its 1 device is of other classes)",
         [f"{FEW} with class fpga in request r -> n1"],
     ),
-    "the node has no devices": (
-        [claim("new")],
-        "claim new, request r: needs 1 device of class gpu; n1 has none",
-        [],
-    ),
+    "the node has no devices": ([claim("new")], "claim new, request r: needs 1 device of class gpu; n1 has none", []),
     "no common value": (
         [
             resource_slice(device("g0", "big"), device("g1", "small")),
@@ -287,7 +279,7 @@ def explained(objects):
     return [each for miss in answer.nearest for each in miss.blockers], [each.text for each in answer.help]
 
 
-@pytest.mark.parametrize(("objects", "blocker", "helps"), CASES.values(), ids=CASES)
+@cases("objects, blocker, helps", CASES)
 def test_blockers_name_devices(objects, blocker, helps):
     blockers, found = explained([*objects, pod("new", "new")])
 
@@ -330,7 +322,7 @@ EXTENDED = {
 }
 
 
-@pytest.mark.parametrize(("objects", "has", "help_"), EXTENDED.values(), ids=EXTENDED)
+@cases("objects, has, help_", EXTENDED)
 def test_devices_behind_extended_resources_are_named(objects, has, help_):
     blockers, found = explained([*objects, pod("new", resource="acme.io/gpu")])
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
 import yaml
+from tests.support.tables import cases
 
 from bayplan.insight import Insight, Snapshot
 
@@ -162,13 +162,7 @@ CASES = {
         None,
     ),
     "claim in exclusive use": (
-        [
-            node("n1"),
-            claim(volume="pv", mode="ReadWriteOncePod"),
-            volume(**CSI),
-            pod("first", on="n1"),
-            pod("new"),
-        ],
+        [node("n1"), claim(volume="pv", mode="ReadWriteOncePod"), volume(**CSI), pod("first", on="n1"), pod("new")],
         "claim data (ReadWriteOncePod) is used by pod default/first on n1",
         "delete pod default/first on n1 -> n1 (evicts 1 pod of default)",
     ),
@@ -264,13 +258,7 @@ CASES = {
             node("n-a"),
             node("n-b", zone="b", cpu="0"),
             pod("web-0", on="n-a", claims=(), labels=WEB),
-            pod(
-                "new",
-                claims=(),
-                labels=WEB,
-                topologySpreadConstraints=[spread(ZONE)],
-                **CPU,
-            ),
+            pod("new", claims=(), labels=WEB, topologySpreadConstraints=[spread(ZONE)], **CPU),
         ],
         f"{SPREAD} {ZONE} with maxSkew 1: matching pods: a has 1, b has 0; the minimum is 0",
         f"add a node like n-a with {ZONE}=b -> n-a-new",
@@ -408,7 +396,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("objects", "blocker", "help_"), CASES.values(), ids=CASES)
+@cases("objects, blocker, help_", CASES)
 def test_blockers_name_the_objects(objects, blocker, help_):
     answer = Insight(Snapshot.of(objects)).explain("default/new")
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 from bayplan_documents import document
+from tests.support.tables import cases
 
 from bayplan.insight import Insight, QuestionError, Snapshot
 
@@ -51,7 +52,7 @@ NOTES = {
 }
 
 
-@pytest.mark.parametrize(("pending", "note"), NOTES.values(), ids=NOTES)
+@cases("pending, note", NOTES)
 def test_notes_say_what_the_scheduler_did(pending, note):
     answer = ask(node(), pending)
 

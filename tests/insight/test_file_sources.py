@@ -13,6 +13,7 @@ import yaml
 from bayplan_documents import document
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.tables import cases
 
 from bayplan.api.kinds import NODE, POD, SECRET
 from bayplan.insight import Snapshot, SnapshotError
@@ -55,7 +56,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("text", FORMS.values(), ids=FORMS)
+@cases("text", FORMS)
 def test_all_forms_of_a_file_give_the_same_objects(tmp_path, text):
     path = tmp_path / "dump"
     path.write_text(text)
@@ -144,7 +145,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize(("content", "message"), BROKEN.values(), ids=BROKEN)
+@cases("content, message", BROKEN)
 def test_error_names_file_document_and_line(tmp_path, content, message):
     path = tmp_path / "dump"
     if content is not None:
@@ -184,7 +185,7 @@ LEFT_OUT = {
 }
 
 
-@pytest.mark.parametrize(("content", "message"), LEFT_OUT.values(), ids=LEFT_OUT)
+@cases("content, message", LEFT_OUT)
 def test_unusable_object_costs_only_itself(tmp_path, content, message):
     path = tmp_path / "dump"
     path.write_text(content)

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from click.testing import CliRunner
+from tests.support.tables import cases
 
 from bayplan.cli import main
 from bayplan.insight import Insight, QuestionError, Snapshot
@@ -58,7 +59,7 @@ PODS = {
 }
 
 
-@pytest.mark.parametrize(("document", "number"), PODS.values(), ids=PODS)
+@cases("document, number", PODS)
 def test_manifest_leads_to_pods(document, number):
     if document["kind"] == "Service":
         document["spec"]["ports"] = [{"port": 80}]
@@ -124,7 +125,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("document", "problem"), BAD.values(), ids=BAD)
+@cases("document, problem", BAD)
 def test_bad_manifest_is_reported(document, problem):
     old = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "old"}, "spec": {**TEMPLATE["spec"]}}
     with pytest.raises(QuestionError, match=problem):
@@ -166,7 +167,7 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize(("cluster", "objects", "refused", "message"), REFUSALS.values(), ids=REFUSALS)
+@cases("cluster, objects, refused, message", REFUSALS)
 def test_refused_pod_costs_only_itself(cluster, objects, refused, message):
     answer = asked(*cluster).fit([*objects, a_pod("other") | {"metadata": {"name": "other", "namespace": "c"}}])
     outcomes = [each.outcome for each in answer.pods]
@@ -230,7 +231,7 @@ STATIC = {
 }
 
 
-@pytest.mark.parametrize(("objects", "fits"), STATIC.values(), ids=STATIC)
+@cases("objects, fits", STATIC)
 def test_static_volume_of_the_file_is_bound(objects, fits):
     pod = a_pod(volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}])
     answer = asked().fit([*objects, pod])
@@ -292,7 +293,7 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize(("arguments", "message"), MISTAKES.values(), ids=MISTAKES)
+@cases("arguments, message", MISTAKES)
 def test_mistake_ends_with_status_2_and_one_message(folder, arguments, message):
     result = called(*arguments)
     assert result.exit_code == 2

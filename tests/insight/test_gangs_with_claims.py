@@ -15,15 +15,10 @@ import pytest
 import yaml
 from gang_clusters import AS_A_WHOLE, IN_ONE_ZONE, KUBERNETES, LABELS, PLUGINS, PRIORITY, GangMaker, gang_labels
 from real_runs import QUIET, FirstChoice, running
+from tests.support.tables import cases
 
 from bayplan.api import quantity
-from bayplan.api.kinds import (
-    PERSISTENT_VOLUME,
-    PERSISTENT_VOLUME_CLAIM,
-    POD,
-    RESOURCE_CLAIM,
-    RESOURCE_SLICE,
-)
+from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_CLAIM, RESOURCE_SLICE
 from bayplan.cluster.objects import version_of
 from bayplan.config.loading import parse_configuration
 from bayplan.config.profiles import build_profile
@@ -183,17 +178,16 @@ def gang_of(name, form):
 
 
 @pytest.mark.parametrize("form", [KUBERNETES, LABELS])
-@pytest.mark.parametrize(
-    ("name", "nodes", "message"),
-    [
-        pytest.param("own-claims", ["big", "small"], "", id="a claim each, one device on each node"),
-        pytest.param(
+@cases(
+    "name, nodes, message",
+    {
+        "a claim each, one device on each node": ("own-claims", ["big", "small"], ""),
+        "a claim each, one volume": (
             "one-volume",
             [None, None],
             f"gang crew: 1 of 2 members fit; the next one: 0/1 nodes are available: 1 {NO_VOLUME}.",
-            id="a claim each, one volume",
         ),
-    ],
+    },
 )
 def test_gangs_of_reports(name, form, nodes, message):
     cluster, unit = gang_of(name, form)

@@ -7,6 +7,7 @@ import tracemalloc
 
 import pytest
 from click.testing import CliRunner
+from tests.support.tables import cases
 
 from bayplan.cli import main
 from bayplan.insight import Changes, Insight, LimitError, Limits, Snapshot, Stopped
@@ -94,7 +95,7 @@ OLD_SET["metadata"]["ownerReferences"] = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "message"), QUESTIONS.values(), ids=QUESTIONS)
+@cases("changes, message", QUESTIONS)
 def test_question_for_more_than_a_limit_names_it(changes, message):
     insight = Insight(Snapshot.of([NODE, OLD, OLD_SET]), limits=FEW)
     with pytest.raises(LimitError) as raised:

@@ -7,6 +7,7 @@ import json
 import pytest
 import yaml
 from bayplan_documents import document
+from tests.support.tables import cases
 
 from bayplan.api.kinds import KINDS, NODE, POD, PRIORITY_CLASS
 from bayplan.devcluster.apiserver.api_types import fields_of, table
@@ -62,14 +63,13 @@ def test_every_quantity_of_the_api_may_be_a_number(kind):
     assert ":7" not in text
 
 
-@pytest.mark.parametrize(
-    ("kind", "raw"),
-    [
-        (PRIORITY_CLASS, b'{"metadata":{"name":"a"},"value":1000}'),
-        (POD, b'{"metadata":{"labels":{"requests":"1"},"generation":3},"spec":{"priority":7}}'),
-        (POD, b'{"spec":{"containers":[{"resources":{"requests":{"cpu":true,"memory":null}}}]}}'),
-    ],
-    ids=["priority", "integers", "no numbers"],
+@cases(
+    "kind, raw",
+    {
+        "priority": (PRIORITY_CLASS, b'{"metadata":{"name":"a"},"value":1000}'),
+        "integers": (POD, b'{"metadata":{"labels":{"requests":"1"},"generation":3},"spec":{"priority":7}}'),
+        "no numbers": (POD, b'{"spec":{"containers":[{"resources":{"requests":{"cpu":true,"memory":null}}}]}}'),
+    },
 )
 def test_other_values_stay(kind, raw):
     assert json.loads(with_text_quantities(kind, raw)) == json.loads(raw)

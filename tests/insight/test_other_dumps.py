@@ -13,6 +13,7 @@ import pytest
 import yaml
 from bayplan_documents import document
 from click.testing import CliRunner
+from tests.support.tables import cases
 
 from bayplan.cli import main
 from bayplan.insight import Insight, Snapshot, SnapshotError
@@ -110,8 +111,8 @@ def kinds(snapshot):
     return sorted(each["kind"] for each in snapshot.objects())
 
 
-@pytest.mark.parametrize("content", FILES.values(), ids=FILES)
-@pytest.mark.parametrize("stdin", [False, True], ids=["file", "standard input"])
+@cases("content", FILES)
+@cases("stdin", {"file": False, "standard input": True})
 def test_file_of_other_tools_is_read(tmp_path, monkeypatch, content, stdin):
     path = tmp_path / "dump"
     path.write_bytes(content)
@@ -127,7 +128,7 @@ def test_file_of_other_tools_is_read(tmp_path, monkeypatch, content, stdin):
         assert [each for each in snapshot.problems if "etcd" not in each] == []
 
 
-@pytest.mark.parametrize("write", [json.dumps, yaml.safe_dump], ids=["JSON", "YAML"])
+@cases("write", {"JSON": json.dumps, "YAML": yaml.safe_dump})
 def test_export_of_the_simulator_is_read(tmp_path, write):
     (tmp_path / "export").write_text(write(SIMULATOR))
     snapshot = Snapshot.open(tmp_path / "export")
@@ -180,15 +181,12 @@ FOREIGN = {
     "cut-off tar": (tar("w", MUST_GATHER)[:3000], "is damaged: "),
     "cut-off tar.gz": (tar("w:gz", MUST_GATHER)[:-20], "is cut off: "),
     "gzipped text": (gzip.compress(b"hello"), "expected an object with apiVersion and kind, not 'hello'"),
-    "table": (
-        b"NAME  STATUS  ROLES\nn1    Ready   worker\n",
-        "is a table of `kubectl get`: pass what `kubectl get",
-    ),
+    "table": (b"NAME  STATUS  ROLES\nn1    Ready   worker\n", "is a table of `kubectl get`: pass what `kubectl get"),
     "describe": (b"Name:         web\nNamespace:    default\nPriority: 0\n", "is the output of `kubectl describe`"),
 }
 
 
-@pytest.mark.parametrize(("content", "message"), FOREIGN.values(), ids=FOREIGN)
+@cases("content, message", FOREIGN)
 def test_file_that_cannot_be_read_is_named(tmp_path, content, message):
     (tmp_path / "dump").write_bytes(content)
     with pytest.raises(SnapshotError) as raised:
@@ -222,7 +220,7 @@ LACKING = {
 }
 
 
-@pytest.mark.parametrize(("objects", "missing"), LACKING.values(), ids=LACKING)
+@cases("objects, missing", LACKING)
 def test_dump_is_said_to_lack_what_its_objects_refer_to(tmp_path, objects, missing):
     (tmp_path / "dump").write_text(yaml.safe_dump_all(objects))
     gaps = Snapshot.open(tmp_path / "dump").gaps
@@ -244,7 +242,7 @@ NEEDED = {
 }
 
 
-@pytest.mark.parametrize(("dump", "manifests", "warning"), NEEDED.values(), ids=NEEDED)
+@cases("dump, manifests, warning", NEEDED)
 def test_fit_says_what_the_dump_lacks_for_the_manifests(tmp_path, dump, manifests, warning):
     for name, objects in (("dump", dump), ("new", manifests)):
         (tmp_path / name).write_text(yaml.safe_dump_all(objects))

@@ -14,6 +14,7 @@ from test_explain_devices import pod as gpu_pod
 from test_explain_names import CASES as NAMES
 from test_questions import CASES as QUESTIONS
 from test_questions import sections
+from tests.support.tables import cases
 
 from bayplan.api.kinds import POD
 from bayplan.devcluster.apiserver.patch import apply_merge_patch
@@ -60,7 +61,7 @@ HELPED = {
 }
 
 
-@pytest.mark.parametrize("objects", HELPED.values(), ids=HELPED)
+@cases("objects", HELPED)
 def test_what_if_with_a_help_places_the_pod(objects):
     helps = list(each_help_in_a_what_if(objects))
     assert helps
@@ -117,7 +118,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("patch", "message"), WRONG.values(), ids=WRONG)
+@cases("patch, message", WRONG)
 def test_patch_that_cannot_be_made_is_one_error(patch, message):
     insight = Insight(Snapshot.of([node("a"), pod("p")]))
     with pytest.raises(QuestionError, match=message):

@@ -6,10 +6,11 @@ import pytest
 from bayplan_documents import node, pod, workload
 from small_clusters import Maker
 from test_devices_that_go import devices, holder
+from tests.support.tables import cases
 
 from bayplan.config import read_configuration
 from bayplan.insight import Changes, Insight, Snapshot
-from bayplan.insight.questions.outcomes import settled
+from bayplan.insight.questions.outcomes import after_scheduling
 
 DAEMON = {"owner": ("DaemonSet", "agent"), "cpu": "100m", "tolerations": [{"operator": "Exists"}]}
 
@@ -69,14 +70,13 @@ def test_a_fragmented_cluster_takes_a_large_pod_if_all_are_placed_anew():
     assert answer.pending == 0
 
 
-@pytest.mark.parametrize(
+@cases(
     "staying",
-    [
-        pod("agent-a", "a", **DAEMON),
-        mirror("static", "a"),
-        pod("other", "a", schedulerName="somebody-else"),
-    ],
-    ids=["daemon", "static", "of another scheduler"],
+    {
+        "daemon": pod("agent-a", "a", **DAEMON),
+        "static": mirror("static", "a"),
+        "of another scheduler": pod("other", "a", schedulerName="somebody-else"),
+    },
 )
 def test_pods_that_the_scheduler_does_not_place_stay(staying):
     answer = Insight(Snapshot.of([node("a", cpu="1"), node("b"), staying])).what_if(Changes(replace_all=True))
@@ -100,7 +100,7 @@ def test_it_is_what_becomes_of_a_cluster_whose_pods_have_no_node_yet(seed):
     answer = Insight(Snapshot.of(objects)).what_if(Changes(replace_all=True))
 
     moved = {each.pod: each.after.node for each in answer.pods if each.after.node != each.before.node}
-    expected, _ = settled(Insight(Snapshot.of(map(without_node, objects))).world)
+    expected, _ = after_scheduling(Insight(Snapshot.of(map(without_node, objects))).world)
     assert moved == {key: expected[key].node for key, node in nodes.items() if expected[key].node != node}
 
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_clusters import ZONE
 from test_devices_that_go import GPU, devices
+from tests.support.tables import cases
 
 from bayplan.cli import main
 from bayplan.insight import Changes, Insight, QuestionError, Snapshot, Stopped
@@ -68,34 +69,21 @@ def apart(name):
     return found
 
 
-@pytest.mark.parametrize(
-    ("pods", "expected", "left"),
-    [
-        ([], {}, 0),
-        ([pod("fits", cpu="500m")], {}, 0),
-        ([pod("p", cpu="2")], {"web": 1}, 0),
-        ([pod(f"p-{number}", cpu="2") for number in range(5)], {"web": 3}, 0),
-        ([pod(f"p-{number}", cpu="1") for number in range(5)], {"web": 1}, 0),
-        ([trainer("t-1"), trainer("t-2"), trainer("t-3"), trainer("t-4"), trainer("t-5")], {"gpu": 2}, 0),
-        ([trainer(f"t-{number}") for number in range(5)] + [pod("p", cpu="3")], {"gpu": 2, "web": 1}, 0),
-        ([apart(f"a-{number}") for number in range(4)], {"web": 3}, 0),
-        ([pod("huge", cpu="99")], {}, 1),
-        ([pod("huge", cpu="99"), pod("p", cpu="2")], {"web": 1}, 1),
-        ([pod("gated", cpu="2", schedulingGates=[{"name": "example.com/gate"}])], {}, 1),
-    ],
-    ids=[
-        "nothing is pending",
-        "it fits already",
-        "one pod",
-        "two pods a node",
-        "a place is left",
-        "devices",
-        "two pools",
-        "apart from each other",
-        "no pool helps",
-        "one of two",
-        "a gate",
-    ],
+@cases(
+    "pods, expected, left",
+    {
+        "nothing is pending": ([], {}, 0),
+        "it fits already": ([pod("fits", cpu="500m")], {}, 0),
+        "one pod": ([pod("p", cpu="2")], {"web": 1}, 0),
+        "two pods a node": ([pod(f"p-{number}", cpu="2") for number in range(5)], {"web": 3}, 0),
+        "a place is left": ([pod(f"p-{number}", cpu="1") for number in range(5)], {"web": 1}, 0),
+        "devices": ([trainer("t-1"), trainer("t-2"), trainer("t-3"), trainer("t-4"), trainer("t-5")], {"gpu": 2}, 0),
+        "two pools": ([trainer(f"t-{number}") for number in range(5)] + [pod("p", cpu="3")], {"gpu": 2, "web": 1}, 0),
+        "apart from each other": ([apart(f"a-{number}") for number in range(4)], {"web": 3}, 0),
+        "no pool helps": ([pod("huge", cpu="99")], {}, 1),
+        "one of two": ([pod("huge", cpu="99"), pod("p", cpu="2")], {"web": 1}, 1),
+        "a gate": ([pod("gated", cpu="2", schedulingGates=[{"name": "example.com/gate"}])], {}, 1),
+    },
 )
 def test_the_fewest_nodes_of_the_pools_that_help_are_found(pods, expected, left):
     answer = ask(*pods)
@@ -156,10 +144,7 @@ def test_an_interrupted_question_says_so():
 
 
 @settings(max_examples=8, deadline=None)
-@given(
-    sizes=st.lists(st.integers(1, 8), min_size=1, max_size=12),
-    zones=st.sampled_from(["a", "ab", "abc"]),
-)
+@given(sizes=st.lists(st.integers(1, 8), min_size=1, max_size=12), zones=st.sampled_from(["a", "ab", "abc"]))
 def test_what_is_enough_is_enough_for_what_if_too(sizes, zones):
     nodes = [member(f"n-{zone}", "only", zone, cpu="8") for zone in zones]
     used = [full(f"f-{zone}", f"n-{zone}", "8") for zone in zones]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
 from small_manifests import budget, node, pod
+from tests.support.tables import cases
 
 from bayplan.insight import Insight, Snapshot, Stopped
 
@@ -33,17 +33,16 @@ def test_a_node_without_room_for_its_pods_elsewhere_stays():
     assert "Insufficient cpu" in answer.held[0].message
 
 
-@pytest.mark.parametrize(
-    ("objects", "rule"),
-    [
-        ([node("a"), pod("bare", "a", owner="")], "bare pod"),
-        ([node("a"), pod("x-1", "a", volumes=[{"name": "scratch", "emptyDir": {}}])], "local storage"),
-        ([node("a"), pod("x-1", "a"), budget("x", 0)], "budget"),
-        ([node("a"), pod("x-1", "a", annotations=SAFE)], "annotation"),
-        ([node("a", labels={"node-role.kubernetes.io/control-plane": ""})], "control plane"),
-        ([node("a"), pod("x-1", "a", nodeSelector={"kubernetes.io/hostname": "a"})], "no place"),
-    ],
-    ids=["bare pod", "local storage", "budget", "annotation", "control plane", "selector"],
+@cases(
+    "objects, rule",
+    {
+        "bare pod": ([node("a"), pod("bare", "a", owner="")], "bare pod"),
+        "local storage": ([node("a"), pod("x-1", "a", volumes=[{"name": "scratch", "emptyDir": {}}])], "local storage"),
+        "budget": ([node("a"), pod("x-1", "a"), budget("x", 0)], "budget"),
+        "annotation": ([node("a"), pod("x-1", "a", annotations=SAFE)], "annotation"),
+        "control plane": ([node("a", labels={"node-role.kubernetes.io/control-plane": ""})], "control plane"),
+        "selector": ([node("a"), pod("x-1", "a", nodeSelector={"kubernetes.io/hostname": "a"})], "no place"),
+    },
 )
 def test_the_rule_that_holds_a_node_is_named(objects, rule):
     answer = ask(*objects, node("b"), pod("big-1", "b", "3"))
@@ -96,21 +95,23 @@ def test_interrupted_question_has_what_is_known_so_far():
     assert "interrupted: 2 nodes not tried" in answer.text()
 
 
-@pytest.mark.parametrize(
-    ("others", "message"),
-    [
-        ([], "no nodes available to schedule pods"),
-        ([node("b"), node("c"), pod("api-1", "c", "1")], "0/1 nodes are available: 1 Insufficient cpu."),
-        (
+@cases(
+    "others, message",
+    {
+        "one node": ([], "no nodes available to schedule pods"),
+        "nodes that may go": (
+            [node("b"), node("c"), pod("api-1", "c", "1")],
+            "0/1 nodes are available: 1 Insufficient cpu.",
+        ),
+        "a cordon of the user": (
             [node("b", "8", unschedulable=True), pod("db-1", "b", "1", annotations=SAFE), node("c")],
             "0/1 nodes are available: 1 node(s) were unschedulable.",
         ),
-        (
+        "a taint": (
             [node("b", taints=[{"key": "gpu", "effect": "NoSchedule"}]), pod("db-1", "b", "1", annotations=SAFE)],
             "taint",
         ),
-    ],
-    ids=["one node", "nodes that may go", "a cordon of the user", "a taint"],
+    },
 )
 def test_reasons_tell_nothing_of_the_cordons_of_the_question(others, message):
     answer = ask(node("a"), pod("web-1", "a", "3500m"), *others)

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from bayplan_documents import document
 from click.testing import CliRunner
+from tests.support.tables import cases
 
 from bayplan.api.kinds import NODE, POD, custom_kind
 from bayplan.cli import main
@@ -97,7 +98,7 @@ KUBECONFIG = {
 }
 
 
-@pytest.mark.parametrize(("arguments", "message"), BAD.values(), ids=BAD)
+@cases("arguments, message", BAD)
 def test_bad_input_is_one_message(tmp_path, arguments, message, dump):
     (tmp_path / "kubeconfig").write_text(yaml.dump(KUBECONFIG))
     (tmp_path / "cut.json").write_bytes(dump.read_bytes()[:-20])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
 from small_manifests import node
+from tests.support.tables import cases
 
 from bayplan.insight import Insight, Snapshot
 
@@ -65,43 +65,35 @@ STUCK = " (the rollout of {} shop/web gets stuck: {} pods run then, 1 now)"
 SURGE, NO_SURGE = {"surge": 1, "unavailable": 0}, {"surge": 0, "unavailable": 1}
 
 
-@pytest.mark.parametrize(
-    ("objects", "free", "expected"),
-    [
-        pytest.param(deployed()[1:], "4", TOLERATE, id="the workload is not known"),
-        pytest.param(deployed(), "4", TOLERATE + REPLACES, id="a Deployment"),
-        pytest.param(
-            deployed(),
-            "2",
-            TOLERATE + STUCK.format("deployment", "2 of 2"),
-            id="the last pod has no room for its surge",
-        ),
-        pytest.param(deployed(**NO_SURGE), "2", TOLERATE + REPLACES, id="the last pod needs no surge"),
-        pytest.param([*deployed(**SURGE), quota(1)], "4", None, id="the quota leaves no room for the surge"),
-        pytest.param([*deployed(**SURGE), quota(2)], "4", TOLERATE + REPLACES, id="the quota leaves room"),
-        pytest.param([*deployed(**NO_SURGE), quota(2)], "4", TOLERATE + REPLACES, id="old pods go first"),
-        pytest.param(
+@cases(
+    "objects, free, expected",
+    {
+        "the workload is not known": (deployed()[1:], "4", TOLERATE),
+        "a Deployment": (deployed(), "4", TOLERATE + REPLACES),
+        "the last pod has no room for its surge": (deployed(), "2", TOLERATE + STUCK.format("deployment", "2 of 2")),
+        "the last pod needs no surge": (deployed(**NO_SURGE), "2", TOLERATE + REPLACES),
+        "the quota leaves no room for the surge": ([*deployed(**SURGE), quota(1)], "4", None),
+        "the quota leaves room": ([*deployed(**SURGE), quota(2)], "4", TOLERATE + REPLACES),
+        "old pods go first": ([*deployed(**NO_SURGE), quota(2)], "4", TOLERATE + REPLACES),
+        "a ReplicaSet replaces no pods": (
             [workload("ReplicaSet", replicas=2), pod("web-1", "ReplicaSet", "a"), pod("web-2", "ReplicaSet")],
             "2",
             TOLERATE,
-            id="a ReplicaSet replaces no pods",
         ),
-        pytest.param(
+        "a Job": (
             [workload("Job", parallelism=2), pod("web-1", "Job", "a"), pod("web-2", "Job")],
             "2",
             TOLERATE + " (the template of a Job is immutable: create job shop/web again)",
-            id="a Job",
         ),
-        pytest.param(
+        "a StatefulSet has no room for all its pods": (
             [
                 workload("StatefulSet", replicas=4, serviceName="web"),
                 *(pod(f"web-{number}", "StatefulSet", "a" if number == 1 else None) for number in range(4)),
             ],
             "2",
             TOLERATE + STUCK.format("statefulset", "2 of 4"),
-            id="a StatefulSet has no room for all its pods",
         ),
-    ],
+    },
 )
 def test_help_is_tried_with_the_workload(objects, free, expected):
     found = helps(objects, free)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from bayplan_documents import document, node, pod, workload
+from tests.support.tables import cases
 
 from bayplan.insight import Insight, QuestionError, Snapshot
 
@@ -49,22 +50,22 @@ SYSTEM = document("PriorityClass", "known", "scheduling.k8s.io/v1", namespace=""
 DEPLOYMENT = workload("Deployment", "web", 60)
 
 
-@pytest.mark.parametrize(
-    ("asked", "objects", "missing", "reason"),
-    [
-        (
+@cases(
+    "asked, objects, missing, reason",
+    {
+        "condition of the replica set": (
             "deployment/web",
             [DEPLOYMENT, replica_set(60, failure(QUOTA)), *web_pods(24)],
             36,
             f"replicaset default/web-5d4f: {QUOTA}",
         ),
-        (
+        "event of the replica set": (
             "deployment/web",
             [DEPLOYMENT, replica_set(60), *web_pods(24), event("ReplicaSet", "web-5d4f", f"Error creating: {QUOTA}")],
             36,
             f"replicaset default/web-5d4f: {QUOTA}",
         ),
-        (
+        "latest event of a stateful set": (
             "statefulset/db",
             [
                 workload("StatefulSet", "db", 3, podManagementPolicy="Parallel"),
@@ -76,35 +77,31 @@ DEPLOYMENT = workload("Deployment", "web", 60)
             3,
             "statefulset default/db: create Pod db-0 in StatefulSet db failed error: no",
         ),
-        (
+        "pods in order": (
             "sts/db",
             [workload("StatefulSet", "db", 3), *web_pods(1, ready=False, kind=("StatefulSet", "db"))],
             2,
             "pod default/db-0 isn't Ready: the next one is created after it (podManagementPolicy: OrderedReady)",
         ),
-        (
+        "missing priority class": (
             "replicaset/api",
             [SYSTEM, priority(workload("ReplicaSet", "api", 2), "urgent")],
             2,
             "a pod of its template would be refused now:",
         ),
-        ("deployment/web", [DEPLOYMENT], 60, "no ReplicaSet was made for it: is the deployment controller running?"),
-        (
+        "no replica set": (
+            "deployment/web",
+            [DEPLOYMENT],
+            60,
+            "no ReplicaSet was made for it: is the deployment controller running?",
+        ),
+        "suspended job": (
             "job/batch",
             [document("Job", "batch", "batch/v1", spec={"parallelism": 4, "completions": 4, "suspend": True})],
             4,
             "the job is suspended",
         ),
-    ],
-    ids=[
-        "condition of the replica set",
-        "event of the replica set",
-        "latest event of a stateful set",
-        "pods in order",
-        "missing priority class",
-        "no replica set",
-        "suspended job",
-    ],
+    },
 )
 def test_the_reason_is_named(asked, objects, missing, reason):
     answer = ask(*asked.split("/"), *objects)
@@ -123,13 +120,12 @@ def test_a_missing_priority_class_is_named_in_the_words_of_the_api_server():
     assert "no PriorityClass with name urgent was found" in answer.missing.reasons[0]
 
 
-@pytest.mark.parametrize(
-    ("asked", "objects"),
-    [
-        ("replicaset/api", [priority(workload("ReplicaSet", "api", 2), "urgent")]),
-        ("deployment/web", [workload("Deployment", "web", 3), replica_set(3)]),
-    ],
-    ids=["priority classes were not read", "nothing is wrong"],
+@cases(
+    "asked, objects",
+    {
+        "priority classes were not read": ("replicaset/api", [priority(workload("ReplicaSet", "api", 2), "urgent")]),
+        "nothing is wrong": ("deployment/web", [workload("Deployment", "web", 3), replica_set(3)]),
+    },
 )
 def test_an_unknown_reason_is_no_reason(asked, objects):
     answer = ask(*asked.split("/"), *objects)
@@ -138,12 +134,15 @@ def test_an_unknown_reason_is_no_reason(asked, objects):
     assert "nothing that was read says why" in answer.text()
 
 
-@pytest.mark.parametrize(
-    ("asked", "objects"),
-    [
-        ("deployment/web", [workload("Deployment", "web", 3), replica_set(3, failure("old")), *web_pods(3)]),
-        ("replicaset/web-5d4f", [*web_pods(1)]),
-        (
+@cases(
+    "asked, objects",
+    {
+        "complete": (
+            "deployment/web",
+            [workload("Deployment", "web", 3), replica_set(3, failure("old")), *web_pods(3)],
+        ),
+        "only its pods are known": ("replicaset/web-5d4f", [*web_pods(1)]),
+        "finished": (
             "job/batch",
             [
                 {
@@ -152,8 +151,7 @@ def test_an_unknown_reason_is_no_reason(asked, objects):
                 }
             ],
         ),
-    ],
-    ids=["complete", "only its pods are known", "finished"],
+    },
 )
 def test_nothing_is_missing(asked, objects):
     assert ask(*asked.split("/"), *objects).missing is None

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from bayplan_documents import document, node, pod
+from tests.support.tables import cases
 
 from bayplan import SKIP, Plugin, Status
 from bayplan.api.kinds import CONFIG_MAP
@@ -146,10 +147,13 @@ def member(name, cpu="1"):
     return found
 
 
-@pytest.mark.parametrize(
-    ("pods", "placed"),
-    [([member("a"), member("b")], True), ([member("a"), member("b", cpu="9")], False), ([member("a")], False)],
-    ids=["complete", "one is too large", "one is missing"],
+@cases(
+    "pods, placed",
+    {
+        "complete": ([member("a"), member("b")], True),
+        "one is too large": ([member("a"), member("b", cpu="9")], False),
+        "one is missing": ([member("a")], False),
+    },
 )
 def test_members_of_a_coscheduling_group_are_placed_together_or_not_at_all(pods, placed, tmp_path):
     insight = Insight(Snapshot.of([node("n1"), GROUP, *pods]), coscheduling(tmp_path))

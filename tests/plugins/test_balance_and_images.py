@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from tests.support.tables import cases
 
 from bayplan.framework.interface import CycleState
 from bayplan.framework.status import Code
@@ -28,13 +28,13 @@ def test_score_is_75_if_the_balance_does_not_change():
     assert balance(make_pod("p", memory="2Gi"), *nodes, *there) == [62, 87, 62]
 
 
-@pytest.mark.parametrize(
-    ("resources", "score"),
-    [
-        pytest.param(("cpu",), 75, id="single resource"),
-        pytest.param(("cpu", "memory", "ephemeral-storage"), 51, id="three: shares 1, 0, 0 deviate by 0.47"),
-        pytest.param(("cpu", "memory", "example.com/gpu"), 50, id="two of three, the third is not requested"),
-    ],
+@cases(
+    "resources, score",
+    {
+        "single resource": (("cpu",), 75),
+        "three: shares 1, 0, 0 deviate by 0.47": (("cpu", "memory", "ephemeral-storage"), 51),
+        "two of three, the third is not requested": (("cpu", "memory", "example.com/gpu"), 50),
+    },
 )
 def test_score_with_other_numbers_of_resources(resources, score):
     node = make_node("n", cpu="4", memory="4Gi", resources={"ephemeral-storage": "4Gi"})
@@ -52,15 +52,15 @@ def images(pod, *nodes):
     return ImageLocality().score_nodes(CycleState(), pod, make_cluster(*nodes).state.nodes).tolist()
 
 
-@pytest.mark.parametrize(
-    ("image", "scores"),
-    [
-        pytest.param("big:v1", [48, 0], id="big, on half of the nodes"),
-        pytest.param("small:v1", [0, 0], id="too small to count"),
-        pytest.param("everywhere", [48, 48], id="no tag means latest"),
-        pytest.param("none:v1", [0, 0], id="on no node"),
-        pytest.param("host:5000/tool", [0, 23], id="a port is no tag"),
-    ],
+@cases(
+    "image, scores",
+    {
+        "big, on half of the nodes": ("big:v1", [48, 0]),
+        "too small to count": ("small:v1", [0, 0]),
+        "no tag means latest": ("everywhere", [48, 48]),
+        "on no node": ("none:v1", [0, 0]),
+        "a port is no tag": ("host:5000/tool", [0, 23]),
+    },
 )
 def test_score_by_image_size_and_spread(image, scores):
     first = make_node("a", images={"big:v1": 1000 * MB, "small:v1": 20 * MB, "everywhere:latest": 500 * MB})

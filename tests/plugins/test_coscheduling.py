@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from msgspec import structs
+from tests.support.tables import cases
 
 from bayplan.api.custom_objects import CustomObject
 from bayplan.api.kinds import POD, custom_kind
@@ -123,11 +124,7 @@ def test_failed_group_is_sorted_behind_newer_groups():
 
 def test_creation_times_without_a_zone_are_in_utc():
     start = CREATED.replace(tzinfo=None)
-    pods = [
-        member("a", "new"),
-        member("b", "old"),
-        created_at(start + timedelta(seconds=7), light("c", of="newest")),
-    ]
+    pods = [member("a", "new"), member("b", "old"), created_at(start + timedelta(seconds=7), light("c", of="newest"))]
     stage = Stage(group("new", 1, created=start + timedelta(seconds=5)), group("old", 1, created=start), *pods)
     stage.add(created_at(CREATED + timedelta(seconds=9), light("d", of="newest")))
     ordered = sorted(pods, key=lambda pod: stage.plugin.sort_key(pod, 0.0))
@@ -204,7 +201,7 @@ PRE_FILTER = {
 }
 
 
-@pytest.mark.parametrize(("objects", "rejection"), PRE_FILTER.values(), ids=PRE_FILTER)
+@cases("objects, rejection", PRE_FILTER)
 def test_pre_filter(objects, rejection):
     stage = Stage(*objects, nodes=[make_node(name, cpu="4", pods=5) for name in ("a", "b")])
     pod = next(each for each in objects if getattr(each, "name", "") == "red-0")
@@ -259,7 +256,7 @@ WAITS = {
 }
 
 
-@pytest.mark.parametrize(("pod_group", "arguments", "seconds"), WAITS.values(), ids=WAITS)
+@cases("pod_group, arguments, seconds", WAITS)
 async def test_permit_timeout(pod_group, arguments, seconds):
     stage = Stage(pod_group, *three(), nodes=[make_node("a")], **arguments)
     assert stage.permit(three()[0]) == Wait(seconds)
@@ -317,7 +314,7 @@ POST_FILTER = {
 }
 
 
-@pytest.mark.parametrize(("objects", "pod", "placed", "percentage", "expected"), POST_FILTER.values(), ids=POST_FILTER)
+@cases("objects, pod, placed, percentage, expected", POST_FILTER)
 async def test_post_filter(objects, pod, placed, percentage, expected):
     stage = Stage(*objects, nodes=[make_node("a")], podGroupRejectPercentage=percentage)
     for other in [each for each in objects if not isinstance(each, CustomObject)][:placed]:
@@ -360,10 +357,7 @@ def test_state_of_a_group_is_dropped_with_its_last_pod():
 GANGS = {
     "all members": ([group("red", 3), *three()], (["red-0", "red-1", "red-2"], 3, 0)),
     "more members than needed": ([group("red", 2), *three()], (["red-0", "red-1", "red-2"], 2, 0)),
-    "sorted by priority": (
-        [group("red", 2), member("red-0"), member("red-9", priority=5)],
-        (["red-9", "red-0"], 2, 0),
-    ),
+    "sorted by priority": ([group("red", 2), member("red-0"), member("red-9", priority=5)], (["red-9", "red-0"], 2, 0)),
     "one bound member is missing": ([group("red", 2), member("red-0"), member("red-1", node="a")], (["red-0"], 1, 1)),
     "terminating member is replaced": (
         [group("red", 2), member("red-0"), member("red-1"), member("red-2", node="a", terminating=True)],
@@ -376,7 +370,7 @@ GANGS = {
 }
 
 
-@pytest.mark.parametrize(("objects", "gang"), GANGS.values(), ids=GANGS)
+@cases("objects, gang", GANGS)
 def test_gang_of(objects, gang):
     stage = Stage(*objects, nodes=[make_node("a")])
     assert stage.gang(next(each for each in objects if getattr(each, "name", "") == "red-0")) == gang
@@ -409,7 +403,7 @@ HINTS = {
 }
 
 
-@pytest.mark.parametrize(("hint", "old", "new", "answer"), HINTS.values(), ids=HINTS)
+@cases("hint, old, new, answer", HINTS)
 def test_hints(hint, old, new, answer):
     assert hint(member("red-0"), old, new) is answer
 
@@ -454,7 +448,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize(("arguments", "path"), FAULTS.values(), ids=FAULTS)
+@cases("arguments, path", FAULTS)
 def test_invalid_arguments(arguments, path):
     with pytest.raises(ConfigurationError, match=path):
         configured(**arguments)

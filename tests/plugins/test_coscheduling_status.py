@@ -3,6 +3,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan.api.custom_objects import CustomObject
 from bayplan.api.kinds import POD, custom_kind
@@ -53,7 +54,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("before", "members", "after", "more"), CASES.values(), ids=CASES)
+@cases("before, members, after, more", CASES)
 def test_next_status(before, members, after, more):
     status = next_status(before, 2, members, NOW)
     assert tuple(status.pop(name) for name in ("phase", "running", "succeeded", "failed")) == after
@@ -145,7 +146,7 @@ ERRORS = {
 }
 
 
-@pytest.mark.parametrize(("error", "again"), ERRORS.values(), ids=ERRORS)
+@cases("error, again", ERRORS)
 async def test_failed_write_is_retried(error, again, caplog):
     keeper, _ = statuses(Server(error=error))
     assert await keeper.catch_up() == again

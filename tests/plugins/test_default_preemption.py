@@ -6,6 +6,7 @@ import random
 
 import pytest
 from preempting import HIGH, LOW, MIDDLE, Rolls, budget, cluster_of, labelled, preempted, running, vip
+from tests.support.tables import cases
 
 from bayplan import Plugin, Status
 from bayplan.config import build_profile
@@ -67,18 +68,17 @@ def test_plugin_error_on_a_node_does_not_affect_other_nodes():
 
 
 @pytest.mark.feature("DefaultPreemption: PostFilter's messages")
-@pytest.mark.parametrize(
-    ("objects", "pod", "message"),
-    [
-        pytest.param([running("p", "a", HIGH, "2")], vip(), "1 No preemption victims found for incoming pod", id="tie"),
-        pytest.param([], vip("3"), "1 Preemption is not helpful for scheduling", id="unresolvable"),
-        pytest.param(
+@cases(
+    "objects, pod, message",
+    {
+        "tie": ([running("p", "a", HIGH, "2")], vip(), "1 No preemption victims found for incoming pod"),
+        "unresolvable": ([], vip("3"), "1 Preemption is not helpful for scheduling"),
+        "victims free too little": (
             [running("low", "a", LOW), running("high", "a", HIGH)],
             vip(),
             "1 Insufficient cpu",
-            id="victims free too little",
         ),
-    ],
+    },
 )
 def test_message_if_preemption_does_not_help(objects, pod, message):
     decision = cluster_of(*objects, nodes="a").decide(pod)
@@ -106,16 +106,15 @@ class NotNow(Plugin):
 
 
 @pytest.mark.feature("DefaultPreemption: PostFilter's messages")
-@pytest.mark.parametrize(
-    ("nodes", "message"),
-    [
-        pytest.param("a", 'expected at least one victim pod on node "a"', id="one node"),
-        pytest.param(
+@cases(
+    "nodes, message",
+    {
+        "one node": ("a", 'expected at least one victim pod on node "a"'),
+        "two nodes": (
             "ab",
             '[expected at least one victim pod on node "a", expected at least one victim pod on node "b"]',
-            id="two nodes",
         ),
-    ],
+    },
 )
 def test_no_victims_are_needed_after_a_pre_filter_rejection(nodes, message):
     pods = [running(f"low-{node}", node) for node in nodes]
@@ -133,19 +132,19 @@ def terminating(priority=LOW, reason="PreemptionByScheduler", status="True"):
 
 
 @pytest.mark.feature("DefaultPreemption: eligibility, preemptionPolicy, terminating victims")
-@pytest.mark.parametrize(
-    ("victim", "spec", "nominated", "why"),
-    [
-        pytest.param(running("p", "a", LOW, "2"), {"preemptionPolicy": "Never"}, "", "Never", id="Never"),
-        pytest.param(running("p", "a", LOW, "2"), {"preemptionPolicy": "PreemptLowerPriority"}, "", "", id="lower"),
-        pytest.param(running("p", "a", LOW, "2"), {}, "", "", id="no policy"),
-        pytest.param(terminating(), {}, "a", "terminating", id="victim terminating"),
-        pytest.param(terminating(), {}, "", "", id="not nominated"),
-        pytest.param(terminating(reason="DeletionByTaintManager"), {}, "a", "", id="terminating, not preempted"),
-        pytest.param(terminating(status="False"), {}, "a", "", id="condition is false"),
-        pytest.param(terminating(), {"nodeSelector": {"none": "here"}}, "a", "helpful", id="node unresolvable"),
-        pytest.param(terminating(), {}, "gone", "", id="node deleted"),
-    ],
+@cases(
+    "victim, spec, nominated, why",
+    {
+        "Never": (running("p", "a", LOW, "2"), {"preemptionPolicy": "Never"}, "", "Never"),
+        "lower": (running("p", "a", LOW, "2"), {"preemptionPolicy": "PreemptLowerPriority"}, "", ""),
+        "no policy": (running("p", "a", LOW, "2"), {}, "", ""),
+        "victim terminating": (terminating(), {}, "a", "terminating"),
+        "not nominated": (terminating(), {}, "", ""),
+        "terminating, not preempted": (terminating(reason="DeletionByTaintManager"), {}, "a", ""),
+        "condition is false": (terminating(status="False"), {}, "a", ""),
+        "node unresolvable": (terminating(), {"nodeSelector": {"none": "here"}}, "a", "helpful"),
+        "node deleted": (terminating(), {}, "gone", ""),
+    },
 )
 def test_eligibility(victim, spec, nominated, why):
     pod = vip(spec=spec, status={"nominatedNodeName": nominated})
@@ -171,26 +170,21 @@ def test_room_of_a_nominated_pod_of_equal_priority_is_not_used():
 
 
 @pytest.mark.feature("DefaultPreemption: number of candidates")
-@pytest.mark.parametrize(
-    ("args", "offset", "protected", "expected"),
-    [
-        pytest.param({}, 4, "", "3", id="all of few nodes"),
-        pytest.param({"minCandidateNodesPercentage": 40, "minCandidateNodesAbsolute": 1}, 4, "", "1", id="40 %"),
-        pytest.param({"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 2}, 2, "", "3", id="two"),
-        pytest.param(
-            {"minCandidateNodesPercentage": 40, "minCandidateNodesAbsolute": 3}, 0, "", "3", id="greater of both"
-        ),
-        pytest.param(
-            {"minCandidateNodesPercentage": 39, "minCandidateNodesAbsolute": 1}, 4, "", "5", id="rounded down"
-        ),
-        pytest.param(
+@cases(
+    "args, offset, protected, expected",
+    {
+        "all of few nodes": ({}, 4, "", "3"),
+        "40 %": ({"minCandidateNodesPercentage": 40, "minCandidateNodesAbsolute": 1}, 4, "", "1"),
+        "two": ({"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 2}, 2, "", "3"),
+        "greater of both": ({"minCandidateNodesPercentage": 40, "minCandidateNodesAbsolute": 3}, 0, "", "3"),
+        "rounded down": ({"minCandidateNodesPercentage": 39, "minCandidateNodesAbsolute": 1}, 4, "", "5"),
+        "beyond budget violations": (
             {"minCandidateNodesPercentage": 40, "minCandidateNodesAbsolute": 1},
             0,
             "1235",
             "4",
-            id="beyond budget violations",
         ),
-    ],
+    },
 )
 def test_number_of_candidates(args, offset, protected, expected):
     """Of five nodes, the third is the best, and the first is better than the last."""
@@ -214,15 +208,22 @@ def test_preemptor_is_gated_while_its_victims_are_evicted():
     gated = plugin.pre_enqueue(pod)
     assert gated == Status.unresolvable("waiting for the preemption for this pod to be finished").by(plugin.name)
     assert plugin.pre_enqueue(make_pod("other")) is None
-    assert plugin.held_back() == {pod.uid}
+    assert released(plugin) == set()
     state.preemptions.only_left(pod.uid, victim.uid)
     assert plugin.pre_enqueue(pod) == gated
-    assert plugin.held_back() == {pod.uid}
+    assert released(plugin) == set()
     state.remove_pod(victim.uid)
+    assert released(plugin) == {pod.uid}
     assert plugin.pre_enqueue(pod) is None, "the last victim was deleted, although `end` was not called"
-    assert not plugin.held_back(), "the event may release it"
+    assert released(plugin) == set()
     state.preemptions.end(pod.uid)
     assert len(state.preemptions) == 0
+
+
+def released(plugin):
+    """The topics of a pod's deletion: the gated pods to ask PreEnqueue about."""
+    hint, *_ = plugin.events()
+    return hint.topics.of_event(make_pod("gone"), None)
 
 
 @pytest.mark.feature("DefaultPreemption: gated preemptors")
@@ -294,12 +295,12 @@ class Refusing(Plugin):
 
 
 @pytest.mark.feature("DefaultPreemption: eligibility")
-@pytest.mark.parametrize(
-    ("more", "seen"),
-    [
-        pytest.param([], ["a", "b"], id="not in the dry run of a node that passed it"),
-        pytest.param([Refusing()], ["b"], id="in the dry run, if no filter has run"),
-    ],
+@cases(
+    "more, seen",
+    {
+        "not in the dry run of a node that passed it": ([], ["a", "b"]),
+        "in the dry run, if no filter has run": ([Refusing()], ["b"]),
+    },
 )
 def test_filter_that_reads_no_pods_runs(more, seen):
     first = NotOnA()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from lightkube.models.core_v1 import TopologySpreadConstraint
+from tests.support.tables import cases
 
 from bayplan.api import kinds
 from bayplan.api.objects import convert
@@ -57,25 +58,22 @@ def web(labels=WEB, owner=None, **more):
 
 
 @pytest.mark.feature("PodTopologySpread: system defaulting")
-@pytest.mark.parametrize(
-    ("pod", "objects", "expected"),
-    [
-        pytest.param(web(), [THERE], None, id="no source"),
-        pytest.param(web(), [THERE, SERVICE], {"a": 66, "b": 100}, id="service"),
-        pytest.param(web({"app": "db"}), [THERE, SERVICE], None, id="service of other pods"),
-        pytest.param(web(namespace="other"), [THERE, SERVICE], None, id="service in another namespace"),
-        pytest.param(web(), [SERVICE], ALIKE, id="no pods"),
-        pytest.param(
-            web(spread=[spread_over(ZONE, {"app": "db"}, hard=False)]), [THERE, SERVICE], ALIKE, id="own constraints"
-        ),
-        pytest.param(web(spread=[spread_over("rack", WEB)]), [THERE, SERVICE], None, id="own hard constraints"),
-        pytest.param(
+@cases(
+    "pod, objects, expected",
+    {
+        "no source": (web(), [THERE], None),
+        "service": (web(), [THERE, SERVICE], {"a": 66, "b": 100}),
+        "service of other pods": (web({"app": "db"}), [THERE, SERVICE], None),
+        "service in another namespace": (web(namespace="other"), [THERE, SERVICE], None),
+        "no pods": (web(), [SERVICE], ALIKE),
+        "own constraints": (web(spread=[spread_over(ZONE, {"app": "db"}, hard=False)]), [THERE, SERVICE], ALIKE),
+        "own hard constraints": (web(spread=[spread_over("rack", WEB)]), [THERE, SERVICE], None),
+        "terminating pods are not counted": (
             web(),
             [make_pod("there", node="a", labels=WEB, terminating=True), SERVICE],
             ALIKE,
-            id="terminating pods are not counted",
         ),
-    ],
+    },
 )
 def test_system_defaults(pod, objects, expected):
     assert score(pod, *objects) == expected
@@ -100,38 +98,35 @@ def test_missing_zone_is_treated_as_the_empty_zone():
 
 
 @pytest.mark.feature("PodTopologySpread: list defaulting")
-@pytest.mark.parametrize(
-    ("args", "pod", "objects", "scores", "verdicts"),
-    [
-        pytest.param(SOFT_ZONES, web(), [THERE, SERVICE], {"a": 0, "b": 100}, None, id="soft"),
-        pytest.param(HARD_ZONES, web(), [THERE, SERVICE], None, {"a": UNEVEN, "b": ""}, id="hard"),
-        pytest.param(HARD_ZONES, web(), [THERE], None, None, id="no source"),
-        pytest.param(listed(), web(), [THERE, SERVICE], None, None, id="empty list disables defaults"),
-        pytest.param(
+@cases(
+    "args, pod, objects, scores, verdicts",
+    {
+        "soft": (SOFT_ZONES, web(), [THERE, SERVICE], {"a": 0, "b": 100}, None),
+        "hard": (HARD_ZONES, web(), [THERE, SERVICE], None, {"a": UNEVEN, "b": ""}),
+        "no source": (HARD_ZONES, web(), [THERE], None, None),
+        "empty list disables defaults": (listed(), web(), [THERE, SERVICE], None, None),
+        "both": (
             listed(spread_over(ZONE), spread_over(HOST, hard=False)),
             web(),
             [THERE, SERVICE],
             {"a": 0, "b": 100},
             {"a": UNEVEN, "b": ""},
-            id="both",
         ),
-        pytest.param(
+        "own constraints": (
             HARD_ZONES,
             web(spread=[spread_over(HOST, {"app": "db"})]),
             [THERE, SERVICE],
             None,
             {"a": "", "b": ""},
-            id="own constraints",
         ),
-        pytest.param(
+        "matchLabelKeys of a default add nothing": (
             listed(spread_over(ZONE, matchLabelKeys=["app"])),
             web(),
             [THERE, SERVICE],
             None,
             {"a": UNEVEN, "b": ""},
-            id="matchLabelKeys of a default add nothing",
         ),
-    ],
+    },
 )
 def test_list_defaults(args, pod, objects, scores, verdicts):
     assert score(pod, *objects, args=args) == scores
@@ -150,49 +145,41 @@ FRONT = make_pod("there", node="a", labels=BOTH)
 
 
 @pytest.mark.feature("PodTopologySpread: sources of the default selector")
-@pytest.mark.parametrize(
-    ("pod", "objects", "counted"),
-    [
-        pytest.param(
-            web(owner=("v1", "ReplicationController", "w")), [workload(RC, WEB)], True, id="ReplicationController"
-        ),
-        pytest.param(web(owner=("apps/v1", "ReplicaSet", "w")), [workload(RS, WEB)], True, id="ReplicaSet"),
-        pytest.param(web(owner=("apps/v1", "StatefulSet", "w")), [workload(SS, WEB)], True, id="StatefulSet"),
-        pytest.param(web(owner=("apps/v1", "DaemonSet", "w")), [workload(RS, WEB)], None, id="another kind"),
-        pytest.param(web(owner=("apps/v1beta1", "ReplicaSet", "w")), [workload(RS, WEB)], None, id="another version"),
-        pytest.param(web(owner=("apps/v1", "ReplicaSet", "x")), [workload(RS, WEB)], None, id="unknown controller"),
-        pytest.param(web(), [workload(RS, WEB)], None, id="not the controller"),
-        pytest.param(
+@cases(
+    "pod, objects, counted",
+    {
+        "ReplicationController": (web(owner=("v1", "ReplicationController", "w")), [workload(RC, WEB)], True),
+        "ReplicaSet": (web(owner=("apps/v1", "ReplicaSet", "w")), [workload(RS, WEB)], True),
+        "StatefulSet": (web(owner=("apps/v1", "StatefulSet", "w")), [workload(SS, WEB)], True),
+        "another kind": (web(owner=("apps/v1", "DaemonSet", "w")), [workload(RS, WEB)], None),
+        "another version": (web(owner=("apps/v1beta1", "ReplicaSet", "w")), [workload(RS, WEB)], None),
+        "unknown controller": (web(owner=("apps/v1", "ReplicaSet", "x")), [workload(RS, WEB)], None),
+        "not the controller": (web(), [workload(RS, WEB)], None),
+        "controller in another namespace": (
             web(owner=("apps/v1", "ReplicaSet", "w")),
             [workload(RS, WEB, namespace="other")],
             None,
-            id="controller in another namespace",
         ),
-        pytest.param(web(), [make_service("s", None)], None, id="service without selector"),
-        pytest.param(web(), [make_service("s", {})], None, id="service with empty selector"),
-        pytest.param(web(BOTH), [SERVICE, make_service("t", {"tier": "front"})], False, id="two services: both labels"),
-        pytest.param(
+        "service without selector": (web(), [make_service("s", None)], None),
+        "service with empty selector": (web(), [make_service("s", {})], None),
+        "two services: both labels": (web(BOTH), [SERVICE, make_service("t", {"tier": "front"})], False),
+        "a service and a ReplicationController: both labels": (
             web(BOTH, owner=("v1", "ReplicationController", "w")),
             [SERVICE, workload(RC, {"tier": "front"})],
             False,
-            id="a service and a ReplicationController: both labels",
         ),
-        pytest.param(
+        "a service and a ReplicaSet: both labels": (
             web(BOTH, owner=("apps/v1", "ReplicaSet", "w")),
             [SERVICE, workload(RS, {"tier": "front"})],
             False,
-            id="a service and a ReplicaSet: both labels",
         ),
-        pytest.param(
-            web(owner=("apps/v1", "ReplicaSet", "w")), [workload(RS, {})], None, id="controller with empty selector"
-        ),
-        pytest.param(
+        "controller with empty selector": (web(owner=("apps/v1", "ReplicaSet", "w")), [workload(RS, {})], None),
+        "pod does not match its controller": (
             web({"app": "db"}, owner=("apps/v1", "ReplicaSet", "w")),
             [workload(RS, WEB)],
             True,
-            id="pod does not match its controller",
         ),
-    ],
+    },
 )
 def test_selector_sources(pod, objects, counted):
     """`counted`: whether a pod with the label app=web is counted; None if there are no default constraints."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.support.tables import cases
 
 from bayplan.framework.status import SKIP, Code
 from bayplan.plugins.arguments import DynamicResourcesArgs
@@ -237,15 +238,13 @@ def test_pod_with_missing_claim_is_gated():
     assert cluster.ask(pod_with("c")) == status
 
 
-@pytest.mark.parametrize(
-    ("owner", "status", "expected"),
-    [
-        pytest.param("uid-p", "c", None, id="created for the pod"),
-        pytest.param(
-            "other", "c", "ResourceClaim default/c was not created for Pod default/p (Pod is not owner)", id="other"
-        ),
-        pytest.param("uid-p", None, 'pod "default/p": ResourceClaim not created yet', id="not created yet"),
-    ],
+@cases(
+    "owner, status, expected",
+    {
+        "created for the pod": ("uid-p", "c", None),
+        "other": ("other", "c", "ResourceClaim default/c was not created for Pod default/p (Pod is not owner)"),
+        "not created yet": ("uid-p", None, 'pod "default/p": ResourceClaim not created yet'),
+    },
 )
 @pytest.mark.feature("DynamicResources: templates")
 def test_claims_from_templates(owner, status, expected):

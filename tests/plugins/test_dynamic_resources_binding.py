@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan.api.kinds import POD, RESOURCE_CLAIM
 from bayplan.devcluster.apiserver import Fault
@@ -100,22 +101,19 @@ async def test_write_is_retried_after_a_conflict():
     assert (await client.get(RESOURCE_CLAIM, "c", "default")).status.reservedFor
 
 
-@pytest.mark.parametrize(
-    ("times", "error", "metadata", "message"),
-    [
-        pytest.param(5, CONFLICT, {}, "add finalizer to claim default/c: the object has been modified", id="conflicts"),
-        pytest.param(1, REFUSED, {}, "add finalizer to claim default/c: no", id="refused"),
-        pytest.param(
-            1, REFUSED, PROTECTED, "add allocation and reservation to claim default/c: no", id="refused, protected"
-        ),
-        pytest.param(
+@cases(
+    "times, error, metadata, message",
+    {
+        "conflicts": (5, CONFLICT, {}, "add finalizer to claim default/c: the object has been modified"),
+        "refused": (1, REFUSED, {}, "add finalizer to claim default/c: no"),
+        "refused, protected": (1, REFUSED, PROTECTED, "add allocation and reservation to claim default/c: no"),
+        "no answer": (
             1,
             {"drop": "before"},
             PROTECTED,
             f"add allocation and reservation to claim default/c: PUT {CLAIM_STATUS}: the server closed the connection",
-            id="no answer",
         ),
-    ],
+    },
 )
 @pytest.mark.feature("DynamicResources: binding")
 async def test_failed_write_releases_the_devices(times, error, metadata, message):
@@ -179,13 +177,12 @@ async def test_first_claim_is_unreserved_if_the_second_fails():
     assert (await client.get(RESOURCE_CLAIM, "d", "default")).status.allocation is None
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"deletionTimestamp": "2026-01-01T00:00:00Z"}, "claim default/c got deleted in the meantime"),
-        ({"status": allocated("b")}, "claim default/c got allocated elsewhere in the meantime"),
-    ],
-    ids=["deleted", "allocated"],
+@cases(
+    "change, message",
+    {
+        "deleted": ({"deletionTimestamp": "2026-01-01T00:00:00Z"}, "claim default/c got deleted in the meantime"),
+        "allocated": ({"status": allocated("b")}, "claim default/c got allocated elsewhere in the meantime"),
+    },
 )
 @pytest.mark.feature("DynamicResources: binding")
 async def test_claim_changed_since_the_decision(change, message):
@@ -215,14 +212,13 @@ def conditions(*them):
     return [{"device": "a", "driver": DRIVER, "pool": "n1", "conditions": [{**often, **each} for each in them]}]
 
 
-@pytest.mark.parametrize(
-    ("becomes", "message"),
-    [
-        (conditions(READY), None),
-        (conditions(BROKEN), 'device binding failed: claim=c, reason=R, message="so"'),
-        (conditions(), "device binding timeout: context deadline exceeded"),
-    ],
-    ids=["ready", "broken", "never"],
+@cases(
+    "becomes, message",
+    {
+        "ready": (conditions(READY), None),
+        "broken": (conditions(BROKEN), 'device binding failed: claim=c, reason=R, message="so"'),
+        "never": (conditions(), "device binding timeout: context deadline exceeded"),
+    },
 )
 @pytest.mark.feature("DynamicResources: binding conditions")
 async def test_pre_bind_waits_for_binding_conditions(becomes, message):
@@ -247,10 +243,12 @@ async def test_pre_bind_waits_for_binding_conditions(becomes, message):
     assert client.transport.requests
 
 
-@pytest.mark.parametrize(
-    ("reserved", "message"),
-    [((), "deallocation of ResourceClaim completed"), (("other",), "still not schedulable")],
-    ids=["unreserved", "reserved for another pod"],
+@cases(
+    "reserved, message",
+    {
+        "unreserved": ((), "deallocation of ResourceClaim completed"),
+        "reserved for another pod": (("other",), "still not schedulable"),
+    },
 )
 @pytest.mark.feature("DynamicResources: deallocation")
 async def test_post_filter_deallocates_an_unavailable_claim(reserved, message):
@@ -280,15 +278,14 @@ async def test_pod_is_retried_when_the_release_of_its_claim_fails():
     assert cluster.handle.activated == [pod]
 
 
-@pytest.mark.parametrize(
-    ("condition", "timestamp", "available"),
-    [
-        (conditions(), None, True),
-        (conditions(BROKEN), None, False),
-        (conditions(), "2026-01-01T00:00:00Z", False),
-        (conditions(READY), "2026-01-01T00:00:00Z", True),
-    ],
-    ids=["not ready yet", "broken", "timed out", "ready"],
+@cases(
+    "condition, timestamp, available",
+    {
+        "not ready yet": (conditions(), None, True),
+        "broken": (conditions(BROKEN), None, False),
+        "timed out": (conditions(), "2026-01-01T00:00:00Z", False),
+        "ready": (conditions(READY), "2026-01-01T00:00:00Z", True),
+    },
 )
 @pytest.mark.feature("DynamicResources: binding conditions")
 def test_claim_with_unready_devices_is_unavailable(condition, timestamp, available):
@@ -337,12 +334,8 @@ async def test_claim_for_extended_resources_is_created_and_written_to_the_pod():
     assert (await client.list(RESOURCE_CLAIM)).items == []
 
 
-@pytest.mark.parametrize(
-    ("failures", "uses"),
-    [
-        pytest.param(0, ["update", "update"], id="written"),
-        pytest.param(1, ["update"], id="failed, so the reservation still exists"),
-    ],
+@cases(
+    "failures, uses", {"written": (0, ["update", "update"]), "failed, so the reservation still exists": (1, ["update"])}
 )
 @pytest.mark.feature("DynamicResources: binding")
 async def test_pre_bind_waits_for_pending_writes_of_an_earlier_attempt(failures, uses):

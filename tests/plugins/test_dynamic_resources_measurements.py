@@ -1,6 +1,7 @@
 """DynamicResources: metrics of created claims and of waiting for binding conditions."""
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan.api.kinds import RESOURCE_CLAIM
 from bayplan.devcluster.apiserver import Fault
@@ -35,14 +36,14 @@ def condition(kind):
     return [{"device": "a", "driver": DRIVER, "pool": "n1", "conditions": [{**often, "type": kind}]}]
 
 
-@pytest.mark.parametrize(
-    ("becomes", "status", "seconds"),
-    [
-        pytest.param(condition("ready"), "success", 5, id="ready at the second check"),
-        pytest.param(condition("broken"), "failure", 5, id="broken"),
-        pytest.param([], "timeout", 20, id="never ready"),
-        pytest.param(None, "error", 5, id="deleted claim"),
-    ],
+@cases(
+    "becomes, status, seconds",
+    {
+        "ready at the second check": (condition("ready"), "success", 5),
+        "broken": (condition("broken"), "failure", 5),
+        "never ready": ([], "timeout", 20),
+        "deleted claim": (None, "error", 5),
+    },
 )
 async def test_wait_for_binding_conditions_is_measured(becomes, status, seconds) -> None:
     clock = Clock()

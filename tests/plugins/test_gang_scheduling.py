@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import pytest
+from tests.support.tables import cases
 
 from bayplan.api.custom_objects import CustomObject
 from bayplan.api.kinds import POD, custom_kind
@@ -55,11 +55,7 @@ class Stage:
 TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"
 PRE_ENQUEUE = {
     "pod without a group": ([], make_pod("p"), None),
-    "missing group": (
-        [],
-        member("red-0"),
-        'waiting for pods\'s pod group "red" to appear in scheduling queue',
-    ),
+    "missing group": ([], member("red-0"), 'waiting for pods\'s pod group "red" to appear in scheduling queue'),
     "group without gang policy": ([group(policy={"basic": {}})], member("red-0"), None),
     "too few members": ([group(), *three()[:2]], member("red-0"), TOO_FEW),
     "terminating member is not counted": (
@@ -77,7 +73,7 @@ PRE_ENQUEUE = {
 }
 
 
-@pytest.mark.parametrize(("objects", "pod", "rejection"), PRE_ENQUEUE.values(), ids=PRE_ENQUEUE)
+@cases("objects, pod, rejection", PRE_ENQUEUE)
 def test_pre_enqueue(objects, pod, rejection):
     status = Stage(*objects).plugin.pre_enqueue(pod)
     assert (status and status.message) == rejection
@@ -159,7 +155,7 @@ NEEDED = {
 }
 
 
-@pytest.mark.parametrize(("of", "others", "needed"), NEEDED.values(), ids=NEEDED)
+@cases("of, others, needed", NEEDED)
 def test_needed_members_of_a_late_pod(of, others, needed):
     late = member("late")
     gang = Stage(of, late, *others).plugin.gang_of(late)
@@ -175,6 +171,6 @@ HINTS = {
 }
 
 
-@pytest.mark.parametrize(("hint", "new", "answer"), HINTS.values(), ids=HINTS)
+@cases("hint, new, answer", HINTS)
 def test_hints(hint, new, answer):
     assert hint(member("red-0"), None, new) is answer

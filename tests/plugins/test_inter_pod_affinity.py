@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan.api.kinds import NAMESPACE
 from bayplan.cluster.pod_changes import PodChanges
 from bayplan.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.asking import ask_filter
-from bayplan.testing.builders import (
-    make_cluster,
-    make_namespace,
-    make_node,
-    make_pod,
-    pod_affinity,
-    pod_term,
-)
+from bayplan.testing.builders import make_cluster, make_namespace, make_node, make_pod, pod_affinity, pod_term
 
 FAR = "node(s) didn't match pod affinity rules"
 NEAR = "node(s) didn't match pod anti-affinity rules"
@@ -62,209 +56,157 @@ def wanting(affinity, labels=None, **more):
 
 
 @pytest.mark.feature("InterPodAffinity: required affinity")
-@pytest.mark.parametrize(
-    ("pod", "there", "expected"),
-    [
-        pytest.param(wanting(None), [], None, id="no terms, empty cluster"),
-        pytest.param(wanting({"podAffinity": {}}), [on("a1")], None, id="no terms"),
-        pytest.param(wanting(NEAR_WEB), [on("a1")], by_zone(FITS, FAR, FAR), id="the whole zone of a match"),
-        pytest.param(wanting(NEAR_WEB), [on("a1", DB)], by_zone(FAR, FAR, FAR), id="no match"),
-        pytest.param(
-            wanting(NEAR_WEB), [on("a1"), on("b1", name="other")], by_zone(FITS, FITS, FAR), id="matches in both zones"
-        ),
-        pytest.param(
+@cases(
+    "pod, there, expected",
+    {
+        "no terms, empty cluster": (wanting(None), [], None),
+        "no terms": (wanting({"podAffinity": {}}), [on("a1")], None),
+        "the whole zone of a match": (wanting(NEAR_WEB), [on("a1")], by_zone(FITS, FAR, FAR)),
+        "no match": (wanting(NEAR_WEB), [on("a1", DB)], by_zone(FAR, FAR, FAR)),
+        "matches in both zones": (wanting(NEAR_WEB), [on("a1"), on("b1", name="other")], by_zone(FITS, FITS, FAR)),
+        "the same node": (
             wanting(pod_affinity(pod_term("kubernetes.io/hostname", WEB))),
             [on("a1")],
             {"a1": FITS, "a2": FAR, "b1": FAR, "nowhere": FAR},
-            id="the same node",
         ),
-        pytest.param(wanting(NEAR_WEB), [on("nowhere")], by_zone(FAR, FAR, FAR), id="match in no zone"),
-        pytest.param(
-            wanting(pod_affinity(expressing(("app", "In", "web", "db")))),
-            [on("b1", DB)],
-            by_zone(FAR, FITS, FAR),
-            id="In",
-        ),
-        pytest.param(
-            wanting(pod_affinity(expressing(("app", "NotIn", "web")))),
-            [on("b1", DB)],
-            by_zone(FAR, FITS, FAR),
-            id="NotIn",
-        ),
-        pytest.param(
+        "match in no zone": (wanting(NEAR_WEB), [on("nowhere")], by_zone(FAR, FAR, FAR)),
+        "In": (wanting(pod_affinity(expressing(("app", "In", "web", "db")))), [on("b1", DB)], by_zone(FAR, FITS, FAR)),
+        "NotIn": (wanting(pod_affinity(expressing(("app", "NotIn", "web")))), [on("b1", DB)], by_zone(FAR, FITS, FAR)),
+        "NotIn is met without the label": (
             wanting(pod_affinity(expressing(("app", "NotIn", "web")))),
             [on("b1", {})],
             by_zone(FAR, FITS, FAR),
-            id="NotIn is met without the label",
         ),
-        pytest.param(
+        "Exists and DoesNotExist": (
             wanting(pod_affinity(expressing(("app", "Exists"), ("gone", "DoesNotExist")))),
             [on("a1", {"app": "x", "gone": ""}), on("b1", {"app": ""}, name="other")],
             by_zone(FAR, FITS, FAR),
-            id="Exists and DoesNotExist",
         ),
-        pytest.param(
+        "all expressions of a term": (
             wanting(pod_affinity(expressing(("app", "In", "web"), ("tier", "In", "front")))),
             [on("a1", {"app": "web", "tier": "back"})],
             by_zone(FAR, FAR, FAR),
-            id="all expressions of a term",
         ),
-        pytest.param(
+        "one pod has to match both terms": (
             wanting(pod_affinity(pod_term("zone", WEB), pod_term("zone", {"tier": "front"}))),
             [on("a1", WEB), on("a2", {"tier": "front"}, name="other")],
             by_zone(FAR, FAR, FAR),
-            id="one pod has to match both terms",
         ),
-        pytest.param(
+        "two terms, two topologies": (
             wanting(pod_affinity(pod_term("zone", WEB), pod_term("kubernetes.io/hostname", WEB))),
             [on("a1")],
             {"a1": FITS, "a2": FAR, "b1": FAR, "nowhere": FAR},
-            id="two terms, two topologies",
         ),
-        pytest.param(wanting(pod_affinity(pod_term("zone"))), [on("a1")], by_zone(FAR, FAR, FAR), id="no selector"),
-        pytest.param(
+        "no selector": (wanting(pod_affinity(pod_term("zone"))), [on("a1")], by_zone(FAR, FAR, FAR)),
+        "an empty selector": (
             wanting(pod_affinity(pod_term("zone", labelSelector={}))),
             [on("a1", {})],
             by_zone(FITS, FAR, FAR),
-            id="an empty selector",
         ),
-        pytest.param(
-            wanting(NEAR_WEB), [on("a1", terminating=True)], by_zone(FITS, FAR, FAR), id="a match that is being deleted"
-        ),
-        pytest.param(wanting(NEAR_WEB), [on("gone")], by_zone(FAR, FAR, FAR), id="a match on a deleted node"),
-        pytest.param(wanting(NEAR_WEB), [on("a1", {"app": "Web"})], by_zone(FAR, FAR, FAR), id="case-sensitive"),
-    ],
+        "a match that is being deleted": (wanting(NEAR_WEB), [on("a1", terminating=True)], by_zone(FITS, FAR, FAR)),
+        "a match on a deleted node": (wanting(NEAR_WEB), [on("gone")], by_zone(FAR, FAR, FAR)),
+        "case-sensitive": (wanting(NEAR_WEB), [on("a1", {"app": "Web"})], by_zone(FAR, FAR, FAR)),
+    },
 )
 def test_required_affinity(pod, there, expected):
     assert ask(pod, *NODES, *there) == expected
 
 
 @pytest.mark.feature("InterPodAffinity: first pod of a self-affine group")
-@pytest.mark.parametrize(
-    ("pod", "there", "expected"),
-    [
-        pytest.param(wanting(NEAR_WEB, WEB), [], by_zone(FITS, FITS, FAR), id="first of its kind"),
-        pytest.param(wanting(NEAR_WEB, DB), [], by_zone(FAR, FAR, FAR), id="does not match itself"),
-        pytest.param(wanting(NEAR_WEB, WEB), [on("b1")], by_zone(FAR, FITS, FAR), id="second joins the first"),
-        pytest.param(
-            wanting(NEAR_WEB, WEB),
-            [on("a1", namespace="other")],
-            by_zone(FITS, FITS, FAR),
-            id="match in another namespace",
-        ),
-        pytest.param(
+@cases(
+    "pod, there, expected",
+    {
+        "first of its kind": (wanting(NEAR_WEB, WEB), [], by_zone(FITS, FITS, FAR)),
+        "does not match itself": (wanting(NEAR_WEB, DB), [], by_zone(FAR, FAR, FAR)),
+        "second joins the first": (wanting(NEAR_WEB, WEB), [on("b1")], by_zone(FAR, FITS, FAR)),
+        "match in another namespace": (wanting(NEAR_WEB, WEB), [on("a1", namespace="other")], by_zone(FITS, FITS, FAR)),
+        "a node needs the labels of all terms": (
             wanting(pod_affinity(pod_term("zone", WEB), pod_term("rack", WEB)), WEB),
             [],
             by_zone(FAR, FAR, FAR),
-            id="a node needs the labels of all terms",
         ),
-        pytest.param(
+        "not the first in one of two topologies": (
             wanting(pod_affinity(pod_term("zone", WEB), pod_term("kubernetes.io/hostname", WEB)), WEB),
             [on("a1")],
             {"a1": FITS, "a2": FAR, "b1": FAR, "nowhere": FAR},
-            id="not the first in one of two topologies",
         ),
-        pytest.param(
+        "matches one of two terms": (
             wanting(pod_affinity(pod_term("zone", WEB), pod_term("zone", DB)), WEB),
             [],
             by_zone(FAR, FAR, FAR),
-            id="matches one of two terms",
         ),
-        pytest.param(
-            wanting(NEAR_WEB, WEB), [on("nowhere")], by_zone(FITS, FITS, FAR), id="a match in no zone does not count"
-        ),
-        pytest.param(
+        "a match in no zone does not count": (wanting(NEAR_WEB, WEB), [on("nowhere")], by_zone(FITS, FITS, FAR)),
+        "not in the selected namespace": (
             wanting(pod_affinity(pod_term("zone", WEB, namespaces=["other"])), WEB),
             [],
             by_zone(FAR, FAR, FAR),
-            id="not in the selected namespace",
         ),
-    ],
+    },
 )
 def test_pod_that_matches_its_own_affinity(pod, there, expected):
     assert ask(pod, *NODES, *there) == expected
 
 
 @pytest.mark.feature("InterPodAffinity: required anti-affinity")
-@pytest.mark.parametrize(
-    ("pod", "there", "expected"),
-    [
-        pytest.param(wanting(AWAY_FROM_WEB), [], by_zone(FITS, FITS), id="no pods"),
-        pytest.param(wanting(AWAY_FROM_WEB), [on("a1")], by_zone(NEAR, FITS), id="the whole zone of a match"),
-        pytest.param(wanting(AWAY_FROM_WEB), [on("a1", DB)], by_zone(FITS, FITS), id="no match"),
-        pytest.param(wanting(AWAY_FROM_WEB), [on("nowhere")], by_zone(FITS, FITS), id="match in no zone"),
-        pytest.param(
-            wanting(AWAY_FROM_WEB), [on("a1", namespace="other")], by_zone(FITS, FITS), id="match on another node"
-        ),
-        pytest.param(
+@cases(
+    "pod, there, expected",
+    {
+        "no pods": (wanting(AWAY_FROM_WEB), [], by_zone(FITS, FITS)),
+        "the whole zone of a match": (wanting(AWAY_FROM_WEB), [on("a1")], by_zone(NEAR, FITS)),
+        "no match": (wanting(AWAY_FROM_WEB), [on("a1", DB)], by_zone(FITS, FITS)),
+        "match in no zone": (wanting(AWAY_FROM_WEB), [on("nowhere")], by_zone(FITS, FITS)),
+        "match on another node": (wanting(AWAY_FROM_WEB), [on("a1", namespace="other")], by_zone(FITS, FITS)),
+        "any of the terms": (
             wanting(pod_affinity(pod_term("zone", WEB), pod_term("zone", DB), anti=True)),
             [on("a1", DB)],
             by_zone(NEAR, FITS),
-            id="any of the terms",
         ),
-        pytest.param(
+        "selector and topology of one term": (
             wanting(pod_affinity(pod_term("rack", WEB), pod_term("kubernetes.io/hostname", DB), anti=True)),
             [on("a1", WEB), on("b1", DB, name="other")],
             {"a1": FITS, "a2": FITS, "b1": NEAR, "nowhere": FITS},
-            id="selector and topology of one term",
         ),
-        pytest.param(
+        "an empty selector": (
             wanting(pod_affinity(pod_term("zone", labelSelector={}), anti=True)),
             [on("b1", {})],
             by_zone(FITS, NEAR),
-            id="an empty selector",
         ),
-        pytest.param(wanting(pod_affinity(pod_term("zone"), anti=True)), [on("b1")], by_zone(FITS, FITS), id="none"),
-        pytest.param(
+        "none": (wanting(pod_affinity(pod_term("zone"), anti=True)), [on("b1")], by_zone(FITS, FITS)),
+        "affinity is reported first": (
             wanting({**NEAR_WEB, **pod_affinity(pod_term("kubernetes.io/hostname", WEB), anti=True)}),
             [on("a1")],
             {"a1": NEAR, "a2": FITS, "b1": FAR, "nowhere": FAR},
-            id="affinity is reported first",
         ),
-        pytest.param(
-            wanting(AWAY_FROM_WEB), [on("a1", terminating=True)], by_zone(NEAR, FITS), id="a match being deleted"
-        ),
-    ],
+        "a match being deleted": (wanting(AWAY_FROM_WEB), [on("a1", terminating=True)], by_zone(NEAR, FITS)),
+    },
 )
 def test_required_anti_affinity(pod, there, expected):
     assert ask(pod, *NODES, *there) == expected
 
 
 @pytest.mark.feature("InterPodAffinity: terms of existing pods, filter")
-@pytest.mark.parametrize(
-    ("labels", "there", "expected"),
-    [
-        pytest.param(WEB, [on("a1", DB)], None, id="no terms"),
-        pytest.param(WEB, [on("a1", DB, affinity=AWAY_FROM_WEB)], by_zone(EXISTING, FITS), id="matches the pod"),
-        pytest.param(DB, [on("a1", DB, affinity=AWAY_FROM_WEB)], None, id="matches other pods"),
-        pytest.param(
-            WEB,
-            [on("a1", DB, affinity=AWAY_FROM_WEB, namespace="other")],
-            None,
-            id="applies to its own namespace",
-        ),
-        pytest.param(WEB, [on("nowhere", DB, affinity=AWAY_FROM_WEB)], None, id="in no zone"),
-        pytest.param(WEB, [on("gone", DB, affinity=AWAY_FROM_WEB)], None, id="on a deleted node"),
-        pytest.param(
+@cases(
+    "labels, there, expected",
+    {
+        "no terms": (WEB, [on("a1", DB)], None),
+        "matches the pod": (WEB, [on("a1", DB, affinity=AWAY_FROM_WEB)], by_zone(EXISTING, FITS)),
+        "matches other pods": (DB, [on("a1", DB, affinity=AWAY_FROM_WEB)], None),
+        "applies to its own namespace": (WEB, [on("a1", DB, affinity=AWAY_FROM_WEB, namespace="other")], None),
+        "in no zone": (WEB, [on("nowhere", DB, affinity=AWAY_FROM_WEB)], None),
+        "on a deleted node": (WEB, [on("gone", DB, affinity=AWAY_FROM_WEB)], None),
+        "in both zones": (
             WEB,
             [on("a1", DB, affinity=AWAY_FROM_WEB), on("b1", DB, affinity=AWAY_FROM_WEB, name="other")],
             by_zone(EXISTING, EXISTING),
-            id="in both zones",
         ),
-        pytest.param(
+        "any of its terms": (
             {"app": "web", "tier": "front"},
             [on("a1", affinity=pod_affinity(pod_term("zone", DB), pod_term("zone", {"tier": "front"}), anti=True))],
             by_zone(EXISTING, FITS),
-            id="any of its terms",
         ),
-        pytest.param(WEB, [on("a1", DB, affinity=NEAR_WEB)], None, id="affinity does not apply to other pods"),
-        pytest.param(
-            WEB,
-            [on("a1", DB, affinity=AWAY_FROM_WEB, terminating=True)],
-            by_zone(EXISTING, FITS),
-            id="being deleted",
-        ),
-    ],
+        "affinity does not apply to other pods": (WEB, [on("a1", DB, affinity=NEAR_WEB)], None),
+        "being deleted": (WEB, [on("a1", DB, affinity=AWAY_FROM_WEB, terminating=True)], by_zone(EXISTING, FITS)),
+    },
 )
 def test_anti_affinity_of_existing_pods(labels, there, expected):
     assert ask(make_pod("pending", labels=labels), *NODES, *there) == expected
@@ -282,30 +224,28 @@ NOT_RED = {"namespaceSelector": {"matchExpressions": [{"key": "team", "operator"
 
 
 @pytest.mark.feature("InterPodAffinity: namespaces and namespace selectors")
-@pytest.mark.parametrize(
-    ("fields", "namespace", "near"),
-    [
-        pytest.param({}, "default", True, id="own namespace by default"),
-        pytest.param({}, "red", False, id="own namespace only"),
-        pytest.param({"namespaces": ["red"]}, "red", True, id="named"),
-        pytest.param({"namespaces": ["red"]}, "default", False, id="named, not own"),
-        pytest.param(TEAM_RED, "red", True, id="selected"),
-        pytest.param(TEAM_RED, "blue", False, id="not selected"),
-        pytest.param(TEAM_RED, "default", False, id="selector replaces own namespace"),
-        pytest.param(TEAM_RED, "unknown", False, id="unknown namespace"),
-        pytest.param({**TEAM_RED, "namespaces": ["blue"]}, "blue", True, id="named or selected: named"),
-        pytest.param({**TEAM_RED, "namespaces": ["blue"]}, "red", True, id="named or selected: selected"),
-        pytest.param({"namespaceSelector": {}}, "blue", True, id="empty selector matches all"),
-        pytest.param({"namespaceSelector": {}}, "unknown", True, id="all, even unknown ones"),
-        pytest.param(
-            {"namespaceSelector": {}, "namespaces": ["red"]}, "blue", True, id="all, even if others are named"
-        ),
-        pytest.param(NOT_RED, "bare", True, id="NotIn matches a namespace without labels"),
-        pytest.param(NOT_RED, "red", False, id="NotIn"),
-        pytest.param(NOT_RED, "unknown", False, id="NotIn does not match an unknown namespace"),
-    ],
+@cases(
+    "fields, namespace, near",
+    {
+        "own namespace by default": ({}, "default", True),
+        "own namespace only": ({}, "red", False),
+        "named": ({"namespaces": ["red"]}, "red", True),
+        "named, not own": ({"namespaces": ["red"]}, "default", False),
+        "selected": (TEAM_RED, "red", True),
+        "not selected": (TEAM_RED, "blue", False),
+        "selector replaces own namespace": (TEAM_RED, "default", False),
+        "unknown namespace": (TEAM_RED, "unknown", False),
+        "named or selected: named": ({**TEAM_RED, "namespaces": ["blue"]}, "blue", True),
+        "named or selected: selected": ({**TEAM_RED, "namespaces": ["blue"]}, "red", True),
+        "empty selector matches all": ({"namespaceSelector": {}}, "blue", True),
+        "all, even unknown ones": ({"namespaceSelector": {}}, "unknown", True),
+        "all, even if others are named": ({"namespaceSelector": {}, "namespaces": ["red"]}, "blue", True),
+        "NotIn matches a namespace without labels": (NOT_RED, "bare", True),
+        "NotIn": (NOT_RED, "red", False),
+        "NotIn does not match an unknown namespace": (NOT_RED, "unknown", False),
+    },
 )
-@pytest.mark.parametrize("anti", [False, True], ids=["affinity", "anti-affinity"])
+@cases("anti", {"affinity": False, "anti-affinity": True})
 def test_namespaces_of_own_terms(fields, namespace, near, anti):
     pod = wanting(pod_affinity(pod_term("zone", WEB, **fields), anti=anti))
     found = ask(pod, *NODES, RED, BLUE, UNNAMED, on("a1", namespace=namespace))
@@ -316,17 +256,17 @@ def test_namespaces_of_own_terms(fields, namespace, near, anti):
 
 
 @pytest.mark.feature("InterPodAffinity: namespaces and namespace selectors")
-@pytest.mark.parametrize(
-    ("fields", "namespace", "rejected"),
-    [
-        pytest.param({}, "default", False, id="own namespace by default"),
-        pytest.param({"namespaces": ["default"]}, "default", True, id="named"),
-        pytest.param(TEAM_RED, "red", True, id="selected"),
-        pytest.param(TEAM_RED, "blue", False, id="not selected"),
-        pytest.param({"namespaceSelector": {}}, "unknown", True, id="all"),
-        pytest.param(NOT_RED, "unknown", True, id="unknown namespace has no labels"),
-        pytest.param(TEAM_RED, "unknown", False, id="unknown namespace lacks the labels"),
-    ],
+@cases(
+    "fields, namespace, rejected",
+    {
+        "own namespace by default": ({}, "default", False),
+        "named": ({"namespaces": ["default"]}, "default", True),
+        "selected": (TEAM_RED, "red", True),
+        "not selected": (TEAM_RED, "blue", False),
+        "all": ({"namespaceSelector": {}}, "unknown", True),
+        "unknown namespace has no labels": (NOT_RED, "unknown", True),
+        "unknown namespace lacks the labels": (TEAM_RED, "unknown", False),
+    },
 )
 def test_namespaces_of_terms_of_existing_pods(fields, namespace, rejected):
     term = pod_term("zone", WEB, **fields)
@@ -351,23 +291,21 @@ V1, V2 = {"app": "web", "version": "1"}, {"app": "web", "version": "2"}
 
 
 @pytest.mark.feature("InterPodAffinity: matchLabelKeys and mismatchLabelKeys")
-@pytest.mark.parametrize(
-    ("keys", "expression", "expected"),
-    [
-        pytest.param(
+@cases(
+    "keys, expression, expected",
+    {
+        "match, merged by the API server": (
             {"matchLabelKeys": ["version"]},
             {"key": "version", "operator": "In", "values": ["1"]},
             by_zone(FAR, FITS, FAR),
-            id="match, merged by the API server",
         ),
-        pytest.param(
+        "mismatch, merged by the API server": (
             {"mismatchLabelKeys": ["version"]},
             {"key": "version", "operator": "NotIn", "values": ["1"]},
             by_zone(FITS, FAR, FAR),
-            id="mismatch, merged by the API server",
         ),
-        pytest.param({"matchLabelKeys": ["version"]}, None, by_zone(FITS, FITS, FAR), id="not merged: no effect here"),
-    ],
+        "not merged: no effect here": ({"matchLabelKeys": ["version"]}, None, by_zone(FITS, FITS, FAR)),
+    },
 )
 def test_label_keys(keys, expression, expected):
     selector = {"matchLabels": WEB, "matchExpressions": [expression] if expression else []}
@@ -383,7 +321,7 @@ def test_empty_value_is_a_domain():
 
 
 @pytest.mark.feature("InterPodAffinity: invalid selectors")
-@pytest.mark.parametrize("anti", [False, True], ids=["affinity", "anti-affinity"])
+@cases("anti", {"affinity": False, "anti-affinity": True})
 def test_invalid_selector(anti):
     pod = wanting(pod_affinity(expressing(("app", "Near", "web")), anti=anti))
     assert ask(pod, *NODES).startswith("parsing pod: ")
@@ -397,87 +335,71 @@ UNREADABLE = on("a1", DB, name="unreadable", affinity=pod_affinity(expressing(("
 
 
 @pytest.mark.feature("InterPodAffinity: nominated pods and what-ifs on rows")
-@pytest.mark.parametrize(
-    ("pod", "there", "changes", "expected"),
-    [
-        pytest.param(
+@cases(
+    "pod, there, changes, expected",
+    {
+        "pod added": (
             wanting(NEAR_WEB),
             [],
             {"a1": PodChanges(added=(WEB_POD,))},
             by_zone(FAR, FAR, FAR) | {"a1": FITS},
-            id="pod added",
         ),
-        pytest.param(
+        "only match removed": (
             wanting(NEAR_WEB),
             [on("a1")],
             {"a1": PodChanges(removed=(on("a1"),)), "a2": PodChanges(removed=(on("a1"),))},
             by_zone(FAR, FAR, FAR),
-            id="only match removed",
         ),
-        pytest.param(
+        "what-ifs are separate": (
             wanting(NEAR_WEB, WEB),
             [on("a1")],
             {"a1": PodChanges(removed=(on("a1"),)), "b1": PodChanges(added=(DB_POD,))},
             by_zone(FITS, FAR, FAR),
-            id="what-ifs are separate",
         ),
-        pytest.param(
+        "not the first while there is a match elsewhere": (
             wanting(NEAR_WEB, WEB),
             [on("a1"), on("b1", name="other")],
             {"a1": PodChanges(removed=(on("a1"),)), "b1": PodChanges(removed=(on("b1", name="other"),))},
             {"a1": FAR, "a2": FITS, "b1": FAR, "nowhere": FAR},
-            id="not the first while there is a match elsewhere",
         ),
-        pytest.param(
+        "first once the only match is removed": (
             wanting(NEAR_WEB, WEB),
             [on("a1")],
             {"a1": PodChanges(removed=(on("a1"),))},
             by_zone(FITS, FAR, FAR),
-            id="first once the only match is removed",
         ),
-        pytest.param(
+        "added pod in no zone": (
             wanting(NEAR_WEB, WEB),
             [],
             {"a1": PodChanges(added=(WEB_POD,)), "b1": PodChanges(added=(DB_POD,)), "nowhere": PodChanges((WEB_POD,))},
             by_zone(FITS, FITS, FAR),
-            id="added pod in no zone",
         ),
-        pytest.param(
+        "removed here, added there": (
             wanting(AWAY_FROM_WEB),
             [on("a1")],
             {"a1": PodChanges(removed=(on("a1"),)), "b1": PodChanges(added=(WEB_POD,))},
             {"a1": FITS, "a2": NEAR, "b1": NEAR, "nowhere": FITS},
-            id="removed here, added there",
         ),
-        pytest.param(
+        "pod with anti-affinity added": (
             wanting(AWAY_FROM_WEB, WEB),
             [],
             {"a1": PodChanges(added=(JEALOUS,)), "nowhere": PodChanges(added=(JEALOUS,))},
             {"a1": EXISTING, "a2": FITS, "b1": FITS, "nowhere": FITS},
-            id="pod with anti-affinity added",
         ),
-        pytest.param(
+        "pod with anti-affinity removed": (
             wanting(None, WEB),
             [JEALOUS],
             {"a1": PodChanges(removed=(JEALOUS,))},
             {"a1": FITS, "a2": EXISTING, "b1": FITS, "nowhere": FITS},
-            id="pod with anti-affinity removed",
         ),
-        pytest.param(
+        "pod with invalid terms": (
             wanting(None, WEB),
             [JEALOUS, UNREADABLE],
             {"a1": PodChanges(removed=(JEALOUS, UNREADABLE))},
             {"a1": FITS, "a2": EXISTING, "b1": FITS, "nowhere": FITS},
-            id="pod with invalid terms",
         ),
-        pytest.param(
-            wanting(None, WEB),
-            [],
-            {"a1": PodChanges(added=(JEALOUS,))},
-            None,
-            id="skipped by PreFilter",
-        ),
-    ],
+        "skipped by PreFilter": (wanting(None, WEB), [], {"a1": PodChanges(added=(JEALOUS,))}, None),
+    },
 )
 def test_what_ifs(pod, there, changes, expected):
     assert ask(pod, *NODES, *there, what_ifs=changes) == expected

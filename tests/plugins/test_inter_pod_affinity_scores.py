@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan.plugins.arguments import InterPodAffinityArgs
 from bayplan.plugins.inter_pod_affinity.plugin import InterPodAffinity
@@ -47,76 +48,68 @@ def scores(a1, a2, b1, c1):
 
 
 @pytest.mark.feature("InterPodAffinity: preferred affinity and anti-affinity")
-@pytest.mark.parametrize(
-    ("pod", "there", "expected"),
-    [
-        pytest.param(wanting(None), [on("a1")], None, id="no preferences"),
-        pytest.param(wanting(likes(5, WEB)), [], None, id="no pods"),
-        pytest.param(wanting(likes(5, WEB)), [on("a1", DB)], None, id="no match"),
-        pytest.param(wanting(likes(5, WEB)), [on("c1")], None, id="match in no domain"),
-        pytest.param(wanting(likes(5, WEB)), [on("gone")], None, id="node of the match deleted"),
-        pytest.param(wanting(likes(5, WEB)), [on("a1")], scores(100, 100, 0, 0), id="affinity by zone"),
-        pytest.param(wanting(likes(5, WEB, HOST)), [on("a1")], scores(100, 0, 0, 0), id="the node"),
-        pytest.param(
+@cases(
+    "pod, there, expected",
+    {
+        "no preferences": (wanting(None), [on("a1")], None),
+        "no pods": (wanting(likes(5, WEB)), [], None),
+        "no match": (wanting(likes(5, WEB)), [on("a1", DB)], None),
+        "match in no domain": (wanting(likes(5, WEB)), [on("c1")], None),
+        "node of the match deleted": (wanting(likes(5, WEB)), [on("gone")], None),
+        "affinity by zone": (wanting(likes(5, WEB)), [on("a1")], scores(100, 100, 0, 0)),
+        "the node": (wanting(likes(5, WEB, HOST)), [on("a1")], scores(100, 0, 0, 0)),
+        "by the number of pods": (
             wanting(likes(5, WEB)),
             [on("a1"), on("a2", name="two"), on("b1", name="three")],
             scores(100, 100, 50, 0),
-            id="by the number of pods",
         ),
-        pytest.param(wanting(dislikes(5, WEB)), [on("a1")], scores(0, 0, 100, 100), id="anti-affinity by zone"),
-        pytest.param(
+        "anti-affinity by zone": (wanting(dislikes(5, WEB)), [on("a1")], scores(0, 0, 100, 100)),
+        "both: -3, 5 and 0, rounded down": (
             wanting({**likes(5, DB), **dislikes(3, WEB)}),
             [on("a1"), on("b1", DB, name="db")],
             scores(0, 0, 100, 37),
-            id="both: -3, 5 and 0, rounded down",
         ),
-        pytest.param(
+        "near, but not on the same node": (
             wanting({**likes(5, WEB), **dislikes(5, WEB, HOST)}),
             [on("a1")],
             scores(0, 100, 0, 0),
-            id="near, but not on the same node",
         ),
-        pytest.param(
-            wanting({**likes(5, WEB), **dislikes(5, WEB)}), [on("a1")], scores(0, 0, 0, 0), id="both, same match"
-        ),
-        pytest.param(
+        "both, same match": (wanting({**likes(5, WEB), **dislikes(5, WEB)}), [on("a1")], scores(0, 0, 0, 0)),
+        "two terms add up": (
             wanting(pod_affinity(preferred=[(8, pod_term("region", WEB)), (2, pod_term(HOST, WEB))])),
             [on("a1")],
             scores(100, 80, 80, 0),
-            id="two terms add up",
         ),
-        pytest.param(wanting(likes(5, WEB)), [on("a1"), on("b1", name="two")], scores(100, 100, 100, 0), id="alike"),
-        pytest.param(wanting(pod_affinity(pod_term("zone", WEB))), [on("a1")], None, id="required terms are ignored"),
-        pytest.param(wanting(likes(5, WEB)), [on("a1", terminating=True)], scores(100, 100, 0, 0), id="being deleted"),
-        pytest.param(wanting(likes(5, WEB)), [on("a1", namespace="other")], None, id="in another namespace"),
-        pytest.param(wanting(likes(5, None)), [on("a1")], None, id="no selector"),
-    ],
+        "alike": (wanting(likes(5, WEB)), [on("a1"), on("b1", name="two")], scores(100, 100, 100, 0)),
+        "required terms are ignored": (wanting(pod_affinity(pod_term("zone", WEB))), [on("a1")], None),
+        "being deleted": (wanting(likes(5, WEB)), [on("a1", terminating=True)], scores(100, 100, 0, 0)),
+        "in another namespace": (wanting(likes(5, WEB)), [on("a1", namespace="other")], None),
+        "no selector": (wanting(likes(5, None)), [on("a1")], None),
+    },
 )
 def test_preferences(pod, there, expected):
     assert ask(pod, *there) == expected
 
 
 @pytest.mark.feature("InterPodAffinity: terms of existing pods, scores")
-@pytest.mark.parametrize(
-    ("there", "expected"),
-    [
-        pytest.param([on("a1", affinity=likes(5, WEB))], scores(100, 100, 0, 0), id="affinity to the pod"),
-        pytest.param([on("a1", affinity=likes(5, DB))], None, id="affinity to others"),
-        pytest.param([on("a1", affinity=dislikes(5, WEB))], scores(0, 0, 100, 100), id="anti-affinity to the pod"),
-        pytest.param(
+@cases(
+    "there, expected",
+    {
+        "affinity to the pod": ([on("a1", affinity=likes(5, WEB))], scores(100, 100, 0, 0)),
+        "affinity to others": ([on("a1", affinity=likes(5, DB))], None),
+        "anti-affinity to the pod": ([on("a1", affinity=dislikes(5, WEB))], scores(0, 0, 100, 100)),
+        "two pods with affinity": (
             [on("a1", affinity=likes(5, WEB)), on("b1", affinity=likes(2, WEB), name="two")],
             scores(100, 100, 40, 0),
-            id="two pods with affinity",
         ),
-        pytest.param(
+        "weights that cancel out are scored": (
             [on("a1", affinity=likes(5, WEB)), on("a2", affinity=dislikes(5, WEB), name="two")],
             scores(0, 0, 0, 0),
-            id="weights that cancel out are scored",
         ),
-        pytest.param([on("c1", affinity=likes(5, WEB))], None, id="in no zone"),
-        pytest.param([on("a1", affinity=likes(5, WEB), namespace="other")], None, id="of another namespace"),
-        pytest.param([on("a1", affinity=pod_affinity(pod_term("zone", WEB), anti=True))], None, id="required anti"),
-    ],
+        "in no zone": ([on("c1", affinity=likes(5, WEB))], None),
+        "of another namespace": ([on("a1", affinity=likes(5, WEB), namespace="other")], None),
+        "required anti": ([on("a1", affinity=pod_affinity(pod_term("zone", WEB), anti=True))], None),
+    },
 )
 def test_preferences_of_existing_pods(there, expected):
     assert ask(make_pod("pending", labels=WEB), *there) == expected
@@ -127,15 +120,15 @@ LIKES_TOO = on("b1", affinity=likes(4, WEB), name="two")
 
 
 @pytest.mark.feature("InterPodAffinity: hardPodAffinityWeight")
-@pytest.mark.parametrize(
-    ("weight", "there", "expected"),
-    [
-        pytest.param(1, [NEEDS], scores(100, 100, 0, 0), id="the default"),
-        pytest.param(0, [NEEDS], None, id="0 ignores them"),
-        pytest.param(0, [NEEDS, LIKES_TOO], scores(0, 0, 100, 0), id="0 with a preference"),
-        pytest.param(1, [NEEDS, LIKES_TOO], scores(25, 25, 100, 0), id="1 with a preference"),
-        pytest.param(100, [NEEDS, LIKES_TOO], scores(100, 100, 4, 0), id="100 with a preference"),
-    ],
+@cases(
+    "weight, there, expected",
+    {
+        "the default": (1, [NEEDS], scores(100, 100, 0, 0)),
+        "0 ignores them": (0, [NEEDS], None),
+        "0 with a preference": (0, [NEEDS, LIKES_TOO], scores(0, 0, 100, 0)),
+        "1 with a preference": (1, [NEEDS, LIKES_TOO], scores(25, 25, 100, 0)),
+        "100 with a preference": (100, [NEEDS, LIKES_TOO], scores(100, 100, 4, 0)),
+    },
 )
 def test_hard_pod_affinity_weight(weight, there, expected):
     args = InterPodAffinityArgs(hardPodAffinityWeight=weight)
@@ -146,15 +139,15 @@ IGNORING = InterPodAffinityArgs(ignorePreferredTermsOfExistingPods=True)
 
 
 @pytest.mark.feature("InterPodAffinity: ignorePreferredTermsOfExistingPods")
-@pytest.mark.parametrize(
-    ("affinity", "there", "expected"),
-    [
-        pytest.param(None, [LIKES_TOO], None, id="no preferences: skipped"),
-        pytest.param(None, [NEEDS], None, id="required terms of others: skipped"),
-        pytest.param(pod_affinity(pod_term("zone", WEB)), [NEEDS], None, id="own required terms: skipped"),
-        pytest.param(likes(4, DB), [LIKES_TOO], scores(0, 0, 100, 0), id="own preferences: all terms count"),
-        pytest.param(dislikes(4, WEB), [LIKES_TOO], scores(0, 0, 0, 0), id="own preferred anti-affinity"),
-    ],
+@cases(
+    "affinity, there, expected",
+    {
+        "no preferences: skipped": (None, [LIKES_TOO], None),
+        "required terms of others: skipped": (None, [NEEDS], None),
+        "own required terms: skipped": (pod_affinity(pod_term("zone", WEB)), [NEEDS], None),
+        "own preferences: all terms count": (likes(4, DB), [LIKES_TOO], scores(0, 0, 100, 0)),
+        "own preferred anti-affinity": (dislikes(4, WEB), [LIKES_TOO], scores(0, 0, 0, 0)),
+    },
 )
 def test_ignoring_preferences_of_existing_pods(affinity, there, expected):
     assert ask(make_pod("pending", labels=WEB, affinity=affinity), *there, args=IGNORING) == expected
@@ -165,16 +158,16 @@ TEAM_RED = {"namespaceSelector": {"matchLabels": {"team": "red"}}}
 
 
 @pytest.mark.feature("InterPodAffinity: namespaces and namespace selectors")
-@pytest.mark.parametrize(
-    ("fields", "found"),
-    [
-        pytest.param({"namespaces": ["red"]}, True, id="named"),
-        pytest.param(TEAM_RED, True, id="selected"),
-        pytest.param({**TEAM_RED, "namespaces": ["blue"]}, True, id="named or selected"),
-        pytest.param({"namespaceSelector": {}}, True, id="all"),
-        pytest.param({"namespaces": ["blue"]}, False, id="another"),
-        pytest.param({"namespaceSelector": {"matchLabels": {"team": "blue"}}}, False, id="not selected"),
-    ],
+@cases(
+    "fields, found",
+    {
+        "named": ({"namespaces": ["red"]}, True),
+        "selected": (TEAM_RED, True),
+        "named or selected": ({**TEAM_RED, "namespaces": ["blue"]}, True),
+        "all": ({"namespaceSelector": {}}, True),
+        "another": ({"namespaces": ["blue"]}, False),
+        "not selected": ({"namespaceSelector": {"matchLabels": {"team": "blue"}}}, False),
+    },
 )
 def test_namespaces_of_preferences(fields, found):
     expected = scores(100, 100, 0, 0) if found else None

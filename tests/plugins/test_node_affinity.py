@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from tests.support.tables import cases
 
 from bayplan.framework.events import Hint
 from bayplan.framework.interface import CycleState, NodeNames
@@ -42,25 +43,24 @@ def feasible(decision, cluster):
     return {cluster.state.table.names[row] for row in decision.feasible}
 
 
-@pytest.mark.parametrize(
-    ("pod", "names"),
-    [
-        pytest.param(make_pod("p", node_selector={"zone": "b"}), {"two", "three"}, id="selector"),
-        pytest.param(make_pod("p", node_selector={"zone": "b", "disk": "ssd"}), {"three"}, id="whole selector"),
-        pytest.param(requiring(ZONE_A), {"one"}, id="affinity"),
-        pytest.param(requiring(ZONE_A, ZONE_B), {"one", "two", "three"}, id="one of the terms"),
-        pytest.param(requiring(ZONE_B, node_selector={"disk": "ssd"}), {"three"}, id="both"),
-        pytest.param(requiring(), set(), id="no terms match nothing"),
-        pytest.param(requiring({}), set(), id="an empty term matches nothing"),
-        pytest.param(
+@cases(
+    "pod, names",
+    {
+        "selector": (make_pod("p", node_selector={"zone": "b"}), {"two", "three"}),
+        "whole selector": (make_pod("p", node_selector={"zone": "b", "disk": "ssd"}), {"three"}),
+        "affinity": (requiring(ZONE_A), {"one"}),
+        "one of the terms": (requiring(ZONE_A, ZONE_B), {"one", "two", "three"}),
+        "both": (requiring(ZONE_B, node_selector={"disk": "ssd"}), {"three"}),
+        "no terms match nothing": (requiring(), set()),
+        "an empty term matches nothing": (requiring({}), set()),
+        "unusual operators": (
             requiring({"matchExpressions": [{"key": "zone", "operator": "Near", "values": ["a"]}]}),
             set(),
-            id="unusual operators",
         ),
-        pytest.param(requiring(named("two")), {"two"}, id="by name"),
-        pytest.param(requiring({**named("two"), **ZONE_A}), set(), id="by name and label"),
-        pytest.param(requiring(named("two"), ZONE_A), {"one", "two"}, id="by name or label"),
-    ],
+        "by name": (requiring(named("two")), {"two"}),
+        "by name and label": (requiring({**named("two"), **ZONE_A}), set()),
+        "by name or label": (requiring(named("two"), ZONE_A), {"one", "two"}),
+    },
 )
 def test_filter(cluster, pod, names):
     decision = cluster.decide(pod)
@@ -70,15 +70,15 @@ def test_filter(cluster, pod, names):
         assert "NodeAffinity" in decision.diagnosis.unschedulable_plugins
 
 
-@pytest.mark.parametrize(
-    ("pod", "answer"),
-    [
-        pytest.param(make_pod("p"), Code.SKIP, id="no requirements"),
-        pytest.param(requiring(named("two")), NodeNames(frozenset({"two"})), id="one"),
-        pytest.param(requiring(named("two"), named("one")), NodeNames(frozenset({"one", "two"})), id="either"),
-        pytest.param(requiring(named("two", "one")), Code.UNSCHEDULABLE_AND_UNRESOLVABLE, id="both at once"),
-        pytest.param(requiring(named("two"), ZONE_A), None, id="name or label"),
-    ],
+@cases(
+    "pod, answer",
+    {
+        "no requirements": (make_pod("p"), Code.SKIP),
+        "one": (requiring(named("two")), NodeNames(frozenset({"two"}))),
+        "either": (requiring(named("two"), named("one")), NodeNames(frozenset({"one", "two"}))),
+        "both at once": (requiring(named("two", "one")), Code.UNSCHEDULABLE_AND_UNRESOLVABLE),
+        "name or label": (requiring(named("two"), ZONE_A), None),
+    },
 )
 def test_pre_filter_returns_node_names(cluster, pod, answer):
     got = NodeAffinity().pre_filter(CycleState(), pod, cluster.state.nodes)
@@ -147,16 +147,20 @@ NEEDS_B = make_pod("p", node_selector={"zone": "b"})
 
 
 @pytest.mark.feature("NodeAffinity: queueing hints")
-@pytest.mark.parametrize(
-    ("plugin", "old", "new", "hint"),
-    [
-        (NodeAffinity(), None, make_node("n", labels={"zone": "b"}), Hint.QUEUE),
-        (NodeAffinity(), None, make_node("n", labels={"zone": "a"}), Hint.SKIP),
-        (NodeAffinity(), make_node("n"), make_node("n", labels={"zone": "b"}), Hint.QUEUE),
-        (NodeAffinity(), make_node("n", labels={"zone": "b"}), make_node("n", labels={"zone": "b"}), Hint.SKIP),
-        (added(required=ZONE_A), None, make_node("n", labels={"zone": "b"}), Hint.SKIP),
-    ],
-    ids=["new", "new but wrong", "changed to match", "matched before", "not enforced"],
+@cases(
+    "plugin, old, new, hint",
+    {
+        "new": (NodeAffinity(), None, make_node("n", labels={"zone": "b"}), Hint.QUEUE),
+        "new but wrong": (NodeAffinity(), None, make_node("n", labels={"zone": "a"}), Hint.SKIP),
+        "changed to match": (NodeAffinity(), make_node("n"), make_node("n", labels={"zone": "b"}), Hint.QUEUE),
+        "matched before": (
+            NodeAffinity(),
+            make_node("n", labels={"zone": "b"}),
+            make_node("n", labels={"zone": "b"}),
+            Hint.SKIP,
+        ),
+        "not enforced": (added(required=ZONE_A), None, make_node("n", labels={"zone": "b"}), Hint.SKIP),
+    },
 )
 def test_hint_after_node_change(plugin, old, new, hint):
     assert plugin.after_node_change(NEEDS_B, old, new) is hint

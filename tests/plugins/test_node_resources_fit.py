@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 from lightkube.models.resource_v1 import DeviceClass
+from tests.support.tables import cases
 
 from bayplan.api.objects import convert
 from bayplan.framework.events import Hint
@@ -33,37 +34,30 @@ def statuses_of(cluster, pod, plugin=None):
     return {name: (status.code is Code.UNSCHEDULABLE, *status.reasons) for name, status in statuses.items()}
 
 
-@pytest.mark.parametrize(
-    ("pod", "statuses"),
-    [
-        pytest.param(make_pod("p", cpu="1"), {}, id="fits"),
-        pytest.param(make_pod("p", cpu="2", memory="2Gi"), {}, id="fits exactly"),
-        pytest.param(make_pod("p", cpu="2001m"), {"n": (True, "Insufficient cpu")}, id="too little left"),
-        pytest.param(make_pod("p", cpu="5"), {"n": (False, "Insufficient cpu")}, id="more than the node has"),
-        pytest.param(
-            make_pod("p", cpu="3", memory="3Gi"),
-            {"n": (True, "Insufficient cpu", "Insufficient memory")},
-            id="all reasons",
-        ),
-        pytest.param(
+@cases(
+    "pod, statuses",
+    {
+        "fits": (make_pod("p", cpu="1"), {}),
+        "fits exactly": (make_pod("p", cpu="2", memory="2Gi"), {}),
+        "too little left": (make_pod("p", cpu="2001m"), {"n": (True, "Insufficient cpu")}),
+        "more than the node has": (make_pod("p", cpu="5"), {"n": (False, "Insufficient cpu")}),
+        "all reasons": (make_pod("p", cpu="3", memory="3Gi"), {"n": (True, "Insufficient cpu", "Insufficient memory")}),
+        "one unresolvable": (
             make_pod("p", cpu="3", memory="30Gi"),
             {"n": (False, "Insufficient cpu", "Insufficient memory")},
-            id="one unresolvable",
         ),
-        pytest.param(make_pod("p", resources={GPU: "2"}), {"n": (True, f"Insufficient {GPU}")}, id="extended"),
-        pytest.param(
+        "extended": (make_pod("p", resources={GPU: "2"}), {"n": (True, f"Insufficient {GPU}")}),
+        "extended, on no node": (
             make_pod("p", resources={"example.com/fpga": "1"}),
             {"n": (False, "Insufficient example.com/fpga")},
-            id="extended, on no node",
         ),
-        pytest.param(make_pod("p", resources={"example.com/fpga": "0"}), {}, id="amount 0 of a missing resource"),
-        pytest.param(make_pod("p", resources={"widgets": "7"}), {}, id="unknown name"),
-        pytest.param(
+        "amount 0 of a missing resource": (make_pod("p", resources={"example.com/fpga": "0"}), {}),
+        "unknown name": (make_pod("p", resources={"widgets": "7"}), {}),
+        "storage": (
             make_pod("p", resources={"ephemeral-storage": "1Gi"}),
             {"n": (False, "Insufficient ephemeral-storage")},
-            id="storage",
         ),
-    ],
+    },
 )
 def test_filter(pod, statuses):
     cluster = make_cluster(
@@ -138,32 +132,22 @@ def strategy(kind, *resources, shape=()):
     points = [UtilizationShapePoint(*point) for point in shape]
     return NodeResourcesFitArgs(
         scoringStrategy=ScoringStrategy(
-            kind,
-            [ResourceSpec(*each) for each in resources],
-            RequestedToCapacityRatioParam(points) if points else None,
+            kind, [ResourceSpec(*each) for each in resources], RequestedToCapacityRatioParam(points) if points else None
         )
     )
 
 
-@pytest.mark.parametrize(
-    ("args", "scores"),
-    [
-        pytest.param(strategy("LeastAllocated"), [74, 0], id="least: 50 of cpu and 99 of memory; nothing left"),
-        pytest.param(strategy("LeastAllocated", ("cpu", 3), ("memory", 1)), [62, 0], id="least, weighted"),
-        pytest.param(strategy("MostAllocated"), [25, 100], id="most: overcommitted counts as full"),
-        pytest.param(strategy("LeastAllocated", (GPU, 1)), [0, 0], id="not requested"),
-        pytest.param(
-            strategy("RequestedToCapacityRatio", ("cpu", 1), shape=[(0, 0), (100, 10)]), [50, 100], id="ratio rises"
-        ),
-        pytest.param(
-            strategy("RequestedToCapacityRatio", ("cpu", 1), shape=[(0, 10), (100, 0)]), [50, 0], id="ratio falls"
-        ),
-        pytest.param(
-            strategy("RequestedToCapacityRatio", ("cpu", 1), shape=[(60, 7), (90, 10)]),
-            [70, 100],
-            id="flat ends",
-        ),
-    ],
+@cases(
+    "args, scores",
+    {
+        "least: 50 of cpu and 99 of memory; nothing left": (strategy("LeastAllocated"), [74, 0]),
+        "least, weighted": (strategy("LeastAllocated", ("cpu", 3), ("memory", 1)), [62, 0]),
+        "most: overcommitted counts as full": (strategy("MostAllocated"), [25, 100]),
+        "not requested": (strategy("LeastAllocated", (GPU, 1)), [0, 0]),
+        "ratio rises": (strategy("RequestedToCapacityRatio", ("cpu", 1), shape=[(0, 0), (100, 10)]), [50, 100]),
+        "ratio falls": (strategy("RequestedToCapacityRatio", ("cpu", 1), shape=[(0, 10), (100, 0)]), [50, 0]),
+        "flat ends": (strategy("RequestedToCapacityRatio", ("cpu", 1), shape=[(60, 7), (90, 10)]), [70, 100]),
+    },
 )
 def test_strategies(args, scores):
     cluster = make_cluster(
@@ -187,39 +171,38 @@ NEEDS = make_pod("p", cpu="2")
 
 
 @pytest.mark.feature("NodeResourcesFit: queueing hints")
-@pytest.mark.parametrize(
-    ("old", "new", "hint"),
-    [
-        pytest.param(make_pod("o", cpu="1", node="n"), None, Hint.QUEUE, id="deleted"),
-        pytest.param(make_pod("o", cpu="1"), None, Hint.SKIP, id="deleted, had no node"),
-        pytest.param(make_pod("o", status={"nominatedNodeName": "n"}), None, Hint.QUEUE, id="deleted, was nominated"),
-        pytest.param(make_pod("o", cpu="2", node="n"), make_pod("o", cpu="1", node="n"), Hint.QUEUE, id="scaled down"),
-        pytest.param(
+@cases(
+    "old, new, hint",
+    {
+        "deleted": (make_pod("o", cpu="1", node="n"), None, Hint.QUEUE),
+        "deleted, had no node": (make_pod("o", cpu="1"), None, Hint.SKIP),
+        "deleted, was nominated": (make_pod("o", status={"nominatedNodeName": "n"}), None, Hint.QUEUE),
+        "scaled down": (make_pod("o", cpu="2", node="n"), make_pod("o", cpu="1", node="n"), Hint.QUEUE),
+        "scaled down another resource": (
             make_pod("o", memory="2Gi", node="n"),
             make_pod("o", memory="1Gi", node="n"),
             Hint.SKIP,
-            id="scaled down another resource",
         ),
-        pytest.param(make_pod("o", cpu="2"), make_pod("o", cpu="1"), Hint.SKIP, id="scaled down, has no node"),
-        pytest.param(NEEDS, make_pod("p", cpu="1"), Hint.QUEUE, id="own scale-down"),
-    ],
+        "scaled down, has no node": (make_pod("o", cpu="2"), make_pod("o", cpu="1"), Hint.SKIP),
+        "own scale-down": (NEEDS, make_pod("p", cpu="1"), Hint.QUEUE),
+    },
 )
 def test_hint_after_pod_event(old, new, hint):
     assert fit.after_pod_event(NEEDS, old, new) is hint
 
 
 @pytest.mark.feature("NodeResourcesFit: queueing hints")
-@pytest.mark.parametrize(
-    ("old", "new", "hint"),
-    [
-        pytest.param(None, make_node("n", cpu="2"), Hint.QUEUE, id="new"),
-        pytest.param(None, make_node("n", cpu="1"), Hint.SKIP, id="new, too small"),
-        pytest.param(None, make_node("n", pods=0), Hint.SKIP, id="new, allows no pods"),
-        pytest.param(make_node("n", cpu="2"), make_node("n", cpu="3"), Hint.QUEUE, id="grew"),
-        pytest.param(make_node("n", memory="1Gi"), make_node("n", memory="2Gi"), Hint.SKIP, id="another resource grew"),
-        pytest.param(make_node("n", pods=1), make_node("n", pods=2), Hint.QUEUE, id="allows more pods"),
-        pytest.param(make_node("n", cpu="3"), make_node("n", cpu="2"), Hint.SKIP, id="scaled down"),
-    ],
+@cases(
+    "old, new, hint",
+    {
+        "new": (None, make_node("n", cpu="2"), Hint.QUEUE),
+        "new, too small": (None, make_node("n", cpu="1"), Hint.SKIP),
+        "new, allows no pods": (None, make_node("n", pods=0), Hint.SKIP),
+        "grew": (make_node("n", cpu="2"), make_node("n", cpu="3"), Hint.QUEUE),
+        "another resource grew": (make_node("n", memory="1Gi"), make_node("n", memory="2Gi"), Hint.SKIP),
+        "allows more pods": (make_node("n", pods=1), make_node("n", pods=2), Hint.QUEUE),
+        "scaled down": (make_node("n", cpu="3"), make_node("n", cpu="2"), Hint.SKIP),
+    },
 )
 def test_hint_after_node_change(old, new, hint):
     assert fit.after_node_change(NEEDS, old, new) is hint

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
+from tests.support.tables import cases
 
 from bayplan.framework.gangs import Gang, Placement
 from bayplan.plugins.arguments import NodeResourcesFitArgs, ResourceSpec, ScoringStrategy
@@ -27,13 +27,7 @@ RESOURCES = {
     "all requested resources": ([("cpu", 1), ("memory", 1)], "ab", [FOO, BAR], [], 25),
     "weighted": ([("cpu", 4), ("memory", 1)], "ab", [FOO, BAR], [], 28),
     "other nodes are ignored": ([("cpu", 1), ("memory", 1)], "abc", [FOO, BAR], [], 25),
-    "includes existing pods": (
-        [("cpu", 1), ("memory", 1)],
-        "ab",
-        [FOO, BAR],
-        [pod("baz", "1", "0", on="a")],
-        30,
-    ),
+    "includes existing pods": ([("cpu", 1), ("memory", 1)], "ab", [FOO, BAR], [pod("baz", "1", "0", on="a")], 30),
     "requested extended resources": (
         [("cpu", 1), ("memory", 1), (GPU, 1)],
         "ab",
@@ -51,7 +45,7 @@ RESOURCES = {
 }
 
 
-@pytest.mark.parametrize(("resources", "nodes", "placed", "there", "score"), RESOURCES.values(), ids=RESOURCES)
+@cases("resources, nodes, placed, there, score", RESOURCES)
 def test_placement_with_high_utilization_scores_high(resources, nodes, placed, there, score):
     state = make_cluster(*map(node, nodes), *there).state
     specs = [ResourceSpec(name=name, weight=weight) for name, weight in resources]
@@ -69,7 +63,7 @@ COUNTS = {
 }
 
 
-@pytest.mark.parametrize(("counts", "scores"), COUNTS.values(), ids=COUNTS)
+@cases("counts, scores", COUNTS)
 def test_more_pods_score_higher(counts, scores):
     normalized = PodGroupPodsCount().normalize_placement_scores(Gang("red", (), 1), np.array(counts))
     assert normalized.tolist() == scores

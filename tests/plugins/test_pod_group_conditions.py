@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import pytest
+from tests.support.tables import cases
 
 from bayplan.api.custom_objects import CustomObject
 from bayplan.api.kinds import custom_kind
@@ -70,7 +70,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("before", "outcome", "message", "after"), CASES.values(), ids=CASES)
+@cases("before, outcome, message, after", CASES)
 def test_changed_condition(before, outcome, message, after):
     assert changed_condition(before, GroupReport(outcome, message), NOW) == after
 
@@ -152,7 +152,7 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize(("error", "again"), FAILURES.values(), ids=FAILURES)
+@cases("error, again", FAILURES)
 async def test_failed_write(error, again):
     stage = Stage()
     stage.client.error = error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan.api.labels import InvalidSelector
 from bayplan.cluster.pod_changes import PodChanges
@@ -50,153 +51,119 @@ def zones(a, b):
 
 
 @pytest.mark.feature("PodTopologySpread: DoNotSchedule")
-@pytest.mark.parametrize(
-    ("pod", "there", "expected"),
-    [
-        pytest.param(make_pod("pending", labels=WEB), pods(a1=3), None, id="no constraints"),
-        pytest.param(spreading(spread_over("zone", WEB, hard=False)), pods(a1=3), None, id="ScheduleAnyway only"),
-        pytest.param(
-            spreading({**spread_over("zone", WEB), "whenUnsatisfiable": "Whatever"}),
-            pods(a1=3),
-            None,
-            id="unknown action",
-        ),
-        pytest.param(spreading(spread_over("zone", WEB)), [], zones(FITS, FITS), id="no pods"),
-        pytest.param(
-            spreading(spread_over("zone", WEB), labels={}), [], zones(FITS, FITS), id="no pods, no self match"
-        ),
-        pytest.param(spreading(spread_over("zone", WEB)), pods(a1=2, a2=1, b2=3), zones(FITS, FITS), id="zones 3/3"),
-        pytest.param(spreading(spread_over("zone", WEB)), pods(a1=1), zones(UNEVEN, FITS), id="zones 1/0"),
-        pytest.param(spreading(spread_over("zone", WEB)), pods(a1=2, b1=1), zones(UNEVEN, FITS), id="zones 2/1"),
-        pytest.param(
-            spreading(spread_over("zone", WEB, max_skew=2)), pods(a1=2, b1=1), zones(FITS, FITS), id="zones 2/1, skew 2"
-        ),
-        pytest.param(
+@cases(
+    "pod, there, expected",
+    {
+        "no constraints": (make_pod("pending", labels=WEB), pods(a1=3), None),
+        "ScheduleAnyway only": (spreading(spread_over("zone", WEB, hard=False)), pods(a1=3), None),
+        "unknown action": (spreading({**spread_over("zone", WEB), "whenUnsatisfiable": "Whatever"}), pods(a1=3), None),
+        "no pods": (spreading(spread_over("zone", WEB)), [], zones(FITS, FITS)),
+        "no pods, no self match": (spreading(spread_over("zone", WEB), labels={}), [], zones(FITS, FITS)),
+        "zones 3/3": (spreading(spread_over("zone", WEB)), pods(a1=2, a2=1, b2=3), zones(FITS, FITS)),
+        "zones 1/0": (spreading(spread_over("zone", WEB)), pods(a1=1), zones(UNEVEN, FITS)),
+        "zones 2/1": (spreading(spread_over("zone", WEB)), pods(a1=2, b1=1), zones(UNEVEN, FITS)),
+        "zones 2/1, skew 2": (spreading(spread_over("zone", WEB, max_skew=2)), pods(a1=2, b1=1), zones(FITS, FITS)),
+        "nodes 2/1/0/3": (
             spreading(spread_over(HOST, WEB)),
             pods(a1=2, a2=1, b2=3),
             nodes(UNEVEN, UNEVEN, FITS, UNEVEN),
-            id="nodes 2/1/0/3",
         ),
-        pytest.param(
+        "nodes 2/1/0/3, skew 2": (
             spreading(spread_over(HOST, WEB, max_skew=2)),
             pods(a1=2, a2=1, b2=3),
             nodes(UNEVEN, FITS, FITS, UNEVEN),
-            id="nodes 2/1/0/3, skew 2",
         ),
-        pytest.param(
+        "nodes 2/1/0/3, no self match": (
             spreading(spread_over(HOST, WEB), labels={}),
             pods(a1=2, a2=1, b2=3),
             nodes(UNEVEN, FITS, FITS, UNEVEN),
-            id="nodes 2/1/0/3, no self match",
         ),
-        pytest.param(
+        "other pods are ignored": (
             spreading(spread_over("zone", WEB)),
             pods(labels={"app": "db"}, a1=3),
             zones(FITS, FITS),
-            id="other pods are ignored",
         ),
-        pytest.param(
+        "other namespaces are ignored": (
             spreading(spread_over("zone", WEB), namespace="other"),
             pods(a1=3),
             zones(FITS, FITS),
-            id="other namespaces are ignored",
         ),
-        pytest.param(spreading(spread_over("zone")), pods(a1=3), zones(FITS, FITS), id="no selector"),
-        pytest.param(
-            spreading(spread_over("zone", {})),
-            pods(a1=3),
-            zones(FITS, FITS),
-            id="empty selector matches only itself",
-        ),
-        pytest.param(
+        "no selector": (spreading(spread_over("zone")), pods(a1=3), zones(FITS, FITS)),
+        "empty selector matches only itself": (spreading(spread_over("zone", {})), pods(a1=3), zones(FITS, FITS)),
+        "an empty selector, {}": (
             spreading(spread_over("zone", {}, max_skew=1), labels={}),
             pods(a1=3),
             zones(FITS, FITS),
-            id="an empty selector, {}",
         ),
-        pytest.param(spreading(spread_over("rack", WEB)), [], zones(NO_LABEL, NO_LABEL), id="no node has the label"),
-        pytest.param(
-            spreading(spread_over("zone", {"app": "Web"}), labels={"app": "Web"}),
-            pods(a1=3),
-            zones(FITS, FITS),
-            id="case",
-        ),
-        pytest.param(
+        "no node has the label": (spreading(spread_over("rack", WEB)), [], zones(NO_LABEL, NO_LABEL)),
+        "case": (spreading(spread_over("zone", {"app": "Web"}), labels={"app": "Web"}), pods(a1=3), zones(FITS, FITS)),
+        "a pod on a deleted node": (
             spreading(spread_over("zone", WEB)),
             [make_pod("stray", node="gone", labels=WEB)],
             zones(FITS, FITS),
-            id="a pod on a deleted node",
         ),
-    ],
+    },
 )
 def test_do_not_schedule(pod, there, expected):
     assert ask(pod, *NODES, *there) == expected
 
 
 @pytest.mark.feature("PodTopologySpread: DoNotSchedule, several constraints")
-@pytest.mark.parametrize(
-    ("constraints", "there", "expected"),
-    [
-        pytest.param(
+@cases(
+    "constraints, there, expected",
+    {
+        "zones 3/3, nodes 2/1/0/3": (
             [spread_over("zone", WEB), spread_over(HOST, WEB)],
             pods(a1=2, a2=1, b2=3),
             nodes(UNEVEN, UNEVEN, FITS, UNEVEN),
-            id="zones 3/3, nodes 2/1/0/3",
         ),
-        pytest.param(
+        "zones 3/4, nodes 2/1/0/4: no node": (
             [spread_over("zone", WEB), spread_over(HOST, WEB)],
             pods(a1=2, a2=1, b2=4),
             zones(UNEVEN, UNEVEN),
-            id="zones 3/4, nodes 2/1/0/4: no node",
         ),
-        pytest.param(
+        "separate selectors": (
             [spread_over("zone", WEB), spread_over(HOST, {"app": "db"})],
             [*pods(a1=1), *pods(labels={"app": "db"}, b1=1)],
             zones(UNEVEN, FITS),
-            id="separate selectors",
         ),
-        pytest.param(
+        "nodes without all keys are ineligible for all constraints": (
             [spread_over("zone", WEB), spread_over("rack", WEB)],
             pods(a1=1),
             zones(NO_LABEL, NO_LABEL),
-            id="nodes without all keys are ineligible for all constraints",
         ),
-        pytest.param(
+        "two on one topology": (
             [spread_over("zone", WEB), spread_over("zone", {"app": "db"})],
             [*pods(b1=1), *pods(labels={"app": "db"}, a1=2)],
             zones(UNEVEN, UNEVEN),
-            id="two on one topology",
         ),
-        pytest.param(
+        "soft constraint does not filter": (
             [spread_over("zone", WEB), spread_over(HOST, WEB, hard=False)],
             pods(a1=1, b1=1),
             zones(FITS, FITS),
-            id="soft constraint does not filter",
         ),
-    ],
+    },
 )
 def test_several_constraints(constraints, there, expected):
     assert ask(spreading(*constraints), *NODES, *there) == expected
 
 
 @pytest.mark.feature("PodTopologySpread: nodes without the label")
-@pytest.mark.parametrize(
-    ("constraints", "there", "expected"),
-    [
-        pytest.param([spread_over("zone", WEB)], pods(nowhere=5), {"a1": FITS, "nowhere": NO_LABEL}, id="are rejected"),
-        pytest.param(
+@cases(
+    "constraints, there, expected",
+    {
+        "are rejected": ([spread_over("zone", WEB)], pods(nowhere=5), {"a1": FITS, "nowhere": NO_LABEL}),
+        "are ineligible for the other constraint": (
             [spread_over(HOST, WEB), spread_over("zone", WEB)],
             pods(a1=1),
             {"a1": FITS, "nowhere": NO_LABEL},
-            id="are ineligible for the other constraint",
         ),
-        pytest.param(
+        "their pods are not counted": (
             [spread_over(HOST, WEB), spread_over("zone", WEB)],
             pods(nowhere=1),
             {"a1": FITS, "nowhere": NO_LABEL},
-            id="their pods are not counted",
         ),
-    ],
+    },
 )
 def test_nodes_without_the_label(constraints, there, expected):
     assert ask(spreading(*constraints), A1, make_node("nowhere"), *there) == expected
@@ -209,19 +176,17 @@ def test_empty_value_is_a_domain():
 
 
 @pytest.mark.feature("PodTopologySpread: minDomains")
-@pytest.mark.parametrize(
-    ("topology", "least", "there", "expected"),
-    [
-        pytest.param(HOST, None, pods(a1=2, a2=2, b1=1, b2=1), nodes(FITS, FITS, FITS, FITS), id="unset is 1"),
-        pytest.param(
-            HOST, 5, pods(a1=2, a2=2, b1=1, b2=1), nodes(UNEVEN, UNEVEN, FITS, FITS), id="fewer domains: from 0"
-        ),
-        pytest.param(HOST, 4, pods(a1=2, a2=2, b1=1, b2=1), nodes(FITS, FITS, FITS, FITS), id="as many"),
-        pytest.param(HOST, 3, pods(a1=2, a2=2, b1=1, b2=1), nodes(FITS, FITS, FITS, FITS), id="more"),
-        pytest.param("zone", 3, pods(a1=2, b1=1), zones(UNEVEN, FITS), id="zones 2/1, fewer"),
-        pytest.param("zone", 2, pods(a1=2, b1=1), zones(FITS, FITS), id="zones 2/1, as many"),
-        pytest.param("zone", 3, pods(a1=2, b1=2), zones(UNEVEN, UNEVEN), id="fewer: balanced zones are full"),
-    ],
+@cases(
+    "topology, least, there, expected",
+    {
+        "unset is 1": (HOST, None, pods(a1=2, a2=2, b1=1, b2=1), nodes(FITS, FITS, FITS, FITS)),
+        "fewer domains: from 0": (HOST, 5, pods(a1=2, a2=2, b1=1, b2=1), nodes(UNEVEN, UNEVEN, FITS, FITS)),
+        "as many": (HOST, 4, pods(a1=2, a2=2, b1=1, b2=1), nodes(FITS, FITS, FITS, FITS)),
+        "more": (HOST, 3, pods(a1=2, a2=2, b1=1, b2=1), nodes(FITS, FITS, FITS, FITS)),
+        "zones 2/1, fewer": ("zone", 3, pods(a1=2, b1=1), zones(UNEVEN, FITS)),
+        "zones 2/1, as many": ("zone", 2, pods(a1=2, b1=1), zones(FITS, FITS)),
+        "fewer: balanced zones are full": ("zone", 3, pods(a1=2, b1=2), zones(UNEVEN, UNEVEN)),
+    },
 )
 def test_min_domains(topology, least, there, expected):
     fields = {} if least is None else {"minDomains": least}
@@ -244,21 +209,17 @@ NOT_B2 = {
 
 
 @pytest.mark.feature("PodTopologySpread: node affinity policy")
-@pytest.mark.parametrize(
-    ("policy", "more", "there", "expected"),
-    [
-        pytest.param(None, ONLY_A, pods(a1=1), nodes(UNEVEN, FITS, FITS, FITS), id="unset honors"),
-        pytest.param("Honor", ONLY_A, pods(a1=1, a2=1), nodes(FITS, FITS, FITS, FITS), id="honored: b is ignored"),
-        pytest.param(
-            "Ignore", ONLY_A, pods(a1=1, a2=1), nodes(UNEVEN, UNEVEN, FITS, FITS), id="ignored: b has no pods"
-        ),
-        pytest.param("Honor", NOT_B2, pods(a1=1, a2=1, b1=1), nodes(FITS, FITS, FITS, FITS), id="affinity honored"),
-        pytest.param(
-            "Ignore", NOT_B2, pods(a1=1, a2=1, b1=1), nodes(UNEVEN, UNEVEN, UNEVEN, FITS), id="affinity ignored"
-        ),
-        pytest.param("Honor", ONLY_A, pods(b1=7), nodes(FITS, FITS, FITS, FITS), id="pods on other nodes are ignored"),
-        pytest.param("Sometimes", ONLY_A, pods(a1=1, a2=1), nodes(UNEVEN, UNEVEN, FITS, FITS), id="unknown: ignored"),
-    ],
+@cases(
+    "policy, more, there, expected",
+    {
+        "unset honors": (None, ONLY_A, pods(a1=1), nodes(UNEVEN, FITS, FITS, FITS)),
+        "honored: b is ignored": ("Honor", ONLY_A, pods(a1=1, a2=1), nodes(FITS, FITS, FITS, FITS)),
+        "ignored: b has no pods": ("Ignore", ONLY_A, pods(a1=1, a2=1), nodes(UNEVEN, UNEVEN, FITS, FITS)),
+        "affinity honored": ("Honor", NOT_B2, pods(a1=1, a2=1, b1=1), nodes(FITS, FITS, FITS, FITS)),
+        "affinity ignored": ("Ignore", NOT_B2, pods(a1=1, a2=1, b1=1), nodes(UNEVEN, UNEVEN, UNEVEN, FITS)),
+        "pods on other nodes are ignored": ("Honor", ONLY_A, pods(b1=7), nodes(FITS, FITS, FITS, FITS)),
+        "unknown: ignored": ("Sometimes", ONLY_A, pods(a1=1, a2=1), nodes(UNEVEN, UNEVEN, FITS, FITS)),
+    },
 )
 def test_node_affinity_policy(policy, more, there, expected):
     fields = {} if policy is None else {"nodeAffinityPolicy": policy}
@@ -266,17 +227,15 @@ def test_node_affinity_policy(policy, more, there, expected):
 
 
 @pytest.mark.feature("PodTopologySpread: node taints policy")
-@pytest.mark.parametrize(
-    ("policy", "last", "more", "expected"),
-    [
-        pytest.param(None, TAINTED, {}, nodes(UNEVEN, UNEVEN, UNEVEN, FITS), id="unset ignores"),
-        pytest.param("Ignore", TAINTED, {}, nodes(UNEVEN, UNEVEN, UNEVEN, FITS), id="ignored"),
-        pytest.param("Honor", TAINTED, {}, nodes(FITS, FITS, FITS, FITS), id="honored: b2 is ignored"),
-        pytest.param("Honor", TAINTED, TOLERATES, nodes(UNEVEN, UNEVEN, UNEVEN, FITS), id="honored, tolerated"),
-        pytest.param(
-            "Honor", PREFERRED_AWAY, {}, nodes(UNEVEN, UNEVEN, UNEVEN, FITS), id="PreferNoSchedule is eligible"
-        ),
-    ],
+@cases(
+    "policy, last, more, expected",
+    {
+        "unset ignores": (None, TAINTED, {}, nodes(UNEVEN, UNEVEN, UNEVEN, FITS)),
+        "ignored": ("Ignore", TAINTED, {}, nodes(UNEVEN, UNEVEN, UNEVEN, FITS)),
+        "honored: b2 is ignored": ("Honor", TAINTED, {}, nodes(FITS, FITS, FITS, FITS)),
+        "honored, tolerated": ("Honor", TAINTED, TOLERATES, nodes(UNEVEN, UNEVEN, UNEVEN, FITS)),
+        "PreferNoSchedule is eligible": ("Honor", PREFERRED_AWAY, {}, nodes(UNEVEN, UNEVEN, UNEVEN, FITS)),
+    },
 )
 def test_node_taints_policy(policy, last, more, expected):
     fields = {} if policy is None else {"nodeTaintsPolicy": policy}
@@ -285,14 +244,14 @@ def test_node_taints_policy(policy, last, more, expected):
 
 
 @pytest.mark.feature("PodTopologySpread: node taints policy")
-@pytest.mark.parametrize(
-    ("zone", "host", "expected"),
-    [
-        pytest.param("Honor", "Honor", nodes(UNEVEN, UNEVEN, FITS, FITS), id="both honor"),
-        pytest.param("Honor", "Ignore", nodes(UNEVEN, UNEVEN, UNEVEN, FITS), id="zones honor: b2 has no pods"),
-        pytest.param("Ignore", "Honor", nodes(UNEVEN, UNEVEN, FITS, FITS), id="nodes honor"),
-        pytest.param("Ignore", "Ignore", nodes(UNEVEN, UNEVEN, UNEVEN, FITS), id="both ignore"),
-    ],
+@cases(
+    "zone, host, expected",
+    {
+        "both honor": ("Honor", "Honor", nodes(UNEVEN, UNEVEN, FITS, FITS)),
+        "zones honor: b2 has no pods": ("Honor", "Ignore", nodes(UNEVEN, UNEVEN, UNEVEN, FITS)),
+        "nodes honor": ("Ignore", "Honor", nodes(UNEVEN, UNEVEN, FITS, FITS)),
+        "both ignore": ("Ignore", "Ignore", nodes(UNEVEN, UNEVEN, UNEVEN, FITS)),
+    },
 )
 def test_policies_apply_per_constraint(zone, host, expected):
     constraints = spread_over("zone", WEB, nodeTaintsPolicy=zone), spread_over(HOST, WEB, nodeTaintsPolicy=host)
@@ -303,19 +262,17 @@ V1, V2 = {"app": "web", "version": "1"}, {"app": "web", "version": "2"}
 
 
 @pytest.mark.feature("PodTopologySpread: matchLabelKeys")
-@pytest.mark.parametrize(
-    ("constraint", "labels", "expected"),
-    [
-        pytest.param(spread_over("zone", WEB), V2, zones(UNEVEN, FITS), id="unset"),
-        pytest.param(spread_over("zone", WEB, matchLabelKeys=["version"]), V2, zones(FITS, FITS), id="another version"),
-        pytest.param(spread_over("zone", WEB, matchLabelKeys=["version"]), V1, zones(UNEVEN, FITS), id="the same one"),
-        pytest.param(spread_over("zone", WEB, matchLabelKeys=["version"]), WEB, zones(UNEVEN, FITS), id="no value"),
-        pytest.param(spread_over("zone", {}, matchLabelKeys=["version"]), V1, zones(UNEVEN, FITS), id="empty selector"),
-        pytest.param(spread_over("zone", matchLabelKeys=["version"]), V1, zones(FITS, FITS), id="no selector"),
-        pytest.param(
-            spread_over("zone", WEB, matchLabelKeys=["version", "missing"]), V1, zones(UNEVEN, FITS), id="one of two"
-        ),
-        pytest.param(
+@cases(
+    "constraint, labels, expected",
+    {
+        "unset": (spread_over("zone", WEB), V2, zones(UNEVEN, FITS)),
+        "another version": (spread_over("zone", WEB, matchLabelKeys=["version"]), V2, zones(FITS, FITS)),
+        "the same one": (spread_over("zone", WEB, matchLabelKeys=["version"]), V1, zones(UNEVEN, FITS)),
+        "no value": (spread_over("zone", WEB, matchLabelKeys=["version"]), WEB, zones(UNEVEN, FITS)),
+        "empty selector": (spread_over("zone", {}, matchLabelKeys=["version"]), V1, zones(UNEVEN, FITS)),
+        "no selector": (spread_over("zone", matchLabelKeys=["version"]), V1, zones(FITS, FITS)),
+        "one of two": (spread_over("zone", WEB, matchLabelKeys=["version", "missing"]), V1, zones(UNEVEN, FITS)),
+        "merged by the API server already": (
             spread_over(
                 "zone",
                 matchLabelKeys=["version"],
@@ -326,21 +283,17 @@ V1, V2 = {"app": "web", "version": "1"}, {"app": "web", "version": "2"}
             ),
             V2,
             zones(FITS, FITS),
-            id="merged by the API server already",
         ),
-    ],
+    },
 )
 def test_match_label_keys(constraint, labels, expected):
     assert ask(spreading(constraint, labels=labels), *NODES, *pods(labels=V1, a1=2)) == expected
 
 
 @pytest.mark.feature("PodTopologySpread: terminating pods")
-@pytest.mark.parametrize(
-    ("terminating", "expected"),
-    [
-        pytest.param(True, zones(FITS, FITS), id="terminating: not counted"),
-        pytest.param(False, zones(UNEVEN, FITS), id="counted"),
-    ],
+@cases(
+    "terminating, expected",
+    {"terminating: not counted": (True, zones(FITS, FITS)), "counted": (False, zones(UNEVEN, FITS))},
 )
 def test_terminating_pods(terminating, expected):
     there = make_pod("there", node="a1", labels=WEB, terminating=terminating)
@@ -364,70 +317,60 @@ OTHER = make_pod("new", labels={"app": "db"})
 
 
 @pytest.mark.feature("PodTopologySpread: nominated pods and what-ifs on rows")
-@pytest.mark.parametrize(
-    ("constraint", "there", "changes", "expected"),
-    [
-        pytest.param(
+@cases(
+    "constraint, there, changes, expected",
+    {
+        "pod added": (
             spread_over(HOST, WEB),
             pods(a1=1, a2=1, b1=1, b2=1),
             {"a1": PodChanges((NEW,))},
             nodes(UNEVEN, *[FITS] * 3),
-            id="pod added",
         ),
-        pytest.param(
-            spread_over(HOST, WEB), pods(a1=1), {"a1": PodChanges(removed=(NEW,))}, nodes(*[FITS] * 4), id="pod removed"
-        ),
-        pytest.param(
+        "pod removed": (spread_over(HOST, WEB), pods(a1=1), {"a1": PodChanges(removed=(NEW,))}, nodes(*[FITS] * 4)),
+        "what-ifs are separate": (
             spread_over("zone", WEB),
             pods(a1=2, b1=1),
             {"a2": PodChanges(removed=(NEW,)), "b2": PodChanges((NEW,))},
             nodes(UNEVEN, FITS, FITS, FITS),
-            id="what-ifs are separate",
         ),
-        pytest.param(
-            spread_over("zone", WEB), pods(a1=1), {"a1": PodChanges((OTHER,))}, zones(UNEVEN, FITS), id="other pod"
-        ),
-        pytest.param(
+        "other pod": (spread_over("zone", WEB), pods(a1=1), {"a1": PodChanges((OTHER,))}, zones(UNEVEN, FITS)),
+        "global minimum changes": (
             spread_over("zone", WEB, max_skew=2),
             pods(a1=2, b1=1),
             {"b1": PodChanges(removed=(NEW,)), "a1": PodChanges((NEW,))},
             nodes(UNEVEN, FITS, FITS, FITS),
-            id="global minimum changes",
         ),
-        pytest.param(
+        "terminating pods count in what-ifs, as upstream": (
             spread_over("zone", WEB),
             pods(a1=1),
             {"a1": PodChanges(removed=(DYING,))},
             nodes(FITS, UNEVEN, FITS, FITS),
-            id="terminating pods count in what-ifs, as upstream",
         ),
-        pytest.param(
+        "with fewer domains than minDomains": (
             spread_over("zone", WEB, minDomains=3),
             pods(a1=1, b1=1),
             {"a1": PodChanges(removed=(NEW,))},
             nodes(FITS, UNEVEN, UNEVEN, UNEVEN),
-            id="with fewer domains than minDomains",
         ),
-        pytest.param(
+        "empty selector matches in what-ifs, as upstream": (
             spread_over("zone", {}),
             [],
             {"a1": PodChanges((NEW,))},
             nodes(UNEVEN, FITS, FITS, FITS),
-            id="empty selector matches in what-ifs, as upstream",
         ),
-    ],
+    },
 )
 def test_what_ifs(constraint, there, changes, expected):
     assert ask(spreading(constraint), *NODES, *there, what_ifs=changes) == expected
 
 
 @pytest.mark.feature("PodTopologySpread: nominated pods and what-ifs on rows")
-@pytest.mark.parametrize(
-    ("policies", "more", "expected"),
-    [
-        pytest.param({}, ONLY_A, nodes(FITS, FITS, FITS, FITS), id="ineligible node"),
-        pytest.param({"nodeAffinityPolicy": "Ignore"}, ONLY_A, nodes(FITS, FITS, UNEVEN, FITS), id="eligible node"),
-    ],
+@cases(
+    "policies, more, expected",
+    {
+        "ineligible node": ({}, ONLY_A, nodes(FITS, FITS, FITS, FITS)),
+        "eligible node": ({"nodeAffinityPolicy": "Ignore"}, ONLY_A, nodes(FITS, FITS, UNEVEN, FITS)),
+    },
 )
 def test_what_ifs_on_ineligible_nodes(policies, more, expected):
     pod = spreading(spread_over("zone", WEB, **policies), **more)

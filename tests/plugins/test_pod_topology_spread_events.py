@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan.api.kinds import SERVICE
 from bayplan.framework.events import NODE, POD, Action, Hint
+from bayplan.framework.interface import OnlyNow
 from bayplan.plugins.pod_topology_spread.plugin import PodTopologySpread
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_cluster, make_node, make_pod, make_service, spread_over
@@ -32,47 +34,40 @@ MORE = [{"key": "dedicated", "operator": "Exists"}]
 
 
 @pytest.mark.feature("PodTopologySpread: queueing hints, pods")
-@pytest.mark.parametrize(
-    ("pod", "old", "new", "hint"),
-    [
-        pytest.param(waiting(), None, there(), Hint.QUEUE, id="added, matches"),
-        pytest.param(waiting(), None, there(DB), Hint.SKIP, id="added, no match"),
-        pytest.param(waiting(), None, there(node=""), Hint.SKIP, id="added, without a node"),
-        pytest.param(waiting(), None, there(node="", status=NOMINATED), Hint.QUEUE, id="added, nominated"),
-        pytest.param(waiting(), None, there(namespace="other"), Hint.SKIP, id="added, in another namespace"),
-        pytest.param(waiting(ZONES, HOSTS), None, there({"tier": "front"}), Hint.QUEUE, id="added, matches one of two"),
-        pytest.param(waiting(), there(), None, Hint.QUEUE, id="deleted, matched"),
-        pytest.param(waiting(), there(DB), None, Hint.SKIP, id="deleted, no match"),
-        pytest.param(waiting(), there(node=""), None, Hint.SKIP, id="deleted, had no node"),
-        pytest.param(waiting(), there(node="", status=NOMINATED), None, Hint.QUEUE, id="deleted, was nominated"),
-        pytest.param(
-            waiting(), there(DB, node="", status=NOMINATED), None, Hint.SKIP, id="deleted, was nominated, no match"
-        ),
-        pytest.param(waiting(), there(node=""), there(DB, node=""), Hint.SKIP, id="changes, without a node"),
-        pytest.param(waiting(), there(), there({**WEB, "x": "1"}), Hint.SKIP, id="another label"),
-        pytest.param(waiting(), there(DB), there(WEB), Hint.QUEUE, id="starts matching"),
-        pytest.param(waiting(), there(WEB), there({}), Hint.QUEUE, id="stops matching"),
-        pytest.param(waiting(), there(DB), there({"app": "cache"}), Hint.SKIP, id="never matched"),
-        pytest.param(
-            waiting(ZONES, HOSTS), there(WEB), there({**WEB, "tier": "front"}), Hint.QUEUE, id="starts matching one"
-        ),
-        pytest.param(waiting(), waiting(labels=DB), waiting(), Hint.QUEUE, id="own update, starts matching"),
-        pytest.param(waiting(), waiting(), waiting(labels={**WEB, "x": "1"}), Hint.SKIP, id="own update, no match"),
-        pytest.param(
+@cases(
+    "pod, old, new, hint",
+    {
+        "added, matches": (waiting(), None, there(), Hint.QUEUE),
+        "added, no match": (waiting(), None, there(DB), Hint.SKIP),
+        "added, without a node": (waiting(), None, there(node=""), Hint.SKIP),
+        "added, nominated": (waiting(), None, there(node="", status=NOMINATED), Hint.QUEUE),
+        "added, in another namespace": (waiting(), None, there(namespace="other"), Hint.SKIP),
+        "added, matches one of two": (waiting(ZONES, HOSTS), None, there({"tier": "front"}), Hint.QUEUE),
+        "deleted, matched": (waiting(), there(), None, Hint.QUEUE),
+        "deleted, no match": (waiting(), there(DB), None, Hint.SKIP),
+        "deleted, had no node": (waiting(), there(node=""), None, Hint.SKIP),
+        "deleted, was nominated": (waiting(), there(node="", status=NOMINATED), None, Hint.QUEUE),
+        "deleted, was nominated, no match": (waiting(), there(DB, node="", status=NOMINATED), None, Hint.SKIP),
+        "changes, without a node": (waiting(), there(node=""), there(DB, node=""), Hint.SKIP),
+        "another label": (waiting(), there(), there({**WEB, "x": "1"}), Hint.SKIP),
+        "starts matching": (waiting(), there(DB), there(WEB), Hint.QUEUE),
+        "stops matching": (waiting(), there(WEB), there({}), Hint.QUEUE),
+        "never matched": (waiting(), there(DB), there({"app": "cache"}), Hint.SKIP),
+        "starts matching one": (waiting(ZONES, HOSTS), there(WEB), there({**WEB, "tier": "front"}), Hint.QUEUE),
+        "own update, starts matching": (waiting(), waiting(labels=DB), waiting(), Hint.QUEUE),
+        "own update, no match": (waiting(), waiting(), waiting(labels={**WEB, "x": "1"}), Hint.SKIP),
+        "own tolerations, taints honored": (
             waiting(HONOUR_TAINTS),
             waiting(HONOUR_TAINTS),
             waiting(HONOUR_TAINTS, tolerations=MORE),
             Hint.QUEUE,
-            id="own tolerations, taints honored",
         ),
-        pytest.param(waiting(), waiting(), waiting(tolerations=MORE), Hint.SKIP, id="own tolerations, taints ignored"),
-        pytest.param(
-            waiting(HONOUR_TAINTS), there(), there(tolerations=MORE), Hint.SKIP, id="tolerations of another pod"
-        ),
-        pytest.param(waiting(spread_over("zone", {})), None, there(DB), Hint.QUEUE, id="empty selector matches all"),
-        pytest.param(waiting(spread_over("zone")), None, there(), Hint.SKIP, id="no selector matches none"),
-        pytest.param(waiting(spread_over("zone", WEB, hard=False)), None, there(), Hint.SKIP, id="soft constraint"),
-    ],
+        "own tolerations, taints ignored": (waiting(), waiting(), waiting(tolerations=MORE), Hint.SKIP),
+        "tolerations of another pod": (waiting(HONOUR_TAINTS), there(), there(tolerations=MORE), Hint.SKIP),
+        "empty selector matches all": (waiting(spread_over("zone", {})), None, there(DB), Hint.QUEUE),
+        "no selector matches none": (waiting(spread_over("zone")), None, there(), Hint.SKIP),
+        "soft constraint": (waiting(spread_over("zone", WEB, hard=False)), None, there(), Hint.SKIP),
+    },
 )
 def test_hint_after_pod_change(pod, old, new, hint):
     assert plugin_in().after_pod_change(pod, old, new) is hint
@@ -87,28 +82,26 @@ TAINT = ["dedicated=x:NoSchedule"]
 
 
 @pytest.mark.feature("PodTopologySpread: queueing hints, nodes")
-@pytest.mark.parametrize(
-    ("constraints", "old", "new", "hint"),
-    [
-        pytest.param([ZONES], None, labelled(rack="1"), Hint.SKIP, id="new, without the label"),
-        pytest.param([ZONES], None, labelled(zone="a"), Hint.QUEUE, id="new, with it"),
-        pytest.param([ZONES], None, labelled(zone=""), Hint.QUEUE, id="new, with an empty value"),
-        pytest.param([ZONES], labelled(rack="1"), None, Hint.SKIP, id="deleted, without the label"),
-        pytest.param([ZONES], labelled(zone="a"), None, Hint.QUEUE, id="deleted, with it"),
-        pytest.param([ZONES], labelled(zone="a"), labelled(zone="b"), Hint.QUEUE, id="moved"),
-        pytest.param([ZONES], labelled(zone="a"), labelled(zone="a", rack="1"), Hint.SKIP, id="another label"),
-        pytest.param([ZONES], labelled(rack="1"), labelled(rack="2"), Hint.SKIP, id="another label, without this one"),
-        pytest.param([ZONES], labelled(), labelled(zone="a"), Hint.QUEUE, id="joined"),
-        pytest.param([ZONES], labelled(zone="a"), labelled(), Hint.QUEUE, id="left"),
-        pytest.param(BOTH, None, labelled(zone="a"), Hint.SKIP, id="new, with one of two"),
-        pytest.param(BOTH, None, labelled(zone="a", node="n"), Hint.QUEUE, id="new, with both"),
-        pytest.param(BOTH, labelled(), labelled(zone="a"), Hint.SKIP, id="joined one of two"),
-        pytest.param(BOTH, labelled(node="n"), labelled(zone="a", node="n"), Hint.QUEUE, id="joined the second"),
-        pytest.param(
-            BOTH, labelled(zone="a", node="n"), labelled(TAINT, zone="a", node="n"), Hint.QUEUE, id="tainted, with both"
-        ),
-        pytest.param(BOTH, labelled(zone="a"), labelled(TAINT, zone="a"), Hint.SKIP, id="tainted, with one of two"),
-    ],
+@cases(
+    "constraints, old, new, hint",
+    {
+        "new, without the label": ([ZONES], None, labelled(rack="1"), Hint.SKIP),
+        "new, with it": ([ZONES], None, labelled(zone="a"), Hint.QUEUE),
+        "new, with an empty value": ([ZONES], None, labelled(zone=""), Hint.QUEUE),
+        "deleted, without the label": ([ZONES], labelled(rack="1"), None, Hint.SKIP),
+        "deleted, with it": ([ZONES], labelled(zone="a"), None, Hint.QUEUE),
+        "moved": ([ZONES], labelled(zone="a"), labelled(zone="b"), Hint.QUEUE),
+        "another label": ([ZONES], labelled(zone="a"), labelled(zone="a", rack="1"), Hint.SKIP),
+        "another label, without this one": ([ZONES], labelled(rack="1"), labelled(rack="2"), Hint.SKIP),
+        "joined": ([ZONES], labelled(), labelled(zone="a"), Hint.QUEUE),
+        "left": ([ZONES], labelled(zone="a"), labelled(), Hint.QUEUE),
+        "new, with one of two": (BOTH, None, labelled(zone="a"), Hint.SKIP),
+        "new, with both": (BOTH, None, labelled(zone="a", node="n"), Hint.QUEUE),
+        "joined one of two": (BOTH, labelled(), labelled(zone="a"), Hint.SKIP),
+        "joined the second": (BOTH, labelled(node="n"), labelled(zone="a", node="n"), Hint.QUEUE),
+        "tainted, with both": (BOTH, labelled(zone="a", node="n"), labelled(TAINT, zone="a", node="n"), Hint.QUEUE),
+        "tainted, with one of two": (BOTH, labelled(zone="a"), labelled(TAINT, zone="a"), Hint.SKIP),
+    },
 )
 def test_hint_after_node_change(constraints, old, new, hint):
     assert plugin_in().after_node_change(waiting(*constraints), old, new) is hint
@@ -125,14 +118,15 @@ def test_registered_events():
 @pytest.mark.feature("PodTopologySpread: shared results")
 def test_signatures_of_pods_without_constraints_are_equal():
     plugin, owner = plugin_in(), ("apps/v1", "ReplicaSet", "w")
-    assert plugin.sign(waiting()) is None
     pods = [
         make_pod("one", labels=WEB),
         make_pod("two", labels=DB),
         make_pod("three", labels=WEB, namespace="other"),
         make_pod("four", labels=WEB, owner=owner),
     ]
-    assert {plugin.sign(pod) for pod in pods} == {()}
+    nodes = make_cluster(make_node("n")).state.nodes
+    assert {(plugin.sign(pod), plugin.rests_on(pod, nodes)) for pod in pods} == {((), ())}
+    assert isinstance(plugin.rests_on(waiting(), nodes), OnlyNow)
 
 
 @pytest.mark.feature("PodTopologySpread: shared results")
@@ -143,4 +137,4 @@ def test_results_are_shared_unless_default_constraints_apply():
     state.objects[SERVICE].set("default/s", make_service("s", DB))
     assert plugin.rests_on(pod, state.nodes) == ()
     state.objects[SERVICE].set("default/t", make_service("t", WEB))
-    assert plugin.rests_on(pod, state.nodes) is None
+    assert isinstance(plugin.rests_on(pod, state.nodes), OnlyNow)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan.framework.status import PluginError
 from bayplan.plugins.pod_topology_spread.plugin import PodTopologySpread
@@ -44,43 +45,34 @@ def scores(a1, a2, b1, b2):
 
 
 @pytest.mark.feature("PodTopologySpread: ScheduleAnyway")
-@pytest.mark.parametrize(
-    ("constraints", "there", "expected"),
-    [
-        pytest.param([], pods(a1=1), None, id="no constraints, no source of defaults"),
-        pytest.param([spread_over("zone", WEB)], pods(a1=1), None, id="DoNotSchedule only"),
-        pytest.param([soft(HOST, WEB)], [], scores(100, 100, 100, 100), id="no pods"),
-        pytest.param([soft(HOST, WEB)], pods(a1=1, a2=1, b1=1, b2=1), scores(100, 100, 100, 100), id="all equal"),
-        pytest.param([soft(HOST, WEB)], pods(a1=2, a2=1, b2=3), scores(20, 60, 100, 0), id="nodes 2/1/0/3"),
-        pytest.param([soft(HOST, WEB, max_skew=2)], pods(a1=2, a2=1, b2=3), scores(33, 66, 100, 16), id="skew 2"),
-        pytest.param([soft(HOST, WEB, max_skew=3)], pods(a1=2, a2=1, b2=3), scores(42, 71, 100, 28), id="skew 3"),
-        pytest.param([soft("zone", WEB)], pods(a1=2, a2=1, b2=1), scores(25, 25, 100, 100), id="zones 3/1"),
-        pytest.param([soft("zone", WEB)], pods(a1=2), scores(0, 0, 100, 100), id="zones 2/0"),
-        pytest.param(
-            [soft("zone", WEB), soft(HOST, WEB)],
-            pods(a1=2, b1=1),
-            scores(16, 66, 66, 100),
-            id="zones 2/1, nodes 2/0/1/0",
-        ),
-        pytest.param(
+@cases(
+    "constraints, there, expected",
+    {
+        "no constraints, no source of defaults": ([], pods(a1=1), None),
+        "DoNotSchedule only": ([spread_over("zone", WEB)], pods(a1=1), None),
+        "no pods": ([soft(HOST, WEB)], [], scores(100, 100, 100, 100)),
+        "all equal": ([soft(HOST, WEB)], pods(a1=1, a2=1, b1=1, b2=1), scores(100, 100, 100, 100)),
+        "nodes 2/1/0/3": ([soft(HOST, WEB)], pods(a1=2, a2=1, b2=3), scores(20, 60, 100, 0)),
+        "skew 2": ([soft(HOST, WEB, max_skew=2)], pods(a1=2, a2=1, b2=3), scores(33, 66, 100, 16)),
+        "skew 3": ([soft(HOST, WEB, max_skew=3)], pods(a1=2, a2=1, b2=3), scores(42, 71, 100, 28)),
+        "zones 3/1": ([soft("zone", WEB)], pods(a1=2, a2=1, b2=1), scores(25, 25, 100, 100)),
+        "zones 2/0": ([soft("zone", WEB)], pods(a1=2), scores(0, 0, 100, 100)),
+        "zones 2/1, nodes 2/0/1/0": ([soft("zone", WEB), soft(HOST, WEB)], pods(a1=2, b1=1), scores(16, 66, 66, 100)),
+        "separate selectors": (
             [soft("zone", WEB), soft(HOST, DB)],
             [*pods(a1=1), *pods(labels=DB, prefix="db-", b1=1)],
             scores(50, 50, 0, 100),
-            id="separate selectors",
         ),
-        pytest.param([soft(HOST)], pods(a1=2), scores(100, 100, 100, 100), id="no selector"),
-        pytest.param([soft(HOST, {})], pods(a1=2), scores(100, 100, 100, 100), id="empty selector matches none"),
-        pytest.param([soft(HOST, WEB)], pods(labels=DB, a1=2), scores(100, 100, 100, 100), id="other pods are ignored"),
-        pytest.param(
+        "no selector": ([soft(HOST)], pods(a1=2), scores(100, 100, 100, 100)),
+        "empty selector matches none": ([soft(HOST, {})], pods(a1=2), scores(100, 100, 100, 100)),
+        "other pods are ignored": ([soft(HOST, WEB)], pods(labels=DB, a1=2), scores(100, 100, 100, 100)),
+        "other namespaces are ignored": (
             [soft(HOST, WEB)],
             [make_pod("there", node="a1", labels=WEB, namespace="other")],
             scores(100, 100, 100, 100),
-            id="other namespaces are ignored",
         ),
-        pytest.param(
-            [soft(HOST, WEB, minDomains=9)], pods(a1=1), scores(0, 100, 100, 100), id="minDomains has no effect"
-        ),
-    ],
+        "minDomains has no effect": ([soft(HOST, WEB, minDomains=9)], pods(a1=1), scores(0, 100, 100, 100)),
+    },
 )
 def test_schedule_anyway(constraints, there, expected):
     assert ask(constraints, *there) == expected
@@ -94,49 +86,42 @@ def test_terminating_pods_are_not_scored():
 
 
 @pytest.mark.feature("PodTopologySpread: ScheduleAnyway, some nodes feasible")
-@pytest.mark.parametrize(
-    ("constraints", "there", "feasible", "expected"),
-    [
-        pytest.param([soft(HOST, WEB)], pods(a1=2, b1=1), ["b2"], {"b2": 100}, id="one node"),
-        pytest.param(
+@cases(
+    "constraints, there, feasible, expected",
+    {
+        "one node": ([soft(HOST, WEB)], pods(a1=2, b1=1), ["b2"], {"b2": 100}),
+        "nodes 3/2/1": (
             [soft(HOST, WEB)],
             pods(a1=4, a2=3, b1=2, b2=1),
             ["a2", "b1", "b2"],
             {"a2": 40, "b1": 80, "b2": 100},
-            id="nodes 3/2/1",
         ),
-        pytest.param(
+        "pods on infeasible nodes count for the zone": (
             [soft("zone", WEB)],
             pods(a1=1, a2=3, b1=1),
             ["a1", "b1"],
             {"a1": 16, "b1": 100},
-            id="pods on infeasible nodes count for the zone",
         ),
-        pytest.param(
-            [soft("zone", WEB), soft(HOST, WEB)], pods(a1=1, b2=2), ["a1", "a2"], {"a1": 50, "a2": 100}, id="one zone"
-        ),
-    ],
+        "one zone": ([soft("zone", WEB), soft(HOST, WEB)], pods(a1=1, b2=2), ["a1", "a2"], {"a1": 50, "a2": 100}),
+    },
 )
 def test_feasible_nodes(constraints, there, feasible, expected):
     assert ask(constraints, *there, feasible=feasible) == expected
 
 
 @pytest.mark.feature("PodTopologySpread: nodes without the label")
-@pytest.mark.parametrize(
-    ("constraints", "there", "expected"),
-    [
-        pytest.param([soft("zone", WEB)], pods(a1=1), {"a1": 0, "b1": 100, "nowhere": 0}, id="score 0"),
-        pytest.param(
+@cases(
+    "constraints, there, expected",
+    {
+        "score 0": ([soft("zone", WEB)], pods(a1=1), {"a1": 0, "b1": 100, "nowhere": 0}),
+        "their pods are not counted": (
             [soft("zone", WEB)],
             pods(nowhere=9, a1=0),
             {"a1": 100, "b1": 100, "nowhere": 0},
-            id="their pods are not counted",
         ),
-        pytest.param([soft("rack", WEB)], pods(a1=1), {"a1": 0, "b1": 0, "nowhere": 0}, id="all nodes score 0"),
-        pytest.param(
-            [soft("zone", WEB), soft(HOST, WEB)], pods(nowhere=9), {"a1": 100, "b1": 100, "nowhere": 0}, id="one of two"
-        ),
-    ],
+        "all nodes score 0": ([soft("rack", WEB)], pods(a1=1), {"a1": 0, "b1": 0, "nowhere": 0}),
+        "one of two": ([soft("zone", WEB), soft(HOST, WEB)], pods(nowhere=9), {"a1": 100, "b1": 100, "nowhere": 0}),
+    },
 )
 def test_nodes_without_the_label(constraints, there, expected):
     nodes = (NODES[0], NODES[2], make_node("nowhere"))
@@ -147,12 +132,9 @@ TAINTED = (*NODES[:3], make_node("b2", labels={"zone": "b"}, taints=["dedicated=
 
 
 @pytest.mark.feature("PodTopologySpread: node affinity policy")
-@pytest.mark.parametrize(
-    ("policy", "expected"),
-    [
-        pytest.param("Honor", scores(100, 100, 100, 100), id="pods on b2 are ignored"),
-        pytest.param("Ignore", scores(100, 100, 0, 0), id="counted"),
-    ],
+@cases(
+    "policy, expected",
+    {"pods on b2 are ignored": ("Honor", scores(100, 100, 100, 100)), "counted": ("Ignore", scores(100, 100, 0, 0))},
 )
 def test_node_affinity_policy(policy, expected):
     constraint = soft("zone", WEB, nodeAffinityPolicy=policy)
@@ -164,15 +146,13 @@ def test_node_affinity_policy(policy, expected):
 
 
 @pytest.mark.feature("PodTopologySpread: node taints policy")
-@pytest.mark.parametrize(
-    ("policy", "tolerations", "expected"),
-    [
-        pytest.param("Honor", [], scores(100, 100, 100, 100), id="pods on b2 are ignored"),
-        pytest.param(
-            "Honor", [{"key": "dedicated", "operator": "Exists"}], scores(100, 100, 0, 0), id="tolerated: counted"
-        ),
-        pytest.param("Ignore", [], scores(100, 100, 0, 0), id="counted"),
-    ],
+@cases(
+    "policy, tolerations, expected",
+    {
+        "pods on b2 are ignored": ("Honor", [], scores(100, 100, 100, 100)),
+        "tolerated: counted": ("Honor", [{"key": "dedicated", "operator": "Exists"}], scores(100, 100, 0, 0)),
+        "counted": ("Ignore", [], scores(100, 100, 0, 0)),
+    },
 )
 def test_node_taints_policy(policy, tolerations, expected):
     constraint = soft("zone", WEB, nodeTaintsPolicy=policy)
@@ -186,14 +166,14 @@ def test_policies_do_not_affect_counts_by_hostname():
 
 
 @pytest.mark.feature("PodTopologySpread: matchLabelKeys")
-@pytest.mark.parametrize(
-    ("labels", "keys", "expected"),
-    [
-        pytest.param(WEB, [], scores(0, 100, 100, 100), id="unset"),
-        pytest.param(WEB, ["version"], scores(100, 100, 100, 100), id="another version"),
-        pytest.param({}, ["app"], scores(0, 100, 100, 100), id="with an empty selector"),
-        pytest.param(None, ["app"], scores(100, 100, 100, 100), id="no selector"),
-    ],
+@cases(
+    "labels, keys, expected",
+    {
+        "unset": (WEB, [], scores(0, 100, 100, 100)),
+        "another version": (WEB, ["version"], scores(100, 100, 100, 100)),
+        "with an empty selector": ({}, ["app"], scores(0, 100, 100, 100)),
+        "no selector": (None, ["app"], scores(100, 100, 100, 100)),
+    },
 )
 def test_match_label_keys(labels, keys, expected):
     state = make_cluster(*NODES, *pods(labels={**WEB, "version": "1"}, a1=2)).state

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from preempting import HIGH, LOW, MIDDLE, budget, cluster_of, labelled, preempted, running, vip
+from tests.support.tables import cases
 
 from bayplan.testing.builders import make_cluster, make_node
 
@@ -17,17 +18,16 @@ ANTI_AFFINITY = {
 
 
 @pytest.mark.feature("DefaultPreemption: dry runs and the order of reprieve")
-@pytest.mark.parametrize(
-    ("pods", "pod", "victims"),
-    [
-        pytest.param([running("low", "a"), running("high", "a", HIGH)], vip("1"), ["low"], id="lower priority only"),
-        pytest.param(
+@cases(
+    "pods, pod, victims",
+    {
+        "lower priority only": ([running("low", "a"), running("high", "a", HIGH)], vip("1"), ["low"]),
+        "small pod of lower priority stays": (
             [running("small", "a", LOW, "100m"), running("large", "a", MIDDLE, "1900m")],
             vip("1500m"),
             ["large"],
-            id="small pod of lower priority stays",
         ),
-        pytest.param(
+        "of mixed priorities, some more than the lowest": (
             [
                 running("m1", "a", MIDDLE, "200m"),
                 running("l", "a", LOW, "200m"),
@@ -36,57 +36,47 @@ ANTI_AFFINITY = {
             ],
             vip("1500m"),
             ["m2", "l"],
-            id="of mixed priorities, some more than the lowest",
         ),
-        pytest.param(
+        "of equal priority the youngest": (
             [running("late", "a", LOW, "500m", started=9), running("early", "a", LOW, "500m", started=1)],
             vip("1500m"),
             ["late"],
-            id="of equal priority the youngest",
         ),
-        pytest.param(
+        "not started before started": (
             [running("started", "a", LOW, "500m", started=9), running("not-yet", "a", LOW, "500m")],
             vip("1500m"),
             ["not-yet"],
-            id="not started before started",
         ),
-        pytest.param(
+        "started at the earliest time, without a zone": (
             [
                 running("first", "a", LOW, "500m", status={"startTime": "0001-01-01T00:00:00"}),
                 running("later", "a", LOW, "500m", started=1),
             ],
             vip("1500m"),
             ["later"],
-            id="started at the earliest time, without a zone",
         ),
-        pytest.param(
+        "all, the oldest first": (
             [running("early", "a", LOW, started=1), running("late", "a", LOW, started=9)],
             vip("2"),
             ["early", "late"],
-            id="all, the oldest first",
         ),
-        pytest.param(
+        "anti-affinity of the victim": (
             [running("web", "a", LOW, "100m", affinity=ANTI_AFFINITY), running("other", "a", MIDDLE, "100m")],
             vip("100m", **labelled("web")),
             ["web"],
-            id="anti-affinity of the victim",
         ),
-        pytest.param(
+        "anti-affinity of the pod": (
             [running("web", "a", LOW, "100m", **labelled("web")), running("other", "a", LOW, "100m")],
             vip("100m", affinity=ANTI_AFFINITY),
             ["web"],
-            id="anti-affinity of the pod",
         ),
-        pytest.param(
+        "host port of the victim": (
             [running("web", "a", LOW, "100m", host_ports=[80]), running("other", "a", LOW, "100m", host_ports=[81])],
             vip("100m", host_ports=[80]),
             ["web"],
-            id="host port of the victim",
         ),
-        pytest.param(
-            [running("p", "a", -20, "2")], vip("2", priority=-10), ["p"], id="negative priorities are compared too"
-        ),
-    ],
+        "negative priorities are compared too": ([running("p", "a", -20, "2")], vip("2", priority=-10), ["p"]),
+    },
 )
 def test_victims_on_a_node(pods, pod, victims):
     assert preempted(cluster_of(*pods, nodes="a"), pod) == ("a", victims)
@@ -117,17 +107,17 @@ UNREADABLE = {"matchExpressions": [{"key": "app", "operator": "Near"}]}
 
 
 @pytest.mark.feature("DefaultPreemption: disruption budgets")
-@pytest.mark.parametrize(
-    ("allowed", "options", "victim"),
-    [
-        pytest.param(2, {}, "young", id="two evictions allowed"),
-        pytest.param(1, {}, "old", id="one eviction allowed"),
-        pytest.param(0, {}, "plain", id="no eviction allowed"),
-        pytest.param(0, {"namespace": "other"}, "young", id="a budget of another namespace"),
-        pytest.param(0, {"selector": {}}, "young", id="empty selector protects no pod"),
-        pytest.param(0, {"selector": UNREADABLE}, "young", id="invalid selector protects no pod"),
-        pytest.param(0, {"disrupted": ["old", "young"]}, "young", id="disrupted pods are not counted"),
-    ],
+@cases(
+    "allowed, options, victim",
+    {
+        "two evictions allowed": (2, {}, "young"),
+        "one eviction allowed": (1, {}, "old"),
+        "no eviction allowed": (0, {}, "plain"),
+        "a budget of another namespace": (0, {"namespace": "other"}, "young"),
+        "empty selector protects no pod": (0, {"selector": {}}, "young"),
+        "invalid selector protects no pod": (0, {"selector": UNREADABLE}, "young"),
+        "disrupted pods are not counted": (0, {"disrupted": ["old", "young"]}, "young"),
+    },
 )
 def test_protected_pods_are_restored_first(allowed, options, victim):
     """One of three pods has to be evicted; the least important ones are protected."""
@@ -149,27 +139,21 @@ def test_budget_protects_no_pod_without_labels():
 
 
 @pytest.mark.feature("DefaultPreemption: choice among candidates")
-@pytest.mark.parametrize(
-    ("pods", "best"),
-    [
-        pytest.param(
-            [running("a1", "a", LOW, "2", **labelled("db")), running("b1", "b", MIDDLE, "2")],
-            "b",
-            id="budget violations",
-        ),
-        pytest.param([running("a1", "a", MIDDLE, "2"), running("b1", "b", LOW, "2")], "b", id="highest priority"),
-        pytest.param(
+@cases(
+    "pods, best",
+    {
+        "budget violations": ([running("a1", "a", LOW, "2", **labelled("db")), running("b1", "b", MIDDLE, "2")], "b"),
+        "highest priority": ([running("a1", "a", MIDDLE, "2"), running("b1", "b", LOW, "2")], "b"),
+        "sum of priorities": (
             [running(f"{node}1", node, MIDDLE, "1") for node in "ab"]
             + [running("a2", "a", 50), running("b2", "b", LOW)],
             "b",
-            id="sum of priorities",
         ),
-        pytest.param(
+        "fewer victims of negative priority, though their sum is higher": (
             [running("a1", "a", -5), running("a2", "a", -5), running("b1", "b", -5, "2")],
             "b",
-            id="fewer victims of negative priority, though their sum is higher",
         ),
-        pytest.param(
+        "latest start of the oldest": (
             [
                 running("a1", "a", MIDDLE, started=1),
                 running("a2", "a", MIDDLE, started=9),
@@ -177,9 +161,8 @@ def test_budget_protects_no_pod_without_labels():
                 running("b2", "b", MIDDLE, started=4),
             ],
             "b",
-            id="latest start of the oldest",
         ),
-        pytest.param(
+        "start of the most important only": (
             [
                 running("a1", "a", MIDDLE, started=5),
                 running("a2", "a", LOW, started=9),
@@ -187,10 +170,9 @@ def test_budget_protects_no_pod_without_labels():
                 running("b2", "b", LOW, started=1),
             ],
             "b",
-            id="start of the most important only",
         ),
-        pytest.param([running("a1", "a", LOW, "2", started=59), running("b1", "b", LOW, "2")], "b", id="not started"),
-    ],
+        "not started": ([running("a1", "a", LOW, "2", started=59), running("b1", "b", LOW, "2")], "b"),
+    },
 )
 @pytest.mark.parametrize("seed", range(3))
 def test_best_candidate_is_selected(pods, best, seed):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.tables import cases
 
 from bayplan.framework.interface import CycleState
 from bayplan.plugins.arguments import (
@@ -56,29 +57,27 @@ def fit(objects, pod):
 
 
 @pytest.mark.feature("NodeResourcesFit: devices")
-@pytest.mark.parametrize(
-    ("objects", "score"),
-    [
-        pytest.param([gpu_class(), four()], 25, id="none allocated"),
-        pytest.param([gpu_class(""), four()], 25, id="class without selectors"),
-        pytest.param([gpu_class(), four(), taken("a", "b")], 75, id="two allocated"),
-        pytest.param(
+@cases(
+    "objects, score",
+    {
+        "none allocated": ([gpu_class(), four()], 25),
+        "class without selectors": ([gpu_class(""), four()], 25),
+        "two allocated": ([gpu_class(), four(), taken("a", "b")], 75),
+        "one shared": (
             [gpu_class(), four(), taken({"device": "a", "shareID": "x", "consumedCapacity": {"m": "1"}})],
             50,
-            id="one shared",
         ),
-        pytest.param([gpu_class(), four(), taken({"device": "a", "adminAccess": True})], 25, id="admin access"),
-        pytest.param([gpu_class(), four(count=3)], 25, id="of an incomplete pool"),
-        pytest.param(
+        "admin access": ([gpu_class(), four(), taken({"device": "a", "adminAccess": True})], 25),
+        "of an incomplete pool": ([gpu_class(), four(count=3)], 25),
+        "of an outdated pool": (
             [gpu_class(), four(), resource_slice("t", "a", "b", "c", "d", node="n1", generation=2)],
             12,
-            id="of an outdated pool",
         ),
-        pytest.param([gpu_class(), four(node=None, allNodes=True)], 25, id="of all nodes"),
-        pytest.param([gpu_class(), four(node=None, nodeSelector=in_zone("a"))], 25, id="of this zone"),
-        pytest.param([gpu_class(), four(node=None, nodeSelector=in_zone("b"))], 0, id="of another zone"),
-        pytest.param([make_node("n2"), NODE, gpu_class(), four(node="n2")], 0, id="of another node"),
-        pytest.param(
+        "of all nodes": ([gpu_class(), four(node=None, allNodes=True)], 25),
+        "of this zone": ([gpu_class(), four(node=None, nodeSelector=in_zone("a"))], 25),
+        "of another zone": ([gpu_class(), four(node=None, nodeSelector=in_zone("b"))], 0),
+        "of another node": ([make_node("n2"), NODE, gpu_class(), four(node="n2")], 0),
+        "one place per device": (
             [
                 gpu_class(),
                 resource_slice(
@@ -92,26 +91,19 @@ def fit(objects, pod):
                 ),
             ],
             33,
-            id="one place per device",
         ),
-        pytest.param(
+        "of this model": (
             [gpu_class(MODEL), resource_slice("s", device("a", a_model="a"), device("b", a_model="b"), node="n1")],
             100,
-            id="of this model",
         ),
-        pytest.param(
+        "none if a selector fails": (
             [gpu_class(MODEL), resource_slice("s", device("a", a_model="a"), "b", node="n1")],
             0,
-            id="none if a selector fails",
         ),
-        pytest.param([gpu_class("device.allowMultipleAllocations"), four()], 0, id="expressions do not see sharing"),
-        pytest.param(
-            [make_node("n1", resources={GPU: "2"}), gpu_class(), four()],
-            50,
-            id="the node's own resource takes precedence",
-        ),
-        pytest.param([device_class(), four()], 0, id="not backed by a class"),
-    ],
+        "expressions do not see sharing": ([gpu_class("device.allowMultipleAllocations"), four()], 0),
+        "the node's own resource takes precedence": ([make_node("n1", resources={GPU: "2"}), gpu_class(), four()], 50),
+        "not backed by a class": ([device_class(), four()], 0),
+    },
 )
 def test_devices_are_counted_if_the_node_lacks_the_resource(objects, score):
     assert fit(objects, make_pod("p", resources={GPU: "1"})) == score

@@ -6,6 +6,7 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan.framework.events import Hint
 from bayplan.framework.hints import after_own_update
@@ -83,17 +84,17 @@ def with_ports(name, *ports, node="", sidecar=()):
 
 
 class TestNodePorts:
-    @pytest.mark.parametrize(
-        ("taken", "wanted", "clashes"),
-        [
-            pytest.param(port(80), port(80), True, id="the same"),
-            pytest.param(port(80), port(81), False, id="another port"),
-            pytest.param(port(80), port(80, protocol="UDP"), False, id="another protocol"),
-            pytest.param(port(80, "10.0.0.1"), port(80, "10.0.0.2"), False, id="another address"),
-            pytest.param(port(80, "10.0.0.1"), port(80), True, id="any address wanted"),
-            pytest.param(port(80), port(80, "10.0.0.1"), True, id="any address taken"),
-            pytest.param(port(80, "10.0.0.1"), port(80, "10.0.0.1"), True, id="the same address"),
-        ],
+    @cases(
+        "taken, wanted, clashes",
+        {
+            "the same": (port(80), port(80), True),
+            "another port": (port(80), port(81), False),
+            "another protocol": (port(80), port(80, protocol="UDP"), False),
+            "another address": (port(80, "10.0.0.1"), port(80, "10.0.0.2"), False),
+            "any address wanted": (port(80, "10.0.0.1"), port(80), True),
+            "any address taken": (port(80), port(80, "10.0.0.1"), True),
+            "the same address": (port(80, "10.0.0.1"), port(80, "10.0.0.1"), True),
+        },
     )
     def test_conflicts(self, taken, wanted, clashes):
         cluster = make_cluster(make_node("a"), make_node("b"), with_ports("there", taken, node="a"))
@@ -113,14 +114,14 @@ class TestNodePorts:
         assert answer.code is Code.SKIP
 
     @pytest.mark.feature("NodePorts: queueing hints")
-    @pytest.mark.parametrize(
-        ("gone", "hint"),
-        [
-            pytest.param(with_ports("gone", port(80), node="a"), Hint.QUEUE, id="same port"),
-            pytest.param(with_ports("gone", port(81), node="a"), Hint.SKIP, id="another port"),
-            pytest.param(with_ports("gone", node="a"), Hint.SKIP, id="no port"),
-            pytest.param(with_ports("gone", port(80)), Hint.SKIP, id="no node"),
-        ],
+    @cases(
+        "gone, hint",
+        {
+            "same port": (with_ports("gone", port(80), node="a"), Hint.QUEUE),
+            "another port": (with_ports("gone", port(81), node="a"), Hint.SKIP),
+            "no port": (with_ports("gone", node="a"), Hint.SKIP),
+            "no node": (with_ports("gone", port(80)), Hint.SKIP),
+        },
     )
     def test_hint_after_pod_deletion(self, gone, hint):
         assert node_ports.after_pod_deletion(with_ports("p", port(80)), gone, None) is hint

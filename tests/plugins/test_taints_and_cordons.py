@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan.framework.events import Hint
 from bayplan.framework.hints import after_own_update
@@ -19,15 +20,15 @@ def reasons(decision):
     return {nodes.name(row): status.message for row, status in decision.diagnosis.verdicts.rejected()}
 
 
-@pytest.mark.parametrize(
-    ("taints", "tolerations", "out"),
-    [
-        pytest.param(["gpu=a:NoSchedule"], [], True, id="not tolerated"),
-        pytest.param(["gpu=a:NoExecute"], [], True, id="NoExecute not tolerated"),
-        pytest.param(["gpu=a:PreferNoSchedule"], [], False, id="PreferNoSchedule"),
-        pytest.param(["gpu=a:NoSchedule"], [GPU], False, id="tolerated"),
-        pytest.param(["gpu=a:NoSchedule", "ssd=b:NoSchedule"], [GPU], True, id="one of two not tolerated"),
-    ],
+@cases(
+    "taints, tolerations, out",
+    {
+        "not tolerated": (["gpu=a:NoSchedule"], [], True),
+        "NoExecute not tolerated": (["gpu=a:NoExecute"], [], True),
+        "PreferNoSchedule": (["gpu=a:PreferNoSchedule"], [], False),
+        "tolerated": (["gpu=a:NoSchedule"], [GPU], False),
+        "one of two not tolerated": (["gpu=a:NoSchedule", "ssd=b:NoSchedule"], [GPU], True),
+    },
 )
 def test_untolerated_taints_reject_nodes(taints, tolerations, out):
     cluster = make_cluster(make_node("a", taints=taints), make_node("b"))
@@ -99,10 +100,7 @@ def test_hints_after_events(hint, old, new, expected):
     assert hint(POD, old, new) is expected
 
 
-@pytest.mark.parametrize(
-    "taints",
-    [pytest.param([], id="no taints"), pytest.param(["k=v:PreferNoSchedule"], id="tainted")],
-)
+@cases("taints", {"no taints": [], "tainted": ["k=v:PreferNoSchedule"]})
 def test_scoring_fails_without_pre_score(taints):
     nodes = make_cluster(make_node("n", taints=taints)).state.nodes
     with pytest.raises(KeyError, match="TaintToleration"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from tests.support.tables import cases
 
 from bayplan.api.custom_objects import CustomObject
 from bayplan.api.kinds import NODE, POD, custom_kind
@@ -52,7 +52,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("pod_group", "nodes", "taken", "placements"), CASES.values(), ids=CASES)
+@cases("pod_group, nodes, taken, placements", CASES)
 def test_placements(pod_group, nodes, taken, placements):
     assert Stage(pod_group, *nodes).placements(*taken) == placements
 
@@ -68,13 +68,10 @@ UNDETERMINED = {
 }
 
 
-@pytest.mark.parametrize(("taken", "why"), UNDETERMINED.values(), ids=UNDETERMINED)
+@cases("taken, why", UNDETERMINED)
 def test_pods_on_nodes_already(taken, why):
     status = Stage(group(), *RACKS).placements(*taken)
-    assert (status.code, status.message) == (
-        Code.ERROR,
-        f"cannot determine domain for already scheduled pods: {why}",
-    )
+    assert (status.code, status.message) == (Code.ERROR, f"cannot determine domain for already scheduled pods: {why}")
 
 
 def test_deleted_nodes_are_in_no_domain():
@@ -97,7 +94,7 @@ NODES = {
 }
 
 
-@pytest.mark.parametrize(("old", "new", "hint"), NODES.values(), ids=NODES)
+@cases("old, new, hint", NODES)
 def test_hint_after_a_node_change(old, new, hint):
     plugin = Stage(group()).plugin
     assert plugin.after_node_change(member(), old, new) is hint

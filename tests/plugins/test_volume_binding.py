@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.tables import cases
 from volumes import (
     ZONE,
     claim,
@@ -42,74 +43,60 @@ def reasons(statuses):
 
 
 @pytest.mark.feature("VolumeBinding: claims that reject the pod on all nodes")
-@pytest.mark.parametrize(
-    ("pod", "objects", "code", "reason"),
-    [
-        pytest.param(using("c"), [], "unresolvable", 'persistentvolumeclaim "c" not found', id="missing"),
-        pytest.param(
+@cases(
+    "pod, objects, code, reason",
+    {
+        "missing": (using("c"), [], "unresolvable", 'persistentvolumeclaim "c" not found'),
+        "lost": (
             using("c"),
             [claim("c", volume="v", status={"phase": "Lost"})],
             "unresolvable",
             'persistentvolumeclaim "c" bound to non-existent persistentvolume "v"',
-            id="lost",
         ),
-        pytest.param(
+        "deleting": (
             using("c"),
             [claim("c", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})],
             "unresolvable",
             'persistentvolumeclaim "c" is being deleted',
-            id="deleting",
         ),
-        pytest.param(
+        "unbound": (
             using("c"),
             [claim("c"), storage_class(mode="Immediate")],
             "unresolvable",
             "pod has unbound immediate PersistentVolumeClaims",
-            id="unbound",
         ),
-        pytest.param(
-            using("c"),
-            [claim("c")],
-            "unresolvable",
-            "pod has unbound immediate PersistentVolumeClaims",
-            id="missing class",
-        ),
-        pytest.param(
+        "missing class": (using("c"), [claim("c")], "unresolvable", "pod has unbound immediate PersistentVolumeClaims"),
+        "names its volume": (
             using("c"),
             [claim("c", volumeName="v"), storage_class(), volume("v")],
             "unresolvable",
             "pod has unbound immediate PersistentVolumeClaims",
-            id="names its volume",
         ),
-        pytest.param(
+        "class without a mode": (
             using("c"),
             [claim("c"), storage_class(mode=None)],
             "error",
             'VolumeBindingMode not set for StorageClass "late"',
-            id="class without a mode",
         ),
-        pytest.param(
+        "ephemeral, missing": (
             using(ephemeral=["e"]),
             [],
             "unresolvable",
             'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-e"',
-            id="ephemeral, missing",
         ),
-        pytest.param(
+        "ephemeral, without owner": (
             using(ephemeral=["e"]),
             [claim("p-e"), storage_class()],
             "unresolvable",
             "PVC default/p-e was not created for pod default/p (pod is not owner)",
-            id="ephemeral, without owner",
         ),
-        pytest.param(
+        "ephemeral, of an older pod": (
             using(ephemeral=["e"]),
             [claim("p-e", metadata=owned_by("p", uid="older")), storage_class()],
             "unresolvable",
             "PVC default/p-e was not created for pod default/p (pod is not owner)",
-            id="ephemeral, of an older pod",
         ),
-    ],
+    },
 )
 def test_pre_filter_rejection(pod, objects, code, reason):
     cluster = make_cluster(*NODES, *objects)
@@ -120,15 +107,15 @@ def test_pre_filter_rejection(pod, objects, code, reason):
 
 
 @pytest.mark.feature("VolumeBinding: bound claims")
-@pytest.mark.parametrize(
-    ("volumes", "names", "reason"),
-    [
-        pytest.param([volume("v")], "a b c", "", id="everywhere"),
-        pytest.param([volume("v", nodes=["a", "c"])], "a c", NODE_CONFLICT, id="on some nodes"),
-        pytest.param([volume("v", nodeAffinity=on_nodes("z-b", key=ZONE))], "b", NODE_CONFLICT, id="in a zone"),
-        pytest.param([volume("v", nodeAffinity={"required": {"nodeSelectorTerms": []}})], "", NODE_CONFLICT, id="none"),
-        pytest.param([], "", MISSING, id="gone"),
-        pytest.param(
+@cases(
+    "volumes, names, reason",
+    {
+        "everywhere": ([volume("v")], "a b c", ""),
+        "on some nodes": ([volume("v", nodes=["a", "c"])], "a c", NODE_CONFLICT),
+        "in a zone": ([volume("v", nodeAffinity=on_nodes("z-b", key=ZONE))], "b", NODE_CONFLICT),
+        "none": ([volume("v", nodeAffinity={"required": {"nodeSelectorTerms": []}})], "", NODE_CONFLICT),
+        "gone": ([], "", MISSING),
+        "unreadable": (
             [
                 volume(
                     "v",
@@ -139,9 +126,8 @@ def test_pre_filter_rejection(pod, objects, code, reason):
             ],
             "",
             NODE_CONFLICT,
-            id="unreadable",
         ),
-        pytest.param(
+        "by name: field selectors are ignored": (
             [
                 volume(
                     "v",
@@ -156,9 +142,8 @@ def test_pre_filter_rejection(pod, objects, code, reason):
             ],
             "",
             NODE_CONFLICT,
-            id="by name: field selectors are ignored",
         ),
-    ],
+    },
 )
 def test_bound_claims(volumes, names, reason):
     statuses = statuses_of(using("c"), claim("c", volume="v"), *volumes)
@@ -178,31 +163,26 @@ def test_first_infeasible_bound_claim_is_reported():
 
 
 @pytest.mark.feature("VolumeBinding: volumes of former plugins on nodes whose driver took over")
-@pytest.mark.parametrize(
-    ("volumes", "migrated", "names"),
-    [
-        pytest.param(
-            volume("v", cinder={"volumeID": "d"}, nodeAffinity=on_nodes("z-a", key=ZONE)), (), "a x", id="not migrated"
-        ),
-        pytest.param(
+@cases(
+    "volumes, migrated, names",
+    {
+        "not migrated": (volume("v", cinder={"volumeID": "d"}, nodeAffinity=on_nodes("z-a", key=ZONE)), (), "a x"),
+        "migrated: driver's topology label": (
             volume("v", cinder={"volumeID": "d"}, nodeAffinity=on_nodes("z-a", key=ZONE)),
             ("kubernetes.io/cinder",),
             "a y",
-            id="migrated: driver's topology label",
         ),
-        pytest.param(
+        "migrated: zone from the label": (
             volume("v", cinder={"volumeID": "d"}, labels={ZONE: "z-a"}),
             ("kubernetes.io/cinder",),
             "a b c y",
-            id="migrated: zone from the label",
         ),
-        pytest.param(
+        "a driver without zones": (
             volume("v", portworxVolume={"volumeID": "d"}, nodeAffinity=on_nodes("z-a", key=ZONE)),
             ("kubernetes.io/portworx-volume",),
             "a x",
-            id="a driver without zones",
         ),
-    ],
+    },
 )
 def test_translated_topology(volumes, migrated, names):
     key = "topology.cinder.csi.openstack.org/zone"
@@ -225,63 +205,53 @@ LOCAL = [volume(f"on-{name}", nodes=[name]) for name in "ab"]
 
 
 @pytest.mark.feature("VolumeBinding: static matching")
-@pytest.mark.parametrize(
-    ("wanted", "volumes", "names"),
-    [
-        pytest.param(claim("c"), LOCAL, "a b", id="one volume per node"),
-        pytest.param(claim("c", size="2Gi"), LOCAL, "", id="too small"),
-        pytest.param(claim("c", size="1025Mi"), [volume("v", size="1.5Gi", nodes=["c"])], "c", id="large enough"),
-        pytest.param(claim("c"), [volume("v", storage_class="other")], "", id="another class"),
-        pytest.param(claim("c"), [volume("v", phase="Bound")], "", id="not available"),
-        pytest.param(claim("c"), [volume("v", phase="Released")], "", id="released"),
-        pytest.param(claim("c", volumeMode="Block"), [volume("v")], "", id="another mode"),
-        pytest.param(claim("c", volumeMode="Block"), [volume("v", volumeMode="Block")], "a b c", id="the same mode"),
-        pytest.param(claim("c", accessModes=["ReadWriteMany"]), [volume("v")], "", id="missing access mode"),
-        pytest.param(
+@cases(
+    "wanted, volumes, names",
+    {
+        "one volume per node": (claim("c"), LOCAL, "a b"),
+        "too small": (claim("c", size="2Gi"), LOCAL, ""),
+        "large enough": (claim("c", size="1025Mi"), [volume("v", size="1.5Gi", nodes=["c"])], "c"),
+        "another class": (claim("c"), [volume("v", storage_class="other")], ""),
+        "not available": (claim("c"), [volume("v", phase="Bound")], ""),
+        "released": (claim("c"), [volume("v", phase="Released")], ""),
+        "another mode": (claim("c", volumeMode="Block"), [volume("v")], ""),
+        "the same mode": (claim("c", volumeMode="Block"), [volume("v", volumeMode="Block")], "a b c"),
+        "missing access mode": (claim("c", accessModes=["ReadWriteMany"]), [volume("v")], ""),
+        "one of its access modes": (
             claim("c", accessModes=["ReadOnlyMany"]),
             [volume("v", accessModes=["ReadWriteOnce", "ReadOnlyMany"])],
             "a b c",
-            id="one of its access modes",
         ),
-        pytest.param(
+        "a selector": (
             claim("c", selector={"matchLabels": {"k": "1"}}),
             [volume("v", nodes=["a"], labels={"k": "1"}), volume("w", nodes=["b"], labels={"k": "2"})],
             "a",
-            id="a selector",
         ),
-        pytest.param(claim("c", volumeAttributesClassName="fast"), [volume("v")], "", id="another attributes class"),
-        pytest.param(
+        "another attributes class": (claim("c", volumeAttributesClassName="fast"), [volume("v")], ""),
+        "the same attributes class": (
             claim("c", volumeAttributesClassName="fast"),
             [volume("v", volumeAttributesClassName="fast")],
             "a b c",
-            id="the same attributes class",
         ),
-        pytest.param(
-            claim("c"), [volume("v", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})], "", id="being deleted"
-        ),
-        pytest.param(claim("c"), [volume("v", for_claim="default/other")], "", id="pre-bound to another claim"),
-        pytest.param(
-            claim("c"), [volume("v", for_claim="other/c")], "", id="pre-bound to a claim in another namespace"
-        ),
-        pytest.param(
+        "being deleted": (claim("c"), [volume("v", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})], ""),
+        "pre-bound to another claim": (claim("c"), [volume("v", for_claim="default/other")], ""),
+        "pre-bound to a claim in another namespace": (claim("c"), [volume("v", for_claim="other/c")], ""),
+        "pre-bound to the claim: no other volume is used": (
             claim("c"),
             [volume("v", nodes=["a"], for_claim="default/c", phase="Pending"), volume("w")],
             "a",
-            id="pre-bound to the claim: no other volume is used",
         ),
-        pytest.param(
+        "pre-bound to the claim: modes and labels are ignored": (
             claim("c", accessModes=["ReadWriteMany"], selector={"matchLabels": {"k": "1"}}),
             [volume("v", for_claim="default/c")],
             "a b c",
-            id="pre-bound to the claim: modes and labels are ignored",
         ),
-        pytest.param(
+        "pre-bound to the claim, but too small": (
             claim("c", size="2Gi"),
             [volume("v", for_claim="default/c"), volume("w", size="3Gi", nodes=["b"])],
             "b",
-            id="pre-bound to the claim, but too small",
         ),
-    ],
+    },
 )
 def test_static_matching(wanted, volumes, names):
     statuses = statuses_of(using("c"), wanted, storage_class(), *volumes)
@@ -313,20 +283,19 @@ TERM = {"matchLabelExpressions": [{"key": ZONE, "values": ["z-a", "z-b"]}]}
 
 
 @pytest.mark.feature("VolumeBinding: dynamic provisioning and allowed topologies")
-@pytest.mark.parametrize(
-    ("made", "names"),
-    [
-        pytest.param(MADE, "a b c", id="everywhere"),
-        pytest.param(storage_class("made"), "", id="no provisioner"),
-        pytest.param({**MADE, "allowedTopologies": [TERM]}, "a b", id="some zones"),
-        pytest.param({**MADE, "allowedTopologies": []}, "a b c", id="no term: all nodes"),
-        pytest.param({**MADE, "allowedTopologies": [{}]}, "", id="empty term: no node"),
-        pytest.param(
+@cases(
+    "made, names",
+    {
+        "everywhere": (MADE, "a b c"),
+        "no provisioner": (storage_class("made"), ""),
+        "some zones": ({**MADE, "allowedTopologies": [TERM]}, "a b"),
+        "no term: all nodes": ({**MADE, "allowedTopologies": []}, "a b c"),
+        "empty term: no node": ({**MADE, "allowedTopologies": [{}]}, ""),
+        "one of the terms": (
             {**MADE, "allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": ["z-c"]}]}, TERM]},
             "a b",
-            id="one of the terms",
         ),
-    ],
+    },
 )
 def test_allowed_topologies(made, names):
     statuses = statuses_of(using("c"), claim("c", "made"), made)
@@ -342,14 +311,7 @@ def test_existing_volume_is_preferred_to_provisioning():
 
 
 @pytest.mark.feature("VolumeBinding: claims with a selected node")
-@pytest.mark.parametrize(
-    ("node", "names"),
-    [
-        pytest.param("b", "b", id="a node"),
-        pytest.param("gone", "", id="deleted node"),
-        pytest.param("", "", id="none"),
-    ],
-)
+@cases("node, names", {"a node": ("b", "b"), "deleted node": ("gone", ""), "none": ("", "")})
 def test_selected_nodes(node, names):
     statuses = statuses_of(using("c"), claim("c", "made", annotations={SELECTED: node}), MADE)
     assert feasible(statuses) == set(names.split())
@@ -363,29 +325,24 @@ def test_deleted_class_is_an_error_or_unbound():
 
 
 @pytest.mark.feature("VolumeBinding: storage capacity")
-@pytest.mark.parametrize(
-    ("capacities", "names"),
-    [
-        pytest.param([], "", id="no capacity"),
-        pytest.param([csi_capacity("r", "10Gi", "a")], "a", id="enough"),
-        pytest.param([csi_capacity("r", "9Gi", "a")], "", id="too little"),
-        pytest.param([csi_capacity("r", "9Gi", "a"), csi_capacity("s", "10Gi", "b")], "b", id="on another node"),
-        pytest.param([csi_capacity("r", "100Gi", "a", largest="9Gi")], "", id="maximum volume size is too small"),
-        pytest.param(
-            [csi_capacity("r", "1Gi", "a", largest="10Gi")],
-            "a",
-            id="maximum volume size takes precedence over capacity",
-        ),
-        pytest.param([csi_capacity("r", None, "a")], "", id="unspecified capacity"),
-        pytest.param([csi_capacity("r", "10Gi", storage_class="other", selector={})], "", id="another class"),
-        pytest.param([csi_capacity("r", "10Gi", selector={})], "a b c", id="on all nodes"),
-        pytest.param([csi_capacity("r", "10Gi", selector=False)], "", id="on no node"),
-        pytest.param(
+@cases(
+    "capacities, names",
+    {
+        "no capacity": ([], ""),
+        "enough": ([csi_capacity("r", "10Gi", "a")], "a"),
+        "too little": ([csi_capacity("r", "9Gi", "a")], ""),
+        "on another node": ([csi_capacity("r", "9Gi", "a"), csi_capacity("s", "10Gi", "b")], "b"),
+        "maximum volume size is too small": ([csi_capacity("r", "100Gi", "a", largest="9Gi")], ""),
+        "maximum volume size takes precedence over capacity": ([csi_capacity("r", "1Gi", "a", largest="10Gi")], "a"),
+        "unspecified capacity": ([csi_capacity("r", None, "a")], ""),
+        "another class": ([csi_capacity("r", "10Gi", storage_class="other", selector={})], ""),
+        "on all nodes": ([csi_capacity("r", "10Gi", selector={})], "a b c"),
+        "on no node": ([csi_capacity("r", "10Gi", selector=False)], ""),
+        "unreadable": (
             [csi_capacity("r", "10Gi", selector={"matchExpressions": [{"key": "k", "operator": "Near"}]})],
             "",
-            id="unreadable",
         ),
-    ],
+    },
 )
 def test_capacity(capacities, names):
     objects = [claim("c", "made", "10Gi"), MADE, csi_driver("disk.example.com"), *capacities]
@@ -395,18 +352,17 @@ def test_capacity(capacities, names):
 
 
 @pytest.mark.feature("VolumeBinding: storage capacity")
-@pytest.mark.parametrize(
-    ("objects", "size"),
-    [
-        pytest.param([], "10Gi", id="no driver object"),
-        pytest.param(
+@cases(
+    "objects, size",
+    {
+        "no driver object": ([], "10Gi"),
+        "driver that doesn't publish its capacity": (
             [csi_driver("disk.example.com", publishes_capacity=False)],
             "10Gi",
-            id="driver that doesn't publish its capacity",
         ),
-        pytest.param([csi_driver("other.example.com")], "10Gi", id="another driver"),
-        pytest.param([csi_driver("disk.example.com")], None, id="claim without a size"),
-    ],
+        "another driver": ([csi_driver("other.example.com")], "10Gi"),
+        "claim without a size": ([csi_driver("disk.example.com")], None),
+    },
 )
 def test_capacity_is_not_checked(objects, size):
     wanted = claim("c", "made", size or "1Gi", **({"resources": {}} if size is None else {}))
@@ -426,11 +382,7 @@ def test_reasons_are_combined_in_order():
         csi_driver("disk.example.com"),
     ]
     statuses = statuses_of(using("bound", "late", "made"), *objects)
-    assert reasons(statuses) == {
-        "a": (NO_SPACE,),
-        "b": (NODE_CONFLICT, BIND_CONFLICT),
-        "c": (NODE_CONFLICT, NO_SPACE),
-    }
+    assert reasons(statuses) == {"a": (NO_SPACE,), "b": (NODE_CONFLICT, BIND_CONFLICT), "c": (NODE_CONFLICT, NO_SPACE)}
 
 
 @pytest.mark.feature("VolumeBinding: generic ephemeral volumes")
@@ -440,31 +392,30 @@ def test_ephemeral_volume_is_placed_like_its_claim():
 
 
 @pytest.mark.feature("VolumeBinding: malformed objects")
-@pytest.mark.parametrize(
-    ("objects", "names"),
-    [
-        pytest.param([claim("c", size="much"), storage_class(), volume("v")], "a b c", id="a claim's size"),
-        pytest.param([claim("c"), storage_class(), volume("v", size="much")], "", id="a volume's size"),
-        pytest.param(
+@cases(
+    "objects, names",
+    {
+        "a claim's size": ([claim("c", size="much"), storage_class(), volume("v")], "a b c"),
+        "a volume's size": ([claim("c"), storage_class(), volume("v", size="much")], ""),
+        "a capacity": (
             [claim("c", "made"), MADE, csi_driver("disk.example.com"), csi_capacity("r", "much", selector={})],
             "",
-            id="a capacity",
         ),
-    ],
+    },
 )
 def test_malformed_quantity_counts_as_zero(objects, names):
     assert feasible(statuses_of(using("c"), *objects)) == set(names.split())
 
 
 @pytest.mark.feature("VolumeBinding: node affinity of bound volumes")
-@pytest.mark.parametrize(
-    ("objects", "skips"),
-    [
-        pytest.param([claim("c", volume="v"), volume("v")], True, id="no node affinity"),
-        pytest.param([claim("c", volume="v"), volume("v", nodes=["a", "b", "c"])], False, id="node affinity"),
-        pytest.param([claim("c", volume="v")], False, id="missing volume"),
-        pytest.param([claim("c"), storage_class(), volume("v")], False, id="a claim that isn't bound"),
-    ],
+@cases(
+    "objects, skips",
+    {
+        "no node affinity": ([claim("c", volume="v"), volume("v")], True),
+        "node affinity": ([claim("c", volume="v"), volume("v", nodes=["a", "b", "c"])], False),
+        "missing volume": ([claim("c", volume="v")], False),
+        "a claim that isn't bound": ([claim("c"), storage_class(), volume("v")], False),
+    },
 )
 def test_pods_whose_volumes_can_be_used_on_every_node_are_skipped(objects, skips):
     cluster = make_cluster(*NODES, *objects)

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.tables import cases
 from volumes import claim, csi_capacity, csi_driver, csi_node, storage_class, using, volume
 
-from bayplan.api.kinds import (
-    CSI_DRIVER,
-    CSI_NODE,
-    CSI_STORAGE_CAPACITY,
-    PERSISTENT_VOLUME_CLAIM,
-    STORAGE_CLASS,
-)
+from bayplan.api.kinds import CSI_DRIVER, CSI_NODE, CSI_STORAGE_CAPACITY, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
 from bayplan.api.objects import convert
 from bayplan.framework.events import Hint
 from bayplan.plugins.arguments import UtilizationShapePoint, VolumeBindingArgs
@@ -37,54 +32,54 @@ def hint(after, kind, pod, old, new):
 
 
 @pytest.mark.feature("VolumeBinding: queueing hints")
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
-        pytest.param(None, storage_class(), Hint.QUEUE, id="new"),
-        pytest.param(storage_class(), storage_class(allowedTopologies=TERMS), Hint.QUEUE, id="other topologies"),
-        pytest.param(storage_class(allowedTopologies=[]), storage_class(), Hint.SKIP, id="the same topologies"),
-    ],
+@cases(
+    "old, new, expected",
+    {
+        "new": (None, storage_class(), Hint.QUEUE),
+        "other topologies": (storage_class(), storage_class(allowedTopologies=TERMS), Hint.QUEUE),
+        "the same topologies": (storage_class(allowedTopologies=[]), storage_class(), Hint.SKIP),
+    },
 )
 def test_hint_after_storage_class_change(old, new, expected):
     assert hint(after_class_change, STORAGE_CLASS, using("c"), old, new) is expected
 
 
 @pytest.mark.feature("VolumeBinding: queueing hints")
-@pytest.mark.parametrize(
-    ("pod", "new", "expected"),
-    [
-        pytest.param(using("c"), claim("c"), Hint.QUEUE, id="the pod's claim"),
-        pytest.param(using(ephemeral=["e"]), claim("p-e"), Hint.QUEUE, id="claim of its ephemeral volume"),
-        pytest.param(using("c"), claim("d"), Hint.SKIP, id="another claim"),
-        pytest.param(using("c"), claim("c", namespace="b"), Hint.SKIP, id="of another namespace"),
-    ],
+@cases(
+    "pod, new, expected",
+    {
+        "the pod's claim": (using("c"), claim("c"), Hint.QUEUE),
+        "claim of its ephemeral volume": (using(ephemeral=["e"]), claim("p-e"), Hint.QUEUE),
+        "another claim": (using("c"), claim("d"), Hint.SKIP),
+        "of another namespace": (using("c"), claim("c", namespace="b"), Hint.SKIP),
+    },
 )
 def test_hint_after_claim_change(pod, new, expected):
     assert hint(after_claim_change, PERSISTENT_VOLUME_CLAIM, pod, None, new) is expected
 
 
 @pytest.mark.feature("VolumeBinding: queueing hints")
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
-        pytest.param(None, csi_node("a"), Hint.QUEUE, id="new"),
-        pytest.param(csi_node("a"), csi_node("a", "kubernetes.io/cinder"), Hint.QUEUE, id="plugin was migrated"),
-        pytest.param(csi_node("a", x=1), csi_node("a", x=2), Hint.SKIP, id="limit changed"),
-    ],
+@cases(
+    "old, new, expected",
+    {
+        "new": (None, csi_node("a"), Hint.QUEUE),
+        "plugin was migrated": (csi_node("a"), csi_node("a", "kubernetes.io/cinder"), Hint.QUEUE),
+        "limit changed": (csi_node("a", x=1), csi_node("a", x=2), Hint.SKIP),
+    },
 )
 def test_hint_after_csi_node_change(old, new, expected):
     assert hint(after_csi_node_change, CSI_NODE, using("c"), old, new) is expected
 
 
 @pytest.mark.feature("VolumeBinding: queueing hints")
-@pytest.mark.parametrize(
-    ("driver", "before", "after", "expected"),
-    [
-        pytest.param("x", True, False, Hint.QUEUE, id="no longer publishes capacity"),
-        pytest.param("x", False, True, Hint.SKIP, id="starts publishing capacity"),
-        pytest.param("x", True, True, Hint.SKIP, id="still publishes capacity"),
-        pytest.param("y", True, False, Hint.SKIP, id="driver of no volume in the pod"),
-    ],
+@cases(
+    "driver, before, after, expected",
+    {
+        "no longer publishes capacity": ("x", True, False, Hint.QUEUE),
+        "starts publishing capacity": ("x", False, True, Hint.SKIP),
+        "still publishes capacity": ("x", True, True, Hint.SKIP),
+        "driver of no volume in the pod": ("y", True, False, Hint.SKIP),
+    },
 )
 def test_hint_after_driver_change(driver, before, after, expected):
     pod = using(volumes=[{"name": "v", "csi": {"driver": "x"}}])
@@ -93,21 +88,20 @@ def test_hint_after_driver_change(driver, before, after, expected):
 
 
 @pytest.mark.feature("VolumeBinding: queueing hints")
-@pytest.mark.parametrize(
-    ("old", "new", "expected"),
-    [
-        pytest.param(None, csi_capacity("r", "1Gi"), Hint.QUEUE, id="new"),
-        pytest.param(csi_capacity("r", "1Gi"), csi_capacity("r", "2Gi"), Hint.QUEUE, id="more"),
-        pytest.param(csi_capacity("r", "2Gi"), csi_capacity("r", "1Gi"), Hint.SKIP, id="less"),
-        pytest.param(
+@cases(
+    "old, new, expected",
+    {
+        "new": (None, csi_capacity("r", "1Gi"), Hint.QUEUE),
+        "more": (csi_capacity("r", "1Gi"), csi_capacity("r", "2Gi"), Hint.QUEUE),
+        "less": (csi_capacity("r", "2Gi"), csi_capacity("r", "1Gi"), Hint.SKIP),
+        "same maximum volume size": (
             csi_capacity("r", "1Gi", largest="1Gi"),
             csi_capacity("r", "9Gi", largest="1Gi"),
             Hint.SKIP,
-            id="same maximum volume size",
         ),
-        pytest.param(csi_capacity("r", None), csi_capacity("r", "1Gi"), Hint.QUEUE, id="capacity was added"),
-        pytest.param(csi_capacity("r", "1Gi"), csi_capacity("r", None), Hint.SKIP, id="capacity was removed"),
-    ],
+        "capacity was added": (csi_capacity("r", None), csi_capacity("r", "1Gi"), Hint.QUEUE),
+        "capacity was removed": (csi_capacity("r", "1Gi"), csi_capacity("r", None), Hint.SKIP),
+    },
 )
 def test_hint_after_capacity_change(old, new, expected):
     assert hint(after_capacity_change, CSI_STORAGE_CAPACITY, using("c"), old, new) is expected
@@ -139,12 +133,12 @@ def scores(points, *objects, pod):
 
 
 @pytest.mark.feature("VolumeBinding: scoring")
-@pytest.mark.parametrize(
-    ("points", "expected"),
-    [
-        pytest.param(FULLER, {"a": 100, "b": 50, "c": 33}, id="prefer high utilization"),
-        pytest.param(EMPTIER, {"a": 0, "b": 50, "c": 67}, id="prefer low utilization"),
-    ],
+@cases(
+    "points, expected",
+    {
+        "prefer high utilization": (FULLER, {"a": 100, "b": 50, "c": 33}),
+        "prefer low utilization": (EMPTIER, {"a": 0, "b": 50, "c": 67}),
+    },
 )
 def test_score_of_existing_volumes(points, expected):
     volumes = [

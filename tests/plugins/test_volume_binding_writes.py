@@ -9,6 +9,7 @@ import random
 import msgspec
 import pytest
 from lightkube.models.core_v1 import VolumeNodeAffinity
+from tests.support.tables import cases
 from volumes import BOUND, claim, plugin_of, storage_class, using, volume
 
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD
@@ -23,7 +24,7 @@ from bayplan.scheduling import Options, Outcome, decide
 from bayplan.scheduling import run as drive
 from bayplan.scheduling.cycle import SchedulingCycle
 from bayplan.service.handle import SchedulerHandle
-from bayplan.service.runtime import Runtime
+from bayplan.service.services import Services
 from bayplan.testing.builders import Cluster, make_cluster, make_node
 from bayplan.testing.documents import known, put
 from bayplan.testing.in_memory import load, make_client
@@ -44,7 +45,7 @@ class World:
         self.client = make_client(*objects)
         self.cluster = make_cluster()
         state = self.cluster.state
-        self.handle = SchedulerHandle(Runtime(self.client, state=state), None)
+        self.handle = SchedulerHandle(Services.of(self.client, state=state), None)
         args = {"name": "VolumeBinding", "args": {"bindTimeoutSeconds": timeout}}
         document = {"profiles": [{"pluginConfig": [args]}]}
         (profile,) = convert_configuration(document).profiles
@@ -275,33 +276,27 @@ async def move_volume(world):
 
 
 @pytest.mark.feature("VolumeBinding: impossible bindings")
-@pytest.mark.parametrize(
-    ("objects", "change", "message"),
-    [
-        pytest.param(DYNAMIC, change_annotation, 'provisioning failed for PVC "d"', id="rejected by the provisioner"),
-        pytest.param(
-            DYNAMIC, remove_all_annotations, 'selectedNode annotation reset for PVC "d"', id="no annotations left"
-        ),
-        pytest.param(STATIC, remove_reference, 'ClaimRef got reset for pv "v"', id="the reference was reset"),
-        pytest.param(STATIC, delete_volume, 'failed to check binding: persistentvolumes "v" not found', id="no volume"),
-        pytest.param(
-            STATIC, delete_claim, 'failed to check binding: persistentvolumeclaims "default/c" not found', id="no claim"
-        ),
-        pytest.param(
+@cases(
+    "objects, change, message",
+    {
+        "rejected by the provisioner": (DYNAMIC, change_annotation, 'provisioning failed for PVC "d"'),
+        "no annotations left": (DYNAMIC, remove_all_annotations, 'selectedNode annotation reset for PVC "d"'),
+        "the reference was reset": (STATIC, remove_reference, 'ClaimRef got reset for pv "v"'),
+        "no volume": (STATIC, delete_volume, 'failed to check binding: persistentvolumes "v" not found'),
+        "no claim": (STATIC, delete_claim, 'failed to check binding: persistentvolumeclaims "default/c" not found'),
+        "no claim to provision for": (
             DYNAMIC,
             delete_claim,
             'failed to check provisioning pvc: persistentvolumeclaims "default/d" not found',
-            id="no claim to provision for",
         ),
-        pytest.param(STATIC, delete_pod, 'pod does not exist any more: pod "p" not found', id="no pod"),
-        pytest.param(STATIC, delete_node, 'failed to get node "a": node "a" not found', id="no node"),
-        pytest.param(
+        "no pod": (STATIC, delete_pod, 'pod does not exist any more: pod "p" not found'),
+        "no node": (STATIC, delete_node, 'failed to get node "a": node "a" not found'),
+        "volume on another node": (
             STATIC,
             move_volume,
             'pv "v" node affinity doesn\'t match node "a": no matching NodeSelectorTerms',
-            id="volume on another node",
         ),
-    ],
+    },
 )
 def test_pre_bind_fails_when_the_binding_becomes_impossible(objects, change, message):
     world = World(*objects)
@@ -319,12 +314,9 @@ def test_pre_bind_fails_when_the_binding_becomes_impossible(objects, change, mes
 
 
 @pytest.mark.feature("VolumeBinding: failed writes")
-@pytest.mark.parametrize(
-    ("kind", "written"),
-    [
-        pytest.param(PERSISTENT_VOLUME, [], id="first write fails"),
-        pytest.param(PERSISTENT_VOLUME_CLAIM, ["v"], id="second write fails"),
-    ],
+@cases(
+    "kind, written",
+    {"first write fails": (PERSISTENT_VOLUME, []), "second write fails": (PERSISTENT_VOLUME_CLAIM, ["v"])},
 )
 def test_unwritten_reservations_are_released(kind, written):
     world = World(*STATIC, *DYNAMIC)
@@ -352,13 +344,7 @@ def test_unwritten_reservations_are_released(kind, written):
 
 
 @pytest.mark.feature("VolumeBinding: failed writes")
-@pytest.mark.parametrize(
-    ("objects", "kind"),
-    [
-        pytest.param(STATIC, PERSISTENT_VOLUME, id="volume"),
-        pytest.param(DYNAMIC, PERSISTENT_VOLUME_CLAIM, id="claim"),
-    ],
-)
+@cases("objects, kind", {"volume": (STATIC, PERSISTENT_VOLUME), "claim": (DYNAMIC, PERSISTENT_VOLUME_CLAIM)})
 def test_write_whose_reply_is_lost_counts_if_the_server_has_it(objects, kind):
     world = World(*objects)
     faults = world.client.server.faults
@@ -384,8 +370,8 @@ def test_write_whose_reply_is_lost_counts_if_the_server_has_it(objects, kind):
 
 
 @pytest.mark.feature("VolumeBinding: failed writes")
-@pytest.mark.parametrize("fault", [{"drop": "before"}, {"answer": 503}], ids=["reply lost", "server error"])
-@pytest.mark.parametrize("objects", [STATIC, DYNAMIC], ids=["volume", "claim"])
+@cases("fault", {"reply lost": {"drop": "before"}, "server error": {"answer": 503}})
+@cases("objects", {"volume": STATIC, "claim": DYNAMIC})
 def test_write_that_the_server_does_not_have_is_a_failure(objects, fault):
     world = World(*objects)
     world.client.server.faults.add(Fault(verb="patch", times=1, **fault))
@@ -476,12 +462,12 @@ def place_members(world, *names, **claims):
 
 
 @pytest.mark.feature("VolumeBinding: gangs")
-@pytest.mark.parametrize(
+@cases(
     "objects",
-    [
-        pytest.param([claim("shared"), storage_class(), volume("v", nodes=["a"])], id="an existing volume"),
-        pytest.param([claim("shared", "made"), MADE], id="a new volume"),
-    ],
+    {
+        "an existing volume": [claim("shared"), storage_class(), volume("v", nodes=["a"])],
+        "a new volume": [claim("shared", "made"), MADE],
+    },
 )
 def test_members_share_a_volume(objects):
     world = World(*objects)

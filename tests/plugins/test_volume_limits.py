@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.tables import cases
 from volumes import attachment, claim, csi_node, filtered_by, owned_by, plugin_of, storage_class, using, volume
 
 from bayplan.api.kinds import CSI_NODE, PERSISTENT_VOLUME_CLAIM, VOLUME_ATTACHMENT
@@ -40,19 +41,19 @@ FULL = ("Unschedulable", TOO_MANY)
 
 
 @pytest.mark.feature("NodeVolumeLimits: counting volumes of CSI drivers")
-@pytest.mark.parametrize(
-    ("limits", "there", "expected"),
-    [
-        pytest.param(None, ["x"], SUCCESS, id="no CSINode"),
-        pytest.param({}, ["x"], SUCCESS, id="no driver"),
-        pytest.param({"disk_example_com": None}, ["x"], SUCCESS, id="no limit"),
-        pytest.param({"other_example_com": 0}, ["x"], SUCCESS, id="limit of another driver"),
-        pytest.param({"disk_example_com": 2}, ["x"], SUCCESS, id="below the limit"),
-        pytest.param({"disk_example_com": 1}, ["x"], FULL, id="at the limit"),
-        pytest.param({"disk_example_com": 0}, [], FULL, id="limit of zero"),
-        pytest.param({"disk_example_com": 1}, ["c"], SUCCESS, id="the same claim counts once"),
-        pytest.param({"disk_example_com": 1}, ["gone"], SUCCESS, id="deleted claims don't count"),
-    ],
+@cases(
+    "limits, there, expected",
+    {
+        "no CSINode": (None, ["x"], SUCCESS),
+        "no driver": ({}, ["x"], SUCCESS),
+        "no limit": ({"disk_example_com": None}, ["x"], SUCCESS),
+        "limit of another driver": ({"other_example_com": 0}, ["x"], SUCCESS),
+        "below the limit": ({"disk_example_com": 2}, ["x"], SUCCESS),
+        "at the limit": ({"disk_example_com": 1}, ["x"], FULL),
+        "limit of zero": ({"disk_example_com": 0}, [], FULL),
+        "the same claim counts once": ({"disk_example_com": 1}, ["c"], SUCCESS),
+        "deleted claims don't count": ({"disk_example_com": 1}, ["gone"], SUCCESS),
+    },
 )
 def test_limit_of_driver(limits, there, expected):
     node = [] if limits is None else [csi_node("a", **limits)]
@@ -61,9 +62,7 @@ def test_limit_of_driver(limits, there, expected):
 
 
 @pytest.mark.feature("NodeVolumeLimits: counting unique volumes")
-@pytest.mark.parametrize(
-    ("limit", "expected"), [pytest.param(2, FULL, id="two fit"), pytest.param(3, SUCCESS, id="three fit")]
-)
+@cases("limit, expected", {"two fit": (2, FULL), "three fit": (3, SUCCESS)})
 def test_volume_counts_once(limit, expected):
     others = [using("x", "y", name=f"other-{number}", node="a") for number in range(3)]
     objects = [*bound("c", "x", "y"), *others, csi_node("a", disk_example_com=limit)]
@@ -71,15 +70,15 @@ def test_volume_counts_once(limit, expected):
 
 
 @pytest.mark.feature("NodeVolumeLimits: volumes still attached")
-@pytest.mark.parametrize(
-    ("attached", "expected"),
-    [
-        pytest.param(attachment("t", "a", "v-x"), FULL, id="without a pod"),
-        pytest.param(attachment("t", "b", "v-x"), SUCCESS, id="to another node"),
-        pytest.param(attachment("t", "a", "none"), SUCCESS, id="of a deleted volume"),
-        pytest.param(attachment("t", "a", "v-x", "other.example.com"), SUCCESS, id="by another driver"),
-        pytest.param(attachment("t", "a", "v-y"), FULL, id="of a bound pod: counts once"),
-    ],
+@cases(
+    "attached, expected",
+    {
+        "without a pod": (attachment("t", "a", "v-x"), FULL),
+        "to another node": (attachment("t", "b", "v-x"), SUCCESS),
+        "of a deleted volume": (attachment("t", "a", "none"), SUCCESS),
+        "by another driver": (attachment("t", "a", "v-x", "other.example.com"), SUCCESS),
+        "of a bound pod: counts once": (attachment("t", "a", "v-y"), FULL),
+    },
 )
 def test_attached_volumes_count(attached, expected):
     limit = 2 if attached["spec"]["source"]["persistentVolumeName"] == "v-y" else 1
@@ -89,25 +88,20 @@ def test_attached_volumes_count(attached, expected):
 
 
 @pytest.mark.feature("NodeVolumeLimits: claims that are not bound yet")
-@pytest.mark.parametrize(
-    ("objects", "expected"),
-    [
-        pytest.param([claim("c"), storage_class(provisioner=DRIVER)], FULL, id="counts by its class"),
-        pytest.param([claim("c"), storage_class(provisioner="other.example.com")], SUCCESS, id="of another driver"),
-        pytest.param([claim("c")], SUCCESS, id="missing class"),
-        pytest.param([claim("c", storage_class=None)], SUCCESS, id="no class"),
-        pytest.param(
-            [claim("c", volume="gone"), storage_class(provisioner=DRIVER)], FULL, id="bound to a deleted volume"
-        ),
-        pytest.param(
-            [claim("c"), storage_class(provisioner="kubernetes.io/aws-ebs")], FULL, id="of a former plugin's class"
-        ),
-        pytest.param(
+@cases(
+    "objects, expected",
+    {
+        "counts by its class": ([claim("c"), storage_class(provisioner=DRIVER)], FULL),
+        "of another driver": ([claim("c"), storage_class(provisioner="other.example.com")], SUCCESS),
+        "missing class": ([claim("c")], SUCCESS),
+        "no class": ([claim("c", storage_class=None)], SUCCESS),
+        "bound to a deleted volume": ([claim("c", volume="gone"), storage_class(provisioner=DRIVER)], FULL),
+        "of a former plugin's class": ([claim("c"), storage_class(provisioner="kubernetes.io/aws-ebs")], FULL),
+        "of a former plugin that doesn't count": (
             [claim("c"), storage_class(provisioner="kubernetes.io/azure-file")],
             SUCCESS,
-            id="of a former plugin that doesn't count",
         ),
-    ],
+    },
 )
 def test_unbound_claims(objects, expected):
     limits = {"disk_example_com": 1, EBS: 1, "file_csi_azure_com": 0}
@@ -118,30 +112,27 @@ def test_unbound_claims(objects, expected):
 
 
 @pytest.mark.feature("NodeVolumeLimits: claims that are missing or not the pod's")
-@pytest.mark.parametrize(
-    ("pod", "objects", "expected"),
-    [
-        pytest.param(
+@cases(
+    "pod, objects, expected",
+    {
+        "missing": (
             using("c"),
             [],
             ("UnschedulableAndUnresolvable", 'looking up PVC default/c: persistentvolumeclaim "c" not found'),
-            id="missing",
         ),
-        pytest.param(
+        "of an ephemeral volume, missing": (
             using(ephemeral=["e"]),
             [],
             ("UnschedulableAndUnresolvable", 'looking up PVC default/p-e: persistentvolumeclaim "p-e" not found'),
-            id="of an ephemeral volume, missing",
         ),
-        pytest.param(
+        "of an ephemeral volume, not the pod's": (
             using(ephemeral=["e"]),
             [claim("p-e")],
             ("Error", "PVC default/p-e was not created for pod default/p (pod is not owner)"),
-            id="of an ephemeral volume, not the pod's",
         ),
-        pytest.param(using(ephemeral=["e"]), [claim("p-e", metadata=owned_by("p"))], SUCCESS, id="the pod's"),
-        pytest.param(using(""), [], ("Error", "PersistentVolumeClaim had no name"), id="without a name"),
-    ],
+        "the pod's": (using(ephemeral=["e"]), [claim("p-e", metadata=owned_by("p"))], SUCCESS),
+        "without a name": (using(""), [], ("Error", "PersistentVolumeClaim had no name")),
+    },
 )
 @pytest.mark.parametrize("with_csi_node", [False, True])
 def test_unusable_claims(pod, objects, expected, with_csi_node):
@@ -159,24 +150,19 @@ def test_bound_pod_with_a_claim_of_another_pod_is_an_error_if_there_are_limits()
 
 
 @pytest.mark.feature("NodeVolumeLimits: in-tree volumes migrated to CSI")
-@pytest.mark.parametrize(
-    ("source", "driver", "expected"),
-    [
-        pytest.param({"awsElasticBlockStore": {"volumeID": "vol-1"}}, EBS, FULL, id="EBS"),
-        pytest.param({"awsElasticBlockStore": {"volumeID": "aws://z/vol-1"}}, EBS, FULL, id="EBS with a zone"),
-        pytest.param({"awsElasticBlockStore": {"volumeID": "aws://z/odd"}}, EBS, SUCCESS, id="EBS, invalid"),
-        pytest.param({"gcePersistentDisk": {"pdName": "d"}}, PD, FULL, id="GCE"),
-        pytest.param({"cinder": {"volumeID": "d"}}, CINDER, FULL, id="Cinder"),
-        pytest.param({"portworxVolume": {"volumeID": "d"}}, PORTWORX, FULL, id="Portworx"),
-        pytest.param({"azureDisk": {"diskName": "d", "diskURI": "u"}}, AZURE, FULL, id="Azure"),
-        pytest.param(
-            {"azureDisk": {"diskName": "d", "diskURI": "u", "kind": "Shared"}},
-            AZURE,
-            SUCCESS,
-            id="Azure, unsupported kind",
-        ),
-        pytest.param({"nfs": {"path": "/", "server": "s"}}, "nfs", SUCCESS, id="not a disk"),
-    ],
+@cases(
+    "source, driver, expected",
+    {
+        "EBS": ({"awsElasticBlockStore": {"volumeID": "vol-1"}}, EBS, FULL),
+        "EBS with a zone": ({"awsElasticBlockStore": {"volumeID": "aws://z/vol-1"}}, EBS, FULL),
+        "EBS, invalid": ({"awsElasticBlockStore": {"volumeID": "aws://z/odd"}}, EBS, SUCCESS),
+        "GCE": ({"gcePersistentDisk": {"pdName": "d"}}, PD, FULL),
+        "Cinder": ({"cinder": {"volumeID": "d"}}, CINDER, FULL),
+        "Portworx": ({"portworxVolume": {"volumeID": "d"}}, PORTWORX, FULL),
+        "Azure": ({"azureDisk": {"diskName": "d", "diskURI": "u"}}, AZURE, FULL),
+        "Azure, unsupported kind": ({"azureDisk": {"diskName": "d", "diskURI": "u", "kind": "Shared"}}, AZURE, SUCCESS),
+        "not a disk": ({"nfs": {"path": "/", "server": "s"}}, "nfs", SUCCESS),
+    },
 )
 def test_persistent_volumes_of_former_plugins(source, driver, expected):
     objects = [claim("c", volume="v"), volume("v", **source)]
@@ -185,25 +171,21 @@ def test_persistent_volumes_of_former_plugins(source, driver, expected):
 
 
 @pytest.mark.feature("NodeVolumeLimits: in-tree volumes migrated to CSI")
-@pytest.mark.parametrize(
-    ("source", "driver", "expected"),
-    [
-        pytest.param({"awsElasticBlockStore": {"volumeID": "vol-1"}}, EBS, FULL, id="EBS"),
-        pytest.param({"gcePersistentDisk": {"pdName": "d"}}, PD, FULL, id="GCE"),
-        pytest.param({"cinder": {"volumeID": "d"}}, CINDER, FULL, id="Cinder"),
-        pytest.param({"portworxVolume": {"volumeID": "d"}}, PORTWORX, FULL, id="Portworx"),
-        pytest.param({"azureDisk": {"diskName": "d", "diskURI": "u"}}, AZURE, FULL, id="Azure"),
-        pytest.param({"azureFile": {"shareName": "d", "secretName": "s"}}, "file_csi_azure_com", SUCCESS, id="a share"),
-        pytest.param(
+@cases(
+    "source, driver, expected",
+    {
+        "EBS": ({"awsElasticBlockStore": {"volumeID": "vol-1"}}, EBS, FULL),
+        "GCE": ({"gcePersistentDisk": {"pdName": "d"}}, PD, FULL),
+        "Cinder": ({"cinder": {"volumeID": "d"}}, CINDER, FULL),
+        "Portworx": ({"portworxVolume": {"volumeID": "d"}}, PORTWORX, FULL),
+        "Azure": ({"azureDisk": {"diskName": "d", "diskURI": "u"}}, AZURE, FULL),
+        "a share": ({"azureFile": {"shareName": "d", "secretName": "s"}}, "file_csi_azure_com", SUCCESS),
+        "EBS, invalid": (
             {"awsElasticBlockStore": {"volumeID": "aws://z/odd"}},
             EBS,
-            (
-                "Error",
-                f"{UNTRANSLATED} Invalid format for AWS volume (aws://z/odd)",
-            ),
-            id="EBS, invalid",
+            ("Error", f"{UNTRANSLATED} Invalid format for AWS volume (aws://z/odd)"),
         ),
-    ],
+    },
 )
 def test_inline_volumes_of_former_plugins(source, driver, expected):
     pod = using(volumes=[{"name": "d", **source}])
@@ -212,14 +194,14 @@ def test_inline_volumes_of_former_plugins(source, driver, expected):
 
 
 @pytest.mark.feature("NodeVolumeLimits: queueing hints")
-@pytest.mark.parametrize(
-    ("before", "after", "hint"),
-    [
-        pytest.param({"x": 1}, {"x": 2}, Hint.QUEUE, id="limit increased"),
-        pytest.param({"x": 2}, {"x": 1}, Hint.SKIP, id="limit decreased"),
-        pytest.param({}, {"x": 1}, Hint.QUEUE, id="driver added"),
-        pytest.param({"x": 1}, {}, Hint.SKIP, id="driver removed"),
-    ],
+@cases(
+    "before, after, hint",
+    {
+        "limit increased": ({"x": 1}, {"x": 2}, Hint.QUEUE),
+        "limit decreased": ({"x": 2}, {"x": 1}, Hint.SKIP),
+        "driver added": ({}, {"x": 1}, Hint.QUEUE),
+        "driver removed": ({"x": 1}, {}, Hint.SKIP),
+    },
 )
 def test_hint_after_csi_node_change(before, after, hint):
     old, new = (convert(CSI_NODE.type, csi_node("a", **limits)) for limits in (before, after))
@@ -227,50 +209,47 @@ def test_hint_after_csi_node_change(before, after, hint):
 
 
 @pytest.mark.feature("NodeVolumeLimits: queueing hints")
-@pytest.mark.parametrize(
-    ("gone", "hint"),
-    [
-        pytest.param(using("x", name="o", node="a"), Hint.QUEUE, id="with a claim"),
-        pytest.param(using(name="o", node="a", ephemeral=["e"]), Hint.QUEUE, id="with an ephemeral volume"),
-        pytest.param(using("x", name="o"), Hint.SKIP, id="without a node"),
-        pytest.param(using("x", name="o", status={"nominatedNodeName": "a"}), Hint.QUEUE, id="with a nominated node"),
-        pytest.param(make_pod("o", node="a"), Hint.SKIP, id="without volumes"),
-    ],
+@cases(
+    "gone, hint",
+    {
+        "with a claim": (using("x", name="o", node="a"), Hint.QUEUE),
+        "with an ephemeral volume": (using(name="o", node="a", ephemeral=["e"]), Hint.QUEUE),
+        "without a node": (using("x", name="o"), Hint.SKIP),
+        "with a nominated node": (using("x", name="o", status={"nominatedNodeName": "a"}), Hint.QUEUE),
+        "without volumes": (make_pod("o", node="a"), Hint.SKIP),
+    },
 )
 def test_hint_after_pod_deletion(gone, hint):
     assert plugin().after_pod_delete(using("c"), gone, None) is hint
 
 
 @pytest.mark.feature("NodeVolumeLimits: queueing hints")
-@pytest.mark.parametrize(
-    ("pod", "new", "hint"),
-    [
-        pytest.param(using("c"), claim("c"), Hint.QUEUE, id="the pod's"),
-        pytest.param(using(ephemeral=["e"]), claim("p-e"), Hint.QUEUE, id="of its ephemeral volume"),
-        pytest.param(using("c"), claim("d"), Hint.SKIP, id="another"),
-        pytest.param(using("c"), claim("c", namespace="b"), Hint.SKIP, id="of another namespace"),
-    ],
+@cases(
+    "pod, new, hint",
+    {
+        "the pod's": (using("c"), claim("c"), Hint.QUEUE),
+        "of its ephemeral volume": (using(ephemeral=["e"]), claim("p-e"), Hint.QUEUE),
+        "another": (using("c"), claim("d"), Hint.SKIP),
+        "of another namespace": (using("c"), claim("c", namespace="b"), Hint.SKIP),
+    },
 )
 def test_hint_after_claim_creation(pod, new, hint):
     assert plugin().after_claim_add(pod, None, convert(PERSISTENT_VOLUME_CLAIM.type, new)) is hint
 
 
 @pytest.mark.feature("NodeVolumeLimits: queueing hints")
-@pytest.mark.parametrize(
-    ("pod", "attacher", "hint"),
-    [
-        pytest.param(using("c"), "any.example.com", Hint.QUEUE, id="a pod with a claim"),
-        pytest.param(
+@cases(
+    "pod, attacher, hint",
+    {
+        "a pod with a claim": (using("c"), "any.example.com", Hint.QUEUE),
+        "of the driver of the pod's disk": (
             using(volumes=[{"name": "d", "cinder": {"volumeID": "d"}}]),
             "cinder.csi.openstack.org",
             Hint.QUEUE,
-            id="of the driver of the pod's disk",
         ),
-        pytest.param(
-            using(volumes=[{"name": "d", "cinder": {"volumeID": "d"}}]), "x.example.com", Hint.SKIP, id="of another"
-        ),
-        pytest.param(make_pod("p"), "x.example.com", Hint.SKIP, id="no volumes"),
-    ],
+        "of another": (using(volumes=[{"name": "d", "cinder": {"volumeID": "d"}}]), "x.example.com", Hint.SKIP),
+        "no volumes": (make_pod("p"), "x.example.com", Hint.SKIP),
+    },
 )
 def test_hint_after_detachment(pod, attacher, hint):
     old = convert(VOLUME_ATTACHMENT.type, attachment("t", "a", "v", attacher))
@@ -285,14 +264,14 @@ def test_pods_without_volumes_are_skipped():
     assert plugin().pre_filter(None, make_pod("p"), None).code is Code.SKIP
 
 
-@pytest.mark.parametrize(
-    ("objects", "skips"),
-    [
-        pytest.param([], True, id="no CSINode"),
-        pytest.param([csi_node("a", disk_example_com=None)], True, id="no limit"),
-        pytest.param([csi_node("a", other_example_com=1)], False, id="a limit of another driver"),
-        pytest.param([csi_node("gone", disk_example_com=1)], True, id="a limit on a node that is gone"),
-    ],
+@cases(
+    "objects, skips",
+    {
+        "no CSINode": ([], True),
+        "no limit": ([csi_node("a", disk_example_com=None)], True),
+        "a limit of another driver": ([csi_node("a", other_example_com=1)], False),
+        "a limit on a node that is gone": ([csi_node("gone", disk_example_com=1)], True),
+    },
 )
 def test_pods_with_volumes_are_skipped_while_no_node_has_limits(objects, skips):
     cluster = make_cluster(make_node("a"), *bound("c"), *objects)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.tables import cases
 from volumes import claim, filtered_by, plugin_of, using, volume
 
 from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM
@@ -40,28 +41,28 @@ def rbd(image, *monitors, pool="rbd", read_only=False):
 
 
 @pytest.mark.feature("VolumeRestrictions: disks")
-@pytest.mark.parametrize(
-    ("wanted", "there", "conflict"),
-    [
-        pytest.param(gce("a"), gce("a"), True, id="one disk of GCE"),
-        pytest.param(gce("a"), gce("b"), False, id="two disks of GCE"),
-        pytest.param(gce("a", read_only=True), gce("a", read_only=True), False, id="GCE, both read-only"),
-        pytest.param(gce("a", read_only=True), gce("a"), True, id="GCE, the other pod writes"),
-        pytest.param(gce("a"), gce("a", read_only=True), True, id="GCE, this pod writes"),
-        pytest.param(aws("a"), aws("a"), True, id="one disk of AWS"),
-        pytest.param(aws("a", read_only=True), aws("a", read_only=True), True, id="AWS, both read-only"),
-        pytest.param(aws("a"), aws("b"), False, id="two disks of AWS"),
-        pytest.param(aws("a"), gce("a"), False, id="different types"),
-        pytest.param(iscsi("a"), iscsi("a", lun=1), True, id="one target, whatever the unit"),
-        pytest.param(iscsi("a", read_only=True), iscsi("a", read_only=True), False, id="iSCSI, both read-only"),
-        pytest.param(iscsi("a"), iscsi("b"), False, id="two targets"),
-        pytest.param(rbd("a"), rbd("a"), True, id="one image"),
-        pytest.param(rbd("a", "m1", "m2"), rbd("a", "m2", "m3"), True, id="one image, a common monitor"),
-        pytest.param(rbd("a", "m1"), rbd("a", "m2"), False, id="images of two clusters"),
-        pytest.param(rbd("a"), rbd("a", pool="other"), False, id="images of two pools"),
-        pytest.param(rbd("a", read_only=True), rbd("a", read_only=True), False, id="RBD, both read-only"),
-        pytest.param({"name": "d", "emptyDir": {}}, gce("a"), False, id="emptyDir"),
-    ],
+@cases(
+    "wanted, there, conflict",
+    {
+        "one disk of GCE": (gce("a"), gce("a"), True),
+        "two disks of GCE": (gce("a"), gce("b"), False),
+        "GCE, both read-only": (gce("a", read_only=True), gce("a", read_only=True), False),
+        "GCE, the other pod writes": (gce("a", read_only=True), gce("a"), True),
+        "GCE, this pod writes": (gce("a"), gce("a", read_only=True), True),
+        "one disk of AWS": (aws("a"), aws("a"), True),
+        "AWS, both read-only": (aws("a", read_only=True), aws("a", read_only=True), True),
+        "two disks of AWS": (aws("a"), aws("b"), False),
+        "different types": (aws("a"), gce("a"), False),
+        "one target, whatever the unit": (iscsi("a"), iscsi("a", lun=1), True),
+        "iSCSI, both read-only": (iscsi("a", read_only=True), iscsi("a", read_only=True), False),
+        "two targets": (iscsi("a"), iscsi("b"), False),
+        "one image": (rbd("a"), rbd("a"), True),
+        "one image, a common monitor": (rbd("a", "m1", "m2"), rbd("a", "m2", "m3"), True),
+        "images of two clusters": (rbd("a", "m1"), rbd("a", "m2"), False),
+        "images of two pools": (rbd("a"), rbd("a", pool="other"), False),
+        "RBD, both read-only": (rbd("a", read_only=True), rbd("a", read_only=True), False),
+        "emptyDir": ({"name": "d", "emptyDir": {}}, gce("a"), False),
+    },
 )
 def test_disk_conflict(wanted, there, conflict):
     cluster = make_cluster(
@@ -74,16 +75,16 @@ def test_disk_conflict(wanted, there, conflict):
 
 
 @pytest.mark.feature("VolumeRestrictions: ReadWriteOncePod")
-@pytest.mark.parametrize(
-    ("objects", "reason"),
-    [
-        pytest.param([], "", id="unused"),
-        pytest.param([using("mine", name="other", node="a")], CLAIM, id="used"),
-        pytest.param([using("mine", name="other", node="gone")], "", id="used on a deleted node"),
-        pytest.param([using("mine", name="other", node="a", namespace="b")], "", id="of another namespace"),
-        pytest.param([using("theirs", name="other", node="a")], "", id="another claim"),
-        pytest.param([using("shared", name="other", node="a")], "", id="shareable claim"),
-    ],
+@cases(
+    "objects, reason",
+    {
+        "unused": ([], ""),
+        "used": ([using("mine", name="other", node="a")], CLAIM),
+        "used on a deleted node": ([using("mine", name="other", node="gone")], ""),
+        "of another namespace": ([using("mine", name="other", node="a", namespace="b")], ""),
+        "another claim": ([using("theirs", name="other", node="a")], ""),
+        "shareable claim": ([using("shared", name="other", node="a")], ""),
+    },
 )
 def test_read_write_once_pod_claim(objects, reason):
     cluster = make_cluster(
@@ -104,9 +105,7 @@ def test_read_write_once_pod_claim(objects, reason):
 
 
 @pytest.mark.feature("VolumeRestrictions: preempting the user of a claim")
-@pytest.mark.parametrize(
-    ("priority", "nominated"), [pytest.param(10, "a", id="higher"), pytest.param(0, "", id="equal")]
-)
+@cases("priority, nominated", {"higher": (10, "a"), "equal": (0, "")})
 def test_user_of_a_claim_is_preempted(priority, nominated):
     cluster = make_cluster(
         make_node("a"),
@@ -130,55 +129,51 @@ def test_missing_claim():
 
 
 @pytest.mark.feature("VolumeRestrictions: queueing hints")
-@pytest.mark.parametrize(
-    ("waits", "gone", "hint"),
-    [
-        pytest.param(using("c"), using("c", name="o", node="a"), Hint.QUEUE, id="the same claim"),
-        pytest.param(using("c"), using("d", name="o", node="a"), Hint.SKIP, id="another claim"),
-        pytest.param(using("c"), using("c", name="o", namespace="b"), Hint.SKIP, id="another namespace"),
-        pytest.param(using(volumes=[gce("x")]), using(name="o", volumes=[gce("x")]), Hint.QUEUE, id="the same disk"),
-        pytest.param(using(volumes=[gce("x")]), using(name="o", volumes=[gce("y")]), Hint.SKIP, id="another disk"),
-        pytest.param(using("c"), make_pod("o", node="a"), Hint.SKIP, id="no volumes"),
-    ],
+@cases(
+    "waits, gone, hint",
+    {
+        "the same claim": (using("c"), using("c", name="o", node="a"), Hint.QUEUE),
+        "another claim": (using("c"), using("d", name="o", node="a"), Hint.SKIP),
+        "another namespace": (using("c"), using("c", name="o", namespace="b"), Hint.SKIP),
+        "the same disk": (using(volumes=[gce("x")]), using(name="o", volumes=[gce("x")]), Hint.QUEUE),
+        "another disk": (using(volumes=[gce("x")]), using(name="o", volumes=[gce("y")]), Hint.SKIP),
+        "no volumes": (using("c"), make_pod("o", node="a"), Hint.SKIP),
+    },
 )
 def test_hint_after_pod_deletion(waits, gone, hint):
     assert plugin_of(make_cluster(make_node("a")), "VolumeRestrictions").after_pod_delete(waits, gone, None) is hint
 
 
 @pytest.mark.feature("VolumeRestrictions: queueing hints")
-@pytest.mark.parametrize(
-    ("new", "hint"),
-    [
-        pytest.param(claim("c"), Hint.QUEUE, id="the pod's"),
-        pytest.param(claim("d"), Hint.SKIP, id="another"),
-        pytest.param(claim("c", namespace="b"), Hint.SKIP, id="of another namespace"),
-    ],
+@cases(
+    "new, hint",
+    {
+        "the pod's": (claim("c"), Hint.QUEUE),
+        "another": (claim("d"), Hint.SKIP),
+        "of another namespace": (claim("c", namespace="b"), Hint.SKIP),
+    },
 )
 def test_hint_after_claim_creation(new, hint):
     assert after_claim_change(using("c"), None, convert(PERSISTENT_VOLUME_CLAIM.type, new)) is hint
 
 
 def signed(*objects, plugin="VolumeRestrictions"):
-    """What a pod with the claim `c` is signed by to share rejections."""
+    """What the rejection of a pod with the claim `c` rests on."""
     cluster = make_cluster(make_node("a"), *objects)
-    return plugin_of(cluster, plugin).sign_rejection(using("c"))
+    return plugin_of(cluster, plugin).rests_on(using("c"), cluster.state.nodes)
 
 
-@pytest.mark.parametrize(
-    ("objects", "shared"),
-    [
-        pytest.param([claim("c", volume="v")], True, id="of a claim for many pods"),
-        pytest.param([claim("c", volume="v", accessModes=EXCLUSIVE)], True, id="of an unused exclusive claim"),
-        pytest.param(
-            [
-                claim("c", volume="v", accessModes=EXCLUSIVE),
-                using("c", name="user", node="a"),
-            ],
+@cases(
+    "objects, shared",
+    {
+        "of a claim for many pods": ([claim("c", volume="v")], True),
+        "of an unused exclusive claim": ([claim("c", volume="v", accessModes=EXCLUSIVE)], True),
+        "of an exclusive claim in use": (
+            [claim("c", volume="v", accessModes=EXCLUSIVE), using("c", name="user", node="a")],
             False,
-            id="of an exclusive claim in use",
         ),
-        pytest.param([], False, id="of a missing claim"),
-    ],
+        "of a missing claim": ([], False),
+    },
 )
 def test_rejections_are_shared_by_pods_whose_claims_reject_no_node(objects, shared):
     assert (signed(*objects) is not None) is shared

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.tables import cases
 from volumes import claim, feasible, filtered_by, plugin_of, storage_class, using, volume
 
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
@@ -21,22 +22,22 @@ NODES = [
 
 
 @pytest.mark.feature("VolumeZone: labels of volumes")
-@pytest.mark.parametrize(
-    ("labels", "names"),
-    [
-        pytest.param({}, "a b old bare", id="no labels"),
-        pytest.param({ZONE: "z-a"}, "a bare", id="zone; beta labels of nodes are ignored"),
-        pytest.param({ZONE: "z-a__z-b"}, "a b bare", id="several zones"),
-        pytest.param({ZONE: " z-a __ z-b"}, "a b bare", id="several zones with blanks"),
-        pytest.param({ZONE: "z-a____z-b"}, "a b old bare", id="empty zone name: the label is ignored"),
-        pytest.param({ZONE: ""}, "a b old bare", id="empty label: it is ignored"),
-        pytest.param({ZONE: "z-c"}, "bare", id="a zone without nodes"),
-        pytest.param({BETA_ZONE: "z-a"}, "a old bare", id="beta label matches both labels of nodes"),
-        pytest.param({REGION: "r"}, "a b bare", id="a region"),
-        pytest.param({BETA_REGION: "r", BETA_ZONE: "z-b"}, "b bare", id="region and zone, both beta"),
-        pytest.param({REGION: "r", ZONE: "z-b"}, "b bare", id="region and zone"),
-        pytest.param({REGION: "s", ZONE: "z-b"}, "bare", id="the zone, but another region"),
-    ],
+@cases(
+    "labels, names",
+    {
+        "no labels": ({}, "a b old bare"),
+        "zone; beta labels of nodes are ignored": ({ZONE: "z-a"}, "a bare"),
+        "several zones": ({ZONE: "z-a__z-b"}, "a b bare"),
+        "several zones with blanks": ({ZONE: " z-a __ z-b"}, "a b bare"),
+        "empty zone name: the label is ignored": ({ZONE: "z-a____z-b"}, "a b old bare"),
+        "empty label: it is ignored": ({ZONE: ""}, "a b old bare"),
+        "a zone without nodes": ({ZONE: "z-c"}, "bare"),
+        "beta label matches both labels of nodes": ({BETA_ZONE: "z-a"}, "a old bare"),
+        "a region": ({REGION: "r"}, "a b bare"),
+        "region and zone, both beta": ({BETA_REGION: "r", BETA_ZONE: "z-b"}, "b bare"),
+        "region and zone": ({REGION: "r", ZONE: "z-b"}, "b bare"),
+        "the zone, but another region": ({REGION: "s", ZONE: "z-b"}, "bare"),
+    },
 )
 def test_filter(labels, names):
     cluster = make_cluster(*NODES, claim("c", volume="v"), volume("v", labels=labels))
@@ -48,21 +49,17 @@ def test_filter(labels, names):
 
 
 @pytest.mark.feature("VolumeZone: claims that are not bound, missing or unreadable")
-@pytest.mark.parametrize(
-    ("objects", "reason"),
-    [
-        pytest.param([], 'persistentvolumeclaim "c" not found', id="no claim"),
-        pytest.param([claim("c", volume="v")], 'persistentvolume "v" not found', id="no volume"),
-        pytest.param(
-            [claim("c", storage_class=None)], "PersistentVolumeClaim had no pv name and storageClass name", id="neither"
-        ),
-        pytest.param([claim("c")], 'storageclass.storage.k8s.io "late" not found', id="no class"),
-        pytest.param(
-            [claim("c"), storage_class(mode=None)], 'VolumeBindingMode not set for StorageClass "late"', id="no mode"
-        ),
-        pytest.param([claim("c"), storage_class(mode="Immediate")], "PersistentVolume had no name", id="unbound"),
-        pytest.param([claim("c"), storage_class()], "", id="WaitForFirstConsumer"),
-    ],
+@cases(
+    "objects, reason",
+    {
+        "no claim": ([], 'persistentvolumeclaim "c" not found'),
+        "no volume": ([claim("c", volume="v")], 'persistentvolume "v" not found'),
+        "neither": ([claim("c", storage_class=None)], "PersistentVolumeClaim had no pv name and storageClass name"),
+        "no class": ([claim("c")], 'storageclass.storage.k8s.io "late" not found'),
+        "no mode": ([claim("c"), storage_class(mode=None)], 'VolumeBindingMode not set for StorageClass "late"'),
+        "unbound": ([claim("c"), storage_class(mode="Immediate")], "PersistentVolume had no name"),
+        "WaitForFirstConsumer": ([claim("c"), storage_class()], ""),
+    },
 )
 def test_pre_filter_rejection(objects, reason):
     statuses = set(filtered_by(make_cluster(*NODES, *objects), "VolumeZone", using("c")).values())
@@ -78,8 +75,7 @@ def test_claim_without_a_name():
 
 @pytest.mark.feature("VolumeZone: queueing hints")
 @pytest.mark.parametrize(
-    ("mode", "hint"),
-    [("WaitForFirstConsumer", Hint.QUEUE), ("Immediate", Hint.SKIP), (None, Hint.SKIP)],
+    ("mode", "hint"), [("WaitForFirstConsumer", Hint.QUEUE), ("Immediate", Hint.SKIP), (None, Hint.SKIP)]
 )
 def test_hint_after_class_creation(mode, hint):
     new = convert(STORAGE_CLASS.type, storage_class(mode=mode))
@@ -97,14 +93,14 @@ def test_hint_after_claim_change(name, namespace, hint):
 
 
 @pytest.mark.feature("VolumeZone: queueing hints")
-@pytest.mark.parametrize(
-    ("before", "after", "hint"),
-    [
-        pytest.param(None, {}, Hint.QUEUE, id="new"),
-        pytest.param({ZONE: "a"}, {ZONE: "b"}, Hint.QUEUE, id="another zone"),
-        pytest.param({ZONE: "a__b"}, {ZONE: "b__a"}, Hint.SKIP, id="the same zones"),
-        pytest.param({ZONE: "a", "x": "1"}, {ZONE: "a", "x": "2"}, Hint.SKIP, id="another label"),
-    ],
+@cases(
+    "before, after, hint",
+    {
+        "new": (None, {}, Hint.QUEUE),
+        "another zone": ({ZONE: "a"}, {ZONE: "b"}, Hint.QUEUE),
+        "the same zones": ({ZONE: "a__b"}, {ZONE: "b__a"}, Hint.SKIP),
+        "another label": ({ZONE: "a", "x": "1"}, {ZONE: "a", "x": "2"}, Hint.SKIP),
+    },
 )
 def test_hint_after_volume_change(before, after, hint):
     old, new = (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
 from preempting import HIGH, LOW, MIDDLE, budget, running
+from tests.support.tables import cases
 
 from bayplan.api.custom_objects import CustomObject
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET, custom_kind
@@ -68,11 +68,7 @@ CASES = {
     ),
     "of one group the youngest, before a higher priority": (
         Stage(
-            [
-                on("p1", "a", of="pg1", started=1),
-                on("p2", "b", of="pg1", started=0),
-                on("p3", "c", MIDDLE),
-            ],
+            [on("p1", "a", of="pg1", started=1), on("p2", "b", of="pg1", started=0), on("p3", "c", MIDDLE)],
             [group("pg1")],
         ),
         ["p1", "p2", "p3"],
@@ -116,11 +112,7 @@ CASES = {
     "group is evicted as a whole": (Stage(IN_PG1, [group("pg1", WHOLE)]), ["g1"], ["g1", "g2"]),
     "group is evicted in part": (Stage(IN_PG1, [group("pg1", EACH)]), ["g1"], ["g1"]),
     "group without PodGroup is evicted in part": (Stage(IN_PG1), ["g1"], ["g1"]),
-    "single pod before a group": (
-        Stage([on("p1", "a"), *IN_PG1], [group("pg1", WHOLE)]),
-        ["g1 g2", "p1"],
-        ["p1"],
-    ),
+    "single pod before a group": (Stage([on("p1", "a"), *IN_PG1], [group("pg1", WHOLE)]), ["g1 g2", "p1"], ["p1"]),
     "a group is protected if one of its pods is": (
         Stage(
             [on("g1", "a", of="pg1", labels={"app": "foo"}), on("g2", "a", of="pg1"), on("p1", "a")],
@@ -139,10 +131,7 @@ CASES = {
     "victims free too little": (Stage([on("p1", "a")], size=2), ["p1"], Code.UNSCHEDULABLE),
     "preemptionPolicy Never": (Stage([on("p1", "a")], preemptionPolicy="Never"), ["p1"], Code.UNSCHEDULABLE),
     "a group of lower priority than its pods": (
-        Stage(
-            [on("g1", "a", HIGH, of="pg1"), on("g2", "b", HIGH, of="pg1")],
-            [group("pg1", WHOLE, MIDDLE)],
-        ),
+        Stage([on("g1", "a", HIGH, of="pg1"), on("g2", "b", HIGH, of="pg1")], [group("pg1", WHOLE, MIDDLE)]),
         ["g1"],
         ["g1", "g2"],
     ),
@@ -151,15 +140,11 @@ CASES = {
         ["g1"],
         Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
     ),
-    "own pods stay": (
-        Stage([on("us-9", "a", of="us")]),
-        ["us-9"],
-        Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
-    ),
+    "own pods stay": (Stage([on("us-9", "a", of="us")]), ["us-9"], Code.UNSCHEDULABLE_AND_UNRESOLVABLE),
 }
 
 
-@pytest.mark.parametrize(("stage", "rules", "victims"), CASES.values(), ids=CASES)
+@cases("stage, rules, victims", CASES)
 def test_victims(stage, rules, victims):
     assert stage.decide(*rules) == victims
 

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from chart_rendering import render
 from click.testing import CliRunner
+from tests.support.tables import cases
 
 from bayplan.cli.manifests import manifests
 from bayplan.cli.run import run
@@ -60,8 +61,7 @@ FORMS = {
     "development": lambda: kustomized("overlays/development"),
 }
 EACH = pytest.mark.parametrize(
-    "form",
-    ["file", "chart", *(pytest.param(form, marks=needs_kubectl) for form in list(FORMS)[2:])],
+    "form", ["file", "chart", *(pytest.param(form, marks=needs_kubectl) for form in list(FORMS)[2:])]
 )
 
 
@@ -76,22 +76,17 @@ def test_base_matches_the_output_of_the_command():
     assert kustomized("base") == FORMS["file"]()
 
 
-@pytest.mark.parametrize(
-    ("values", "arguments"),
-    [
-        pytest.param({}, (), id="with defaults"),
-        pytest.param(
+@cases(
+    "values, arguments",
+    {
+        "with defaults": ({}, ()),
+        "with another name": (
             {"name": "gold", "schedulerName": "silver", "replicas": 3},
             ("--name", "gold", "--scheduler-name", "silver", "--replicas", "3"),
-            id="with another name",
         ),
-        pytest.param(
-            {"plugins": {"policy.py": POLICY}, "enabledPlugins": ["tier"]},
-            ("--plugin", "policy.py"),
-            id="with a plugin",
-        ),
-        pytest.param({"configuration": CONFIGURATION}, ("--config", "config.yaml"), id="with a configuration"),
-    ],
+        "with a plugin": ({"plugins": {"policy.py": POLICY}, "enabledPlugins": ["tier"]}, ("--plugin", "policy.py")),
+        "with a configuration": ({"configuration": CONFIGURATION}, ("--config", "config.yaml")),
+    },
 )
 def test_chart_matches_the_output_of_the_command(values, arguments, tmp_path, monkeypatch):
     """Rendered by chart_rendering.py, not by helm."""

@@ -13,6 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.support.tables import cases
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src" / "bayplan").rglob("*.py"))
@@ -84,10 +85,13 @@ def test_every_dependency_is_pinned():
         assert {re.match(r"[\w.-]+", each)[0].lower() for each in wanted} <= pinned
 
 
-@pytest.mark.parametrize(
-    ("command", "seconds"),
-    [(["-c", "import bayplan"], 0.3), (["-m", "bayplan", "--help"], 0.5), (["-m", "bayplan", "--version"], 0.5)],
-    ids=["import bayplan", "bayplan --help", "bayplan --version"],
+@cases(
+    "command, seconds",
+    {
+        "import bayplan": (["-c", "import bayplan"], 0.3),
+        "bayplan --help": (["-m", "bayplan", "--help"], 0.5),
+        "bayplan --version": (["-m", "bayplan", "--version"], 0.5),
+    },
 )
 def test_startup_is_quick(command, seconds):
     assert min(cpu_seconds(command) for _ in range(3)) < seconds
@@ -101,18 +105,19 @@ def cpu_seconds(command):
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def test_ci_script_stops_at_the_first_failure_and_names_it():
+@pytest.mark.parametrize("failing", ["step true\nstep sh -c 'exit 7'", "beside sh -c 'exit 7'\nstep true\nfinish"])
+def test_ci_script_stops_at_the_first_failure_and_names_it(failing):
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    steps = re.findall(r"^step (.*)", script, re.MULTILINE)
-    every_check = ["install", "lint", "test", "conformance", "demo"]
+    steps = re.findall(r"^(?:step|beside) (.*)", script, re.MULTILINE)
+    every_check = ["install", "conformance", "lint", "test", "demo"]
     assert [step for step in steps if "oldest" in step] == [f'"${{oldest[@]}}" {target}' for target in every_check]
+    assert script.index("\nfinish\n") > script.rindex("\nbeside ")
     assert [step for step in steps if step.startswith('"${newest[@]}" test')]
-    trial = re.sub(r"^step .*\n", "", script, flags=re.MULTILINE).replace(
-        "printf '\\n==> all passed", "step true\nstep sh -c 'exit 7'\nstep echo unreachable\nprintf '\\n==> all passed"
-    )
+    trial = re.sub(r"^((step|beside) .*|finish)\n", "", script, flags=re.MULTILINE)
+    trial = trial.replace("printf '\\n==> all passed", f"{failing}\nstep echo unreachable\nprintf '\\n==> all passed")
     done = subprocess.run(["bash", "-c", trial, ".ci/run"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 7
-    assert "FAILED with status 7" in done.stderr
+    assert "FAILED with status 7" in done.stdout + done.stderr
     assert "unreachable" not in done.stdout
 
 

@@ -7,6 +7,8 @@ from collections import Counter
 from contextlib import asynccontextmanager, suppress
 from itertools import cycle
 
+from tests.support.stories import Story, scheduling
+
 from bayplan.api.custom_objects import CustomObject
 from bayplan.api.kinds import NODE, POD, POD_GROUP, custom_kind
 from bayplan.client import ApiError
@@ -18,12 +20,9 @@ from bayplan.plugins.coscheduling.groups import (
     POD_GROUP_LABEL,
     POD_GROUPS,
 )
-from bayplan.service.scheduler import Scheduler, Settings
-from bayplan.testing.in_memory import load, make_client, stored
+from bayplan.testing.in_memory import stored
 
 _MOMENT = 0.01
-SETTLED = 30.0
-"""Seconds after which nothing changes any more: three times the longest backoff."""
 PLUGINS = ("Coscheduling", "GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount")
 KUBERNETES, IN_ONE_RACK = "Kubernetes PodGroup", "Kubernetes PodGroup in one rack"
 _FORMS = (POD_GROUPS, LIGHTWEIGHT_LABEL, KUBERNETES, IN_ONE_RACK)
@@ -40,16 +39,16 @@ def configuration(plugins):
     }
 
 
-class GangWorld:
-    """
+class GangWorld(Story):
+    """Gangs in four forms in turn, and what happens to them.
 
-    The gangs alternate between four forms: a PodGroup of scheduler-plugins, labels only, a Kubernetes PodGroup, and a
-    Kubernetes PodGroup with a topology constraint. Deleted members are replaced under new names, as by a Job. Two nodes
-    make a rack.
+    The forms are a PodGroup of scheduler-plugins, labels only, a Kubernetes PodGroup, and a Kubernetes PodGroup with a
+    topology constraint. Deleted members are replaced under new names, as by a Job. Two nodes make a rack.
     """
 
     def __init__(self, scheduler, client, gangs):
-        self.scheduler, self.client, self.gangs = scheduler, client, gangs
+        super().__init__(client, scheduler)
+        self.gangs = gangs
         self.numbers = Counter()
         self.bound_before: set[str] = set()
         self.lost: Counter[str] = Counter()
@@ -70,18 +69,9 @@ class GangWorld:
             elif form != LIGHTWEIGHT_LABEL:
                 await self.create(POD_GROUP, {"metadata": metadata, "spec": spec})
 
-    async def create(self, kind, document):
-        load(self.client.server, {"apiVersion": kind.api_version, "kind": kind.kind, **document})
-        await asyncio.sleep(0)
-
-    async def pass_time(self, seconds):
-        await asyncio.sleep(seconds)
-
     async def add_node(self, name, cpu):
-        room = {"cpu": str(cpu), "memory": "64Gi", "pods": "110"}
         if name not in {node["metadata"]["name"] for node in stored(self.client.server, NODE)}:
-            metadata = {"name": name, "labels": {_RACK: rack_of(name)}}
-            await self.create(NODE, {"metadata": metadata, "status": {"allocatable": room, "capacity": room}})
+            await super().add_node(name, str(cpu), **{_RACK: rack_of(name)})
 
     async def fail_node(self, name):
         """Delete the node and its pods. A pod whose binding is in flight stays: no garbage collector runs here."""
@@ -112,7 +102,7 @@ class GangWorld:
     async def delete_member(self, gang, index, *, when_idle):
         """Delete a member. With `when_idle`, first let the scheduler receive it and finish its attempt."""
         if when_idle:
-            await self.pass_time(_MOMENT)
+            await asyncio.sleep(_MOMENT)
         members = self.members(gang)
         if members:
             await self.delete(members[index % len(members)], when_idle=when_idle)
@@ -125,7 +115,7 @@ class GangWorld:
         with suppress(ApiError):  # the scheduler may have evicted it
             await self.client.delete(POD, metadata["name"])
         if when_idle:
-            await self.pass_time(_MOMENT)
+            await asyncio.sleep(_MOMENT)
 
     def pods(self):
         return stored(self.client.server, POD)
@@ -145,7 +135,7 @@ class GangWorld:
 
     async def settle(self):
         """Wait until nothing changes any more, then check the invariants."""
-        await self.pass_time(SETTLED)
+        await super().settle()
         self._check_no_resources_are_held()
         self._check_gangs_are_bound_whole()
         self._check_pending_gangs_do_not_fit()
@@ -157,12 +147,9 @@ class GangWorld:
         self.evicted = self._evictions()
 
     def _check_no_resources_are_held(self):
-        state, queue = self.scheduler.state, self.scheduler.queue
-        assert state.assumed_count == 0
-        assert len(self.scheduler.waiting) == 0
-        assert queue.pending_pods().in_flight == 0
+        self.nothing_is_held()
         on_nodes = {pod["metadata"]["uid"] for pod in self.pods() if pod["spec"].get("nodeName")}
-        assert {pod.uid for row in state.table.pods for pod in row.values()} == on_nodes
+        assert {pod.uid for row in self.scheduler.state.table.pods for pod in row.values()} == on_nodes
 
     def _check_gangs_are_bound_whole(self):
         """A gang with newly bound members has at least its minimum bound, counting members lost since."""
@@ -247,21 +234,8 @@ def rack_of(node):
 @asynccontextmanager
 async def gang_world(gangs, plugins=PLUGINS):
     """A running scheduler that has synced, on the event loop's clock."""
-    loop = asyncio.get_running_loop()
     profile = parse_configuration(configuration(plugins)).profiles[0]
-    async with make_client(clock=loop) as client:
-        scheduler = Scheduler(
-            client,
-            lambda handle: {profile.schedulerName: build_profile(profile, handle)},
-            Settings(seed=0, clock=loop),
-        )
-        world = GangWorld(scheduler, client, gangs)
+    async with scheduling(build=lambda handle: {profile.schedulerName: build_profile(profile, handle)}) as story:
+        world = GangWorld(story.scheduler, story.client, gangs)
         await world.define()
-        stop = asyncio.Event()
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(scheduler.run(stop))
-            try:
-                await scheduler.synced.wait()
-                yield world
-            finally:
-                stop.set()
+        yield world

@@ -7,16 +7,12 @@ from dataclasses import dataclass
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.support.stories import in_virtual_time, scheduling
 
-from bayplan.api.kinds import POD
-from bayplan.config import default_profile
 from bayplan.framework.events import Action, ClusterEvent, EventHint
 from bayplan.framework.interface import Plugin, Wait
 from bayplan.framework.status import Status
-from bayplan.service.scheduler import Scheduler, Settings
 from bayplan.testing.builders import make_node
-from bayplan.testing.in_memory import make_client
-from bayplan.testing.virtual_time import VirtualTime
 
 SECONDS = 60.0
 MOST_ATTEMPTS = 20
@@ -90,22 +86,10 @@ class Behavior:
 
 async def attempts(behavior, pods):
     """The attempts of each pending pod after SECONDS on a cluster where nothing else happens."""
-    async with make_client(make_node("a", cpu="2")) as client:
-        scheduler = Scheduler(
-            client,
-            lambda handle: {"default-scheduler": default_profile("default-scheduler", handle, [behavior.plugin()])},
-            Settings(seed=0, clock=asyncio.get_running_loop()),
-        )
-        stop = asyncio.Event()
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(scheduler.run(stop))
-            await scheduler.synced.wait()
-            for number in range(pods):
-                container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1500m"}}}
-                await client.create(POD, {"metadata": {"name": f"p{number}"}, "spec": {"containers": [container]}})
-            await asyncio.sleep(SECONDS)
-            stop.set()
-            return [queued.attempts for queued in scheduler.queue]
+    async with scheduling(make_node("a", cpu="2"), plugins=[behavior.plugin()]) as here:
+        await here.add(*(f"p{number}" for number in range(pods)), cpu="1500m")
+        await here.settle(SECONDS)
+        return [queued.attempts for queued in here.scheduler.queue]
 
 
 @settings(max_examples=25, deadline=None)
@@ -125,5 +109,4 @@ async def attempts(behavior, pods):
 @example(Behavior(permit="wait"), 1)
 @example(Behavior(reserve="reject"), 2)
 def test_attempts_are_bounded_by_backoff(behavior, pods):
-    with asyncio.Runner(loop_factory=VirtualTime) as runner:
-        assert max(runner.run(attempts(behavior, pods)), default=0) <= MOST_ATTEMPTS
+    assert max(in_virtual_time(attempts(behavior, pods)), default=0) <= MOST_ATTEMPTS

@@ -7,8 +7,7 @@ import asyncio
 from gang_world import PLUGINS, gang_world
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from bayplan.testing.virtual_time import VirtualTime
+from tests.support.stories import in_virtual_time
 
 NODES = ("a", "b", "c", "d")
 
@@ -47,7 +46,7 @@ async def story(gangs, steps, plugins):
                 alone += 1
                 await world.add_pod(f"alone-{alone}", how[0], priority=how[1])
             elif what == "wait":
-                await world.pass_time(*how)
+                await asyncio.sleep(*how)
             else:
                 await world.settle()
         await world.settle()
@@ -57,18 +56,13 @@ async def story(gangs, steps, plugins):
         await world.settle()
 
 
-def run_story(story):
-    with asyncio.Runner(loop_factory=VirtualTime) as runner:
-        runner.run(story)
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.lists(sizes, min_size=1, max_size=4), st.lists(actions, min_size=5, max_size=60))
 def test_gangs_are_bound_whole_or_wait_whole(gangs, steps):
-    run_story(story(gangs, steps, PLUGINS))
+    in_virtual_time(story(gangs, steps, PLUGINS))
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(sizes, min_size=3, max_size=4), st.lists(actions, min_size=5, max_size=60))
 def test_preempting_gangs_are_bound_whole_or_wait_whole(gangs, steps):
-    run_story(story(gangs, steps, (*PLUGINS, "WorkloadAwarePreemption")))
+    in_virtual_time(story(gangs, steps, (*PLUGINS, "WorkloadAwarePreemption")))

@@ -12,12 +12,13 @@ from tests.service.conftest import make_pod as pending
 from tests.service.conftest import make_runtime
 
 from bayplan.cluster.selector_groups import SelectorGroups
+from bayplan.executor.giving_way import LONGEST, REST, TimeSlice, Unfinished
 from bayplan.framework import giving_way
 from bayplan.framework.giving_way import GiveWay, ManySteps
 from bayplan.framework.handle import StateHandle
 from bayplan.plugin import Plugin
 from bayplan.scheduling import decide
-from bayplan.service.giving_way import LONGEST, REST, TimeSlice, Unfinished
+from bayplan.service.services import Services
 from bayplan.testing import LiveCluster, make_cluster, make_node, make_pod
 
 pytestmark = pytest.mark.feature("attempts that take long give way")
@@ -179,8 +180,13 @@ def test_pods_with_many_terms_let_others_have_their_turn(kind, monkeypatch):
 
 
 @pytest.fixture
-def runtime(client, clock):
-    return make_runtime(client, clock, replace(make_cluster().profile, scheduler_name="test"))
+def services(client, clock):
+    return Services.of(client, clock)
+
+
+@pytest.fixture
+def runtime(services):
+    return make_runtime(services, replace(make_cluster().profile, scheduler_name="test"))
 
 
 def test_units_have_their_turn_one_after_the_other(runtime):
@@ -199,8 +205,8 @@ def test_units_have_their_turn_one_after_the_other(runtime):
     assert units.take(queue, 9.0) is None
 
 
-def test_changed_and_deleted_pods(runtime):
-    queue, units = runtime.queue, Unfinished(runtime.slice)
+def test_changed_and_deleted_pods(runtime, services):
+    queue, units = runtime.queue, Unfinished(services.slice)
     for name in ("changed", "deleted"):
         queue.add(pending(name), 0.0)
         queued = queue.pop(0.0)
@@ -214,8 +220,8 @@ def test_changed_and_deleted_pods(runtime):
     assert len(queue) == 1
 
 
-def test_members_of_a_gang_are_returned(runtime):
-    queue, units = runtime.queue, Unfinished(runtime.slice)
+def test_members_of_a_gang_are_returned(runtime, services):
+    queue, units = runtime.queue, Unfinished(services.slice)
     taken = [queue.pop(0.0) for name in "abc" if queue.add(pending(name), 0.0) is None]
     units.add(taken[1], taken)
     assert units.take(queue, 1.0) is taken[1]

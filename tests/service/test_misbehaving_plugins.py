@@ -6,16 +6,13 @@ import asyncio
 import logging
 
 import pytest
+from tests.support.stories import in_virtual_time, scheduling
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.config import default_profile
+from bayplan.api.kinds import NODE
 from bayplan.framework.events import ALL_EVENTS, EventHint
 from bayplan.framework.interface import Plugin, Wait
 from bayplan.framework.status import SKIP
-from bayplan.service.scheduler import Scheduler, Settings
 from bayplan.testing.builders import make_node
-from bayplan.testing.in_memory import make_client
-from bayplan.testing.virtual_time import VirtualTime
 
 NO_EXCEPTIONS = (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit, SystemExit)
 """What plugins can raise that is no `Exception`."""
@@ -79,39 +76,21 @@ def raising(method, error):
 
 async def schedule(plugin, *, seconds=5.0, names=("bad", "good"), during=None):
     """Run a scheduler with the plugin and two pods for a while. Returns the nodes by pod, and the pods' messages."""
-    async with make_client(make_node("a"), make_node("b")) as client:
-        scheduler = Scheduler(
-            client,
-            lambda handle: {"default-scheduler": default_profile("default-scheduler", handle, [plugin])},
-            Settings(seed=0, clock=asyncio.get_running_loop()),
-        )
-        stop = asyncio.Event()
-        running = asyncio.create_task(scheduler.run(stop))
-        await scheduler.synced.wait()
-        for name in names:
-            await client.create(
-                POD, {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-            )
-        await asyncio.sleep(seconds / 2)
+    async with scheduling(make_node("a"), make_node("b"), plugins=[plugin]) as here:
+        await here.add(*names)
+        await here.settle(seconds / 2)
         if during is not None:
-            await during(client)
-        await asyncio.sleep(seconds / 2)
-        stop.set()
-        await running
-        pods = (await client.list(POD)).items
-        messages = {queued.pod.name: queued.message for queued in scheduler.queue}
-        return {pod.metadata.name: pod.spec.nodeName for pod in pods}, messages
-
-
-def run(story):
-    with asyncio.Runner(loop_factory=VirtualTime) as runner:
-        return runner.run(story)
+            await during(here.client)
+        await here.settle(seconds / 2)
+    # what follows the end of the scheduler, such as a cancelled binding, counts, too
+    messages = {queued.pod.name: queued.message for queued in here.scheduler.queue}
+    return {name: here.nodes().get(name) for name in names}, messages
 
 
 @pytest.mark.parametrize("error", NO_EXCEPTIONS, ids=lambda error: error.__name__)
 @pytest.mark.parametrize("method", [*FAILS, *PASSES])
 def test_whatever_a_plugin_raises_is_its_error(method, error, caplog):
-    nodes, messages = run(schedule(raising(method, error)))
+    nodes, messages = in_virtual_time(schedule(raising(method, error)))
     assert nodes["good"], "the scheduler continues"
     if method in FAILS:
         assert not nodes["bad"]
@@ -144,7 +123,7 @@ def test_hint_that_raises_requeues_the_pod(error, caplog):
     async def open_node(client):
         await client.patch(NODE, "a", {"metadata": {"labels": {"open": "yes"}}})
 
-    nodes, _ = run(schedule(Odd, during=open_node))
+    nodes, _ = in_virtual_time(schedule(Odd, during=open_node))
     assert nodes["bad"] == "a"
     assert f"plugin Odd failed in the hint for UpdateNodeLabel: {error.__name__}: oh" in caplog.text or (
         f"plugin Odd failed in the hint for NodeUpdateNodeLabel: {error.__name__}: oh" in caplog.text
@@ -158,7 +137,7 @@ def test_frames_are_logged_once_and_then_counted(caplog):
         def pre_filter(self, cycle, pod, nodes):
             raise ValueError("of\ntwo lines")
 
-    _, messages = run(schedule(Odd, seconds=120.0))
+    _, messages = in_virtual_time(schedule(Odd, seconds=120.0))
     assert messages["bad"] == 'running PreFilter plugin "Odd": ValueError: of two lines'
     shown = [record for record in caplog.records if record.name == "bayplan.failures"]
     assert len(shown) == 2
@@ -180,7 +159,7 @@ def test_cancelling_a_binding_is_not_an_error_of_the_plugin(caplog):
                 cancelled.append(pod.name)
                 raise
 
-    nodes, _ = run(schedule(Slow, names=["bad"]))
+    nodes, _ = in_virtual_time(schedule(Slow, names=["bad"]))
     assert nodes == {"bad": None}
     assert cancelled == ["bad"]
     assert "plugin Slow failed" not in caplog.text
@@ -200,7 +179,7 @@ def test_binding_whose_task_a_plugin_cancels_is_undone(method, message):
             await asyncio.sleep(0)
         return SKIP if method == "bind" else None
 
-    nodes, messages = run(schedule(type("Odd", (Plugin,), {"name": "Odd", method: cancel})))
+    nodes, messages = in_virtual_time(schedule(type("Odd", (Plugin,), {"name": "Odd", method: cancel})))
     assert nodes["good"]
     assert nodes["bad"] is None
     assert messages["bad"] == message
@@ -220,7 +199,7 @@ def test_background_work_that_cancels_its_own_task_is_restarted(caplog):
             asyncio.current_task().cancel()
             await asyncio.sleep(0)
 
-    nodes, _ = run(schedule(Odd, seconds=25.0))
+    nodes, _ = in_virtual_time(schedule(Odd, seconds=25.0))
     assert all(nodes.values())
     assert len(calls) == 3
     assert "the background work of plugin Odd failed: CancelledError" in caplog.text
@@ -235,7 +214,7 @@ def test_waiting_on_a_task_that_was_cancelled_is_an_error_of_the_plugin():
             task.cancel()
             await task
 
-    _, messages = run(schedule(Odd))
+    _, messages = in_virtual_time(schedule(Odd))
     assert messages["bad"] == 'running PreBind plugin "Odd": CancelledError'
 
 
@@ -246,7 +225,7 @@ def test_keys_that_cannot_be_compared_sort_last(caplog):
         def sort_key(self, pod, queued_at):
             return None if pod.name == "bad" else queued_at
 
-    nodes, _ = run(schedule(Odd))
+    nodes, _ = in_virtual_time(schedule(Odd))
     assert all(nodes.values())
     assert "plugin Odd failed in QueueSort: TypeError" in caplog.text
 
@@ -262,6 +241,6 @@ def test_plugin_that_raises_in_gang_of_delays_no_other_pods(caplog):
             if pod.name == "bad":
                 raise SystemExit
 
-    nodes, messages = run(schedule(Odd))
+    nodes, messages = in_virtual_time(schedule(Odd))
     assert nodes["good"]
     assert messages["bad"] == "plugin Odd failed in GangOf: SystemExit"

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import re
 import sys
 from pathlib import Path
 
 import pytest
+from tests.support.stories import in_virtual_time, scheduling
 
-from bayplan.api.kinds import POD
-from bayplan.config import default_profile
-from bayplan.plugins.coscheduling.groups import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL
 from bayplan.plugins.coscheduling.plugin import Coscheduling
-from bayplan.service.scheduler import Scheduler, Settings
 from bayplan.testing.builders import make_node
-from bayplan.testing.in_memory import make_client
-from bayplan.testing.virtual_time import VirtualTime
 
 ROOT = Path(__file__).parents[2]
 _STAGE = re.compile(r"^([\w.]+) +(\w+/\w+)\.py\b", re.MULTILINE)
@@ -63,37 +57,18 @@ def called(monkeypatch):
     return calls
 
 
-async def schedule(called, *pods):
+async def schedule(called, pods, least):
     """Schedule pods on a cluster with one node, and return the calls since they were created."""
-    loop = asyncio.get_running_loop()
-    async with make_client(make_node("a"), clock=loop) as client:
-        scheduler = Scheduler(
-            client,
-            lambda handle: {"default-scheduler": default_profile("default-scheduler", handle, [Gangs])},
-            Settings(seed=0, clock=loop),
-        )
-        stop = asyncio.Event()
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(scheduler.run(stop))
-            await scheduler.synced.wait()
-            called.clear()
-            for pod in pods:
-                await client.create(POD, pod)
-            await asyncio.sleep(1)
-            found = list(called)
-            assert all(pod.spec.nodeName for pod in (await client.list(POD)).items)
-            stop.set()
-        return found
+    async with scheduling(make_node("a"), plugins=[Gangs]) as here:
+        called.clear()
+        await here.add(*pods, least=least)
+        await here.settle(1)
+        assert set(here.nodes()) == set(pods)
+        return list(called)
 
 
-def pod(name, **labels):
-    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
-    return {"metadata": {"name": name, "labels": labels}, "spec": {"containers": [container]}}
-
-
-def run(called, *pods):
-    with asyncio.Runner(loop_factory=VirtualTime) as runner:
-        return runner.run(schedule(called, *pods))
+def run(called, *pods, least=None):
+    return in_virtual_time(schedule(called, pods, least))
 
 
 def missing(calls, path):
@@ -103,25 +78,24 @@ def missing(calls, path):
 
 
 def test_a_pod_takes_the_path_of_the_drawing(called):
-    calls = run(called, pod("web"))
+    calls = run(called, "web")
     assert missing(calls, POD_PATH) is None
-    once = {"attempt", "SchedulingCycle.run", "PlanCarrier.carry_out", "ClusterState.assume", "BindingCycles.start"}
+    once = {"attempt", "SchedulingCycle.run", "Executor.carry_out", "ClusterState.assume", "BindingCycles.start"}
     assert {name: calls.count(name) for name in once} == dict.fromkeys(once, 1)
 
 
 def test_a_gang_takes_the_path_of_the_drawing(called):
-    labels = {LIGHTWEIGHT_LABEL: "crew", MIN_AVAILABLE_LABEL: "2"}
-    calls = run(called, pod("one", **labels), pod("two", **labels))
+    calls = run(called, "one", "two", least=2)
     assert missing(calls, GANG_PATH) is None
     turn = calls[calls.index("GangAttempt.run") :]
-    carried = turn.index("PlanCarrier.carry_out")
+    carried = turn.index("Executor.carry_out")
     assert turn[:carried].count("SchedulingCycle.run") == turn[:carried].count("StateWhatIf.place") == 2
     assert turn[carried:].count("ClusterState.assume") == turn[carried:].count("BindingCycles.start") == 2
 
 
 def test_effects_follow_the_decision(called):
-    calls = run(called, pod("web"))
-    before = calls[: calls.index("PlanCarrier.carry_out")]
+    calls = run(called, "web")
+    before = calls[: calls.index("Executor.carry_out")]
     assert not {"ClusterState.assume", "run_reserve", "run_permit", "BindingCycles.start"} & set(before)
 
 

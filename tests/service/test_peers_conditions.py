@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
+from tests.support.stories import in_virtual_time, scheduling
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.config import default_profile
-from bayplan.service.scheduler import Scheduler, Settings
 from bayplan.testing.builders import make_node
-from bayplan.testing.in_memory import make_client
-from bayplan.testing.virtual_time import VirtualTime
+from bayplan.testing.in_memory import load
 
 NAMES = ("a", "b", "c")
-
-
-def pod(name):
-    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "4"}}}
-    return {"metadata": {"name": name}, "spec": {"containers": [container]}}
 
 
 def tainted(name):
@@ -27,41 +18,19 @@ def attempts_of(scheduler):
     return sum(queued.attempts for queued in scheduler.queue)
 
 
-async def pending_messages(client):
-    messages = {}
-    for each in (await client.list(POD)).items:
-        [condition] = [each for each in each.status.conditions if each.type == "PodScheduled"]
-        messages[each.metadata.name] = condition.message.partition(". ")[0]
-    return messages
+def pending_messages(here):
+    return {name: message.partition(". ")[0] for name, message in here.reasons().items()}
 
 
 async def after_a_new_node(names, seconds):
     """The messages of pods before and after a node was added, and the attempts since then."""
-    loop = asyncio.get_running_loop()
-    async with make_client(make_node("small", cpu="1"), tainted("tainted-0")) as client:
-        scheduler = Scheduler(
-            client,
-            lambda handle: {"default-scheduler": default_profile("default-scheduler", handle)},
-            Settings(clock=loop),
-        )
-        stop = asyncio.Event()
-        running = asyncio.create_task(scheduler.run(stop))
-        await scheduler.synced.wait()
-        for name in names:
-            await client.create(POD, pod(name))
-        await asyncio.sleep(30)
-        before, attempts = await pending_messages(client), attempts_of(scheduler)
-        await client.create(NODE, tainted("tainted-1"))
-        await asyncio.sleep(seconds)
-        after, more = await pending_messages(client), attempts_of(scheduler) - attempts
-        stop.set()
-        await running
-        return before, after, more
-
-
-def in_virtual_time(story):
-    with asyncio.Runner(loop_factory=VirtualTime) as runner:
-        return runner.run(story)
+    async with scheduling(make_node("small", cpu="1"), tainted("tainted-0")) as here:
+        await here.add(*names, cpu="4")
+        await here.settle()
+        before, attempts = pending_messages(here), attempts_of(here.scheduler)
+        load(here.client.server, tainted("tainted-1"))
+        await here.settle(seconds)
+        return before, pending_messages(here), attempts_of(here.scheduler) - attempts
 
 
 def message(nodes, with_taints):

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import msgspec
 import pytest
+from tests.support.stories import in_virtual_time, scheduling
 
-from bayplan.api.kinds import POD
 from bayplan.config.profiles import build_profiles
 from bayplan.config.types import KubeSchedulerConfiguration
-from bayplan.service.scheduler import Scheduler, Settings
 from bayplan.testing.builders import make_node
-from bayplan.testing.in_memory import make_client
-from bayplan.testing.virtual_time import VirtualTime
 
 ALL = {"disabled": [{"name": "*"}]}
 MISSING = "no data of 'NodeResourcesFit' in this attempt; check that the profile runs its preFilter and preScore"
@@ -40,22 +35,10 @@ def test_pods_fail_without_pre_filter(plugins, message, caplog):
     configuration = msgspec.convert(document, KubeSchedulerConfiguration)
 
     async def story():
-        async with make_client(make_node("a")) as client:
-            scheduler = Scheduler(
-                client,
-                lambda handle: build_profiles(configuration, handle),
-                Settings(clock=asyncio.get_running_loop()),
-            )
-            stop = asyncio.Event()
-            running = asyncio.create_task(scheduler.run(stop))
-            await scheduler.synced.wait()
-            await client.create(POD, {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
-            await asyncio.sleep(3)
-            stop.set()
-            await running
-            [pod] = (await client.list(POD)).items
-            return pod.spec.nodeName, [queued.message for queued in scheduler.queue]
+        async with scheduling(make_node("a"), build=lambda handle: build_profiles(configuration, handle)) as here:
+            await here.add("p")
+            await here.settle(3)
+            return here.nodes(), [queued.message for queued in here.scheduler.queue]
 
-    with asyncio.Runner(loop_factory=VirtualTime) as runner:
-        assert runner.run(story()) == ((None, [message]) if message else ("a", []))
+    assert in_virtual_time(story()) == (({}, [message]) if message else ({"p": "a"}, []))
     assert "Traceback" not in caplog.text

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.control_plane import ASSETS, Assets, ControlPlane, ControlPlaneError
+from tests.support.tables import cases
 
 from bayplan.api.kinds import CONFIG_MAP, NODE, POD
 from bayplan.client import ApiError, HttpClient, TransportError, load_kubeconfig
@@ -22,18 +23,14 @@ def program(path: Path, text: str, mode: int = 0o755) -> None:
     path.chmod(mode)
 
 
-@pytest.mark.parametrize(
-    ("environment", "message"),
-    [
-        pytest.param({}, f"{ASSETS} is not set: it names a folder with etcd and kube-apiserver", id="unset"),
-        pytest.param({ASSETS: ""}, f"{ASSETS} is not set: it names a folder with etcd and kube-apiserver", id="empty"),
-        pytest.param(
-            {ASSETS: "{folder}/none"}, f"{ASSETS} names {{folder}}/none, which is not a folder", id="no folder"
-        ),
-        pytest.param(
-            {ASSETS: "{folder}"}, f"{ASSETS} names {{folder}}, in which there is no program kube-apiserver", id="half"
-        ),
-    ],
+@cases(
+    "environment, message",
+    {
+        "unset": ({}, f"{ASSETS} is not set: it names a folder with etcd and kube-apiserver"),
+        "empty": ({ASSETS: ""}, f"{ASSETS} is not set: it names a folder with etcd and kube-apiserver"),
+        "no folder": ({ASSETS: "{folder}/none"}, f"{ASSETS} names {{folder}}/none, which is not a folder"),
+        "half": ({ASSETS: "{folder}"}, f"{ASSETS} names {{folder}}, in which there is no program kube-apiserver"),
+    },
 )
 def test_missing_assets_are_one_line_errors(environment, message, tmp_path):
     program(tmp_path / "etcd", SERVES_NOTHING)
@@ -43,15 +40,13 @@ def test_missing_assets_are_one_line_errors(environment, message, tmp_path):
     assert str(error.value) == message.format(folder=tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("etcd", "api_server", "patience", "message"),
-    [
-        pytest.param(DIES, SERVES_NOTHING, 60, "etcd ended with status 3: it hurts", id="etcd dies"),
-        pytest.param(SERVES_NOTHING, DIES, 60, "kube-apiserver ended with status 3: it hurts", id="server dies"),
-        pytest.param(
-            SERVES_NOTHING, SERVES_NOTHING, 0.3, "kube-apiserver is not ready after 0.3 s: GET ", id="server hangs"
-        ),
-    ],
+@cases(
+    "etcd, api_server, patience, message",
+    {
+        "etcd dies": (DIES, SERVES_NOTHING, 60, "etcd ended with status 3: it hurts"),
+        "server dies": (SERVES_NOTHING, DIES, 60, "kube-apiserver ended with status 3: it hurts"),
+        "server hangs": (SERVES_NOTHING, SERVES_NOTHING, 0.3, "kube-apiserver is not ready after 0.3 s: GET "),
+    },
 )
 async def test_a_control_plane_that_does_not_start_leaves_nothing_behind(
     etcd, api_server, patience, message, tmp_path, monkeypatch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from served_page import node, pod, served_objects, small_cluster
+from tests.support.tables import cases
 
 from bayplan.insight import Insight, QuestionError, Snapshot
 from bayplan.insight.questions.portable import Patch, PortableChange
@@ -78,7 +79,7 @@ UNREADABLE = {
 }
 
 
-@pytest.mark.parametrize("text", UNREADABLE.values(), ids=UNREADABLE)
+@cases("text", UNREADABLE)
 def test_entry_that_cannot_be_read_is_one_error(text):
     basket = Basket((("apply", text),))
     assert basket.titles()[0].startswith("the change of the address ")

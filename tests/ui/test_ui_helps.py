@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from html import unescape
 
-import pytest
 from served_page import GPU, node, pod, served_objects
+from tests.support.tables import cases
 
 from bayplan.ui import packing
 
@@ -54,7 +54,7 @@ def buttons(text):
     return {packing.unpack(unescape(entry)).text: unescape(entry) for entry in BUTTON.findall(text)}
 
 
-@pytest.mark.parametrize(("objects", "change"), HELPS.values(), ids=HELPS)
+@cases("objects, change", HELPS)
 async def test_help_of_a_pod_is_put_into_the_basket(objects, change):
     async with served_objects(*objects) as visitor:
         text = await visitor.get("/pods/default/new")

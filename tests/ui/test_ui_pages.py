@@ -6,6 +6,7 @@ import json
 
 import pytest
 from served_page import node, pod, served, served_objects, small_cluster, stateful_set
+from tests.support.tables import cases
 
 from bayplan.insight import Snapshot
 from bayplan.ui import pages, sources
@@ -34,7 +35,7 @@ PAGES = {
 }
 
 
-@pytest.mark.parametrize("path", PAGES.values(), ids=PAGES)
+@cases("path", PAGES)
 async def test_page_is_accessible_and_loads_nothing_from_elsewhere(path):
     async with served_objects(*small_cluster(), *stateful_set("db", 3, 0)) as visitor:
         text = await visitor.get(path)

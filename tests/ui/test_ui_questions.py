@@ -7,6 +7,7 @@ from rich.columns import Columns
 from rich.table import Table
 from rich.text import Text
 from served_page import node, pod, served, served_objects, small_cluster
+from tests.support.tables import cases
 
 from bayplan.insight import Insight, Snapshot
 from bayplan.insight.answers import Stopped
@@ -56,7 +57,7 @@ ANSWERS = {
 }
 
 
-@pytest.mark.parametrize(("path", "texts", "links"), ANSWERS.values(), ids=ANSWERS)
+@cases("path, texts, links", ANSWERS)
 async def test_question_is_answered(path, texts, links):
     async with served_objects(*small_cluster(), WEB) as visitor:
         page = await visitor.page(f"/questions/{path}")

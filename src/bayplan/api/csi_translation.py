@@ -12,13 +12,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import msgspec
-from lightkube.models.core_v1 import (
-    NodeSelector,
-    NodeSelectorRequirement,
-    NodeSelectorTerm,
-    PersistentVolume,
-    Volume,
-)
+from lightkube.models.core_v1 import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, PersistentVolume, Volume
 
 ZONE = "topology.kubernetes.io/zone"
 REGION = "topology.kubernetes.io/region"
@@ -132,11 +126,7 @@ def _not_migrated(_source: Any, _labels: Mapping[str, str] | None) -> str:
 
 PLUGINS: tuple[InTreePlugin, ...] = (
     InTreePlugin(
-        "kubernetes.io/aws-ebs",
-        "ebs.csi.aws.com",
-        "awsElasticBlockStore",
-        _aws_handle,
-        "topology.ebs.csi.aws.com/zone",
+        "kubernetes.io/aws-ebs", "ebs.csi.aws.com", "awsElasticBlockStore", _aws_handle, "topology.ebs.csi.aws.com/zone"
     ),
     InTreePlugin(
         "kubernetes.io/gce-pd", "pd.csi.storage.gke.io", "gcePersistentDisk", _gce_handle, "topology.gke.io/zone"
@@ -184,7 +174,7 @@ def _translated(required: NodeSelector | None, labels: Mapping[str, str], key: s
 
 
 def _topology_labels(required: NodeSelector | None, labels: Mapping[str, str]) -> tuple[str, str]:
-    keys = {each.key for each in _requirements(required)}
+    keys = {requirement.key for requirement in _requirements(required)}
     for known in (keys, labels):
         if ZONE in known:
             return ZONE, REGION
@@ -195,11 +185,11 @@ def _topology_labels(required: NodeSelector | None, labels: Mapping[str, str]) -
 
 def _requirements(required: NodeSelector | None) -> list[NodeSelectorRequirement]:
     terms = (required.nodeSelectorTerms if required else None) or ()
-    return [each for term in terms for each in term.matchExpressions or ()]
+    return [expression for term in terms for expression in term.matchExpressions or ()]
 
 
 def _values(required: NodeSelector | None, key: str) -> bool:
-    return any(each.values for each in _requirements(required) if each.key == key)
+    return any(requirement.values for requirement in _requirements(required) if requirement.key == key)
 
 
 def _renamed(required: NodeSelector | None, names: Mapping[str, str]) -> NodeSelector | None:
@@ -210,8 +200,8 @@ def _renamed(required: NodeSelector | None, names: Mapping[str, str]) -> NodeSel
             msgspec.structs.replace(
                 term,
                 matchExpressions=[
-                    msgspec.structs.replace(each, key=names.get(each.key, each.key))
-                    for each in term.matchExpressions or ()
+                    msgspec.structs.replace(expression, key=names.get(expression.key, expression.key))
+                    for expression in term.matchExpressions or ()
                 ],
             )
             for term in required.nodeSelectorTerms or ()

@@ -150,9 +150,6 @@ NETWORK_POLICY = _kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies
 HORIZONTAL_POD_AUTOSCALER = _kind(
     "autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", "hpa", status=True, category="all"
 )
-HORIZONTAL_POD_AUTOSCALER_V1 = _kind(
-    "autoscaling/v1", "HorizontalPodAutoscaler", "horizontalpodautoscalers", "hpa", status=True, category="all"
-)
 RUNTIME_CLASS = _kind("node.k8s.io/v1", "RuntimeClass", "runtimeclasses", namespaced=False)
 CERTIFICATE_SIGNING_REQUEST = _kind(
     "certificates.k8s.io/v1",
@@ -198,12 +195,7 @@ PRIORITY_LEVEL_CONFIGURATION = _kind(
 IP_ADDRESS = _kind("networking.k8s.io/v1", "IPAddress", "ipaddresses", "ip", namespaced=False)
 SERVICE_CIDR = _kind("networking.k8s.io/v1", "ServiceCIDR", "servicecidrs", namespaced=False, status=True)
 API_SERVICE = _kind(
-    "apiregistration.k8s.io/v1",
-    "APIService",
-    "apiservices",
-    namespaced=False,
-    status=True,
-    category="api-extensions",
+    "apiregistration.k8s.io/v1", "APIService", "apiservices", namespaced=False, status=True, category="api-extensions"
 )
 STORAGE_CLASS = _kind("storage.k8s.io/v1", "StorageClass", "storageclasses", "sc", namespaced=False)
 CSI_NODE = _kind("storage.k8s.io/v1", "CSINode", "csinodes", namespaced=False)

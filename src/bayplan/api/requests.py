@@ -23,11 +23,7 @@ _IN_WHOLE_UNITS = frozenset({MEMORY, EPHEMERAL_STORAGE})
 
 
 def pod_requests(
-    pod: Pod,
-    *,
-    use_status: bool = False,
-    pod_level: bool = True,
-    missing: Mapping[str, int] | None = None,
+    pod: Pod, *, use_status: bool = False, pod_level: bool = True, missing: Mapping[str, int] | None = None
 ) -> Amounts:
     """The pod's effective requests.
 

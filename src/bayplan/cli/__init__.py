@@ -20,10 +20,7 @@ COMMANDS = {
     "fit": ("insight.fit:fit", "Show whether all pods of manifests would be placed now."),
     "capacity": ("insight.capacity:capacity", "Show how many more pods fit, and what stops the next one."),
     "drain": ("insight.drain:drain", "Show where the pods of nodes would go, and what keeps them from being drained."),
-    "shrink": (
-        "insight.shrink:shrink",
-        "Show which nodes can go, and what holds the others.",
-    ),
+    "shrink": ("insight.shrink:shrink", "Show which nodes can go, and what holds the others."),
     "scale-up": (
         "insight.scale_up:scale_up",
         "Show how many nodes of which pool would be enough for what is pending, or for manifests.",
@@ -41,7 +38,7 @@ COMMANDS = {
     "perf": ("perf:perf", "Run the Kubernetes scheduler benchmark."),
     "completion": ("completion:completion", "Print the completion script for a shell."),
 }
-"""By command: its `module:attribute` in this package, and its line in the help."""
+"""command -> its `module:attribute` in this package, and its line in the help"""
 
 
 class LazyGroup(click.Group):

@@ -25,7 +25,7 @@ LONGEST_SERVER_WAIT = 5.0
 """Seconds. A request with a longer Retry-After isn't retried: the caller decides what to do."""
 
 BACKOFF = Backoff(initial=0.1)
-"""Between the attempts of one request."""
+"""The waits between the attempts of one request."""
 
 
 class PatchType(Enum):
@@ -273,12 +273,7 @@ class Client:
         raise AssertionError("the last attempt returns or raises")
 
     async def stream(
-        self,
-        path: str,
-        *,
-        params: Params | None = None,
-        seconds: float | None = None,
-        idle: float | None = None,
+        self, path: str, *, params: Params | None = None, seconds: float | None = None, idle: float | None = None
     ) -> AsyncGenerator[bytes, None]:
         """Yield the response body of a GET in pieces, as they arrive; never retried. Closing it closes its connection.
 

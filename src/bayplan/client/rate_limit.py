@@ -10,13 +10,7 @@ from collections.abc import Awaitable, Callable
 class RateLimit:
     """A token bucket: `burst` requests at once, then `qps` per second, in the order of the calls."""
 
-    def __init__(
-        self,
-        qps: float,
-        burst: int,
-        *,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
+    def __init__(self, qps: float, burst: int, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         if qps <= 0 or burst < 1:
             raise ValueError(f"qps must be above 0 and burst at least 1, not {qps} and {burst}")
         self._interval = 1 / qps

@@ -130,14 +130,14 @@ class ExistingTerms:
     _index: SelectorIndex[TermColumn] = field(default_factory=SelectorIndex)
     _memo: dict[tuple[LabelsKey, tuple[tuple[str, str], ...]], tuple[TermColumn, ...]] = field(default_factory=dict)
 
-    def account(self, row: int, pod: PodInfo, sign: int) -> None:
-        """Count a pod that was added to a row (sign 1), or removed from it (-1). Invalid terms are ignored."""
+    def account(self, row: int, pod: PodInfo, by: int) -> None:
+        """Count a pod that was added to a row (`by` 1), or removed from it (-1). Invalid terms are ignored."""
         for term in bound_terms(pod):
             column = self._columns.get(term)
             if column is None:
                 column = self._add(term)
-            column.counts.add(row, sign)
-            column.pods += sign
+            column.counts.add(row, by)
+            column.pods += by
             if column.pods == 0:
                 self._remove(column)
 

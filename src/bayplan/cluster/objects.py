@@ -38,18 +38,19 @@ class ObjectStore(Mapping[str, Any]):
             listener(None, obj)
         self._listeners.append(listener)
 
+    def follow(self, listener: Listener) -> Callable[[], None]:
+        """Call a listener for every change, until the returned function is called."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
     @contextmanager
     def waking(self, wake: Callable[[], None]) -> Iterator[None]:
         """Call `wake` after every change while the context is open."""
-
-        def listener(_before: Any, _now: Any) -> None:
-            wake()
-
-        self._listeners.append(listener)
+        end = self.follow(lambda _before, _now: wake())
         try:
             yield
         finally:
-            self._listeners.remove(listener)
+            end()
 
     def view(self, make: Callable[[ObjectStore], V]) -> V:
         """Return `make(self)`, made at the first call and shared by all later ones: an index of the objects."""

@@ -125,13 +125,13 @@ class SelectorGroups:
             group.counts.grow(capacity)
             group.terminating.grow(capacity)
 
-    def _count(self, labels: LabelSet, row: int, pod: PodInfo, sign: int) -> None:
+    def _count(self, labels: LabelSet, row: int, pod: PodInfo, by: int) -> None:
         if not self._groups:
             return
         for group in self.groups_of(labels):
-            group.counts.add(row, sign)
+            group.counts.add(row, by)
             if pod.terminating:
-                group.terminating.add(row, sign)
+                group.terminating.add(row, by)
         self._changed()
 
     def _add(self, key: GroupKey) -> SelectorGroup:

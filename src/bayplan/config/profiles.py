@@ -14,13 +14,7 @@ from bayplan.config.catalog import Catalog, ExtraPlugin
 from bayplan.config.errors import ConfigurationError, PluginLoadError
 from bayplan.config.merging import ALL
 from bayplan.config.planning import ProfilePlan, place_of, plan_profile
-from bayplan.config.types import (
-    KubeSchedulerConfiguration,
-    KubeSchedulerProfile,
-    PluginReference,
-    Plugins,
-    PluginSet,
-)
+from bayplan.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile, PluginReference, Plugins, PluginSet
 from bayplan.framework.checks import check_events
 from bayplan.framework.functions import InvalidPlugin
 from bayplan.framework.handle import Handle
@@ -68,10 +62,7 @@ def build_profile(
 
 
 def default_profile(
-    scheduler_name: str,
-    handle: Handle,
-    extra_plugins: Sequence[ExtraPlugin] = (),
-    gated_plugins: Sequence[str] = (),
+    scheduler_name: str, handle: Handle, extra_plugins: Sequence[ExtraPlugin] = (), gated_plugins: Sequence[str] = ()
 ) -> Profile:
     """A profile of the default plugins, followed by the user's plugins at all points that they implement.
 

@@ -22,10 +22,7 @@ def current_version(document: Document) -> Converted:
     if is_of_another_scheduler(document.data):
         problem = f"this is the configuration of Volcano's or of NVIDIA's KAI scheduler: expected a {KIND}"
         raise ConfigurationError([FieldError("actions", problem)], document.source, document.line_of)
-    faults = [
-        *_wrong("apiVersion", version, (API_VERSION, *OLDER_VERSIONS)),
-        *_wrong("kind", kind, (KIND,)),
-    ]
+    faults = [*_wrong("apiVersion", version, (API_VERSION, *OLDER_VERSIONS)), *_wrong("kind", kind, (KIND,))]
     if faults:
         raise ConfigurationError(document.in_order(faults), document.source, document.line_of)
     return Converted(document.data) if version == API_VERSION else to_v1(document.data)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from lightkube.models import core_v1
+
 from bayplan.api.kinds import NODE
 from bayplan.client import Client
 from bayplan.clock import TimerClock
@@ -43,7 +45,7 @@ class Kubelets:
         self,
         client: Client,
         clock: TimerClock,
-        nodes: Sequence[Node] = (),
+        nodes: Sequence[core_v1.Node] = (),
         *,
         informers: Informers | None = None,
         delays: KubeletDelays | None = None,

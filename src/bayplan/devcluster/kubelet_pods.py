@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from bayplan.api.kinds import JOB, NODE, POD
 from bayplan.api.times import whole_seconds
 from bayplan.devcluster import kubelet_status
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
-from bayplan.devcluster.controllers.informers import key_of
+from bayplan.devcluster.controllers.informers import key_of, latest
 from bayplan.devcluster.controllers.node_lifecycle import node_names
 from bayplan.devcluster.controllers.ownership import controller_of
 from bayplan.devcluster.controllers.served import Node, Pod
@@ -121,7 +121,7 @@ class PodManager(Controller):
 
     def _admit(self, pod: Pod) -> _Record:
         """Admit or reject a new pod of a node."""
-        name, phase = pod.spec.nodeName, pods.phase(pod)
+        name, phase = pod.spec.nodeName or "", pods.phase(pod)
         node: Node | None = self._nodes.get(name)
         accounting, rejection = self.accounting(name), None
         if phase == "Pending" and node is not None and not pods.is_terminating(pod):
@@ -176,7 +176,7 @@ class PodManager(Controller):
 
     async def _end(self, key: str, pod: Pod, record: _Record, now: datetime) -> None:
         """End a running pod when its containers have run their time, or when its deadline has passed."""
-        began = pod.status.startTime or now
+        began = (pod.status.startTime if pod.status else None) or now
         deadline, run = pod.spec.activeDeadlineSeconds, self._run_seconds(pod)
         ends = [seconds for seconds in (deadline, run) if seconds is not None]
         if not ends:
@@ -238,8 +238,8 @@ class PodManager(Controller):
         number = self._pod_addresses
         return f"10.{128 + (number >> 16 & 127)}.{number >> 8 & 255}.{number & 255}"
 
-    def _pod_changed(self, old: Pod, new: Pod) -> None:
-        uid = (new if new is not None else old).metadata.uid
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        uid = latest(old, new).metadata.uid
         if new is None or pods.is_finished(new):
             record = self._records.get(uid)
             if record is not None:
@@ -257,8 +257,8 @@ class PodManager(Controller):
             if record is not None and record.deferred:
                 self.queue.add(key_of(pod))
 
-    def _node_changed(self, old: Node, new: Node) -> None:
-        if new is None:
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        if old is not None and new is None:
             self._accounting.pop(old.metadata.name, None)
 
 
@@ -268,5 +268,6 @@ def _exit_code(pod: Pod) -> int:
 
 
 def _latest_start(pod: Pod) -> datetime | None:
-    states: list[Any] = [one.state for one in pod.status.containerStatuses or () if one.state and one.state.running]
-    return max((state.running.startedAt for state in states if state.running.startedAt), default=None)
+    statuses = (pod.status.containerStatuses if pod.status else None) or ()
+    running = [one.state.running for one in statuses if one.state and one.state.running]
+    return max((one.startedAt for one in running if one.startedAt), default=None)

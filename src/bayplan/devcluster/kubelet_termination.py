@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from bayplan.devcluster.controllers.served import Object, Pod
+from lightkube.models.core_v1 import Container
+
+from bayplan.devcluster.controllers.served import Pod
 
 STOP_SECONDS = "bayplan.dev/stop-seconds"
 """Annotation: how long the pod's containers run on after SIGTERM."""
@@ -27,7 +29,7 @@ def stop_seconds(pod: Pod, default: float) -> float:
     return max(ends)
 
 
-def _sleep(container: Object) -> float:
+def _sleep(container: Container) -> float:
     """Seconds that the preStop hook sleeps. Other hooks take no time: nothing runs in a simulated container."""
     hook = container.lifecycle.preStop if container.lifecycle else None
     return float(hook.sleep.seconds) if hook is not None and hook.sleep is not None else 0.0

@@ -150,11 +150,7 @@ class Connection(web.RequestHandler):
         await asyncio.sleep(self._server.limits.rest)
 
     def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
         """Record invalid HTTP, which is not an error of the server."""
         if not isinstance(exc, HttpProcessingError):

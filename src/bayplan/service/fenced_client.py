@@ -32,12 +32,7 @@ class FencedClient(Client):
         return await self._client.request(method, path, params=params, body=body, content_type=content_type)
 
     def stream(
-        self,
-        path: str,
-        *,
-        params: Params | None = None,
-        seconds: float | None = None,
-        idle: float | None = None,
+        self, path: str, *, params: Params | None = None, seconds: float | None = None, idle: float | None = None
     ) -> AsyncGenerator[bytes, None]:
         """The body of a GET, in chunks as they arrive."""
         return self._client.stream(path, params=params, seconds=seconds, idle=idle)

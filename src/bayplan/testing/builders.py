@@ -167,13 +167,7 @@ def spread_over(
     """A topology spread constraint for pods with these labels; `fields` are its other fields."""
     selector = {} if labels is None else {"labelSelector": {"matchLabels": dict(labels)}}
     unsatisfiable = "DoNotSchedule" if hard else "ScheduleAnyway"
-    return {
-        "topologyKey": topology_key,
-        "maxSkew": max_skew,
-        "whenUnsatisfiable": unsatisfiable,
-        **selector,
-        **fields,
-    }
+    return {"topologyKey": topology_key, "maxSkew": max_skew, "whenUnsatisfiable": unsatisfiable, **selector, **fields}
 
 
 @dataclass(frozen=True, slots=True)

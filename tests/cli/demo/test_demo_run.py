@@ -14,7 +14,7 @@ import xml.etree.ElementTree as ET
 from contextlib import suppress
 from pathlib import Path
 
-import pytest
+from tests.support.tables import cases
 
 from bayplan.cli.demo.outcome import EXPECTATIONS
 
@@ -80,7 +80,7 @@ def _drain(terminal):
             pass
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+@cases("number", {"SIGINT": signal.SIGINT, "SIGTERM": signal.SIGTERM})
 def test_a_signal_stops_it(number):
     process = subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8")
     assert next(line for line in process.stdout if "2/8" in line)
@@ -100,15 +100,14 @@ def test_it_exits_when_the_pipe_is_closed():
     process.stderr.close()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["--clock-rate", "0"], "0 is not in the range"),
-        (["--clock-rate", "fast"], "'fast' is not a valid float"),
-        (["--save-svg", "/nowhere/at/all.svg"], "/nowhere/at is not a directory"),
-        (["please"], "unexpected extra argument (please)"),
-    ],
-    ids=["a stopped clock", "not a number", "a missing directory", "an argument"],
+@cases(
+    "arguments, complaint",
+    {
+        "a stopped clock": (["--clock-rate", "0"], "0 is not in the range"),
+        "not a number": (["--clock-rate", "fast"], "'fast' is not a valid float"),
+        "a missing directory": (["--save-svg", "/nowhere/at/all.svg"], "/nowhere/at is not a directory"),
+        "an argument": (["please"], "unexpected extra argument (please)"),
+    },
 )
 def test_invalid_options_are_rejected(arguments, complaint):
     done = run(*arguments)

@@ -8,6 +8,7 @@ import pytest
 from lightkube.models.core_v1 import Container, Pod, PodCondition, PodSpec, PodStatus
 from lightkube.models.meta_v1 import ObjectMeta
 from rich.console import Console
+from tests.support.tables import cases
 
 from bayplan.api.kinds import KINDS
 from bayplan.cli.demo import stage
@@ -49,10 +50,15 @@ def see(show, *pods):
         show.seen._reflector.put(one.key, one)
 
 
-@pytest.mark.parametrize(
-    ("values", "percent", "expected"),
-    [([], 50, 0.0), ([3.0], 50, 3.0), ([3.0], 99, 3.0), ([4.0, 1.0, 3.0, 2.0], 50, 2.0), (range(1, 101), 99, 99)],
-    ids=["nothing", "one", "one, high", "four", "a hundred"],
+@cases(
+    "values, percent, expected",
+    {
+        "nothing": ([], 50, 0.0),
+        "one": ([3.0], 50, 3.0),
+        "one, high": ([3.0], 99, 3.0),
+        "four": ([4.0, 1.0, 3.0, 2.0], 50, 2.0),
+        "a hundred": (range(1, 101), 99, 99),
+    },
 )
 def test_percentile(values, percent, expected):
     assert percentile(values, percent) == expected

@@ -16,17 +16,7 @@ if TYPE_CHECKING:
     from bayplan.devcluster.apiserver.http.tls import Tls
     from bayplan.devcluster.apiserver.server import ApiServer
 
-__all__ = [
-    "ADMIN",
-    "ApiServer",
-    "ConnectionDropped",
-    "Fault",
-    "Faults",
-    "HttpRequest",
-    "HttpResponse",
-    "Tls",
-    "User",
-]
+__all__ = ["ADMIN", "ApiServer", "ConnectionDropped", "Fault", "Faults", "HttpRequest", "HttpResponse", "Tls", "User"]
 
 __getattr__ = lazily(
     __name__,

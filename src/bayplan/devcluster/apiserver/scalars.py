@@ -136,7 +136,7 @@ def mismatch(value: Any, path: str, expected: str, owner: str = "") -> Mismatch:
 
 def go_float(number: float) -> str:
     """A float64 as Go's %v prints it."""
-    sign, digits, exponent = Decimal(repr(float(number))).normalize().as_tuple()
+    negative, digits, exponent = Decimal(repr(float(number))).normalize().as_tuple()
     assert isinstance(exponent, int)  # JSON has no infinities
     places = len(digits) + exponent - 1
     if -4 <= places < 6:
@@ -144,4 +144,4 @@ def go_float(number: float) -> str:
     else:
         mantissa = str(digits[0]) + ("." + "".join(map(str, digits[1:])) if len(digits) > 1 else "")
         text = f"{mantissa}e{'-' if places < 0 else '+'}{abs(places):02}"
-    return f"-{text}" if sign else text
+    return f"-{text}" if negative else text

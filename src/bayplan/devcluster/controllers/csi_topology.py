@@ -12,13 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from bayplan.api import quantity
 from bayplan.api.volumes import requested_storage
 from bayplan.devcluster.controllers.selectors import Selector
-from bayplan.devcluster.controllers.served import (
-    CsiNode,
-    CsiStorageCapacity,
-    Node,
-    PersistentVolumeClaim,
-    StorageClass,
-)
+from bayplan.devcluster.controllers.served import CsiNode, CsiStorageCapacity, Node, PersistentVolumeClaim, StorageClass
 
 Place = dict[str, str]
 """The labels of the nodes with access; if empty, all nodes have access."""

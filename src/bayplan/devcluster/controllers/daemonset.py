@@ -116,10 +116,7 @@ class DaemonSetController(OwnerController):
     async def _carry_out(self, state: DaemonState, plan: Plan) -> ApiError | None:
         daemon_set = state.daemon_set
         wanted = [new_pod(daemon_set, state.digest, node) for node in plan.create]
-        failures = [
-            await self._control.create(daemon_set, wanted),
-            await self._control.delete(daemon_set, plan.delete),
-        ]
+        failures = [await self._control.create(daemon_set, wanted), await self._control.delete(daemon_set, plan.delete)]
         return next((failure for failure in failures if failure is not None), None)
 
     async def _clean_up(self, daemon_set: DaemonSet, old: Sequence[ControllerRevision]) -> None:
@@ -136,7 +133,7 @@ class DaemonSetController(OwnerController):
         await self.write_status(daemon_set, calculate_status(state, collisions))
         self.await_availability(daemon_set, whole_seconds(state.now))
 
-    def _node_changed(self, old: Node, new: Node) -> None:
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
         """A node concerns every DaemonSet when it comes, goes, or changes what pods are matched against."""
         if old is not None and new is not None and _matched(old) == _matched(new):
             return

@@ -45,11 +45,7 @@ def calculate_status(
 
 
 def with_progress(
-    deployment: Deployment,
-    status: DeploymentStatus,
-    new: ReplicaSet | None,
-    old: Sequence[ReplicaSet],
-    now: datetime,
+    deployment: Deployment, status: DeploymentStatus, new: ReplicaSet | None, old: Sequence[ReplicaSet], now: datetime
 ) -> DeploymentStatus:
     """The status with the state of the rollout: progressing, complete, timed out, or failing to create pods."""
     current = condition(status, "Progressing")

@@ -15,7 +15,7 @@ from bayplan.api.kinds import DEPLOYMENT, POD, POD_DISRUPTION_BUDGET, REPLICA_SE
 from bayplan.api.times import whole_seconds
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
-from bayplan.devcluster.controllers.informers import Informer, key_of
+from bayplan.devcluster.controllers.informers import Informer, key_of, latest
 from bayplan.devcluster.controllers.ownership import controller_of
 from bayplan.devcluster.controllers.rollout import scaled
 from bayplan.devcluster.controllers.selectors import Selector
@@ -114,8 +114,8 @@ class DisruptionController(Controller):
             return self._scale(above, namespace)
         return reference.uid, 1 if owner.spec.replicas is None else owner.spec.replicas
 
-    def _pod_changed(self, old: Pod, new: Pod) -> None:
-        namespace = (new if new is not None else old).metadata.namespace
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        namespace = latest(old, new).metadata.namespace
         neighbours = self._pods_by_namespace.count(namespace)
         for budget in self._budgets_by_namespace.get(namespace):
             selector = Selector(budget.spec.selector)

@@ -91,9 +91,9 @@ class ReplicationManager(ReplicaSetController):
     name: ClassVar[str] = "replication-controller"
     kind: ClassVar[Kind] = REPLICATION_CONTROLLER
 
-    def selector(self, replica_set: ReplicaSet) -> Selector:
+    def selector(self, controller: Any) -> Selector:
         """The selector of its pods, which has only labels."""
-        return Selector(LabelSelector(matchLabels=replica_set.spec.selector))
+        return Selector(LabelSelector(matchLabels=controller.spec.selector))
 
     def status(self, status: ReplicaSetStatus) -> ReplicationControllerStatus:
         """The status, without the field that only ReplicaSets have."""
@@ -102,8 +102,8 @@ class ReplicationManager(ReplicaSetController):
         return msgspec.convert(fields, ReplicationControllerStatus, from_attributes=True)
 
 
-def scale_down_order(candidates: Sequence[Pod], related: Iterable[Pod]) -> list[Pod]:
-    """The candidates in the order of their deletion.
+def scale_down_order(candidates: Sequence[Any], related: Iterable[Any]) -> list[Any]:
+    """The candidates, pods of any source, in the order of their deletion.
 
     The order is: unassigned, pending, not ready, low deletion cost (an annotation), on a node with many `related` pods,
     recently ready, many restarts, recently created. Upstream compares the two times on a logarithmic scale; this

@@ -12,6 +12,7 @@ from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.api.kinds import CONFIG_MAP, NAMESPACE
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext, Ignored
+from bayplan.devcluster.controllers.informers import latest
 from bayplan.devcluster.controllers.served import Namespace
 
 NAME = "kube-root-ca.crt"
@@ -51,6 +52,6 @@ class RootCaPublisher(Controller):
             await self.client.create(CONFIG_MAP, config_map, namespace)
 
     def _config_map_changed(self, old: Any, new: Any) -> None:
-        metadata = (new if new is not None else old).metadata
+        metadata = latest(old, new).metadata
         if metadata.name == NAME:
             self.queue.add(metadata.namespace)

@@ -35,11 +35,7 @@ class DeviceFacts:
 
     @classmethod
     def of(
-        cls,
-        driver: str,
-        allow_multiple: bool,
-        attributes: Mapping[str, Any] | None,
-        capacity: Mapping[str, Any] | None,
+        cls, driver: str, allow_multiple: bool, attributes: Mapping[str, Any] | None, capacity: Mapping[str, Any] | None
     ) -> DeviceFacts:
         """The facts of a device in a resource slice."""
         named = tuple(sorted((name, _attribute(value)) for name, value in (attributes or {}).items()))

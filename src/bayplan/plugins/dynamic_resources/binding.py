@@ -49,12 +49,7 @@ class ClaimBinding:
     """Writes the decided allocations of a pod's claims. `timeout` and `sleep` are in seconds."""
 
     def __init__(
-        self,
-        handle: Handle,
-        claims: ObjectStore,
-        allocations: ClaimAllocations,
-        timeout: float,
-        sleep: Sleep,
+        self, handle: Handle, claims: ObjectStore, allocations: ClaimAllocations, timeout: float, sleep: Sleep
     ) -> None:
         self._handle = handle
         self._claims = claims

@@ -19,13 +19,7 @@ from bayplan.devices.requests import ALL, DeviceDemand, demands_of, requests_of
 from bayplan.framework.near_names import near_name
 from bayplan.framework.remedies import Details, Remedy, request_resource, together
 from bayplan.plugins.dynamic_resources.candidates import Supply
-from bayplan.plugins.dynamic_resources.changed_claims import (
-    Where,
-    delete_users,
-    recreated,
-    tolerated,
-    use_claim,
-)
+from bayplan.plugins.dynamic_resources.changed_claims import Where, delete_users, recreated, tolerated, use_claim
 from bayplan.plugins.dynamic_resources.constraints import value_of
 from bayplan.plugins.dynamic_resources.node_pools import Reach
 from bayplan.plugins.dynamic_resources.obstacles import Examination, Examined, Holders, names_text, users_text

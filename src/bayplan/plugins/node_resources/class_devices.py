@@ -40,11 +40,7 @@ class ClassDevices:
     """
 
     def __init__(
-        self,
-        expressions: tuple[str, ...],
-        slices: DeviceSlices,
-        allocations: ClaimAllocations,
-        selectors: Selectors,
+        self, expressions: tuple[str, ...], slices: DeviceSlices, allocations: ClaimAllocations, selectors: Selectors
     ) -> None:
         self._expressions = expressions
         self._slices = slices

@@ -26,7 +26,7 @@ from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint,
 from bayplan.framework.giving_way import ManySteps
 from bayplan.framework.handle import Handle
 from bayplan.framework.hints import labels_of, requeue_if_invalid
-from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, Plugin
+from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, OnlyNow, Plugin
 from bayplan.framework.remedies import Details
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
@@ -49,7 +49,7 @@ HOSTNAME = "kubernetes.io/hostname"
 Float64 = NDArray[np.float64]
 
 _INPUTS = object()
-"""The key of `sign_rejection` in the caches of pods."""
+"""The key of what constraints read, in the caches of pods."""
 _DEFAULT_ARGUMENTS = PodTopologySpreadArgs()
 
 
@@ -102,7 +102,6 @@ class PodTopologySpread(Plugin):
     """Spreads pods by their own constraints, or else by the default constraints."""
 
     name = "PodTopologySpread"
-    signs_spec = True
     arguments = PodTopologySpreadArgs
 
     def __init__(self, handle: Handle, args: PodTopologySpreadArgs = _DEFAULT_ARGUMENTS) -> None:
@@ -212,22 +211,20 @@ class PodTopologySpread(Plugin):
         yield EventHint(ClusterEvent(NODE, nodes), self.after_node_change)
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Nothing: pods without constraints are alike. The results of a pod with constraints depend on all nodes."""
-        return None if pod.spec.topologySpreadConstraints else ()
+        """Nothing: pods without constraints are alike."""
+        return ()
 
-    def sign_rejection(self, pod: PodInfo) -> Hashable:
-        """The inputs of all constraints, and of the eligibility of nodes."""
-        key: Hashable = pod.cache.get(_INPUTS)
+    def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
+        """Nothing, for pods without constraints. The results of others depend on all nodes, so they are not shared."""
+        if not pod.spec.topologySpreadConstraints and not self._defaults.apply_to(pod):
+            return ()
+        key: OnlyNow | None = pod.cache.get(_INPUTS)
         if key is None:
             spec = pod.spec
             node_affinity = spec.affinity.nodeAffinity if spec.affinity else None
             inputs = encode((spec.topologySpreadConstraints, spec.nodeSelector, node_affinity))
-            key = pod.cache[_INPUTS] = labels_key(pod), _owners(pod), inputs, pod.tolerations
+            key = pod.cache[_INPUTS] = OnlyNow((labels_key(pod), _owners(pod), inputs, pod.tolerations))
         return key
-
-    def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
-        """Nothing, for pods without constraints. The results of a pod with default constraints depend on all nodes."""
-        return None if pod.spec.topologySpreadConstraints or self._defaults.apply_to(pod) else ()
 
     @requeue_if_invalid
     def after_pod_change(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:

@@ -254,11 +254,7 @@ class VolumeSearch:
             found.provisions.append((claim, where & ~rejected, sources, source))
 
     def _choose(
-        self,
-        matching: Iterator[tuple[PersistentVolume, bool]],
-        nodes: Nodes,
-        feasible: Bool,
-        chosen: dict[str, Bool],
+        self, matching: Iterator[tuple[PersistentVolume, bool]], nodes: Nodes, feasible: Bool, chosen: dict[str, Bool]
     ) -> tuple[list[PersistentVolume], Int32]:
         """The volumes that were tried, and for each node the index of the first that the claim can use; -1 for none.
 

@@ -201,11 +201,7 @@ class SchedulerCollector:
         yield _gauge(
             "scheduler_cache_size{type}",
             "Number of nodes, of pods on nodes, and of the assumed ones among them.",
-            {
-                ("nodes",): snapshot.nodes,
-                ("pods",): snapshot.pods,
-                ("assumed_pods",): snapshot.assumed_pods,
-            },
+            {("nodes",): snapshot.nodes, ("pods",): snapshot.pods, ("assumed_pods",): snapshot.assumed_pods},
         )
         yield _gauge(
             "scheduler_goroutines{operation}", "Running tasks, by operation.", {("binding",): snapshot.binding}
@@ -220,7 +216,7 @@ class SchedulerCollector:
             "Decisions that reused results of earlier pods (hint_used), and those that didn't (no_hint).",
             {
                 (name, result): number
-                for name, (used, unused) in snapshot.templates.items()
+                for name, (used, unused) in snapshot.sharing.items()
                 for result, number in (("hint_used", used), ("no_hint", unused))
             },
         )

@@ -44,11 +44,7 @@ class Endpoints:
     """
 
     def __init__(
-        self,
-        options: ServingOptions,
-        scheduler: Scheduler,
-        clients: ReviewClients,
-        published: Published = Published(),
+        self, options: ServingOptions, scheduler: Scheduler, clients: ReviewClients, published: Published = Published()
     ) -> None:
         self._options = options
         self._scheduler = scheduler

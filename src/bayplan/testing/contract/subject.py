@@ -92,11 +92,6 @@ class Subject:
         """Whether pods with equal signatures share its answers."""
         return self.decides and self.has(interface.Sign)
 
-    @property
-    def sharing(self) -> str:
-        """What declares that pods share its answers."""
-        return "pure=True" if self.pure else "sign"
-
 
 @dataclass(frozen=True, slots=True)
 class Answers:
@@ -199,9 +194,7 @@ def ask(
     tell("NormalizeScore", cycle, raw, given)
     names = [feasible.name(position) for position in range(len(feasible))]
     return replace(
-        answers,
-        raw=dict(zip(names, raw.tolist(), strict=True)),
-        scores=dict(zip(names, scores.tolist(), strict=True)),
+        answers, raw=dict(zip(names, raw.tolist(), strict=True)), scores=dict(zip(names, scores.tolist(), strict=True))
     )
 
 

@@ -7,12 +7,7 @@ from typing import Protocol
 from urllib.parse import unquote
 
 from bayplan.clock import Clock
-from bayplan.devcluster.apiserver.authorization.attributes import (
-    Attributes,
-    Verdict,
-    attributes_of,
-    forbidden_request,
-)
+from bayplan.devcluster.apiserver.authorization.attributes import Attributes, Verdict, attributes_of, forbidden_request
 from bayplan.devcluster.apiserver.authorization.rbac import Rbac
 from bayplan.devcluster.apiserver.authorization.rules import Rule
 from bayplan.devcluster.apiserver.authorization.service_account_tokens import InvalidTokenError, ServiceAccountTokens

@@ -94,12 +94,7 @@ class ServiceAccountTokens:
         return {
             "kind": TOKEN_REQUEST.kind,
             "apiVersion": TOKEN_REQUEST.api_version,
-            "metadata": {
-                "name": name,
-                "namespace": namespace,
-                "uid": account.uid,
-                "creationTimestamp": rfc3339(now),
-            },
+            "metadata": {"name": name, "namespace": namespace, "uid": account.uid, "creationTimestamp": rfc3339(now)},
             "spec": {**spec, "audiences": audiences, "expirationSeconds": seconds},
             "status": {"token": token, "expirationTimestamp": rfc3339(now + timedelta(seconds=seconds))},
         }

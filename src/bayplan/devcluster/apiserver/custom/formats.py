@@ -79,10 +79,7 @@ _TEXTS: dict[str, Callable[[str], bool]] = {
 }
 _NUMBERS: dict[str, tuple[str, ...]] = {"integer": ("int32", "int64"), "number": ("float", "double")}
 
-INTEGERS: dict[str, tuple[int, int]] = {
-    "int32": (-(2**31), 2**31 - 1),
-    "int64": (-(2**63), 2**63 - 1),
-}
+INTEGERS: dict[str, tuple[int, int]] = {"int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
 """The smallest and the largest number of each format."""
 
 

@@ -17,12 +17,7 @@ from bayplan.devcluster.apiserver.encoding import decode
 from bayplan.devcluster.apiserver.protobuf import PROTOBUF
 from bayplan.devcluster.apiserver.scalars import Mismatch
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import (
-    StatusError,
-    bad_request,
-    cannot_be_handled,
-    unsupported_media_type,
-)
+from bayplan.devcluster.apiserver.status import StatusError, bad_request, cannot_be_handled, unsupported_media_type
 from bayplan.devcluster.apiserver.storage.object_schema import ObjectSchema
 from bayplan.manifest_files import ManifestError, yaml_documents
 

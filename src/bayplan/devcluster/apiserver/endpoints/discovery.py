@@ -133,12 +133,7 @@ class Discovery:
                 if one == group
             ]
             items.append({"metadata": {"name": group} if group else {}, "versions": versions})
-        return {
-            "kind": "APIGroupDiscoveryList",
-            "apiVersion": "apidiscovery.k8s.io/v2",
-            "metadata": {},
-            "items": items,
-        }
+        return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
 
     def _aggregated_resources(self, group: str, version: str) -> list[Object]:
         resources: list[Object] = []

@@ -11,13 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from bayplan.api.field_errors import FieldError, forbidden, not_supported
-from bayplan.api.labels import (
-    FieldSelector,
-    InvalidSelector,
-    LabelSelector,
-    parse_field_selector,
-    parse_label_selector,
-)
+from bayplan.api.labels import FieldSelector, InvalidSelector, LabelSelector, parse_field_selector, parse_label_selector
 from bayplan.devcluster.apiserver.endpoints.decoding import json_error
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import StatusError, bad_request, expired, future_version, internal
@@ -143,11 +137,7 @@ def bad_options(error: FieldError) -> StatusError:
         422,
         "Invalid",
         f'ListOptions.meta.k8s.io "" is invalid: {error}',
-        {
-            "group": "meta.k8s.io",
-            "kind": "ListOptions",
-            "causes": [error.cause()],
-        },
+        {"group": "meta.k8s.io", "kind": "ListOptions", "causes": [error.cause()]},
     )
 
 

@@ -32,11 +32,7 @@ def _options(kind: str) -> Kind:
     return Kind("meta.k8s.io", "v1", kind, "", "", namespaced=False, model="meta_v1.DeleteOptions")
 
 
-_OPTIONS = {
-    "create": _options("CreateOptions"),
-    "update": _options("UpdateOptions"),
-    "patch": _options("PatchOptions"),
-}
+_OPTIONS = {"create": _options("CreateOptions"), "update": _options("UpdateOptions"), "patch": _options("PatchOptions")}
 
 
 MANAGER_LENGTH = 128

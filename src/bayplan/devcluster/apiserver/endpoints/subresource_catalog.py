@@ -98,7 +98,7 @@ _BUILT_IN: Mapping[str, Mapping[str, Subresource]] = {
         "resize": Subresource({"get": read_pod, "update": resize, "patch": resize}, "Pod"),
     },
     "certificatesigningrequests.certificates.k8s.io": {
-        "approval": Subresource({"update": _write_status, "patch": _write_status}, "CertificateSigningRequest"),
+        "approval": Subresource({"update": _write_status, "patch": _write_status}, "CertificateSigningRequest")
     },
     "serviceaccounts": {"token": Subresource({"create": _create_token}, "TokenRequest", "authentication.k8s.io/v1")},
     "namespaces": {"finalize": Subresource({"update": _finalize}, "Namespace")},

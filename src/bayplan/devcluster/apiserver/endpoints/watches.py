@@ -12,13 +12,7 @@ from dataclasses import dataclass
 
 from bayplan.api.field_errors import forbidden
 from bayplan.devcluster.apiserver.encoding import encode
-from bayplan.devcluster.apiserver.endpoints.lists import (
-    Selection,
-    bad_options,
-    candidates,
-    read_integer,
-    read_version,
-)
+from bayplan.devcluster.apiserver.endpoints.lists import Selection, bad_options, candidates, read_integer, read_version
 from bayplan.devcluster.apiserver.endpoints.rendering import Renderer
 from bayplan.devcluster.apiserver.status import expired, future_version
 from bayplan.devcluster.apiserver.storage.resource import Resource

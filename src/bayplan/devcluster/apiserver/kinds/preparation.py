@@ -26,10 +26,7 @@ def prepare_limit_range(limit_range: Object) -> None:
 
 def prepare_volume(volume: Object) -> None:
     """Sets the phase of a new volume to Pending."""
-    volume["status"] = {
-        "phase": "Pending",
-        "lastPhaseTransitionTime": volume["metadata"]["creationTimestamp"],
-    }
+    volume["status"] = {"phase": "Pending", "lastPhaseTransitionTime": volume["metadata"]["creationTimestamp"]}
 
 
 def prepare_claim(claim: Object) -> None:

@@ -43,22 +43,13 @@ STRATEGIES: Mapping[Kind, Strategy] = {
         validate_update=validate_pod_update,
         grace_period=pods.grace_period,
     ),
-    kinds.NODE: Strategy(
-        validate=core.validate_node,
-        validate_update=core.validate_node_update,
-    ),
+    kinds.NODE: Strategy(validate=core.validate_node, validate_update=core.validate_node_update),
     kinds.NAMESPACE: Strategy(prepare_for_create=preparation.prepare_namespace),
-    kinds.SERVICE: Strategy(
-        prepare_for_update=admission.keep_address,
-        validate=services.validate_service,
-    ),
+    kinds.SERVICE: Strategy(prepare_for_update=admission.keep_address, validate=services.validate_service),
     kinds.CORE_EVENT: Strategy(validate=events.validate_core_event),
     kinds.EVENT: Strategy(validate_create=events.validate_event, validate_update=events.validate_event_update),
     kinds.CONFIG_MAP: Strategy(validate=core.validate_config_map, validate_update=core.validate_config_map_update),
-    kinds.SECRET: Strategy(
-        validate=core.validate_config_map,
-        validate_update=core.validate_config_map_update,
-    ),
+    kinds.SECRET: Strategy(validate=core.validate_config_map, validate_update=core.validate_config_map_update),
     kinds.ROLE: Strategy(validate=rbac.validate_role),
     kinds.CLUSTER_ROLE: Strategy(validate=rbac.validate_cluster_role),
     kinds.ROLE_BINDING: Strategy(
@@ -69,12 +60,10 @@ STRATEGIES: Mapping[Kind, Strategy] = {
     ),
     kinds.LEASE: Strategy(validate=core.validate_lease),
     kinds.PRIORITY_CLASS: Strategy(
-        validate=core.validate_priority_class,
-        validate_update=core.validate_priority_class_update,
+        validate=core.validate_priority_class, validate_update=core.validate_priority_class_update
     ),
     kinds.LIMIT_RANGE: Strategy(
-        prepare_for_create=preparation.prepare_limit_range,
-        validate=quotas.validate_limit_range,
+        prepare_for_create=preparation.prepare_limit_range, validate=quotas.validate_limit_range
     ),
     kinds.RESOURCE_QUOTA: Strategy(
         validate=quotas.validate_quota,
@@ -126,13 +115,11 @@ STRATEGIES: Mapping[Kind, Strategy] = {
         validate_update=core.validate_claim_update,
     ),
     kinds.STORAGE_CLASS: Strategy(
-        validate=storage.validate_storage_class,
-        validate_update=storage.validate_storage_class_update,
+        validate=storage.validate_storage_class, validate_update=storage.validate_storage_class_update
     ),
     kinds.CSI_NODE: Strategy(validate=storage.validate_csi_node, validate_update=storage.validate_csi_node_update),
     kinds.CSI_DRIVER: Strategy(
-        validate=storage.validate_csi_driver,
-        validate_update=storage.validate_csi_driver_update,
+        validate=storage.validate_csi_driver, validate_update=storage.validate_csi_driver_update
     ),
     kinds.CSI_STORAGE_CAPACITY: Strategy(
         validate=storage.validate_storage_capacity, validate_update=storage.validate_storage_capacity_update
@@ -148,19 +135,16 @@ STRATEGIES: Mapping[Kind, Strategy] = {
         validate_status_update=devices.validate_resource_claim_status,
     ),
     kinds.RESOURCE_CLAIM_TEMPLATE: Strategy(
-        validate=devices.validate_resource_claim_template,
-        validate_update=devices.validate_resource_claim_update,
+        validate=devices.validate_resource_claim_template, validate_update=devices.validate_resource_claim_update
     ),
     kinds.RESOURCE_SLICE: Strategy(
-        validate=devices.validate_resource_slice,
-        validate_update=devices.validate_resource_slice_update,
+        validate=devices.validate_resource_slice, validate_update=devices.validate_resource_slice_update
     ),
     kinds.WORKLOAD: Strategy(
         validate=scheduling.validate_workload, validate_update=scheduling.validate_workload_update
     ),
     kinds.POD_GROUP: Strategy(
-        validate=scheduling.validate_pod_group,
-        validate_update=scheduling.validate_pod_group_update,
+        validate=scheduling.validate_pod_group, validate_update=scheduling.validate_pod_group_update
     ),
 }
 """The strategies of the kinds whose rules need code."""

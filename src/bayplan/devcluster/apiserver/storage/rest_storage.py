@@ -158,10 +158,7 @@ class RestStorage:
         found = self.store.collection(NAMESPACES).objects.get(namespace)
         if found is None:
             raise StatusError(
-                404,
-                "NotFound",
-                f'namespaces "{namespace}" not found',
-                {"name": namespace, "kind": NAMESPACES},
+                404, "NotFound", f'namespaces "{namespace}" not found', {"name": namespace, "kind": NAMESPACES}
             )
         if found.fields["status.phase"] == "Terminating":
             why = f"unable to create new content in namespace {namespace} because it is being terminated"

@@ -7,10 +7,7 @@ from datetime import datetime
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.tables.texts import condition, since_text
 
-_ENDED = {
-    "Succeeded": "The pod has completed successfully.",
-    "Failed": "The pod failed.",
-}
+_ENDED = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
 
 
 def pod_conditions(pod: Object) -> list[Object]:

@@ -5,14 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from bayplan.api.field_errors import (
-    FieldError,
-    duplicate,
-    invalid,
-    not_found,
-    not_supported,
-    required,
-)
+from bayplan.api.field_errors import FieldError, duplicate, invalid, not_found, not_supported, required
 from bayplan.api.labels import label_key_errors
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.validation.checks import one_of, problems

@@ -46,7 +46,7 @@ def name_errors(name: str, rule: str) -> tuple[str, ...]:
         case "path":
             if name in {".", ".."}:
                 return (f"may not be '{name}'",)
-            return tuple(f"may not contain '{sign}'" for sign in "/%" if sign in name)
+            return tuple(f"may not contain '{character}'" for character in "/%" if character in name)
         case _:
             return _named(name, SUBDOMAIN, 253, SUBDOMAIN_RULE)
 

@@ -9,12 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from bayplan.api.field_errors import (
-    FieldError,
-    forbidden,
-    invalid,
-    required,
-)
+from bayplan.api.field_errors import FieldError, forbidden, invalid, required
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.validation.checks import one_of
 from bayplan.devcluster.apiserver.validation.ports import validate_port_name, validate_port_number

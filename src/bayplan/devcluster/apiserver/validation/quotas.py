@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bayplan.api import quantity
-from bayplan.api.field_errors import (
-    FieldError,
-    duplicate,
-    forbidden,
-    invalid,
-    required,
-)
+from bayplan.api.field_errors import FieldError, duplicate, forbidden, invalid, required
 from bayplan.api.labels import label_key_errors
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.validation.checks import problems
