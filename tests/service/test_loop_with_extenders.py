@@ -98,7 +98,7 @@ class Setting:
         self.state, self.queue, self.work = cluster.state, self.runtime.queue, self.services.work
         self.plans = Executor(self.runtime)
         attempts = AttemptDriver(self.runtime, random.Random(0), self.extenders)
-        self.loop = SchedulingLoop(self.runtime, attempts, self.plans, self.work)
+        self.loop = SchedulingLoop(self.runtime, attempts, self.plans, self.work, self.services.slice)
         self.pods, self.nodes = watch_pods(self.runtime), watch_nodes(self.runtime)
 
     def place_of(self, pod):

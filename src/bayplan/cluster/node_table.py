@@ -22,6 +22,7 @@ from bayplan.cluster.pod_selectors import GroupKey
 from bayplan.cluster.selector_groups import SelectorGroup, SelectorGroups
 from bayplan.cluster.slots import Slots
 from bayplan.cluster.volumes_in_use import VolumesInUse
+from bayplan.shrinking import shrink
 
 NO_PRIORITY = 2**31
 """Higher than every pod priority."""
@@ -183,6 +184,7 @@ class NodeTable:
     def remove_pod(self, uid: str) -> PodInfo:
         """Remove a pod from its row, and return it. Raises KeyError."""
         row = self.row_of_pod.pop(uid)
+        shrink(self.row_of_pod)
         pods = self.pods[row]
         pod = pods.pop(uid)
         lowest = self.lowest_priority.item(row)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 from bayplan.api.kinds import POD, Kind
+from bayplan.shrinking import shrink
 
 Listener = Callable[[Any, Any], None]
 """Called with the object as readers saw it before, and see it now; None where there is none."""
@@ -72,6 +73,7 @@ class ObjectStore(Mapping[str, Any]):
         if before is None:
             return
         self._known.pop(key, None)
+        shrink(self._known)
         self._assumed.pop(key, None)
         self._changed(before, key)
 

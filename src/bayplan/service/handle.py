@@ -47,9 +47,9 @@ class SchedulerHandle(StateHandle):
             self.watched.add(kind)
         return super().objects(kind)
 
-    def give_way(self) -> None:
+    def give_way(self, *, long: bool = False) -> None:
         """Raise GiveWay if the current attempt has worked for too long."""
-        self._slice.check()
+        self._slice.check(long=long)
 
     def freeze(self) -> None:
         """Watch no more kinds from now on."""

@@ -9,7 +9,7 @@ import asyncio
 
 from bayplan.executor.attempts import AttemptDriver
 from bayplan.executor.executor import Executor
-from bayplan.executor.giving_way import Unfinished
+from bayplan.executor.giving_way import TimeSlice, Unfinished
 from bayplan.executor.runtime import Runtime
 from bayplan.framework.giving_way import GiveWay
 from bayplan.queue import QueuedPod
@@ -19,14 +19,21 @@ from bayplan.turns import Turn
 class SchedulingLoop:
     """Schedules one unit after the other."""
 
-    def __init__(self, runtime: Runtime, attempts: AttemptDriver, executor: Executor, work: asyncio.Event) -> None:
-        """`work`: set whenever the queue may have a pod to schedule."""
+    def __init__(
+        self,
+        runtime: Runtime,
+        attempts: AttemptDriver,
+        executor: Executor,
+        work: asyncio.Event,
+        time_slice: TimeSlice,
+    ) -> None:
+        """`work`: set whenever the queue may have a pod to schedule. `time_slice`: the one of the attempts' plugins."""
         self._queue = runtime.queue
         self._now = runtime.ports.now
         self._attempts = attempts
         self._executor = executor
         self._work = work
-        self._unfinished = Unfinished()
+        self._unfinished = Unfinished(time_slice)
 
     async def run(self) -> None:
         """Schedule until cancelled. Other tasks run at least every few milliseconds."""
@@ -47,7 +54,7 @@ class SchedulingLoop:
         try:
             await self._executor.schedule(queued, self._attempts, turn.pause)
         except GiveWay:
-            self._unfinished.add(queued, self._queue.unit.values(), self._now())
+            self._unfinished.add(queued, self._queue.unit.values())
 
     async def _wait_for_work(self) -> None:
         """Sleep until the queue may have changed, a backoff ends, or an attempt is repeated."""

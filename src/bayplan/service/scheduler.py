@@ -132,7 +132,7 @@ class Scheduler:
         self._executor = Executor(runtime)
         rng = random.Random(settings.seed)
         self._attempts = AttemptDriver(runtime, rng, self._extenders, services.slice.limited)
-        self._loop = SchedulingLoop(runtime, self._attempts, self._executor, services.work)
+        self._loop = SchedulingLoop(runtime, self._attempts, self._executor, services.work, services.slice)
         self._collector = Collector()
         self.watchdog = Watchdog(settings.blocked_after)
         self.reader = LoopReader()

@@ -6,6 +6,7 @@ Mirrors plugins/interpodaffinity/{plugin,filtering,scoring}.go.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable
+from functools import partial
 
 import numpy as np
 from lightkube.models.core_v1 import Node
@@ -19,6 +20,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.pod_selectors import labels_key
 from bayplan.cluster.selector_index import anchors_in, narrowest_anchors
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint, Topics
+from bayplan.framework.giving_way import ManySteps
 from bayplan.framework.handle import Handle
 from bayplan.framework.hints import labels_of, requeue_if_invalid
 from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, OnlyNow, Plugin
@@ -52,6 +54,7 @@ class InterPodAffinity(Plugin):
 
     def __init__(self, handle: Handle, args: InterPodAffinityArgs = _DEFAULT_ARGUMENTS) -> None:
         self._namespaces = Namespaces(handle)
+        self._steps = ManySteps(partial(handle.give_way, long=True))
         self._hard_weight = args.hardPodAffinityWeight
         self._ignore_existing = args.ignorePreferredTermsOfExistingPods
         self._requirements: Latest[Hashable, Requirements] = Latest(_KINDS)
@@ -93,7 +96,7 @@ class InterPodAffinity(Plugin):
         own = bool(terms.preferred or terms.preferred_anti)
         if self._ignore_existing and not own:
             return SKIP
-        found = preferences(pod, self._namespaces, nodes, self._hard_weight)
+        found = preferences(pod, self._namespaces, nodes, self._hard_weight, self._steps)
         if found is None:
             return SKIP
         cycle.data[self.name, "score"] = found
@@ -170,7 +173,9 @@ class InterPodAffinity(Plugin):
         return self._requirements.use((labels_key(pod), terms_of(pod)))
 
     def _learn(self, pod: PodInfo) -> Requirements:
-        requirements = self._requirements[labels_key(pod), terms_of(pod)] = Requirements(pod, self._namespaces)
+        requirements = self._requirements[labels_key(pod), terms_of(pod)] = Requirements(
+            pod, self._namespaces, self._steps
+        )
         return requirements
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.pod_selectors import by_labels, labels_key
 from bayplan.cluster.selector_index import anchors_in, narrowest_anchors
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint, Topics
+from bayplan.framework.giving_way import ManySteps
 from bayplan.framework.handle import Handle
 from bayplan.framework.hints import labels_of, requeue_if_invalid
 from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, OnlyNow, Plugin
@@ -106,6 +108,7 @@ class PodTopologySpread(Plugin):
         self._system = args.defaultingType == "System"
         self._defaults = DefaultConstraints(SYSTEM_DEFAULTS if self._system else args.defaultConstraints, handle)
         self._eligibility = Eligibility()
+        self._steps = ManySteps(partial(handle.give_way, long=True))
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         """Count the matching pods on eligible nodes, by domain."""
@@ -116,7 +119,10 @@ class PodTopologySpread(Plugin):
         if not constraints:
             return SKIP
         eligible = self._eligibility.of(constraints, pod, nodes, all_keys=True)
-        cycle.data[self.name] = [_hard(*each, pod, nodes) for each in zip(constraints, eligible, strict=True)]
+        cycle.data[self.name] = spreads = []
+        for each in zip(constraints, eligible, strict=True):
+            spreads.append(_hard(*each, pod, nodes))
+            self._steps.check(pod.uid, len(spreads))
         return None
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
@@ -141,7 +147,10 @@ class PodTopologySpread(Plugin):
         eligible = self._eligibility.of(constraints, pod, nodes, all_keys=all_keys)
         keys = {each.domains.key for each in eligible if not each.domains.everywhere} if all_keys else set()
         scored = nodes if not keys or (has := has_all(keys, nodes)).all() else nodes.at(np.flatnonzero(has))
-        spreads = [_soft(*each, pod, scored) for each in zip(constraints, eligible, strict=True)]
+        spreads = []
+        for each in zip(constraints, eligible, strict=True):
+            spreads.append(_soft(*each, pod, scored))
+            self._steps.check(pod.uid, len(spreads))
         cycle.data[self.name, "score"] = SoftSpreads(spreads, frozenset(keys))
         return None
 
