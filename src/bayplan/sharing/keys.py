@@ -26,14 +26,13 @@ class PodKey(NamedTuple):
 
     Pods with equal `apart`, `signature` and `rests_on` get the same verdict and raw score on the same row, now and
     later, from all plugins but those that are `apart`, which run for each pod. `signature` and `rests_on`: what the
-    other plugins declare. Pods with equal `now` are treated alike by all plugins that choose a node, as long as nothing
-    changes in the cluster; None if a plugin doesn't tell.
+    other plugins declare. `now`: what all plugins declare; None if one doesn't tell.
     """
 
     apart: frozenset[str]
     signature: Values
     rests_on: Values
-    now: Hashable
+    now: tuple[Values, Values] | None
 
 
 class Keys:
@@ -79,7 +78,7 @@ class Keys:
             now = signature, values
         return self._key(signature, values, now, recurring=recurring)
 
-    def _key(self, signature: Values, values: Values, now: Hashable, *, recurring: bool) -> PodKey:
+    def _key(self, signature: Values, values: Values, now: tuple[Values, Values], *, recurring: bool) -> PodKey:
         unsigned = [plugin.name for plugin, value in zip(self._signing, signature, strict=True) if value is None]
         unknown, apart = bool(unsigned), set(unsigned)
         for place, value in enumerate(values):
@@ -96,6 +95,20 @@ class Keys:
             for plugins, some in ((self._signing, signature), (self._resting, values))
         )
         return PodKey(frozenset(apart), shared, depends, None if unknown else now)
+
+    def rejecting(self, key: PodKey) -> Values | None:
+        """Return what the plugins that can reject pods declare; None if a plugin doesn't tell."""
+        if key.now is None:
+            return None
+        sides = zip((self._signing, self._resting), key.now, strict=True)
+        return tuple(
+            [
+                value
+                for plugins, values in sides
+                for plugin, value in zip(plugins, values, strict=True)
+                if plugin.name in self.filtering
+            ]
+        )
 
     def rest_of(self, key: PodKey, plugins: AbstractSet[str]) -> Values:
         """Return what the results of some plugins rest on."""

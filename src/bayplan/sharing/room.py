@@ -109,7 +109,7 @@ class SharedRun(KeyedRun):
         if self.state.nominations.node_of(self.pod.uid) is not None:
             return None
         try:
-            alike = self._sharing.alike(self.key, self.profile, self.pod)
+            alike = self._sharing.alike(self.key, self.profile, self.pod, rejected=True)
         except PluginError as error:
             self.record(error, self.pod)
             return None
@@ -217,21 +217,22 @@ class Sharing:
             return None
         return self._keys.rest_of(key, plugins)
 
-    def alike(self, key: PodKey, profile: Profile, pod: PodInfo) -> Hashable:
+    def alike(self, key: PodKey, profile: Profile, pod: PodInfo, *, rejected: bool = False) -> Hashable:
         """Return what all plugins read of a pod, and its priority; None if that is unknown.
 
-        Pods with equal values are decided alike as long as the state is the same. `profile`: that of the attempt, which
-        may have other PostFilter plugins. Raises PluginError.
+        Pods with equal values are decided alike as long as the state is the same. `rejected`: whether that is needed of
+        rejections only. `profile`: that of the attempt, which may have other PostFilter plugins. Raises PluginError.
         """
-        last = None if key.now is None else of_post_filters(profile, pod)
-        return None if last is None else (key.now, pod.priority, last)
+        deciding = self._keys.rejecting(key) if rejected else key.now
+        preempting = None if deciding is None else of_post_filters(profile, pod)
+        return None if preempting is None else (deciding, pod.priority, preempting)
 
     def _rejection(self, rows: SharedRows, key: PodKey, profile: Profile, state: ClusterState, pod: PodInfo) -> Any:
         """Return the decision about an equal pod that was rejected in an equal state, if there is one."""
         found = rows.rejection
         if found is None or found[2] != state.version or state.nominations.node_of(pod.uid) is not None:
             return None
-        return found[0] if found[1] == self.alike(key, profile, pod) else None
+        return found[0] if found[1] == self.alike(key, profile, pod, rejected=True) else None
 
     def _refreshed(self, key: PodKey, pod: PodInfo, nodes: Nodes, call: Caller) -> SharedRows | None:
         """Return the rows of a key, which are up to date; None for the first pod. Raises PluginError."""
