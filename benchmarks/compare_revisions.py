@@ -31,14 +31,14 @@ from typing import IO, NamedTuple
 from zipfile import ZipFile
 
 from bayplan.api.kinds import NODE, POD, Kind
-from bayplan.testing.scheduler_perf import core_objects
-from bayplan.testing.scheduler_perf.measurement import Counters
-from bayplan.testing.scheduler_perf.place import ChangeSignal, Document
-from bayplan.testing.scheduler_perf.pods import SeenPod, SeenPods
-from bayplan.testing.scheduler_perf.selection import named
-from bayplan.testing.scheduler_perf.templates import BenchmarkError, Unsupported
-from bayplan.testing.scheduler_perf.workload_run import run_operations
-from bayplan.testing.scheduler_perf.workloads import Workload, find_configs, read_workloads
+from bayplan.benchmarking import core_objects
+from bayplan.benchmarking.measurement import Counters
+from bayplan.benchmarking.place import ChangeSignal, Document
+from bayplan.benchmarking.pods import SeenPod, SeenPods
+from bayplan.benchmarking.selection import named
+from bayplan.benchmarking.templates import BenchmarkError, Unsupported
+from bayplan.benchmarking.workload_run import run_operations
+from bayplan.benchmarking.workloads import Workload, find_configs, read_workloads
 
 REPOSITORY = Path(__file__).parents[1]
 WORKLOADS = [

@@ -21,21 +21,34 @@ import sys
 import time
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import bayplan
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.scheduling import Templates, decide
+from bayplan.scheduling import decide
 from bayplan.testing import make_cluster
+
+try:
+    from bayplan.sharing import Sharing
+except ImportError:  # a revision that shared results in `scheduling`
+    from bayplan.scheduling import Templates  # type: ignore[attr-defined]
 
 BATCH = 100
 """Pods per turn: about 20 ms."""
+
+
+def _with_sharing(profile: Any) -> dict[str, Any]:
+    """Return the arguments of `decide` that let pods share results."""
+    if "Templates" in globals():
+        return {"templates": Templates(profile)}
+    return {"start": Sharing(profile).start}
 
 
 def measure(objects: Path) -> dict[str, object]:
     """Measure a workload: a JSON array per line, with whether the object is a measured pod, and its document."""
     lines = [json.loads(line) for line in objects.read_text(encoding="utf-8").splitlines()]
     cluster = make_cluster(*(document for _, document in lines if document["kind"] != "Pod"))
-    templates, rng = Templates(cluster.profile), random.Random(0)
+    with_sharing, rng = _with_sharing(cluster.profile), random.Random(0)
     pods = [(measured, json.dumps(document).encode()) for measured, document in lines if document["kind"] == "Pod"]
     seconds: list[float] = []
     nodes: list[str] = []
@@ -48,7 +61,7 @@ def measure(objects: Path) -> dict[str, object]:
             gc.freeze()
         began = time.process_time()
         pod = PodInfo.from_raw(raw)
-        node = decide(cluster.profile, cluster.state, pod, rng, templates=templates).node
+        node = decide(cluster.profile, cluster.state, pod, rng, **with_sharing).node
         if node:
             cluster.state.assume(pod, node)
         if measured:

@@ -17,7 +17,8 @@ import time
 
 from bayplan.cli.heap import keep_heap
 from bayplan.framework.binding_runner import run_reserve
-from bayplan.scheduling import Templates, decide
+from bayplan.scheduling import decide
+from bayplan.sharing import Sharing
 from bayplan.testing import make_cluster, make_node, make_pod
 
 DRIVER = "gpu.example.com"
@@ -68,10 +69,10 @@ def main() -> None:
         make_pod(f"p{number}", cpu="100m", spec={"resourceClaims": [{"name": "r", "resourceClaimName": f"c{number}"}]})
         for number in range(options.claims)
     ]
-    templates, rng, seconds, placed = Templates(cluster.profile), random.Random(0), [], 0
+    sharing, rng, seconds, placed = Sharing(cluster.profile), random.Random(0), [], 0
     for pod in pods:
         began = time.perf_counter()
-        decision = decide(cluster.profile, cluster.state, pod, rng, templates=templates)
+        decision = decide(cluster.profile, cluster.state, pod, rng, start=sharing.start)
         if decision.node:
             assumed = cluster.state.assume(pod, decision.node)
             run_reserve(cluster.profile, decision.cycle, assumed, decision.node)

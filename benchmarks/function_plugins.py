@@ -19,7 +19,8 @@ import time
 from bayplan import NodeInfo, PodInfo, filter_plugin, score_plugin
 from bayplan.cli.heap import keep_heap
 from bayplan.config import default_profile
-from bayplan.scheduling import Rotation, Templates, decide
+from bayplan.scheduling import Rotation, decide
+from bayplan.sharing import Sharing
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing import make_cluster, make_node, make_pod
 
@@ -56,14 +57,14 @@ def _measure(nodes: int, pods: int, *, pure: bool) -> float:
     state = make_cluster(*(_node(number) for number in range(nodes))).state
     plugins = [filter_plugin(pure=pure)(tier), score_plugin(pure=pure)(cheap)]
     profile = default_profile("default-scheduler", OfflineHandle(state), plugins)
-    templates, rotation, rng = Templates(profile), Rotation(), random.Random(0)
+    sharing, rotation, rng = Sharing(profile), Rotation(), random.Random(0)
     gc.collect()
     gc.freeze()
     seconds = 0.0
     for number in range(pods):
         pod = make_pod(f"web-{number}", cpu="100m", memory="100Mi", labels={TIER: "web"})
         began = time.process_time()
-        decision = decide(profile, state, pod, rng, templates=templates, rotation=rotation)
+        decision = decide(profile, state, pod, rng, start=sharing.start, rotation=rotation)
         assert decision.node is not None
         state.assume(pod, decision.node)
         seconds += time.process_time() - began

@@ -20,10 +20,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from bayplan.testing.scheduler_perf.cluster_run import BAYPLAN, EXTERNAL, NULL, Target, run_on_cluster
-from bayplan.testing.scheduler_perf.selection import named
-from bayplan.testing.scheduler_perf.templates import BenchmarkError
-from bayplan.testing.scheduler_perf.workloads import find_configs, read_workloads
+from bayplan.benchmarking.cluster_run import BAYPLAN, EXTERNAL, NULL, Target, run_on_cluster
+from bayplan.benchmarking.selection import named
+from bayplan.benchmarking.templates import BenchmarkError
+from bayplan.benchmarking.workloads import find_configs, read_workloads
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.support.control_plane import ASSETS, Assets, ControlPlane, ControlPlaneError

@@ -26,8 +26,9 @@ from bayplan.cluster.state import ClusterState
 from bayplan.config import KubeSchedulerConfiguration, build_profile
 from bayplan.framework.calling import call
 from bayplan.queue import QueuedPod, QueueProfile, SchedulingQueue
-from bayplan.scheduling import Rotation, Templates, decide
+from bayplan.scheduling import Rotation, decide
 from bayplan.service.metrics.measuring import Metrics
+from bayplan.sharing import Sharing
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing import make_node, make_pod
 
@@ -52,7 +53,7 @@ def _alternate(nodes: int, batches: int, pods: Iterator[PodInfo]) -> tuple[list[
     for number in range(nodes):
         state.set_node(make_node(f"node-{number}", cpu="64", memory="256Gi", pods=500))
     profile = build_profile(KubeSchedulerConfiguration().profiles[0], OfflineHandle(state))
-    metrics, templates, rng, rotation = Metrics(), Templates(profile), random.Random(0), Rotation()
+    metrics, sharing, rng, rotation = Metrics(), Sharing(profile), random.Random(0), Rotation()
     queue = SchedulingQueue({profile.scheduler_name: QueueProfile.of(profile)}, state.nominations)
     measured = SchedulingQueue(
         {profile.scheduler_name: QueueProfile.of(profile)},
@@ -62,13 +63,13 @@ def _alternate(nodes: int, batches: int, pods: Iterator[PodInfo]) -> tuple[list[
     )
 
     def without(queued: QueuedPod) -> None:
-        decision = decide(profile, state, queued.pod, rng, templates=templates, rotation=rotation)
+        decision = decide(profile, state, queued.pod, rng, start=sharing.start, rotation=rotation)
         state.assume(queued.pod, decision.node)
 
     def with_metrics(queued: QueuedPod) -> None:
         times = next(metrics.stopwatches)
         caller = call if times is None else times.call
-        decision = decide(profile, state, queued.pod, rng, templates=templates, rotation=rotation, call=caller)
+        decision = decide(profile, state, queued.pod, rng, start=sharing.start, rotation=rotation, call=caller)
         metrics.new_decisions.append(metrics.now() - queued.popped_at)
         if times is not None:
             metrics.timed(queued, decision, times)

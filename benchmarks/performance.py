@@ -36,8 +36,8 @@ from typing import Any
 
 import yaml
 
+from bayplan.benchmarking.workloads import Workload, find_configs, read_workloads
 from bayplan.cli.run_feature_gates import ON
-from bayplan.testing.scheduler_perf.workloads import Workload, find_configs, read_workloads
 from performance_page import BASE, GROWTH, ROOT, TARGETS, write_pages
 
 RESULTS = ROOT / "benchmarks/results/performance.json"

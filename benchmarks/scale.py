@@ -33,7 +33,8 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.collector import Collector
 from bayplan.config import default_profile
-from bayplan.scheduling import Templates, decide
+from bayplan.scheduling import decide
+from bayplan.sharing import Sharing
 from bayplan.simulation.handle import OfflineHandle
 
 ZONE = "topology.kubernetes.io/zone"
@@ -50,7 +51,7 @@ class Cluster:
     def __init__(self, nodes: int, pods: int) -> None:
         self.state = ClusterState()
         self.profile = default_profile("default-scheduler", OfflineHandle(self.state))
-        self.templates = Templates(self.profile)
+        self.sharing = Sharing(self.profile)
         self._numbers = iter(range(10**9))
         self._rng = random.Random(0)
         for number in range(nodes):
@@ -90,7 +91,7 @@ class Cluster:
         """Decode, decide and assume a pod. Returns the CPU time."""
         began = time.process_time()
         pod = PodInfo.from_raw(raw)
-        decision = decide(self.profile, self.state, pod, self._rng, templates=self.templates)
+        decision = decide(self.profile, self.state, pod, self._rng, start=self.sharing.start)
         if not decision.node:
             raise SystemExit(f"{pod.key}: {decision.message}")
         self.state.assume(pod, decision.node)

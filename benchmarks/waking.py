@@ -23,10 +23,11 @@ from typing import Any, cast
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.api.objects import convert, encode
+from bayplan.benchmarking.core_objects import stored
+from bayplan.benchmarking.core_scheduler import CoreScheduler
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.state import ClusterState
 from bayplan.config import default_profile
-from bayplan.testing.scheduler_perf.core_objects import stored
-from bayplan.testing.scheduler_perf.core_scheduler import CoreScheduler
 from bayplan.testing.virtual_time import VirtualTime
 
 NAME = "default-scheduler"
@@ -43,6 +44,7 @@ class Waking:
         self.arrived: dict[str, float] = {}
         self.waits: list[float] = []
         self.scheduler = CoreScheduler(
+            ClusterState(),
             cast("Any", None),
             loop,
             lambda handle: {NAME: default_profile(NAME, handle)},

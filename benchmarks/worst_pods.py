@@ -41,10 +41,11 @@ def main() -> None:
     """Fill a cluster, decide the pods of all cases, and print the times."""
     options = _options()
     keep_heap()
-    if options.claims:
+    if options.claims or options.terms:
         import worst_claims  # beside this file, which tests import as a part of a package
+        import worst_terms
 
-        worst_claims.measure(options.only)
+        (worst_claims if options.claims else worst_terms).measure(options.only)
         return
     state = _cluster(options.nodes, options.pods, unique=options.unique)
     profile = build_profile(parse_configuration(CONFIGURATION).profiles[0], OfflineHandle(state))
@@ -197,6 +198,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--pods", type=int, default=20000)
     parser.add_argument("--unique", action="store_true", help="give each running pod a label value of its own")
     parser.add_argument("--claims", action="store_true", help="measure claims for devices instead")
+    parser.add_argument("--terms", action="store_true", help="measure many pods with many affinity terms instead")
     parser.add_argument("--only", default="", help="run the cases with this text in their names")
     return parser.parse_args()
 

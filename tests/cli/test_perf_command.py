@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from bayplan.cli.perf import perf
 
-WORKLOADS = Path(__file__).parents[1] / "testing" / "scheduler_perf" / "workloads"
+WORKLOADS = Path(__file__).parents[1] / "benchmarking" / "workloads"
 
 
 def run(*arguments, place=WORKLOADS):

@@ -73,7 +73,7 @@ def test_flags_have_the_types_of_kube_scheduler(flag, type_):
         return
     expected = KINDS.get(type_, FlagType.STRING)
     files = {FlagType.FILE, FlagType.YAML_FILE, FlagType.OUTPUT_FILE}
-    assert flag.kind is expected or (expected is FlagType.STRING and flag.kind in files)
+    assert flag.type is expected or (expected is FlagType.STRING and flag.type in files)
 
 
 WARNED = [flag for flag in FLAGS if flag.treatment is Treatment.WARNED]
@@ -83,7 +83,7 @@ REJECTED = [flag for flag in FLAGS if flag.treatment is Treatment.REJECTED]
 @pytest.mark.parametrize("flag", WARNED, ids=lambda flag: flag.name)
 def test_a_flag_without_effect_is_accepted_with_a_warning(flag, tmp_path):
     value = {"leader-elect-lease-duration": "30s", "leader-elect-resource-lock": "leases"}.get(flag.name)
-    done = run(f"--{flag.name}={value or VALUES[flag.kind]}", "--write-config-to", tmp_path / "written.yaml")
+    done = run(f"--{flag.name}={value or VALUES[flag.type]}", "--write-config-to", tmp_path / "written.yaml")
     assert done.exit_code == 0, done.output
     assert done.stderr == f"bayplan run: warning: --{flag.name} has no effect: {flag.text}\n"
 

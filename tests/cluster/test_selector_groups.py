@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+
+import numpy as np
 import pytest
 from tests.support.tables import cases
 
 from bayplan.api.labels import LabelSelector, Requirement
 from bayplan.cluster import selector_groups
 from bayplan.cluster.pod_selectors import PodSelector
-from bayplan.testing.builders import make_cluster, make_node, make_pod
+from bayplan.testing.builders import make_cluster, make_node, make_pod, pod_affinity, pod_term
 
 WEB = LabelSelector((Requirement("app", "=", frozenset({"web"})),))
 FRONT = LabelSelector((Requirement("tier", "=", frozenset({"front"})),))
@@ -136,6 +139,64 @@ def test_memory_of_groups_is_bounded(state, monkeypatch):
     ]
     for key in keys:
         state.table.group(key)
-    taken = sum(group.bytes for group in state.table._groups._groups.values())
-    assert taken <= 20_000 + 10 * 4 * state.table.capacity
+    assert 0 < taken(state) == state.table._groups._usage.bytes <= 20_000 + 10 * 4 * state.table.capacity
     assert sum(counts(state, *keys[0])[0]) == 503
+
+
+def taken(state):
+    groups = state.table._groups._groups.values()
+    return sum(tally.bytes for group in groups for tally in (group.counts, group.terminating))
+
+
+def test_usage_follows_the_counts(state, monkeypatch):
+    monkeypatch.setattr(selector_groups, "CAPACITY", 4)
+    table = state.table
+    zones = np.arange(400) % 3
+
+    def check():
+        assert table._groups._usage.bytes == taken(state)
+
+    for number in range(6):
+        group = table.group((PodSelector(DEFAULT, equal("app", f"app-{number}", "web")),))
+        check()
+    for number in range(2, 300):
+        state.set_node(make_node(f"n{number}"))
+        state.set_pod(make_pod(f"p{number}", node=f"n{number}", labels={"app": "web"}, terminating=number % 2 == 0))
+        group.active.sum_by(zones, 3)
+        check()
+    assert group.counts.few is None
+    for number in range(2, 300):
+        state.remove_pod(f"default-p{number}")
+        check()
+    assert group.counts.few == {0: 1}
+
+
+def test_counts_of_an_evicted_group_stay_for_their_readers(state, monkeypatch):
+    monkeypatch.setattr(selector_groups, "CAPACITY", 1)
+    web = state.table.group((PodSelector(DEFAULT, WEB),)).counts
+    counts(state, PodSelector(DEFAULT, FRONT))
+    assert web.dense(2).tolist() == [1, 0]
+
+
+def test_no_table_keeps_the_size_that_it_once_had(state):
+    """Python's own dicts and sets do."""
+    tables = [*tables_of(state.table._groups), *tables_of(state.table.terms), *tables_of(state.table._groups.pods)]
+    before = [sys.getsizeof(table) for table in tables]
+    for number in range(3000):
+        away = pod_affinity(pod_term("zone", {"app": f"own-{number}"}), anti=True)
+        labels = {"app": f"app-{number}", f"key-{number}": "yes"}
+        state.set_pod(make_pod(f"own-{number}", node="n0", labels=labels, affinity=away))
+        state.table.group((PodSelector(DEFAULT, equal("app", f"own-{number}")),))
+    assert max(sys.getsizeof(table) for table in tables) > 100_000
+    for number in range(3000):
+        state.remove_pod(f"default-own-{number}")
+    while state.table._groups:
+        state.table._groups._evict()
+    assert all(sys.getsizeof(table) <= 2 * size + 16_384 for table, size in zip(tables, before, strict=True))
+
+
+def tables_of(owner):
+    """The dicts of an object, and of the selector index that it has."""
+    names = getattr(owner, "__slots__", None) or vars(owner)
+    own = [each for name in names if isinstance(each := getattr(owner, name), dict)]
+    return own + (tables_of(owner._index) if hasattr(owner, "_index") else [])

@@ -28,7 +28,8 @@ from bayplan.framework.checks import check_events
 from bayplan.framework.events import ALL_EVENTS
 from bayplan.framework.functions import InvalidPlugin
 from bayplan.framework.profile import Point
-from bayplan.scheduling import Templates, decide
+from bayplan.scheduling import decide
+from bayplan.sharing import Sharing
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
@@ -417,10 +418,10 @@ def test_verdicts_of_a_function_with_sign_are_reused():
         asked.append(node.name)
 
     cluster = make_cluster(make_node("a"), make_node("b"), make_node("c"), plugins=[tier])
-    templates = Templates(cluster.profile)
+    sharing = Sharing(cluster.profile)
     for number in range(6):
-        decide(cluster.profile, cluster.state, make_pod(f"p{number}"), random.Random(0), templates=templates)
-    assert (templates.used, len(asked)) == (5, 6)
+        decide(cluster.profile, cluster.state, make_pod(f"p{number}"), random.Random(0), start=sharing.start)
+    assert (sharing.used, len(asked)) == (5, 6)
     with pytest.raises(InvalidPlugin, match="weight is 0, expected a positive integer"):
         score_plugin(weight=0)(lambda pod, node: 1)
 

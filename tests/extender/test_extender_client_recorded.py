@@ -13,11 +13,11 @@ from tests.extender.stub_extender import StubExtender
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.config.types import Extender
+from bayplan.executor.handlers import SentNode
 from bayplan.extender.client import HttpExtenders
 from bayplan.framework.extenders import ExtenderFilter, ExtenderPreempt, ExtenderScore
 from bayplan.framework.interface import Candidate
 from bayplan.framework.status import Status
-from bayplan.service.informers import SentNode
 
 pytestmark = pytest.mark.feature("HTTP extenders: recorded of kube-scheduler")
 

@@ -10,8 +10,9 @@ import pytest
 from bayplan.config import default_profile
 from bayplan.framework.interface import Plugin, PostFilterResult
 from bayplan.framework.status import Status
-from bayplan.scheduling import Templates, decide
+from bayplan.scheduling import decide
 from bayplan.scheduling.decision import Outcome
+from bayplan.sharing import Sharing
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
@@ -46,7 +47,7 @@ def table_of(cluster):
 
 
 def sharing(plugin):
-    """Let pods share the plugin's results, so that it does not turn templates off."""
+    """Let pods share the plugin's results, so that it doesn't turn sharing off."""
     plugin.sign = lambda self, pod: ()
     return plugin
 
@@ -115,15 +116,15 @@ def test_plugin_that_makes_arrays_writable_changes_nothing_for_later_pods(form):
     def outcomes(*, active):
         plugin = sharing(type("Writer", (Plugin,), {"name": "Writer", form: write, "active": active}))
         cluster = cluster_with(plugin)
-        profile, templates = cluster.profile, Templates(cluster.profile)
+        profile, shared = cluster.profile, Sharing(cluster.profile)
         pods = [make_pod(f"p{n}", cpu=cpu, node_selector=LINUX) for n, cpu in enumerate(["1", "1", "9", "9", "1", "9"])]
         told = []
         for pod in pods:
-            decision = decide(profile, cluster.state, pod, random.Random(0), templates=templates)
+            decision = decide(profile, cluster.state, pod, random.Random(0), start=shared.start)
             told.append((decision.node, decision.message))
             if decision.node:
                 cluster.state.assume(pod, decision.node)
-        assert templates.used
+        assert shared.used
         return told, table_of(cluster)
 
     assert outcomes(active=True) == outcomes(active=False)
@@ -150,12 +151,12 @@ def test_scores_that_are_columns_or_buffers_are_copied():
     cluster = make_cluster(make_node("a"), make_node("b"), make_node("c"))
     state, plugin = cluster.state, Raw()
     profile = default_profile("default-scheduler", OfflineHandle(state), [plugin])
-    templates = Templates(profile)
+    shared = Sharing(profile)
     for number in range(8):
         pod = make_pod(f"p{number}", cpu="100m")
-        decision = decide(profile, state, pod, random.Random(0), templates=templates)
+        decision = decide(profile, state, pod, random.Random(0), start=shared.start)
         assert decision.outcome is Outcome.SCHEDULED
         state.assume(pod, decision.node)
         plugin.buffer[:] = -1
         assert state.nodes.requested("cpu").sum() == 100 * (number + 1)
-    assert templates.used > 0
+    assert shared.used > 0

@@ -107,19 +107,16 @@ class TestFilter:
             2: ("Second", "full"),
         }
 
-    def test_filter_nodes_with_only_standing_gets_feasible_nodes_only(self, nodes):
+    def test_filter_nodes_knows_the_nodes_that_are_feasible_so_far(self, nodes):
         seen = []
 
         def slow(cycle, pod, shown):
-            seen.append([shown.name(position) for position in range(len(shown))])
-            return Rejections(np.array([0, 1], dtype=np.int32), [Status.unschedulable("slow")])
+            seen.append(cycle.standing.tolist())
 
         first = answering(Point.FILTER, lambda cycle, pod, node: "first" if node.name == "b" else None)
         last = answering(Point.FILTER, slow, "Slow", "filter_nodes")
-        type(last).only_standing = True
-        verdicts = run_filter(profile(Point.FILTER, first, last), CycleState(), POD, nodes)
-        assert seen == [["a", "c"]]
-        assert [verdicts.of(position).message for position in range(3)] == ["", "first", "slow"]
+        run_filter(profile(Point.FILTER, first, last), CycleState(), POD, nodes)
+        assert seen == [[True, False, True]]
 
     def test_filter_nodes_may_use_the_same_array_in_every_call(self, nodes):
         index = np.zeros(3, dtype=np.int32)
@@ -309,11 +306,6 @@ def test_plugin_takes_part_in_the_points_it_implements():
 def test_plugin_without_events_registers_all_events():
     chosen = profile(Point.FILTER, answering(Point.FILTER, None))
     assert [hint.event.resource for hint in chosen.events()["P"]] == ["*"]
-
-
-def test_profile_has_no_signature_if_a_plugin_lacks_sign():
-    assert make_cluster().profile.sign(POD) is not None
-    assert profile(Point.FILTER, answering(Point.FILTER, None)).sign(POD) is None
 
 
 def test_adopted_verdicts_are_those_of_the_others():

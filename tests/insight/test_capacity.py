@@ -6,10 +6,10 @@ import pytest
 from small_clusters import ZONE, Maker
 from tests.support.tables import cases
 
+from bayplan.executor.attempts import AttemptDriver
 from bayplan.insight import Insight, QuestionError, Snapshot
 from bayplan.insight.answers import Stopped
 from bayplan.simulation.replicas import Replicas
-from bayplan.simulation.world import World
 
 
 def node(name, cpu="4", **labels):
@@ -223,8 +223,10 @@ def test_replicas_get_the_nodes_that_attempts_would_choose(seed, monkeypatch):
 
 def test_only_the_first_replica_is_attempted(monkeypatch):
     attempts = []
-    attempt = World.attempt
-    monkeypatch.setattr(World, "attempt", lambda *args, **options: attempts.append(args) or attempt(*args, **options))
+    attempt = AttemptDriver.plan
+    monkeypatch.setattr(
+        AttemptDriver, "plan", lambda *args, **options: attempts.append(args) or attempt(*args, **options)
+    )
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"}}
     service["spec"] = {"selector": {"app": "web"}}
 
@@ -234,8 +236,10 @@ def test_only_the_first_replica_is_attempted(monkeypatch):
 
 def test_replicas_are_kept_apart_without_attempts(monkeypatch):
     attempts = []
-    attempt = World.attempt
-    monkeypatch.setattr(World, "attempt", lambda *args, **options: attempts.append(args) or attempt(*args, **options))
+    attempt = AttemptDriver.plan
+    monkeypatch.setattr(
+        AttemptDriver, "plan", lambda *args, **options: attempts.append(args) or attempt(*args, **options)
+    )
     pending = [pod(affinity=apart()) for _ in range(3)]
     for number, each in enumerate(pending):  # of the same kind, so that there are results to reuse
         each["metadata"] = {**each["metadata"], "name": f"web-{number}"}

@@ -10,7 +10,7 @@ from tests.support.tables import cases
 
 from bayplan.config import read_configuration
 from bayplan.insight import Changes, Insight, Snapshot
-from bayplan.insight.questions.outcomes import settled
+from bayplan.insight.questions.outcomes import after_scheduling
 
 DAEMON = {"owner": ("DaemonSet", "agent"), "cpu": "100m", "tolerations": [{"operator": "Exists"}]}
 
@@ -100,7 +100,7 @@ def test_it_is_what_becomes_of_a_cluster_whose_pods_have_no_node_yet(seed):
     answer = Insight(Snapshot.of(objects)).what_if(Changes(replace_all=True))
 
     moved = {each.pod: each.after.node for each in answer.pods if each.after.node != each.before.node}
-    expected, _ = settled(Insight(Snapshot.of(map(without_node, objects))).world)
+    expected, _ = after_scheduling(Insight(Snapshot.of(map(without_node, objects))).world)
     assert moved == {key: expected[key].node for key, node in nodes.items() if expected[key].node != node}
 
 

@@ -7,8 +7,9 @@ from small_clusters import Maker
 from bayplan.api.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_CLAIM
 from bayplan.framework.interface import Plugin, Wait
 from bayplan.insight import Snapshot
-from bayplan.simulation.carry_out import Fate, Simulation
 from bayplan.simulation.evictions import evict
+from bayplan.simulation.results import Fate
+from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
 
 

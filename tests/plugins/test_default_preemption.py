@@ -208,15 +208,22 @@ def test_preemptor_is_gated_while_its_victims_are_evicted():
     gated = plugin.pre_enqueue(pod)
     assert gated == Status.unresolvable("waiting for the preemption for this pod to be finished").by(plugin.name)
     assert plugin.pre_enqueue(make_pod("other")) is None
-    assert plugin.held_back() == {pod.uid}
+    assert released(plugin) == set()
     state.preemptions.only_left(pod.uid, victim.uid)
     assert plugin.pre_enqueue(pod) == gated
-    assert plugin.held_back() == {pod.uid}
+    assert released(plugin) == set()
     state.remove_pod(victim.uid)
+    assert released(plugin) == {pod.uid}
     assert plugin.pre_enqueue(pod) is None, "the last victim was deleted, although `end` was not called"
-    assert not plugin.held_back(), "the event may release it"
+    assert released(plugin) == set()
     state.preemptions.end(pod.uid)
     assert len(state.preemptions) == 0
+
+
+def released(plugin):
+    """The topics of a pod's deletion: the gated pods to ask PreEnqueue about."""
+    hint, *_ = plugin.events()
+    return hint.topics.of_event(make_pod("gone"), None)
 
 
 @pytest.mark.feature("DefaultPreemption: gated preemptors")

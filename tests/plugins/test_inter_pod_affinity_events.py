@@ -7,7 +7,7 @@ from tests.support.tables import cases
 
 from bayplan.api.kinds import NAMESPACE
 from bayplan.framework.events import NODE, POD, Action, Hint
-from bayplan.framework.interface import CycleState
+from bayplan.framework.interface import CycleState, OnlyNow
 from bayplan.plugins.inter_pod_affinity.plugin import InterPodAffinity, after_node_change, after_pod_change
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_cluster, make_namespace, make_node, make_pod, pod_affinity, pod_term
@@ -127,13 +127,13 @@ def test_registered_events():
 @pytest.mark.feature("InterPodAffinity: shared results")
 def test_signatures():
     plugin = plugin_in()
-    assert plugin.sign(waiting(NEAR_WEB)) is None
-    assert plugin.sign(waiting(pod_affinity(preferred=[(1, pod_term("zone", WEB))], anti=True))) is None
+    assert plugin.sign(waiting(NEAR_WEB)) != plugin.sign(waiting(AWAY_FROM_WEB))
     pods = [waiting(None, WEB), waiting(None, DB), make_pod("red", namespace="red"), waiting({"podAffinity": {}}, WEB)]
     assert {plugin.sign(pod) for pod in pods} == {()}
     apart = [waiting(AWAY_FROM_WEB, labels) for labels in (WEB, WEB, DB, DB)]
-    signatures = [plugin.sign(pod) for pod in apart]
-    assert signatures[0] == signatures[1] != signatures[2] == signatures[3]
+    assert len({plugin.sign(pod) for pod in apart}) == 1
+    rest = [plugin.rests_on(pod, make_cluster(make_node("n")).state.nodes) for pod in apart]
+    assert rest[0] == rest[1] != rest[2] == rest[3]
 
 
 @pytest.mark.feature("InterPodAffinity: shared results")
@@ -144,7 +144,7 @@ def test_results_are_shared_unless_a_term_of_an_existing_pod_matches():
     assert plugin.rests_on(web, state.nodes) == plugin.rests_on(db, state.nodes) == ()
     jealous = there(DB, name="jealous", affinity=AWAY_FROM_WEB)
     state.set_pod(jealous)
-    assert plugin.rests_on(web, state.nodes) is None
+    assert isinstance(plugin.rests_on(web, state.nodes), OnlyNow)
     assert plugin.rests_on(db, state.nodes) == ()
     state.remove_pod(jealous.uid)
     assert plugin.rests_on(web, state.nodes) == ()
@@ -159,7 +159,7 @@ def host(name, hostname=None):
 
 def second_answer(plugin, pod, state):
     """Return what the results of the second of two equal pods rest on: the first one's are never shared."""
-    assert plugin.rests_on(pod, state.nodes) is None
+    assert isinstance(plugin.rests_on(pod, state.nodes), OnlyNow)
     plugin.pre_filter(CycleState(), pod, state.nodes)
     return plugin.rests_on(pod, state.nodes)
 
@@ -180,7 +180,7 @@ def second_answer(plugin, pod, state):
 def test_results_of_pods_that_are_apart_by_node_are_shared(affinity, objects, shared):
     state = make_cluster(host("a"), host("b"), *objects).state
     plugin = InterPodAffinity(OfflineHandle(state))
-    assert (second_answer(plugin, waiting(affinity, WEB), state) is not None) == shared
+    assert isinstance(second_answer(plugin, waiting(affinity, WEB), state), OnlyNow) != shared
 
 
 @pytest.mark.feature("InterPodAffinity: shared results")
@@ -190,7 +190,7 @@ def test_results_of_pods_of_many_kinds_in_turn_are_not_shared():
     for _ in range(2):
         for number in range(100):
             pod = waiting(ONE_EACH, {"app": "web", "number": str(number)})
-            assert second_answer(plugin, pod, state) is not None
+            assert not isinstance(second_answer(plugin, pod, state), OnlyNow)
 
 
 @pytest.mark.feature("InterPodAffinity: shared results")

@@ -7,6 +7,7 @@ from tests.support.tables import cases
 
 from bayplan.api.kinds import SERVICE
 from bayplan.framework.events import NODE, POD, Action, Hint
+from bayplan.framework.interface import OnlyNow
 from bayplan.plugins.pod_topology_spread.plugin import PodTopologySpread
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_cluster, make_node, make_pod, make_service, spread_over
@@ -117,14 +118,15 @@ def test_registered_events():
 @pytest.mark.feature("PodTopologySpread: shared results")
 def test_signatures_of_pods_without_constraints_are_equal():
     plugin, owner = plugin_in(), ("apps/v1", "ReplicaSet", "w")
-    assert plugin.sign(waiting()) is None
     pods = [
         make_pod("one", labels=WEB),
         make_pod("two", labels=DB),
         make_pod("three", labels=WEB, namespace="other"),
         make_pod("four", labels=WEB, owner=owner),
     ]
-    assert {plugin.sign(pod) for pod in pods} == {()}
+    nodes = make_cluster(make_node("n")).state.nodes
+    assert {(plugin.sign(pod), plugin.rests_on(pod, nodes)) for pod in pods} == {((), ())}
+    assert isinstance(plugin.rests_on(waiting(), nodes), OnlyNow)
 
 
 @pytest.mark.feature("PodTopologySpread: shared results")
@@ -135,4 +137,4 @@ def test_results_are_shared_unless_default_constraints_apply():
     state.objects[SERVICE].set("default/s", make_service("s", DB))
     assert plugin.rests_on(pod, state.nodes) == ()
     state.objects[SERVICE].set("default/t", make_service("t", WEB))
-    assert plugin.rests_on(pod, state.nodes) is None
+    assert isinstance(plugin.rests_on(pod, state.nodes), OnlyNow)

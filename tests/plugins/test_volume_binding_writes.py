@@ -24,7 +24,7 @@ from bayplan.scheduling import Options, Outcome, decide
 from bayplan.scheduling import run as drive
 from bayplan.scheduling.cycle import SchedulingCycle
 from bayplan.service.handle import SchedulerHandle
-from bayplan.service.runtime import Runtime
+from bayplan.service.services import Services
 from bayplan.testing.builders import Cluster, make_cluster, make_node
 from bayplan.testing.documents import known, put
 from bayplan.testing.in_memory import load, make_client
@@ -45,7 +45,7 @@ class World:
         self.client = make_client(*objects)
         self.cluster = make_cluster()
         state = self.cluster.state
-        self.handle = SchedulerHandle(Runtime(self.client, state=state), None)
+        self.handle = SchedulerHandle(Services.of(self.client, state=state), None)
         args = {"name": "VolumeBinding", "args": {"bindTimeoutSeconds": timeout}}
         document = {"profiles": [{"pluginConfig": [args]}]}
         (profile,) = convert_configuration(document).profiles

@@ -158,9 +158,9 @@ def test_hint_after_claim_creation(new, hint):
 
 
 def signed(*objects, plugin="VolumeRestrictions"):
-    """What a pod with the claim `c` is signed by to share rejections."""
+    """What the rejection of a pod with the claim `c` rests on."""
     cluster = make_cluster(make_node("a"), *objects)
-    return plugin_of(cluster, plugin).sign_rejection(using("c"))
+    return plugin_of(cluster, plugin).rests_on(using("c"), cluster.state.nodes)
 
 
 @cases(

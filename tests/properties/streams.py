@@ -14,7 +14,9 @@ from bayplan.api.objects import convert
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.config import default_profile
-from bayplan.scheduling import Templates, decide
+from bayplan.framework.pod_run import PodRun
+from bayplan.scheduling import decide
+from bayplan.sharing import Sharing
 from bayplan.simulation.handle import OfflineHandle
 
 PLAIN = {"containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}]}
@@ -122,7 +124,7 @@ def node(make, name):
 class World:
     """A scheduler's view of a stream.
 
-    `reuse`: use templates; `rebuilt`: rebuild the state before every decision; `plugins`: in addition to the default.
+    `reuse`: share results; `rebuilt`: rebuild the state before every decision; `plugins`: in addition to the default.
     """
 
     def __init__(self, *, reuse=False, rebuilt=False, plugins=()):
@@ -134,7 +136,8 @@ class World:
     def _begin(self, *, reuse):
         self.state = ClusterState()
         self.profile = default_profile("test", OfflineHandle(self.state), self.plugins)
-        self.templates = Templates(self.profile) if reuse else None
+        self.sharing = Sharing(self.profile)
+        self.start = self.sharing.start if reuse else PodRun.start
 
     def apply(self, what, how):
         """Apply a step of a stream."""
@@ -152,7 +155,7 @@ class World:
         metadata = {key: shape[key] for key in ("name", "namespace", "labels")}
         document = {"metadata": {**metadata, "uid": shape["name"]}, "spec": shape["spec"]}
         pod = info(document)
-        decision = decide(self.profile, self.state, pod, first_by_name(self.state), templates=self.templates)
+        decision = decide(self.profile, self.state, pod, first_by_name(self.state), start=self.start)
         self.decisions.append(summary(decision, self.state))
         if decision.node:
             self.state.assume(pod, decision.node)

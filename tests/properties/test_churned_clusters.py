@@ -13,8 +13,9 @@ from bayplan.cluster import columns, selector_groups, tally
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.config import build_profile, parse_configuration
+from bayplan.framework.pod_run import PodRun
 from bayplan.scheduling import decide
-from bayplan.scheduling.reuse import Templates
+from bayplan.sharing import Sharing
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_node, make_pod
 
@@ -29,7 +30,7 @@ def profile_of(state):
     return build_profile(parse_configuration(CONFIGURATION).profiles[0], OfflineHandle(state))
 
 
-def churn(rng, state, profile, templates):
+def churn(rng, state, profile, sharing):
     """Add and remove nodes and pods with unique names, and decide pods that name them."""
     number = rng.randrange(10**6)
     labels = {f"key-{number}": str(number), "topology.kubernetes.io/zone": str(number)}
@@ -42,13 +43,13 @@ def churn(rng, state, profile, templates):
         host_ports=[number % 1000 + 1],
     )
     state.set_pod(pod)
-    decide(profile, state, make_pod("asks", node_selector=labels), rng, templates=templates)
+    decide(profile, state, make_pod("asks", node_selector=labels), rng, start=sharing.start)
     state.remove_node(f"gone-{number}")
     state.remove_pod(pod.uid)
 
 
-def outcome(profile, state, pod, templates=None):
-    decision = decide(profile, state, pod, random.Random(0), explain=templates is None, templates=templates)
+def outcome(profile, state, pod, start=PodRun.start):
+    decision = decide(profile, state, pod, random.Random(0), explain=start == PodRun.start, start=start)
     feasible = {state.table.names[row] for row in decision.feasible}
     totals = {}
     if decision.scores is not None:
@@ -68,10 +69,10 @@ def test_churned_cluster_makes_the_same_decisions_as_a_new_one(seed, monkeypatch
     maker = Maker(rng)
     state = ClusterState()
     profile = profile_of(state)
-    templates = Templates(profile)
+    sharing = Sharing(profile)
     nodes, pods = {}, {}
     for step in range(30):
-        churn(rng, state, profile, templates)
+        churn(rng, state, profile, sharing)
         name = f"n{rng.randrange(5)}"
         if rng.random() < 0.3 and name in nodes:
             del nodes[name]
@@ -97,7 +98,10 @@ def test_churned_cluster_makes_the_same_decisions_as_a_new_one(seed, monkeypatch
             plain = make_pod(f"plain-{step}", labels={"app": "web"})
             wanted = outcome(profile_of(fresh), fresh, plain)[1]
             for _ in range(3):
-                assert outcome(profile, state, make_pod(f"plain-{step}", labels={"app": "web"}), templates)[1] == wanted
+                assert (
+                    outcome(profile, state, make_pod(f"plain-{step}", labels={"app": "web"}), sharing.start)[1]
+                    == wanted
+                )
     for uid in pods:
         state.remove_pod(uid)
     for name in nodes:

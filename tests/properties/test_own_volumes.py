@@ -16,6 +16,7 @@ from bayplan.framework.events import Action
 from bayplan.framework.own_volumes import own_volumes
 from bayplan.framework.profile import Point
 from bayplan.scheduling import decide
+from bayplan.sharing import Sharing
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_node, make_pod
 
@@ -37,6 +38,7 @@ class World:
     def __init__(self, rng):
         self.rng, self.state = rng, ClusterState()
         self.profile = default_profile("default-scheduler", OfflineHandle(self.state))
+        self.sharing = Sharing(self.profile)
         self.own = own_volumes(self.state.objects)
         self.volume_plugins = [each for each in self.profile.at(Point.FILTER) if "Volume" in each.name]
         for number, name in enumerate(NODES):
@@ -105,8 +107,8 @@ class World:
         return object_event(kind.kind, action), old, new
 
     def key(self, pod):
-        apart = frozenset(name for name, value in self.profile.sign(pod) if value is None)
-        return self.profile.sign_rejection(pod, apart)
+        key = self.sharing.key(pod, self.state.nodes, record=None)
+        return self.sharing.alike(key, self.profile, pod)
 
     def answer(self, pod):
         decision = decide(self.profile, self.state, pod, first_by_name(self.state))

@@ -10,11 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayplan.api.kinds import CSI_NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
-from bayplan.framework.interface import CycleState
-from bayplan.framework.runner import run_pre_filter
-from bayplan.framework.what_if import ProfileWhatIf
-from bayplan.scheduling import Templates, decide
+from bayplan.scheduling import decide
 from bayplan.scheduling.decision import Outcome
+from bayplan.sharing import Sharing
 from bayplan.testing.builders import make_node, make_pod
 
 pytestmark = pytest.mark.feature("DefaultPreemption: dry runs that preemptors share")
@@ -25,14 +23,14 @@ class World(FullCluster):
 
     def __init__(self, rng):
         super().__init__(rng)
-        self.sharing = profiles(self.state)
-        self.templates = {name: Templates(profile) for name, profile in self.sharing.items()}
+        self.profiles = profiles(self.state)
+        self.sharing = {name: Sharing(profile) for name, profile in self.profiles.items()}
 
     def decide(self, pod, name="default-scheduler"):
         """Decide a pod with and without results of earlier pods, and carry the decision out."""
         plain, seed = profiles(self.state)[name], self.rng.random()
         alone = decide(plain, self.state, pod, random.Random(seed))
-        shared = decide(self.sharing[name], self.state, pod, random.Random(seed), templates=self.templates[name])
+        shared = decide(self.profiles[name], self.state, pod, random.Random(seed), start=self.sharing[name].start)
         assert told(shared) == told(alone)
         assert shared.outcome is not Outcome.ERROR
         if shared.node:
@@ -83,7 +81,6 @@ def full():
 
 
 def test_preemptors_with_volumes_of_the_same_zone_share_dry_runs(full):
-    plugin = next(each for each in full.sharing["default-scheduler"].every() if each.name == "DefaultPreemption")
     expression = {"key": ZONE, "operator": "In", "values": ["a"]}
     required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
     for number in range(3):
@@ -94,19 +91,16 @@ def test_preemptors_with_volumes_of_the_same_zone_share_dry_runs(full):
         full.put(PERSISTENT_VOLUME_CLAIM, f"default/{claim}", {"metadata": metadata, "spec": {"volumeName": name}})
         pod = make_pod(f"high-{number}", cpu="4", priority=5, spec={"volumes": claimed([claim])})
         assert full.decide(pod).nominated_node
-    assert len(plugin._results) == 1
+    assert len(full.sharing["default-scheduler"].kept) == 1
 
 
 def test_preemptors_with_volumes_share_nothing_where_drivers_have_limits(full):
-    nodes, profile = full.state.nodes, full.sharing["default-scheduler"]
-    pod = make_pod("high", cpu="3", priority=5, spec={"volumes": claimed(["c0"])})
-
-    def sharing_key():
-        cycle = CycleState()
-        run_pre_filter(profile, cycle, pod, nodes)
-        return ProfileWhatIf(profile, full.state.nominations, full.rng).sharing_key(cycle, pod, nodes)
-
-    assert sharing_key() is not None
+    sharing = full.sharing["default-scheduler"]
+    for number in range(3):
+        full.decide(make_pod(f"high-{number}", cpu="3", priority=5, spec={"volumes": claimed(["c0"])}))
+    assert len(sharing.kept) == 1
     drivers = [{"name": "d", "nodeID": "n0", "topologyKeys": [], "allocatable": {"count": 1}}]
     full.put(CSI_NODE, "n0", {"metadata": {"name": "n0"}, "spec": {"drivers": drivers}})
-    assert sharing_key() is None
+    sharing.kept.clear()
+    full.decide(make_pod("another", cpu="3", priority=5, spec={"volumes": claimed(["c0"])}))
+    assert not sharing.kept

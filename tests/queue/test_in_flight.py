@@ -82,3 +82,17 @@ def test_slow_binding_keeps_no_events():
         in_flight.end(uid)
     assert in_flight.event_labels().total() == 0
     assert len(in_flight) == 1
+
+
+def test_unit_has_the_pods_of_the_running_attempt():
+    in_flight = InFlight()
+    _start(in_flight, "before")
+    first, other, third = (QueuedPod(make_pod(name), 0) for name in ("first", "other", "third"))
+    in_flight.start(first)
+    in_flight.start(other, joins=True)
+    in_flight.start(third, joins=True)
+    assert list(in_flight.unit.values()) == [first, other, third]
+    in_flight.decided(first.uid)
+    in_flight.end(other.uid)
+    assert list(in_flight.unit.values()) == [third]
+    assert first.uid in in_flight, "its binding goes on"

@@ -63,32 +63,6 @@ def test_only_events_of_the_gating_plugin_run_it_again(event, asks):
     assert gate.asked == (["a"] if asks else [])
 
 
-class HoldingGate(Gate):
-    """Also tells which pods it holds back whatever happens."""
-
-    def __init__(self):
-        super().__init__()
-        self.held = set()
-
-    def held_back(self):
-        return self.held
-
-
-def test_events_do_not_ask_about_pods_that_are_held_back():
-    gate = HoldingGate()
-    queue = make_queue({"Gate": [EventHint(NODE_ADD)]}, pre_enqueue=[gate])
-    for name in "ab":
-        queue.add(make_pod(name, labels={"gate": "Gate"}), 0)
-    gate.asked.clear()
-    gate.held = {"uid-a"}
-    queue.move_on_event(NODE_ADD, None, None, 5)
-    assert gate.asked == ["b"]
-    gate.held = set()
-    queue.move_on_event(NODE_ADD, None, None, 5)
-    assert gate.asked == ["b", "a", "b"]
-    assert all(queue.get(uid).place is Place.GATED for uid in ("uid-a", "uid-b"))
-
-
 def test_events_ask_only_about_gated_pods_with_their_topics():
     gate, names_of = Gate(), Topics(lambda pod: [pod.name], lambda _, new: [new])
     queue = make_queue({"Gate": [EventHint(NODE_ADD, topics=names_of)]}, pre_enqueue=[gate])

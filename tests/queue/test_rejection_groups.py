@@ -17,7 +17,7 @@ pytestmark = pytest.mark.feature("Requeueing: pods that are rejected for the sam
 
 def reject(queue, queued, now, *, key="web", plugins=("Fit",)):
     queued.clear_rejectors()
-    queued.unschedulable_plugins, queued.rejection_key = frozenset(plugins), key
+    queued.unschedulable_plugins, queued.alike = frozenset(plugins), key
     queue.add_unschedulable(queued, now)
 
 

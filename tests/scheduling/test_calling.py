@@ -8,7 +8,8 @@ import pytest
 
 from bayplan.framework.calling import call
 from bayplan.framework.status import PluginError
-from bayplan.scheduling import Templates, decide
+from bayplan.scheduling import decide
+from bayplan.sharing import Sharing
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 
@@ -48,18 +49,18 @@ def test_the_caller_calls_plugins_in_what_ifs(cluster) -> None:
     assert ("NodeResourcesFit", "Filter") in listener.calls[first:]
 
 
-def test_templates_are_refreshed_through_the_caller_of_the_attempt(cluster) -> None:
-    templates, listeners = Templates(cluster.profile), [Listener() for _ in range(5)]
+def test_shared_rows_are_refreshed_through_the_caller_of_the_attempt(cluster) -> None:
+    sharing, listeners = Sharing(cluster.profile), [Listener() for _ in range(5)]
     for number, listener in enumerate(listeners):
         before = [len(each.calls) for each in listeners]
         pod = make_pod(f"p-{number}", cpu="100m")
         decision = decide(
-            cluster.profile, cluster.state, pod, random.Random(1), templates=templates, call=listener.call
+            cluster.profile, cluster.state, pod, random.Random(1), start=sharing.start, call=listener.call
         )
         cluster.state.assume(pod, decision.node)
         changed = [each for each, count in zip(listeners, before, strict=True) if len(each.calls) != count]
         assert changed == [listener]
-    assert (templates.used, templates.unused) == (4, 1)
+    assert (sharing.used, sharing.unused) == (4, 1)
 
 
 def test_an_exception_gets_the_plugin_name() -> None:

@@ -8,8 +8,10 @@ import pytest
 
 from bayplan.framework.gangs import Gang, GangOutcome, Placement
 from bayplan.framework.interface import Plugin
+from bayplan.framework.pod_run import PodRun
 from bayplan.framework.status import Status
-from bayplan.scheduling import Options, Outcome, Templates, Unit, attempt, run
+from bayplan.scheduling import Options, Outcome, Unit, attempt, run
+from bayplan.sharing import Sharing
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 
@@ -21,10 +23,10 @@ def pods(count, cpu="1", **fields):
     return [make_pod(f"red-{number}", cpu=cpu, **fields) for number in range(count)]
 
 
-def planned(cluster, members, *, templates=None):
+def planned(cluster, members, *, start=PodRun.start):
     """The plan of an attempt of the gang."""
     unit = Unit(members.members[0], members, Namer(), members.members)
-    options = Options(templates=templates)
+    options = Options(start=start)
     return run(attempt(unit, cluster.profile, cluster.state, random.Random(0), options))
 
 
@@ -222,18 +224,17 @@ class Placements(Plugin):
 
 
 @pytest.mark.parametrize(("rows", "size", "placed", "message"), PLACEMENTS.values(), ids=PLACEMENTS)
-@pytest.mark.parametrize("with_templates", [False, True])
-def test_a_placement_limits_the_nodes(rows, size, placed, message, with_templates):
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_placement_limits_the_nodes(rows, size, placed, message, shared):
     cluster = make_cluster(*(make_node(name, cpu="2") for name in "abc"), plugins=[Placements(rows)])
-    templates = Templates(cluster.profile) if with_templates else None
-    plan = planned(cluster, gang(*pods(size)), templates=templates)
+    sharing = Sharing(cluster.profile)
+    plan = planned(cluster, gang(*pods(size)), start=sharing.start if shared else PodRun.start)
     names = {cluster.state.nodes.name(row) for row in rows}
     nodes = [decision.node for decision in plan.decisions if decision.node]
     assert len(nodes) == placed
     assert set(nodes) <= names
     assert plan.message == message
-    if templates is not None:
-        assert templates.used > 0
+    assert (sharing.used > 0) is shared
 
 
 def test_a_what_if_that_raises_is_undone():

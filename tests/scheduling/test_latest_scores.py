@@ -1,4 +1,4 @@
-"""Templates score nodes only when a decision needs the scores, and the decision is the same as without templates."""
+"""Shared runs score nodes only when a decision needs the scores, and the decision is that of a plain run."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import pytest
 
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.interface import Plugin
+from bayplan.framework.pod_run import PodRun
 from bayplan.framework.profile import Point, Profile
-from bayplan.scheduling import Templates, decide
+from bayplan.scheduling import decide
+from bayplan.sharing import Sharing
 from bayplan.testing.builders import make_node, make_pod
 
-pytestmark = pytest.mark.feature("Template reuse: decisions with and without it")
+pytestmark = pytest.mark.feature("Sharing: decisions with and without it")
 
 
 class Room(Plugin):
@@ -60,13 +62,13 @@ class NotOn(Plugin):
 class Cluster:
     def __init__(self, scorer, **scores):
         self.profile = Profile("test", {Point.FILTER: [Room(), NotOn()], Point.SCORE: [scorer]})
-        self.state, self.templates = ClusterState(), Templates(self.profile)
+        self.state, self.sharing = ClusterState(), Sharing(self.profile)
         for name, score in scores.items():
             self.state.set_node(make_node(name, labels={"score": str(score)}))
 
     def decide(self, name, *, reuse=True, **labels):
-        templates = self.templates if reuse else None
-        return decide(self.profile, self.state, make_pod(name, labels=labels), random.Random(0), templates=templates)
+        start = self.sharing.start if reuse else PodRun.start
+        return decide(self.profile, self.state, make_pod(name, labels=labels), random.Random(0), start=start)
 
 
 def test_nothing_is_scored_while_one_node_is_feasible():
@@ -74,7 +76,7 @@ def test_nothing_is_scored_while_one_node_is_feasible():
     cluster = Cluster(scorer, a=1, b=2)
     cluster.state.set_pod(make_pod("full", node="b"))
     assert [cluster.decide(f"p{number}").node for number in range(3)] == ["a"] * 3
-    assert (cluster.templates.used, scorer.scored) == (2, [])
+    assert (cluster.sharing.used, scorer.scored) == (2, [])
 
 
 def test_a_row_that_becomes_feasible_gets_its_whole_score():
@@ -102,4 +104,4 @@ def test_a_plugin_that_fails_on_a_node_of_other_pods_does_no_harm():
         assert (decision.node, decision.message) == ("b", "")
     failed = [cluster.decide("q", reuse=reuse) for reuse in (True, False)]
     assert failed[0].message == failed[1].message != ""
-    assert cluster.templates.used > 0
+    assert cluster.sharing.used > 0

@@ -9,7 +9,8 @@ import pytest
 from bayplan.api.kinds import SERVICE
 from bayplan.api.objects import convert
 from bayplan.framework.calling import call
-from bayplan.scheduling import Decision, Templates, decide
+from bayplan.scheduling import Decision, decide
+from bayplan.sharing import Sharing
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 SPREAD = {
@@ -25,12 +26,12 @@ SPREAD = {
 
 
 class Decider:
-    """Decides pods with templates. `calls`: the calls of plugins since they were last cleared."""
+    """Decides pods with shared results. `calls`: the calls of plugins since they were last cleared."""
 
     def __init__(self, *nodes) -> None:
         self.cluster = make_cluster(*nodes)
         self.state = self.cluster.state
-        self.templates = Templates(self.cluster.profile)
+        self.sharing = Sharing(self.cluster.profile)
         self.calls: list[tuple[str, str]] = []
 
     def decide(self, pod) -> Decision:
@@ -39,10 +40,10 @@ class Decider:
             return call(plugin, point, method, *arguments)
 
         self.calls.clear()
-        return decide(self.cluster.profile, self.state, pod, random.Random(1), templates=self.templates, call=recorded)
+        return decide(self.cluster.profile, self.state, pod, random.Random(1), start=self.sharing.start, call=recorded)
 
     def refuse_two(self, make=lambda name: make_pod(name, cpu="8")) -> Decision:
-        """The first pod of a signature is decided without a template, and the second one makes it."""
+        """The first pod of a signature is decided alone, and the second one makes what is shared."""
         return [self.decide(make(name)) for name in ("first", "second")][-1]
 
 
@@ -56,7 +57,7 @@ def test_an_equal_pod_shares_the_refusal(decider) -> None:
     decision = decider.decide(make_pod("third", cpu="8"))
     assert decider.calls == []
     assert decision.pod.name == "third"
-    assert (decision.message, decision.rejection_key) == (earlier.message, earlier.rejection_key)
+    assert (decision.message, decision.alike) == (earlier.message, earlier.alike)
     assert decision.diagnosis.unschedulable_plugins == {"NodeResourcesFit"}
 
 
@@ -121,8 +122,8 @@ def test_room_for_the_pod_ends_it(decider) -> None:
     assert decider.decide(make_pod("third", cpu="8")).node == "node-2"
 
 
-def test_a_template_for_one_node_is_refreshed(decider) -> None:
-    """A change of the only row costs one row, as in a large cluster: PreFilter of the template isn't run again."""
+def test_shared_rows_of_one_node_are_refreshed(decider) -> None:
+    """A change of the only row costs one row, as in a large cluster: PreFilter isn't run again."""
     decider = Decider(make_node("node-0", cpu="4"))
     for number in range(4):
         decision = decider.decide(make_pod(f"p-{number}", cpu="1"))

@@ -13,9 +13,11 @@ from lightkube.models.meta_v1 import ObjectMeta
 from tests.support.stories import here, loop_factories
 
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.executor.handlers import NodeHandler, Receiver
+from bayplan.executor.runtime import Runtime
 from bayplan.queue import QueueProfile, SchedulingQueue
-from bayplan.service.informers import NodeHandler, PodHandler
-from bayplan.service.runtime import Runtime
+from bayplan.service.informers import PodInformer
+from bayplan.service.services import Services
 
 __all__ = ["here"]  # a fixture
 pytest_asyncio_loop_factories = loop_factories
@@ -86,12 +88,13 @@ def make_pod(name: str = "web", *, uid: str = "", node: str = "", **status: Any)
     )
 
 
-def make_runtime(client: Any, clock: Any, *profiles: Any, **fields: Any) -> Runtime:
-    """A runtime with the queue of these profiles."""
-    runtime = Runtime(client, clock, **fields)
-    queues = {profile.scheduler_name: QueueProfile.of(profile) for profile in profiles}
-    runtime.queue = SchedulingQueue(queues, runtime.state.nominations)
-    return runtime
+def make_runtime(services: Services, *profiles: Any, **ports: Any) -> Runtime:
+    """A runtime with the queue of these profiles, on an API server."""
+    by_name = {profile.scheduler_name: profile for profile in profiles}
+    queues = {name: QueueProfile.of(profile) for name, profile in by_name.items()}
+    queue = SchedulingQueue(queues, services.state.nominations)
+    given = services.ports(**ports)
+    return Runtime(by_name, services.state, queue, services.waiting, services.intake, given, services.failures)
 
 
 class Watch:
@@ -110,19 +113,19 @@ class Watch:
         self._handler.removed(self._key(old))
 
 
-def watch_pods(runtime: Runtime, *scheduler_names: str) -> Watch:
+def watch_pods(runtime: Runtime) -> Watch:
     """A watch of pods."""
-    return Watch(PodHandler(runtime, scheduler_names), lambda pod: pod.key)
+    return Watch(PodInformer(Receiver.of(runtime), runtime.ports.recorder), lambda pod: pod.key)
 
 
 def watch_nodes(runtime: Runtime) -> Watch:
     """A watch of nodes."""
-    return Watch(NodeHandler(runtime), lambda node: node.object.metadata.name)
+    return Watch(NodeHandler(Receiver.of(runtime)), lambda node: node.object.metadata.name)
 
 
-def events_of(runtime: Runtime) -> list[dict[str, Any]]:
+def events_of(services: Services) -> list[dict[str, Any]]:
     """The events that were recorded and are not written yet."""
-    return [waiting.event for waiting in runtime.recorder._writer._waiting]
+    return [waiting.event for waiting in services.recorder._writer._waiting]
 
 
 @pytest.fixture

@@ -8,6 +8,8 @@ from tests.service.conftest import events_of, make_pod, make_runtime, watch_pods
 
 from bayplan.api.kinds import POD
 from bayplan.client import ApiError, TransportError
+from bayplan.executor.binding import BINDING
+from bayplan.executor.executor import Executor
 from bayplan.framework.extenders import ExtenderError
 from bayplan.framework.interface import CycleState, Plugin, Wait
 from bayplan.framework.profile import Point, Profile
@@ -16,8 +18,7 @@ from bayplan.framework.verdicts import Diagnosis
 from bayplan.queue import Place
 from bayplan.scheduling import Decision, Outcome, Plan, Unit
 from bayplan.service import binding as binding_module
-from bayplan.service.binding import BINDING, BindingCycles
-from bayplan.service.carry_out import PlanCarrier
+from bayplan.service.services import Services
 
 LOST = TransportError("the connection broke", sent=True)
 SERVER_ERROR = ApiError(500, "InternalError", "etcd is away")
@@ -85,10 +86,11 @@ class Setting:
                 if hasattr(plugin, {"preBind": "pre_bind", "postBind": "post_bind"}[point.value]):
                     points.setdefault(point, []).append(plugin)
         self.profile = Profile("test", points)
-        self.runtime = make_runtime(client, clock, self.profile)
+        self.services = Services.of(client, clock)
+        self.leads = True
+        self.runtime = make_runtime(self.services, self.profile, extenders=extenders, leads=lambda: self.leads)
         self.state, self.queue, self.waiting = self.runtime.state, self.runtime.queue, self.runtime.waiting
-        self.cycles = BindingCycles(self.runtime, extenders)
-        self.plans = PlanCarrier(self.runtime, {"test": self.profile}, self.cycles, None)
+        self.plans = Executor(self.runtime)
         self.pod = make_pod()
         self.latest = self.pod
         """The pod as the watch reports it while it is bound."""
@@ -97,9 +99,9 @@ class Setting:
         store = self.state.objects[POD]
         store.set(self.pod.key, self.pod)
         self.queue.add(self.pod, self.clock.monotonic())
-        queued = self.queue.pop(self.clock.monotonic())
+        self.queue.pop(self.clock.monotonic())
         decision = Decision(self.pod, Outcome.SCHEDULED, CycleState(), Diagnosis(total=1), node="a")
-        self.plans.carry_out(Plan.of(Unit(self.pod), decision), {queued.uid: queued})
+        self.plans.carry_out(Plan.of(Unit(self.pod), decision))
         if self.latest is None:
             store.remove(self.pod.key)
         else:
@@ -111,14 +113,14 @@ class Setting:
             if while_binding:
                 await asyncio.sleep(0)
                 while_binding(self)
-            await self.runtime.tasks.drain(4)
+            await self.services.tasks.drain(4)
         return self
 
     def verbs(self) -> list[str]:
         return [request[0] for request in self.client.requests]
 
     def events(self) -> list[str]:
-        return [event["reason"] for event in events_of(self.runtime)]
+        return [event["reason"] for event in events_of(self.services)]
 
     def assert_bound(self) -> None:
         assert self.plans.bound == 1
@@ -241,7 +243,7 @@ async def test_an_extender_binds_only_for_the_leader(client, clock, leads) -> No
     client.will("get", seen(None))
     extenders = Extending(True)
     setting = Setting(client, clock, extenders=extenders)
-    setting.runtime.leads = lambda: leads
+    setting.leads = leads
     await setting.bind()
     if leads:
         setting.assert_bound()
@@ -290,19 +292,19 @@ async def test_a_pod_with_work_in_pre_bind_is_nominated_until_it_is_bound(client
     setting = Setting(client, clock, plugin)
     setting.start()
     await plugin.works.wait()
-    assert setting.runtime.status._statuses["uid-web"].wanted == {"nominatedNodeName": "a"}
+    assert setting.services.status._statuses["uid-web"].wanted == {"nominatedNodeName": "a"}
     plugin.may_end.set()
-    await setting.runtime.tasks.drain(4)
+    await setting.services.tasks.drain(4)
     setting.assert_bound()
-    assert not setting.runtime.status._statuses["uid-web"].wanted
+    assert not setting.services.status._statuses["uid-web"].wanted
 
 
 async def test_a_pod_without_work_in_pre_bind_is_not_nominated(client, clock) -> None:
     setting = Setting(client, clock)
     setting.start()
     await asyncio.sleep(0)
-    assert not setting.runtime.status._statuses
-    await setting.runtime.tasks.drain(4)
+    assert not setting.services.status._statuses
+    await setting.services.tasks.drain(4)
 
 
 class Idle(PreBinder):
@@ -349,9 +351,9 @@ async def test_a_rejected_waiting_pod_is_requeued_with_the_plugin(client, clock)
 async def test_tasks_that_take_too_long_are_cancelled_when_draining(client, clock, caplog) -> None:
     setting = Setting(client, clock, Endless())
     setting.start()
-    await setting.runtime.tasks.drain(0)
+    await setting.services.tasks.drain(0)
     assert "binding pod default/web was not finished in time" in caplog.text
-    assert setting.runtime.tasks.count(BINDING) == 0
+    assert setting.services.tasks.count(BINDING) == 0
 
 
 @pytest.mark.parametrize("answer", [None, ApiError(404), SERVER_ERROR], ids=["bound", "404", "500"])
@@ -369,12 +371,12 @@ async def test_pod_that_reuses_the_uid_of_a_pod_that_is_being_bound_is_queued(cl
     setting = Setting(client, clock)
     setting.start()
     setting.runtime.state.objects[POD].set(setting.pod.key, setting.pod)
-    pods = watch_pods(setting.runtime, "test")
+    pods = watch_pods(setting.runtime)
     await asyncio.sleep(0)
     pods.deleted(setting.pod)
     pods.added(second)
     held.set()
-    await setting.runtime.tasks.drain(4)
+    await setting.services.tasks.drain(4)
     queued = setting.queue.get("uid-web")
     assert (queued.pod.key, queued.place) == ("default/second", Place.ACTIVE)
 
@@ -404,7 +406,7 @@ async def test_a_pre_bind_can_be_cancelled(client, clock, stubborn) -> None:
 
     async def cancel() -> bool:
         await plugin.works.wait()
-        return setting.cycles.cancel_pre_bind("uid-web", "preempted by X")
+        return setting.runtime.ports.binder.cancel_pre_bind("uid-web", "preempted by X")
 
     cancelling = asyncio.create_task(cancel())
     await setting.bind()
@@ -412,4 +414,4 @@ async def test_a_pre_bind_can_be_cancelled(client, clock, stubborn) -> None:
     assert await cancelling
     assert setting.queue.get("uid-web").message == "preempted by X"
     assert "bind" not in setting.verbs()
-    assert not setting.cycles.cancel_pre_bind("uid-web", "again")
+    assert not setting.runtime.ports.binder.cancel_pre_bind("uid-web", "again")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from lightkube.models.core_v1 import PodCondition
@@ -11,6 +12,7 @@ from tests.service.conftest import ScriptedClient, events_of, make_pod, make_run
 from bayplan.api.kinds import POD
 from bayplan.client import ApiError, TransportError
 from bayplan.cluster.state import ClusterState
+from bayplan.executor.executor import Executor
 from bayplan.framework.changes import ASSIGNED_POD_DELETE
 from bayplan.framework.events import Action, ClusterEvent, EventHint
 from bayplan.framework.interface import Plugin
@@ -19,8 +21,7 @@ from bayplan.plugins.default_preemption.plugin import DefaultPreemption
 from bayplan.queue import Place
 from bayplan.scheduling import Plan, Preemption, Refusal, Unit
 from bayplan.service import evictions as evictions_module
-from bayplan.service.carry_out import PlanCarrier
-from bayplan.service.evictions import Evictions
+from bayplan.service.services import Services
 from bayplan.simulation.handle import OfflineHandle
 
 pytestmark = pytest.mark.feature("DefaultPreemption: asynchronous eviction")
@@ -88,10 +89,13 @@ class Setting:
             "test",
             {Point.QUEUE_SORT: [Sort()], Point.FILTER: [Fits()], Point.PRE_ENQUEUE: [preemption]},
         )
-        self.runtime = make_runtime(self.client, clock, profile, state=state)
+        self.services = Services.of(self.client, clock, state=state)
+        runtime = make_runtime(self.services, profile)
+        if bindings is not None:
+            runtime = replace(runtime, ports=replace(runtime.ports, binder=bindings))
+        self.runtime = runtime
         self.state, self.queue, self.waiting = state, self.runtime.queue, self.runtime.waiting
-        evictions = Evictions(self.runtime, bindings or Bindings())
-        self.plans = PlanCarrier(self.runtime, {"test": profile}, None, evictions)
+        self.plans = Executor(self.runtime)
         self.vip = make_pod("vip")
         self.vip.priority = 10
         state.objects[POD].set(self.vip.key, self.vip)
@@ -99,19 +103,19 @@ class Setting:
     async def evict(self, while_evicting=None):
         async with asyncio.timeout(5):
             self.queue.add(self.vip, self.clock.monotonic())
-            queued = self.queue.pop(self.clock.monotonic())
+            self.queue.pop(self.clock.monotonic())
             plan = Plan(
                 Unit(self.vip),
                 preemptions=[Preemption(self.vip, "a", self.victims, "Preempts")],
                 refused=[Refusal(self.vip, "full", frozenset({"Fits"}), nominated_node="a")],
             )
-            self.plans.carry_out(plan, {queued.uid: queued})
+            self.plans.carry_out(plan)
             if while_evicting is not None:
                 for _ in range(20):  # let all tasks run until they wait
                     await asyncio.sleep(0)
                 while_evicting(self)
                 self.client.may_delete.set()
-            await self.runtime.tasks.drain(4)
+            await self.services.tasks.drain(4)
         return self
 
     def went(self, victim):
@@ -125,7 +129,7 @@ class Setting:
     def events(self):
         return [
             (event["reason"], event["regarding"]["name"], event["note"])
-            for event in events_of(self.runtime)
+            for event in events_of(self.services)
             if event["reason"] == "Preempted"
         ]
 
@@ -219,7 +223,7 @@ async def test_the_preemptor_is_retried_when_a_victim_cannot_be_evicted(clock, a
     await setting.evict()
     assert ("delete", "two") not in setting.requests(), "the last victim is not evicted"
     assert setting.place is Place.BACKOFF
-    assert setting.runtime.work.is_set()
+    assert setting.services.work.is_set()
     assert not setting.state.preemptions.in_progress("uid-vip")
     assert any("default/one" in record.getMessage() for record in caplog.records)
 
@@ -285,4 +289,4 @@ async def test_lower_nominations_on_the_node_are_cleared(clock):
     await setting.evict()
     nominations = setting.state.nominations
     assert [nominations.node_of(pod.uid) for pod in (lower, equal, elsewhere)] == [None, "a", "b"]
-    assert setting.runtime.status._statuses["uid-lower"].wanted == {"nominatedNodeName": ""}
+    assert setting.services.status._statuses["uid-lower"].wanted == {"nominatedNodeName": ""}

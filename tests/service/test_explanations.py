@@ -8,13 +8,13 @@ import logging
 import pytest
 
 from bayplan.cli.run_logging import JsonLines
+from bayplan.executor import explanations
+from bayplan.executor.explanations import explain, scores_wanted
 from bayplan.log_fields import SCORES
 from bayplan.scheduling import decide
-from bayplan.service import explanations
-from bayplan.service.explanations import explain, scores_wanted
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
-LOGGER = "bayplan.service.explanations"
+LOGGER = "bayplan.executor.explanations"
 CLUSTER = make_cluster(
     make_node("a", cpu="2"),
     make_node("b", cpu="8"),

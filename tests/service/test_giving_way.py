@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import random
 import time
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 from tests.service.conftest import make_pod as pending
 from tests.service.conftest import make_runtime
 
-from bayplan.framework.giving_way import GiveWay
+from bayplan.cluster.selector_groups import SelectorGroups
+from bayplan.executor.giving_way import LONGEST, REST, TimeSlice, Unfinished
+from bayplan.framework import giving_way
+from bayplan.framework.giving_way import GiveWay, ManySteps
+from bayplan.framework.handle import StateHandle
 from bayplan.plugin import Plugin
-from bayplan.service.giving_way import LONGEST, REST, TimeSlice, Unfinished
-from bayplan.testing import LiveCluster, make_cluster, make_pod
+from bayplan.scheduling import decide
+from bayplan.service.services import Services
+from bayplan.testing import LiveCluster, make_cluster, make_node, make_pod
 
 pytestmark = pytest.mark.feature("attempts that take long give way")
 
@@ -33,14 +40,61 @@ def test_time_slice_begins_with_the_first_check():
     with part.limited():
         clock.time = 10.0
         part.check()
-        clock.time += LONGEST
+        clock.time += LONGEST - 0.001
         part.check()
-        clock.time += 0.001
+        clock.time += 0.002
         with pytest.raises(GiveWay):
             part.check()
     part.check()
     with part.limited():
         part.check()
+
+
+def test_long_attempts_in_a_row_share_a_slice():
+    clock = Clock()
+    part = TimeSlice(clock)
+
+    def attempt(seconds, *, long=True):
+        with part.limited():
+            part.check(long=long)
+            clock.time += seconds
+
+    for _ in range(3):
+        attempt(0.6 * LONGEST, long=False)
+
+    attempt(0.6 * LONGEST)
+    clock.time += REST / 2
+    attempt(0.6 * LONGEST)
+    with pytest.raises(GiveWay):
+        attempt(0.0)
+    attempt(0.6 * LONGEST, long=False)
+    clock.time += REST
+    for _ in range(3):
+        attempt(0.6 * LONGEST)
+        clock.time += REST  # others have had their turn
+
+
+def test_work_of_many_steps_gives_way_but_not_for_ever():
+    asked = []
+
+    def give_way():
+        asked.append(len(asked))
+        raise GiveWay
+
+    steps = ManySteps(give_way)
+    for done in range(1, giving_way._STEPS):
+        steps.check("few", done)
+    assert not asked
+    while True:
+        before = len(asked)
+        with suppress(GiveWay):
+            for done in range(1, 2 * giving_way._STEPS):
+                steps.check("many", done)
+        if len(asked) == before:
+            break
+    assert len(asked) == giving_way._TIMES
+    with pytest.raises(GiveWay):
+        steps.check("another", giving_way._STEPS)
 
 
 class Waiting(Plugin):
@@ -82,16 +136,67 @@ def test_other_pods_are_bound_while_an_attempt_takes_long():
         assert not cluster.events_of("slow", "FailedScheduling")
 
 
+def many_terms(kind, name, number=500):
+    selectors = [{"matchLabels": {"app": f"{name}-{each}"}} for each in range(number)]
+    if kind == "spread":
+        rest = {"maxSkew": 5, "whenUnsatisfiable": "DoNotSchedule"}
+        return {"spread": [{"topologyKey": f"key-{i}", "labelSelector": s, **rest} for i, s in enumerate(selectors)]}
+    terms = [{"topologyKey": "kubernetes.io/hostname", "labelSelector": each} for each in selectors]
+    if kind == "preferred":
+        weighted = [{"weight": 1, "podAffinityTerm": term} for term in terms]
+        return {"affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": weighted}}}
+    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+
+@pytest.mark.parametrize("kind", ["required", "preferred", "spread"])
+def test_pods_with_many_terms_let_others_have_their_turn(kind, monkeypatch):
+    """In virtual time, counting the pods that a selector matches takes a millisecond the first time."""
+    clock = Clock()
+    part = TimeSlice(clock)
+    add = SelectorGroups._add
+
+    def count(self, key):
+        clock.time += 0.001
+        return add(self, key)
+
+    monkeypatch.setattr(SelectorGroups, "_add", count)
+    monkeypatch.setattr(StateHandle, "give_way", lambda _, long: part.check(long=long))
+    labels = {f"key-{each}": "a" for each in range(500)}
+    cluster = make_cluster(make_node("n", labels=labels), make_node("m", labels=labels))
+    pod = make_pod("many", **many_terms(kind, "many"))
+    given = []
+    while True:
+        began = clock.time
+        try:
+            with part.limited():
+                decision = decide(cluster.profile, cluster.state, pod, random.Random(0))
+            break
+        except GiveWay:
+            given.append(clock.time - began)
+            clock.time += REST
+    assert decision.node in {"n", "m"}
+    assert len(given) >= 3, "500 selectors take 0.5 s"
+    assert max(given) < 3 * LONGEST
+
+
 @pytest.fixture
-def runtime(client, clock):
-    return make_runtime(client, clock, replace(make_cluster().profile, scheduler_name="test"))
+def services(client, clock):
+    return Services.of(client, clock)
+
+
+@pytest.fixture
+def runtime(services):
+    return make_runtime(services, replace(make_cluster().profile, scheduler_name="test"))
 
 
 def test_units_have_their_turn_one_after_the_other(runtime):
-    queue, units = runtime.queue, Unfinished()
+    part = TimeSlice(lambda: 2.0)
+    queue, units = runtime.queue, Unfinished(part)
     first, second = (queue.pop(0.0) for name in "ab" if queue.add(pending(name), 0.0) is None)
-    units.add(first, [first], 1.0)
-    units.add(second, [second], 2.0)
+    part.next = 2.0 + REST
+    units.add(first, [first])
+    units.add(second, [second])
+    assert units.due == 2.0 + REST
     assert units.take(queue, 2.0) is None, "other pods have their turn"
     assert units.take(queue, 2.0 + REST) is first
     assert first.attempts == 1, "a repetition is not a new attempt"
@@ -100,12 +205,12 @@ def test_units_have_their_turn_one_after_the_other(runtime):
     assert units.take(queue, 9.0) is None
 
 
-def test_changed_and_deleted_pods(runtime):
-    queue, units = runtime.queue, Unfinished()
+def test_changed_and_deleted_pods(runtime, services):
+    queue, units = runtime.queue, Unfinished(services.slice)
     for name in ("changed", "deleted"):
         queue.add(pending(name), 0.0)
         queued = queue.pop(0.0)
-        units.add(queued, [queued], 0.0)
+        units.add(queued, [queued])
     later = pending("changed")
     later.resource_version = "9"
     queue.update(None, later, 0.0)
@@ -115,9 +220,9 @@ def test_changed_and_deleted_pods(runtime):
     assert len(queue) == 1
 
 
-def test_members_of_a_gang_are_returned(runtime):
-    queue, units = runtime.queue, Unfinished()
+def test_members_of_a_gang_are_returned(runtime, services):
+    queue, units = runtime.queue, Unfinished(services.slice)
     taken = [queue.pop(0.0) for name in "abc" if queue.add(pending(name), 0.0) is None]
-    units.add(taken[1], taken, 0.0)
+    units.add(taken[1], taken)
     assert units.take(queue, 1.0) is taken[1]
     assert {queue.pop(1.0), queue.pop(1.0)} == {taken[0], taken[2]}

@@ -6,10 +6,12 @@ from lightkube.models.core_v1 import Node, NodeStatus
 from lightkube.models.meta_v1 import ObjectMeta
 from tests.service.conftest import make_pod, make_runtime, watch_nodes, watch_pods
 
+from bayplan.executor.handlers import Receiver, SentNode
 from bayplan.framework.interface import Plugin
 from bayplan.framework.profile import Point, Profile
 from bayplan.queue import Place
-from bayplan.service.informers import PodHandler, SentNode
+from bayplan.service.informers import PodInformer
+from bayplan.service.services import Services
 
 WAITING = make_pod()
 BOUND = make_pod(node="a")
@@ -27,11 +29,12 @@ class Sort(Plugin):
 
 class Watched:
     def __init__(self, client, clock) -> None:
-        self.runtime = make_runtime(client, clock, Profile("test", {Point.QUEUE_SORT: [Sort()]}))
+        services = Services.of(client, clock)
+        self.runtime = make_runtime(services, Profile("test", {Point.QUEUE_SORT: [Sort()]}))
         self.state, self.queue, self.waiting = self.runtime.state, self.runtime.queue, self.runtime.waiting
-        self.intake, self.recorder, self.clock = self.runtime.intake, self.runtime.recorder, clock
-        self.pods, self.nodes = watch_pods(self.runtime, "test"), watch_nodes(self.runtime)
-        self.handler = PodHandler(self.runtime, {"test"})
+        self.intake, self.recorder, self.work, self.clock = services.intake, services.recorder, services.work, clock
+        self.pods, self.nodes = watch_pods(self.runtime), watch_nodes(self.runtime)
+        self.handler = PodInformer(Receiver.of(self.runtime), self.recorder)
 
     def where(self, uid: str = "uid-web") -> str:
         queued = self.queue.get(uid)
@@ -62,7 +65,7 @@ def watched(client, clock) -> Watched:
 def test_a_new_pod(watched, pod, where) -> None:
     watched.pods.added(pod)
     assert watched.where() == where
-    assert watched.runtime.work.is_set()
+    assert watched.work.is_set()
 
 
 def test_a_pod_of_another_scheduler_only_counts_when_bound(watched) -> None:

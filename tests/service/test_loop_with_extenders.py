@@ -11,15 +11,14 @@ import pytest
 from tests.service.conftest import events_of, make_runtime, watch_nodes, watch_pods
 
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.executor.attempts import AttemptDriver
+from bayplan.executor.executor import Executor
+from bayplan.executor.handlers import SentNode
 from bayplan.framework.extenders import ExtenderError, ExtenderFilter, ExtenderPreempt, ExtenderScore, Filtered
 from bayplan.framework.status import Status
 from bayplan.queue import Place
-from bayplan.service.binding import BindingCycles
-from bayplan.service.carry_out import PlanCarrier
-from bayplan.service.driver import AttemptDriver
-from bayplan.service.evictions import Evictions
-from bayplan.service.informers import SentNode
 from bayplan.service.loop import SchedulingLoop
+from bayplan.service.services import Services
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 pytestmark = pytest.mark.feature("HTTP extenders: the state is unchanged during calls")
@@ -92,22 +91,22 @@ class Setting:
     def __init__(self, client, clock, *objects) -> None:
         cluster = make_cluster(*objects)
         self.client, self.clock, self.profile = client, clock, cluster.profile
-        self.runtime = make_runtime(client, clock, replace(cluster.profile, scheduler_name=NAME), state=cluster.state)
-        self.state, self.queue, self.work = cluster.state, self.runtime.queue, self.runtime.work
         self.extenders = Thinking()
-        self.bindings = BindingCycles(self.runtime, self.extenders)
-        profiles = {NAME: cluster.profile}
-        self.plans = PlanCarrier(self.runtime, profiles, self.bindings, Evictions(self.runtime, self.bindings))
-        attempts = AttemptDriver(self.runtime, profiles, random.Random(0), self.extenders)
-        self.loop = SchedulingLoop(self.runtime, attempts, self.plans)
-        self.pods, self.nodes = watch_pods(self.runtime, NAME), watch_nodes(self.runtime)
+        self.services = Services.of(client, clock, state=cluster.state)
+        profile = replace(cluster.profile, scheduler_name=NAME)
+        self.runtime = make_runtime(self.services, profile, extenders=self.extenders)
+        self.state, self.queue, self.work = cluster.state, self.runtime.queue, self.services.work
+        self.plans = Executor(self.runtime)
+        attempts = AttemptDriver(self.runtime, random.Random(0), self.extenders)
+        self.loop = SchedulingLoop(self.runtime, attempts, self.plans, self.work, self.services.slice)
+        self.pods, self.nodes = watch_pods(self.runtime), watch_nodes(self.runtime)
 
     def place_of(self, pod):
         queued = self.queue.get(pod.uid)
         return queued.place if queued else None
 
     def notes(self):
-        return [event["note"] for event in events_of(self.runtime) if event["reason"] != "Preempted"]
+        return [event["note"] for event in events_of(self.services) if event["reason"] != "Preempted"]
 
 
 @pytest.fixture
@@ -119,7 +118,7 @@ def deciding(client, clock):
             loop = tasks.create_task(setting.loop.run())
             try:
                 yield setting
-                await setting.runtime.tasks.drain(1)
+                await setting.services.tasks.drain(1)
             finally:
                 loop.cancel()
 

@@ -127,7 +127,7 @@ def test_bound_pods_are_counted_by_profile_and_attempts(metrics, clock) -> None:
 def test_failed_attempt_is_recorded(metrics, clock, result) -> None:
     queued = popped(clock)
     clock.seconds += 2
-    metrics.failed(queued, result)
+    metrics.failed(queued, error=result == measuring.ERROR)
     assert sums(metrics.attempts) == {(result, "test"): 2}
 
 
@@ -170,7 +170,7 @@ def test_decisions_are_folded_in_batches(metrics, clock, end) -> None:
     for _ in range(2500):
         queued = popped(clock)
         metrics.new_decisions.append(0.5)
-        metrics.bound(queued) if end == "bound" else metrics.failed(queued, measuring.ERROR)
+        metrics.bound(queued) if end == "bound" else metrics.failed(queued, error=True)
     assert metrics.decisions.count == 2000, "folded without a scrape"
     metrics.fold()
     assert (metrics.decisions.count, metrics.decisions.sum) == (2500, 1250)

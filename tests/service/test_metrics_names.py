@@ -16,7 +16,6 @@ from bayplan.framework.events import Hint
 from bayplan.framework.status import Code
 from bayplan.queue import PendingCounts, Place, QueuedPod
 from bayplan.scheduling import decide
-from bayplan.service.metrics import measuring
 from bayplan.service.metrics.exposition import build_registry
 from bayplan.service.metrics.measuring import Metrics
 from bayplan.service.metrics.resources import PodResourcesCollector
@@ -46,7 +45,7 @@ def all_measurements(clock) -> tuple[Metrics, MetricsSnapshot]:
     metrics.new_decisions.append(0.1)
     times.finish()
     metrics.bound(queued)
-    metrics.failed(queued, measuring.UNSCHEDULABLE)
+    metrics.failed(queued, error=False)
     metrics.permit_waited(Code.SUCCESS, 0.0)
     metrics.evicted(0.0, success=True)
     metrics.handled("NodeAdd", 0.0)
@@ -67,7 +66,7 @@ def all_measurements(clock) -> tuple[Metrics, MetricsSnapshot]:
         pods=2,
         assumed_pods=1,
         binding=1,
-        templates={"default-scheduler": (3, 1)},
+        sharing={"default-scheduler": (3, 1)},
         dropped_events=0,
         event_lag=0.0,
     )

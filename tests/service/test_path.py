@@ -80,7 +80,7 @@ def missing(calls, path):
 def test_a_pod_takes_the_path_of_the_drawing(called):
     calls = run(called, "web")
     assert missing(calls, POD_PATH) is None
-    once = {"attempt", "SchedulingCycle.run", "PlanCarrier.carry_out", "ClusterState.assume", "BindingCycles.start"}
+    once = {"attempt", "SchedulingCycle.run", "Executor.carry_out", "ClusterState.assume", "BindingCycles.start"}
     assert {name: calls.count(name) for name in once} == dict.fromkeys(once, 1)
 
 
@@ -88,14 +88,14 @@ def test_a_gang_takes_the_path_of_the_drawing(called):
     calls = run(called, "one", "two", least=2)
     assert missing(calls, GANG_PATH) is None
     turn = calls[calls.index("GangAttempt.run") :]
-    carried = turn.index("PlanCarrier.carry_out")
+    carried = turn.index("Executor.carry_out")
     assert turn[:carried].count("SchedulingCycle.run") == turn[:carried].count("StateWhatIf.place") == 2
     assert turn[carried:].count("ClusterState.assume") == turn[carried:].count("BindingCycles.start") == 2
 
 
 def test_effects_follow_the_decision(called):
     calls = run(called, "web")
-    before = calls[: calls.index("PlanCarrier.carry_out")]
+    before = calls[: calls.index("Executor.carry_out")]
     assert not {"ClusterState.assume", "run_reserve", "run_permit", "BindingCycles.start"} & set(before)
 
 

@@ -22,6 +22,7 @@ from bayplan import (
     filter_plugin,
     score_plugin,
 )
+from bayplan.framework.interface import OnlyNow
 from bayplan.testing.builders import make_pod
 
 TIER = "example.com/tier"
@@ -98,17 +99,6 @@ class ReadsPods(Plugin):
 
     def sign(self, pod):
         return ()
-
-
-class SignsLabels(Plugin):
-    name = "signs-labels"
-    signs_spec = True
-
-    def filter(self, cycle, pod, node):
-        return None if pod.labels.get("app") == node.labels.get("app") else "another app"
-
-    def sign(self, pod):
-        return pod.labels.get("app")
 
 
 class RemembersNodes(Plugin):
@@ -197,7 +187,7 @@ class HintReadsMore(DeafToLabels):
 
 
 class RejectsMore(Plugin):
-    """The filter reads a label of the pod that `sign_rejection` omits."""
+    """The filter reads a label of the pod that `sign` omits."""
 
     name = "rejects-more"
 
@@ -205,10 +195,10 @@ class RejectsMore(Plugin):
         return None if node.labels.get(TIER) == pod.labels.get(TIER) else NOT_HERE
 
     def sign(self, pod):
-        return None
-
-    def sign_rejection(self, pod):
         return pod.namespace
+
+    def rests_on(self, pod, nodes):
+        return OnlyNow(())
 
 
 class BareEvents(DeafToLabels):
@@ -420,7 +410,6 @@ BROKEN_PROMISES = [
     (SignsNoAnnotation, "signature", "what the plugin reads of metadata.annotations"),
     (RestsOnMore, "rests-on", "let rests_on return what else the answers depend on"),
     (ReadsPods, "reads-pods", "leave reads_pods at True"),
-    (SignsLabels, "signs-spec", "signs_spec is True, but sign() reads metadata.labels"),
     (RemembersNodes, "rests-on", "let rests_on return what else"),
     (RemembersPods, "reuse", "what pre_filter and pre_score remember must depend on the pod alone"),
     (DeafToLabels, "events", "(NodeUpdateNodeLabel)"),
@@ -431,7 +420,7 @@ BROKEN_PROMISES = [
     (
         RejectsMore,
         "rejection",
-        "let sign_rejection() return also what the plugin and its hints read of metadata.labels",
+        "let sign() return also what the plugin and its hints read of metadata.labels",
     ),
     (BareEvents, "registration", "expected an EventHint"),
     (FailsToStart, "registration", "OSError: no disk"),

@@ -174,7 +174,7 @@ def _translated(required: NodeSelector | None, labels: Mapping[str, str], key: s
 
 
 def _topology_labels(required: NodeSelector | None, labels: Mapping[str, str]) -> tuple[str, str]:
-    keys = {each.key for each in _requirements(required)}
+    keys = {requirement.key for requirement in _requirements(required)}
     for known in (keys, labels):
         if ZONE in known:
             return ZONE, REGION
@@ -185,11 +185,11 @@ def _topology_labels(required: NodeSelector | None, labels: Mapping[str, str]) -
 
 def _requirements(required: NodeSelector | None) -> list[NodeSelectorRequirement]:
     terms = (required.nodeSelectorTerms if required else None) or ()
-    return [each for term in terms for each in term.matchExpressions or ()]
+    return [expression for term in terms for expression in term.matchExpressions or ()]
 
 
 def _values(required: NodeSelector | None, key: str) -> bool:
-    return any(each.values for each in _requirements(required) if each.key == key)
+    return any(requirement.values for requirement in _requirements(required) if requirement.key == key)
 
 
 def _renamed(required: NodeSelector | None, names: Mapping[str, str]) -> NodeSelector | None:
@@ -200,8 +200,8 @@ def _renamed(required: NodeSelector | None, names: Mapping[str, str]) -> NodeSel
             msgspec.structs.replace(
                 term,
                 matchExpressions=[
-                    msgspec.structs.replace(each, key=names.get(each.key, each.key))
-                    for each in term.matchExpressions or ()
+                    msgspec.structs.replace(expression, key=names.get(expression.key, expression.key))
+                    for expression in term.matchExpressions or ()
                 ],
             )
             for term in required.nodeSelectorTerms or ()

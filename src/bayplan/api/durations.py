@@ -11,7 +11,7 @@ _SECONDS = {"ns": "1e-9", "us": "1e-6", "µs": "1e-6", "μs": "1e-6", "ms": "1e-
 
 def parse(text: str) -> float:
     """The duration in seconds. Mirrors Go's time.ParseDuration. Raises ValueError for a malformed one."""
-    sign, unsigned = (text[0], text[1:]) if text[:1] in {"+", "-"} else ("+", text)
+    prefix, unsigned = (text[0], text[1:]) if text[:1] in {"+", "-"} else ("+", text)
     if unsigned == "0":
         return 0.0
     total, position = Decimal(0), 0
@@ -22,7 +22,7 @@ def parse(text: str) -> float:
         position = part.end()
     if not unsigned or position != len(unsigned):
         raise ValueError("expected a duration such as 10s, 1m30s or 250ms")
-    return float(-total if sign == "-" else total)
+    return float(-total if prefix == "-" else total)
 
 
 def human(seconds: float) -> str:

@@ -150,9 +150,6 @@ NETWORK_POLICY = _kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies
 HORIZONTAL_POD_AUTOSCALER = _kind(
     "autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", "hpa", status=True, category="all"
 )
-HORIZONTAL_POD_AUTOSCALER_V1 = _kind(
-    "autoscaling/v1", "HorizontalPodAutoscaler", "horizontalpodautoscalers", "hpa", status=True, category="all"
-)
 RUNTIME_CLASS = _kind("node.k8s.io/v1", "RuntimeClass", "runtimeclasses", namespaced=False)
 CERTIFICATE_SIGNING_REQUEST = _kind(
     "certificates.k8s.io/v1",

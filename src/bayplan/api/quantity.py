@@ -44,7 +44,7 @@ def parse(text: str) -> int:
     match = _SYNTAX.match(text) if isinstance(text, str) else None
     if match is None:
         raise InvalidQuantity(text)
-    sign, number, suffix = match[1], match[2], match[3] or ""
+    prefix, number, suffix = match[1], match[2], match[3] or ""
     whole, _, fraction = number.partition(".")
     digits = int((whole + fraction) or "0")
     if suffix in _BINARY:
@@ -53,7 +53,7 @@ def parse(text: str) -> int:
         exponent = 9 - len(fraction) + (_DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:]))
         numerator, denominator = digits * 10 ** max(exponent, 0), 10 ** max(-exponent, 0)
     nanos: int = -(-numerator // denominator)
-    return -nanos if sign == "-" else nanos
+    return -nanos if prefix == "-" else nanos
 
 
 def value(nanos: int) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lightkube.models import core_v1, meta_v1
 
@@ -21,6 +22,7 @@ from bayplan.api.labels import (
     label_key_errors,
     label_value_errors,
 )
+from bayplan.api.objects import convert
 
 NAME_FIELD = "metadata.name"
 """The only field of a node that selectors support."""
@@ -113,6 +115,22 @@ def label_selector(selector: meta_v1.LabelSelector | None) -> LabelSelector | No
             raise InvalidSelector("values set must be empty for exists and does not exist")
         requirements.append(Requirement(expression.key, operator, frozenset(values)))
     return LabelSelector(tuple(sorted(requirements, key=lambda each: (each.key, each.operator, sorted(each.values)))))
+
+
+def selector_or_nothing(selector: meta_v1.LabelSelector | None) -> LabelSelector:
+    """Parse a label selector object. None and an invalid one match nothing."""
+    try:
+        return label_selector(selector) or _NOTHING
+    except InvalidSelector:
+        return _NOTHING
+
+
+_NOTHING = LabelSelector((Requirement("", "in"),))
+
+
+def read_selector(document: Mapping[str, Any] | None) -> LabelSelector:
+    """`selector_or_nothing` for a plain document."""
+    return selector_or_nothing(convert(meta_v1.LabelSelector, document) if document is not None else None)
 
 
 def parse_node_selector(selector: core_v1.NodeSelector) -> NodeSelector:

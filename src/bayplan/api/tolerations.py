@@ -43,8 +43,8 @@ def parse(tolerations: Iterable[core_v1.Toleration] | None) -> Tolerations:
     """The tolerations of a pod's spec as values."""
     return tuple(
         [
-            Toleration(each.key or "", each.operator or "", each.value or "", each.effect or "")
-            for each in tolerations or ()
+            Toleration(toleration.key or "", toleration.operator or "", toleration.value or "", toleration.effect or "")
+            for toleration in tolerations or ()
         ]
     )
 

@@ -38,7 +38,7 @@ COMMANDS = {
     "perf": ("perf:perf", "Run the Kubernetes scheduler benchmark."),
     "completion": ("completion:completion", "Print the completion script for a shell."),
 }
-"""By command: its `module:attribute` in this package, and its line in the help."""
+"""command -> its `module:attribute` in this package, and its line in the help"""
 
 
 class LazyGroup(click.Group):

@@ -220,7 +220,7 @@ def cluster(
 
 def _detach(arguments: list[str], kubeconfig: Path | None) -> None:
     """Run the command again without --detach, in the background."""
-    arguments = [each for each in arguments if each != "--detach"]
+    arguments = [argument for argument in arguments if argument != "--detach"]
     path = kubeconfig or cluster_detached.default_kubeconfig()
     if kubeconfig is None:
         arguments += ["--kubeconfig", str(path)]

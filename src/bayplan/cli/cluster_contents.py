@@ -30,7 +30,7 @@ class Contents:
     def node_names(self) -> set[str]:
         """The names of all nodes among them."""
         documents = (*self.restored, *(one.document for one in self.created))
-        nodes = (each["metadata"] for each in documents if _header(each) == (NODE.api_version, NODE.kind))
+        nodes = (document["metadata"] for document in documents if _header(document) == (NODE.api_version, NODE.kind))
         return {metadata["name"] for metadata in nodes if metadata.get("name")}
 
     @property

@@ -43,7 +43,7 @@ class Wanted:
     """Where to write the kubeconfig; None for a temporary file."""
     scheduler: bool = False
     plugins: Sequence[ExtraPlugin] = ()
-    """Of the scheduler."""
+    """The user's plugins for the scheduler inside."""
     page: bool = False
     set_context: bool = False
     ready_fd: int | None = None

@@ -69,12 +69,12 @@ class ConformanceReport:
                         "pod": step.pod,
                         "fields": [
                             {
-                                "field": each.field,
-                                "expected": msgspec.to_builtins(each.expected),
-                                "got": msgspec.to_builtins(each.got),
-                                "plugin": each.plugin,
+                                "field": difference.field,
+                                "expected": msgspec.to_builtins(difference.expected),
+                                "got": msgspec.to_builtins(difference.got),
+                                "plugin": difference.plugin,
                             }
-                            for each in step.differences
+                            for difference in step.differences
                         ],
                     }
                 )

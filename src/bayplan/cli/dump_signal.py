@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Self
 
 
@@ -20,9 +20,7 @@ class DumpSignal:
         self._before = signal.signal(signal.SIGUSR2, self._handle)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         signal.signal(signal.SIGUSR2, self._before)
 
     def connect(self, requested: asyncio.Event) -> None:

@@ -113,7 +113,7 @@ def _owner_and_place(thread: threading.Thread, frame: FrameType) -> tuple[str, s
     while (caller := frames[-1].f_back) is not None:
         frames.append(caller)
     plugins = (each.f_locals.get("self") for each in frames)
-    owner = next((f"plugin {each.name}" for each in plugins if isinstance(each, Plugin)), "a plugin")
+    owner = next((f"plugin {plugin.name}" for plugin in plugins if isinstance(plugin, Plugin)), "a plugin")
     place = next((each for each in frames if not each.f_code.co_filename.startswith(_LIBRARY)), frame)
     code = place.f_code
     return owner, f"{thread.name}, in {code.co_qualname} ({code.co_filename}, line {place.f_lineno})"

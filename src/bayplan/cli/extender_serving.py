@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import ssl
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ import click
 
 from bayplan.cli.ending import Ending
 from bayplan.cli.heap import keep_heap
-from bayplan.cli.serving import RefusedError, check_access, run_until_done, stop_on_signals, unless
+from bayplan.cli.serving import NoAccessError, check_access, run_until_done, stop_on_signals, unless
 from bayplan.client import Client, ConfigError, connect
 from bayplan.config import (
     ConfigurationError,
@@ -79,8 +79,11 @@ def serve(
         loaded = load_plugins(plugins)
         reading = read_configuration(Path(config), loaded) if config is not None else None
         if reading is not None:
-            for line in (*reading.warning_lines(), *_unused(reading, config)):
+            for line in reading.warning_lines():
                 click.echo(line, err=True)
+            problem = f"is not enabled in any profile of {config}: enable it in plugins.multiPoint"
+            for name in reading.unused_plugins():
+                click.echo(f"bayplan extender: warning: plugin {name!r} {problem}", err=True)
             kubeconfig = kubeconfig or reading.configuration.clientConnection.kubeconfig or None
         settings = ServerSettings(
             host=address.host,
@@ -98,17 +101,9 @@ def serve(
     except ConfigurationError as error:
         click.echo(str(error), err=True)
         raise SystemExit(2) from None
-    except (ConfigError, PluginLoadError, RefusedError, UnusableExtenderError) as error:
+    except (ConfigError, PluginLoadError, NoAccessError, UnusableExtenderError) as error:
         click.echo(f"bayplan extender: {error}", err=True)
         raise SystemExit(2) from None
-
-
-def _unused(reading: LoadedConfiguration, path: str | None) -> Iterator[str]:
-    named = {name for profile in reading.configuration.profiles for name in profile.plugins.enabled_names()}
-    for plugin in reading.plugins:
-        if plugin.name not in named:
-            problem = f"plugin {plugin.name!r} is not enabled in any profile of {path}: enable it in plugins.multiPoint"
-            yield f"bayplan extender: warning: {problem}"
 
 
 def _builder(reading: LoadedConfiguration | None, plugins: Sequence[ExtraPlugin]) -> BuildExtenderProfiles:

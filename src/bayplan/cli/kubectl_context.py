@@ -6,12 +6,13 @@ The context and what it replaced are in kubectl's own kubeconfig, so that a late
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from bayplan.file_replacement import replace_text
 
 _EXTENSION = "bayplan.dev/context"
 _LISTS = ("clusters", "contexts", "users")
@@ -40,11 +41,11 @@ def set_context(file: Path, kubeconfig: Mapping[str, Any]) -> None:
     config, name = _read(file), kubeconfig["current-context"]
     _remove(config, name)  # what a crash left
     added = {"name": _EXTENSION, "extension": {"previous": config.get("current-context") or ""}}
-    for kind in _LISTS:
-        entries = [dict(each) for each in kubeconfig[kind]]
-        if kind == "contexts":
-            entries = [each | {"context": each["context"] | {"extensions": [added]}} for each in entries]
-        config[kind] = [*(config.get(kind) or ()), *entries]
+    for section in _LISTS:
+        entries = [dict(each) for each in kubeconfig[section]]
+        if section == "contexts":
+            entries = [entry | {"context": entry["context"] | {"extensions": [added]}} for entry in entries]
+        config[section] = [*(config.get(section) or ()), *entries]
     config["current-context"] = name
     _write(file, {"apiVersion": "v1", "kind": "Config"} | config)
 
@@ -57,7 +58,7 @@ def restore_context(file: Path, name: str) -> None:
     config = _read(file)
     if not _remove(config, name):
         return
-    if any(config.get(kind) for kind in _LISTS):
+    if any(config.get(section) for section in _LISTS):
         _write(file, config)
     else:
         file.unlink(missing_ok=True)
@@ -71,8 +72,8 @@ def _remove(config: dict[str, Any], name: str) -> bool:
         if own:
             raise ContextError(f"the kubeconfig has a context {name!r} already that isn't of an embedded cluster")
         return False
-    for kind in _LISTS:
-        config[kind] = [each for each in config.get(kind) or () if each.get("name") != name]
+    for section in _LISTS:
+        config[section] = [each for each in config.get(section) or () if each.get("name") != name]
     if config.get("current-context") == name:
         config["current-context"] = previous
     return True
@@ -93,10 +94,10 @@ def _read(file: Path) -> dict[str, Any]:
     if not isinstance(found, dict | None):
         raise ContextError(f"{file}: expected a kubeconfig")
     config = found or {}
-    for kind in _LISTS:
-        entries = config.get(kind) or []
-        if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
-            raise ContextError(f"{file}: {kind}: expected a list of mappings")
+    for section in _LISTS:
+        entries = config.get(section) or []
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+            raise ContextError(f"{file}: {section}: expected a list of mappings")
     return config
 
 
@@ -105,11 +106,6 @@ def _write(file: Path, config: Mapping[str, Any]) -> None:
     target = file.resolve()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
-        descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=".bayplan-")
-        with os.fdopen(descriptor, "w", encoding="utf-8") as written:
-            yaml.safe_dump(dict(config), written, sort_keys=False)
-        Path(temporary).chmod(mode)
-        Path(temporary).replace(target)
+        replace_text(target, yaml.safe_dump(dict(config), sort_keys=False), private=not target.exists())
     except OSError as error:
         raise ContextError(f"{file}: cannot write the kubeconfig: {error.strerror}") from None

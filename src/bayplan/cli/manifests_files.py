@@ -18,6 +18,7 @@ from bayplan.config import (
     load_configuration,
     load_plugins,
     read_configuration,
+    single_profile_problem,
 )
 from bayplan.config.types import API_VERSION, KIND, LeaderElection
 from bayplan.plugins.coscheduling.plugin import Coscheduling
@@ -61,7 +62,9 @@ def collect(
         )
         _check_election(config, configuration.leaderElection, found, replicas)
         if scheduler_name is not None:
-            _check_profiles(config, configuration)
+            problem = single_profile_problem(configuration, config)
+            if problem:
+                raise UnusableFile(problem)
             found.arguments.append(f"--scheduler-name={scheduler_name}")
     size = sum(len(key) + len(text.encode()) for key, text in found.files.items())
     if size > LARGEST:
@@ -135,25 +138,13 @@ def _collect_configuration(
         reading = read_configuration(path, plugins)
         found.warnings += reading.warning_lines()
         configuration = reading.configuration
-        named = {name for profile in configuration.profiles for name in profile.plugins.enabled_names()}
-        found.warnings += [
-            f"{path}: warning: plugin {plugin.name!r} is not enabled in any profile: enable it in plugins.multiPoint"
-            for plugin in plugins
-            if plugin.name not in named
-        ]
+        problem = "is not enabled in any profile: enable it in plugins.multiPoint"
+        found.warnings += [f"{path}: warning: plugin {name!r} {problem}" for name in reading.unused_plugins()]
     found.files[CONFIGURATION_FILE] = _text(path)
     if configuration.clientConnection.kubeconfig:
         where = f"{path}: clientConnection.kubeconfig: {configuration.clientConnection.kubeconfig}"
         raise UnusableFile(f"{where} does not exist in the pod: remove it, so that the service account is used")
     return configuration
-
-
-def _check_profiles(path: Path, configuration: KubeSchedulerConfiguration) -> None:
-    """--scheduler-name requires a single profile."""
-    names = [profile.schedulerName for profile in configuration.profiles]
-    if len(names) > 1:
-        what = f"--scheduler-name: {path} has {len(names)} profiles ({', '.join(names)})"
-        raise UnusableFile(f"{what}: set profiles[].schedulerName there instead")
 
 
 def _check_election(path: Path, election: LeaderElection, found: SchedulerFiles, replicas: int) -> None:

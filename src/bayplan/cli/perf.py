@@ -12,17 +12,17 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from bayplan.benchmarking.cluster_run import BAYPLAN, EXTERNAL, NULL, Target, run_on_cluster
+from bayplan.benchmarking.core import Profiler, run_on_core
+from bayplan.benchmarking.measurement import Measurement
+from bayplan.benchmarking.selection import labelled, matching, named, names_of
+from bayplan.benchmarking.templates import BenchmarkError, Unsupported
+from bayplan.benchmarking.workload_run import Report
+from bayplan.benchmarking.workloads import Workload, find_configs, read_workloads
 from bayplan.cli import perf_output
 from bayplan.cli.perf_output import PerfResults
 from bayplan.cli.run_feature_gates import ON
 from bayplan.config import ConfigurationError
-from bayplan.testing.scheduler_perf.cluster_run import BAYPLAN, EXTERNAL, NULL, Target, run_on_cluster
-from bayplan.testing.scheduler_perf.core import Profiler, run_on_core
-from bayplan.testing.scheduler_perf.measurement import Measurement
-from bayplan.testing.scheduler_perf.selection import labelled, matching, named, names_of
-from bayplan.testing.scheduler_perf.templates import BenchmarkError, Unsupported
-from bayplan.testing.scheduler_perf.workload_run import Report
-from bayplan.testing.scheduler_perf.workloads import Workload, find_configs, read_workloads
 
 EXIT_FAILED = 1
 EXIT_UNREADABLE = 2
@@ -176,8 +176,8 @@ def _check_profile(profile: Path | None, selected: Sequence[Workload]) -> None:
 
 
 def _run_on_core(workload: Workload, report: Report, profile: Path | None) -> list[Measurement]:
+    from bayplan.benchmarking.profiling import profiling
     from bayplan.cli.heap import keep_heap
-    from bayplan.testing.scheduler_perf.profiling import profiling
 
     keep_heap()  # as `bayplan run` does
     profiler: Profiler = nullcontext if profile is None else partial(profiling, profile)

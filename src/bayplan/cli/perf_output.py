@@ -14,8 +14,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from bayplan.testing.scheduler_perf.cluster_run import BAYPLAN
-from bayplan.testing.scheduler_perf.measurement import PERCENTILES, RESULTS, Measurement, data_items
+from bayplan.benchmarking.cluster_run import BAYPLAN
+from bayplan.benchmarking.measurement import PERCENTILES, RESULTS, Measurement, data_items
 
 TABLE, CSV, JSON = "table", "csv", "json"
 

@@ -64,7 +64,7 @@ def run(
             else:
                 click.echo(warning, err=True)
         if prepared.problems:
-            _refuse(*prepared.problems)
+            _fail(*prepared.problems)
         if flags["write_config_to"]:
             _write_configuration(prepared, Path(flags["write_config_to"]))
             return
@@ -72,7 +72,7 @@ def run(
         _run_until_done(partial(_run, prepared, extenders, flags["master"], context, seed, dump_signal))
 
 
-def _refuse(*lines: str) -> NoReturn:
+def _fail(*lines: str) -> NoReturn:
     for line in lines:
         click.echo(line, err=True)
     raise SystemExit(2)
@@ -85,7 +85,7 @@ def _write_configuration(prepared: Preparation, path: Path) -> None:
     try:
         replace_text(path, to_yaml(prepared.configuration, prepared.catalog))
     except OSError as error:
-        _refuse(f"bayplan run: --write-config-to: {path} cannot be written: {error.strerror}")
+        _fail(f"bayplan run: --write-config-to: {path} cannot be written: {error.strerror}")
 
 
 def _extenders(configuration: KubeSchedulerConfiguration, path: str) -> HttpExtenders | None:
@@ -98,14 +98,14 @@ def _extenders(configuration: KubeSchedulerConfiguration, path: str) -> HttpExte
     try:
         return HttpExtenders(configuration.extenders)
     except ConfigurationError as error:
-        _refuse(*(f"{path}: {fault}" for fault in error.faults))
+        _fail(*(f"{path}: {fault}" for fault in error.faults))
 
 
 def _run_until_done(scheduling: Callable[[Ending], Coroutine[Any, Any, None]]) -> None:
     """Run the scheduler. Exits with status 2 if it can't start, and 1 if it lost its lease."""
     from bayplan.cli.ending import Ending
     from bayplan.cli.heap import keep_heap
-    from bayplan.cli.serving import RefusedError, run_until_done
+    from bayplan.cli.serving import NoAccessError, run_until_done
     from bayplan.client import ConfigError
     from bayplan.client.errors import NoKubeconfigError
     from bayplan.config import ConfigurationError, PluginLoadError
@@ -118,11 +118,11 @@ def _run_until_done(scheduling: Callable[[Ending], Coroutine[Any, Any, None]]) -
         try:
             run_until_done(scheduling(ending), ending)
         except ConfigurationError as error:
-            _refuse(*str(error).splitlines())
+            _fail(*str(error).splitlines())
         except NoKubeconfigError as error:
-            _refuse(f"bayplan run: {error}; --kubeconfig names a file, and `bayplan cluster` starts a cluster")
-        except (ConfigError, PluginLoadError, RefusedError, ServingError) as error:
-            _refuse(f"bayplan run: {error}")
+            _fail(f"bayplan run: {error}; --kubeconfig names a file, and `bayplan cluster` starts a cluster")
+        except (ConfigError, PluginLoadError, NoAccessError, ServingError) as error:
+            _fail(f"bayplan run: {error}")
         except SchedulingEndedError as error:
             click.echo(f"bayplan run: {error}", err=True)
             raise SystemExit(1) from None
@@ -141,7 +141,7 @@ async def _run(
     ending: Ending,
 ) -> None:
     from bayplan.cli.run_reports import RunReports, report_start
-    from bayplan.cli.serving import DeniedError, RefusedError, check_access, stop_on_signals, unless
+    from bayplan.cli.serving import DeniedError, NoAccessError, check_access, stop_on_signals, unless
     from bayplan.service.leader_election import ElectionThread
     from bayplan.service.metrics.measuring import Metrics
     from bayplan.service.scheduler import Peers, Scheduler
@@ -162,7 +162,7 @@ async def _run(
                 return
         except DeniedError as error:
             report = await Scheduler(client, prepared.build_profiles).report_permissions(error.response)
-            raise RefusedError(report or str(error)) from None
+            raise NoAccessError(report or str(error)) from None
         election = prepared.election
         async with nullcontext() if election is None else ElectionThread(open_client, election) as leadership:
             scheduler = Scheduler(

@@ -41,7 +41,7 @@ class Flag:
     """A flag of kube-scheduler. `text` says what it does, or why it has no effect."""
 
     name: str
-    kind: FlagType
+    type: FlagType
     treatment: Treatment
     text: str
     group: str = ""

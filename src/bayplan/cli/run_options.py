@@ -21,7 +21,7 @@ from bayplan.cli.run_flags import FLAGS, Flag, FlagType, Treatment
 VERSION = "version"
 OWN_GROUP = "Bayplan's own options"
 
-_BOOLEANS = frozenset(flag.name for flag in FLAGS if flag.kind is FlagType.BOOL) | {VERSION}
+_BOOLEANS = frozenset(flag.name for flag in FLAGS if flag.type is FlagType.BOOL) | {VERSION}
 """Flags without a separate value; an explicit value follows `=`."""
 
 
@@ -119,9 +119,9 @@ class FlagOption(click.Option):
         shown = f"  [default: {flag.default}]" if flag.default and works else ""
         super().__init__(
             [f"--{flag.name}", flag.parameter],
-            type=_TYPES[flag.kind] if flag.treatment is not Treatment.REJECTED else click.STRING,
-            multiple=flag.kind is FlagType.STRINGS,
-            metavar=flag.kind.value.rpartition(" ")[2] or "[=true|false]",
+            type=_TYPES[flag.type] if flag.treatment is not Treatment.REJECTED else click.STRING,
+            multiple=flag.type is FlagType.STRINGS,
+            metavar=flag.type.value.rpartition(" ")[2] or "[=true|false]",
             help=f"{flag.text}{shown}",
             hidden=not works,
             is_eager=flag.name == VERSION,

@@ -27,6 +27,7 @@ from bayplan.config import (
     load_configuration,
     load_plugins,
     read_configuration,
+    single_profile_problem,
 )
 from bayplan.config.documents import Document
 from bayplan.config.profiles import profile_of_all
@@ -161,7 +162,7 @@ def _check_flags(given: Sequence[tuple[Flag, Any]], prepared: Preparation) -> No
             prepared.gated_plugins = gates.plugins
         elif flag.name == "logging-format" and value not in FORMATS:
             prepared.problems.append(f"bayplan run: --logging-format: expected text or json, got {value!r}")
-        elif flag.kind is FlagType.FLOAT and not math.isfinite(value):
+        elif flag.type is FlagType.FLOAT and not math.isfinite(value):
             prepared.problems.append(f"bayplan run: --{flag.name}: expected a number, not {value}")
         elif flag.name == "pod-max-in-unschedulable-pods-duration":
             prepared.unschedulable_timeout = durations.parse(value)
@@ -174,7 +175,7 @@ def _check_flags(given: Sequence[tuple[Flag, Any]], prepared: Preparation) -> No
 
 def _is_off(flag: Flag, value: Any) -> bool:
     """Whether a flag has the value that always applies."""
-    if flag.kind is FlagType.BOOL:
+    if flag.type is FlagType.BOOL:
         return value is False
     return (flag.name, value) == ("kube-api-content-type", "application/json")
 
@@ -198,28 +199,19 @@ def _read_configuration(path: Path, plugins_loaded: bool, prepared: Preparation)
     prepared.configuration, prepared.document = reading.configuration, reading.document
     prepared.plugins = list(reading.plugins)
     prepared.warnings += reading.warning_lines()
-    named = {name for profile in reading.configuration.profiles for name in profile.plugins.enabled_names()}
-    prepared.warnings += [
-        f"bayplan run: warning: plugin {plugin.name!r} is not enabled in any profile of {path}: "
-        "enable it in plugins.multiPoint"
-        for plugin in prepared.plugins
-        if plugin.name not in named
-    ]
+    problem = f"is not enabled in any profile of {path}: enable it in plugins.multiPoint"
+    prepared.warnings += [f"bayplan run: warning: plugin {name!r} {problem}" for name in reading.unused_plugins()]
 
 
 def _name_the_profile(path: str, scheduler_name: str | None, prepared: Preparation) -> None:
     """Apply --scheduler-name, which requires a single profile."""
     if scheduler_name is None:
         return
-    profiles = prepared.configuration.profiles
-    if len(profiles) == 1:
-        profiles[0].schedulerName = scheduler_name
-        return
-    names = ", ".join(profile.schedulerName for profile in profiles)
-    prepared.problems.append(
-        f"bayplan run: --scheduler-name: {path} has {len(profiles)} profiles ({names}): "
-        "set profiles[].schedulerName there instead"
-    )
+    problem = single_profile_problem(prepared.configuration, path)
+    if problem:
+        prepared.problems.append(f"bayplan run: {problem}")
+    else:
+        prepared.configuration.profiles[0].schedulerName = scheduler_name
 
 
 def _apply(values: Mapping[str, Any], prepared: Preparation) -> None:

@@ -143,7 +143,7 @@ _OPTIONS: dict[str, Option] = {
     "authorization-webhook-cache-unauthorized-ttl": ("unauthorized_cache_ttl", durations.parse),
     "authorization-always-allow-paths": ("always_allow_paths", _paths),
 }
-"""By flag: the field of ServingOptions, and a function that reads its value or raises ValueError."""
+"""flag -> the field of ServingOptions, and a function that reads its value or raises ValueError"""
 
 _HEADERS: dict[str, Option] = {
     "requestheader-username-headers": ("username", _names),

@@ -18,11 +18,11 @@ if TYPE_CHECKING:  # it imports plugins' types, which other commands don't need
 log = logging.getLogger(__name__)
 
 
-class RefusedError(Exception):
+class NoAccessError(Exception):
     """The cluster denies access. The message has the request and the response."""
 
 
-class DeniedError(RefusedError):
+class DeniedError(NoAccessError):
     """The client may not read nodes or pods. `response` is what the API server answered."""
 
     def __init__(self, message: str, response: ApiError) -> None:
@@ -65,7 +65,7 @@ def run_until_done(main: Coroutine[Any, Any, None], ending: Ending) -> None:
 
 
 async def check_access(client: Client, *, silence: float = SILENCE, limit: float = LIMIT) -> None:
-    """List nodes and pods once, to report missing permissions before watches retry forever. Raises RefusedError.
+    """List nodes and pods once, to report missing permissions before watches retry forever. Raises NoAccessError.
 
     Logs a line every `silence` seconds, and gives up after `limit` seconds without the replies.
     """
@@ -75,7 +75,7 @@ async def check_access(client: Client, *, silence: float = SILENCE, limit: float
         while not (await asyncio.wait({checking}, timeout=min(silence, limit - waited)))[0]:
             waited += silence
             if waited >= limit:
-                raise RefusedError(f"the API server has not replied within {limit:g} s")
+                raise NoAccessError(f"the API server has not replied within {limit:g} s")
             log.warning("the API server has not replied for %g s; giving up after %g s", waited, limit)
         checking.result()
     finally:
@@ -103,9 +103,9 @@ async def _check_access(client: Client) -> None:
             await client.request("GET", kind.path(), params={"limit": 1})
         except ApiError as error:
             problem = f"cannot list {kind.plural}: {error}"
-            raise (DeniedError(problem, error) if error.status == 403 else RefusedError(problem)) from error
+            raise (DeniedError(problem, error) if error.status == 403 else NoAccessError(problem)) from error
         except TransportError as error:
-            raise RefusedError(f"cannot reach the API server: {error}") from error
+            raise NoAccessError(f"cannot reach the API server: {error}") from error
 
 
 def stop_on_signals(waiting_for: str, ending: Ending) -> asyncio.Event:

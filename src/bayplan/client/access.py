@@ -21,7 +21,7 @@ class Credentials(Protocol):
         """Returns the headers that authenticate a request. Raises ConfigError if there are no valid credentials."""
 
     async def refresh(self, refused: Mapping[str, str]) -> bool:
-        """After a 401 for a request with the headers `refused`: whether other credentials are available now."""
+        """Returns whether there are other credentials, after a 401 for a request with the headers `refused`."""
 
 
 class Anonymous:

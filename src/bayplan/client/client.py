@@ -25,7 +25,7 @@ LONGEST_SERVER_WAIT = 5.0
 """Seconds. A request with a longer Retry-After isn't retried: the caller decides what to do."""
 
 BACKOFF = Backoff(initial=0.1)
-"""Between the attempts of one request."""
+"""The waits between the attempts of one request."""
 
 
 class PatchType(Enum):

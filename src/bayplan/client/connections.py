@@ -84,7 +84,7 @@ class ConnectionPool:
         self._closed = False
         self.open: set[_Connection] = set()
         self.unused: list[_Connection] = []
-        """Those without a request, the last used one last."""
+        """The connections without a request, the last used one last."""
 
     async def exchange(
         self, method: str, message: bytes, tls: ssl.SSLContext | None, begins: Callable[[], None]
@@ -157,7 +157,7 @@ class _Connection(asyncio.Protocol):
     def __init__(self, connections: ConnectionPool, tls: ssl.SSLContext | None) -> None:
         self.tls = tls
         self.active_at = 0.0
-        """When it last sent or received something."""
+        """The time at which it last sent or received something."""
         self._connections = connections
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None

@@ -37,7 +37,7 @@ STREAM_SLACK = 30.0
 """Seconds that a stream may stay open beyond the requested time before the server counts as hung."""
 
 NO_ANSWER = "<error>"
-"""In place of the status of a request without a response."""
+"""What stands for the status of a request without a response."""
 
 
 class RequestObserver(Protocol):

@@ -120,7 +120,7 @@ class ListWatch(Generic[T]):
         self._client = client
         self._sink = sink
         self._known: dict[str, tuple[str, str]] = {}
-        """The uid and the resource version of each object that the sink has, by key."""
+        """key of an object that the sink has -> its uid and its resource version"""
         self._scope: dict[str, Any] = {
             "namespace": namespace,
             "label_selector": label_selector,
@@ -142,7 +142,7 @@ class ListWatch(Generic[T]):
         self._unreachable = False
         """Whether the server could not be reached, so that another one may reply now."""
         self._undecodable: dict[str, str] = {}
-        """The version by key of each object whose newest version could not be decoded."""
+        """key of an object whose newest version could not be decoded -> that version"""
         self._idle_seconds = idle_seconds
         self._quiet = True
         """Whether the last watch reported no change."""

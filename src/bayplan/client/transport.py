@@ -24,9 +24,9 @@ class ApiRequest(msgspec.Struct, frozen=True):
     stream: bool = False
     """Whether a successful response is wanted as `Response.chunks`."""
     seconds: float | None = None
-    """For a stream: how long the server was asked to keep it open, if it was."""
+    """How long the server was asked to keep a stream open, if it was."""
     idle: float | None = None
-    """For a stream: after how many seconds of silence its connection counts as dead, if there is such a limit."""
+    """The seconds of silence after which the connection of a stream counts as dead, if there is such a limit."""
 
 
 class Response(msgspec.Struct, frozen=True):

@@ -20,6 +20,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.pod_selectors import LabelsKey, labels_key
 from bayplan.cluster.selector_index import SelectorIndex
 from bayplan.cluster.tally import Tally
+from bayplan.shrinking import shrink
 
 _MEMO_CAPACITY = 1024
 
@@ -47,6 +48,15 @@ class AffinityTerm:
     selector: LabelSelector | None
     topology_key: str
     weight: int = 0
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        own = (self.kind.value, self.namespaces, self.namespace_selector, self.selector, self.topology_key, self.weight)
+        object.__setattr__(self, "_hash", hash(own))
+
+    def __hash__(self) -> int:
+        """A pod may have hundreds of terms, each of which is looked up several times."""
+        return self._hash
 
     def matches(self, pod: PodInfo, namespace_labels: Mapping[str, str]) -> bool:
         """Return whether the term matches a pod. `namespace_labels`: the labels of the pod's namespace."""
@@ -120,14 +130,14 @@ class ExistingTerms:
     _index: SelectorIndex[TermColumn] = field(default_factory=SelectorIndex)
     _memo: dict[tuple[LabelsKey, tuple[tuple[str, str], ...]], tuple[TermColumn, ...]] = field(default_factory=dict)
 
-    def account(self, row: int, pod: PodInfo, sign: int) -> None:
-        """Count a pod that was added to a row (sign 1), or removed from it (-1). Invalid terms are ignored."""
+    def account(self, row: int, pod: PodInfo, by: int) -> None:
+        """Count a pod that was added to a row (`by` 1), or removed from it (-1). Invalid terms are ignored."""
         for term in bound_terms(pod):
             column = self._columns.get(term)
             if column is None:
                 column = self._add(term)
-            column.counts.add(row, sign)
-            column.pods += sign
+            column.counts.add(row, by)
+            column.pods += by
             if column.pods == 0:
                 self._remove(column)
 
@@ -163,6 +173,7 @@ class ExistingTerms:
 
     def _remove(self, column: TermColumn) -> None:
         del self._columns[column.term]
+        shrink(self._columns)
         if column.term.selector is not None:
             self._index.remove(column)
         self._memo.clear()
@@ -174,31 +185,32 @@ def _parse(affinity_json: bytes, namespace: str) -> PodTerms:
     affinity = decode(core_v1.Affinity, affinity_json)
     own = affinity.podAffinity or core_v1.PodAffinity()
     anti = affinity.podAntiAffinity or core_v1.PodAntiAffinity()
+    here = frozenset({namespace})
     return PodTerms(
-        _required(TermKind.REQUIRED, own.requiredDuringSchedulingIgnoredDuringExecution, namespace),
-        _required(TermKind.REQUIRED_ANTI, anti.requiredDuringSchedulingIgnoredDuringExecution, namespace),
-        _preferred(TermKind.PREFERRED, own.preferredDuringSchedulingIgnoredDuringExecution, namespace),
-        _preferred(TermKind.PREFERRED_ANTI, anti.preferredDuringSchedulingIgnoredDuringExecution, namespace),
+        _required(TermKind.REQUIRED, own.requiredDuringSchedulingIgnoredDuringExecution, here),
+        _required(TermKind.REQUIRED_ANTI, anti.requiredDuringSchedulingIgnoredDuringExecution, here),
+        _preferred(TermKind.PREFERRED, own.preferredDuringSchedulingIgnoredDuringExecution, here),
+        _preferred(TermKind.PREFERRED_ANTI, anti.preferredDuringSchedulingIgnoredDuringExecution, here),
     )
 
 
 def _required(
-    kind: TermKind, terms: Iterable[core_v1.PodAffinityTerm] | None, namespace: str
+    kind: TermKind, terms: Iterable[core_v1.PodAffinityTerm] | None, here: frozenset[str]
 ) -> tuple[AffinityTerm, ...]:
-    return tuple(_term(kind, term, namespace) for term in terms or ())
+    return tuple(_term(kind, term, here) for term in terms or ())
 
 
 def _preferred(
-    kind: TermKind, terms: Iterable[core_v1.WeightedPodAffinityTerm] | None, namespace: str
+    kind: TermKind, terms: Iterable[core_v1.WeightedPodAffinityTerm] | None, here: frozenset[str]
 ) -> tuple[AffinityTerm, ...]:
-    return tuple(_term(kind, term.podAffinityTerm, namespace, term.weight) for term in terms or ())
+    return tuple(_term(kind, term.podAffinityTerm, here, term.weight) for term in terms or ())
 
 
-def _term(kind: TermKind, term: core_v1.PodAffinityTerm, namespace: str, weight: int = 0) -> AffinityTerm:
-    """Parse one term. Without namespaces and a namespace selector, it applies to the pod's own namespace."""
+def _term(kind: TermKind, term: core_v1.PodAffinityTerm, here: frozenset[str], weight: int = 0) -> AffinityTerm:
+    """Parse one term. Without namespaces and a namespace selector, it applies to the pod's own namespace, `here`."""
     namespaces = frozenset(term.namespaces or ())
     if not namespaces and term.namespaceSelector is None:
-        namespaces = frozenset({namespace})
+        namespaces = here
     return AffinityTerm(
         kind,
         namespaces,

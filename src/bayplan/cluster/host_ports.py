@@ -14,11 +14,11 @@ class HostPorts(dict[tuple[str, int], dict[str, Tally]]):
         super().__init__()
         self._capacity = capacity
 
-    def account(self, row: int, used: HostPort, sign: int) -> None:
-        """Count a port of a pod on a row; `sign` is 1 for a pod that is added, and -1 for one that is removed."""
+    def account(self, row: int, used: HostPort, by: int) -> None:
+        """Count a port of a pod on a row; `by` is 1 for a pod that is added, and -1 for one that is removed."""
         by_ip = self.setdefault((used.protocol, used.port), {})
         tally = by_ip.setdefault(used.ip, Tally(self._capacity))
-        tally.add(row, sign)
+        tally.add(row, by)
         if not tally:
             del by_ip[used.ip]
             if not by_ip:

@@ -22,6 +22,7 @@ from bayplan.cluster.pod_selectors import GroupKey
 from bayplan.cluster.selector_groups import SelectorGroup, SelectorGroups
 from bayplan.cluster.slots import Slots
 from bayplan.cluster.volumes_in_use import VolumesInUse
+from bayplan.shrinking import shrink
 
 NO_PRIORITY = 2**31
 """Higher than every pod priority."""
@@ -183,6 +184,7 @@ class NodeTable:
     def remove_pod(self, uid: str) -> PodInfo:
         """Remove a pod from its row, and return it. Raises KeyError."""
         row = self.row_of_pod.pop(uid)
+        shrink(self.row_of_pod)
         pods = self.pods[row]
         pod = pods.pop(uid)
         lowest = self.lowest_priority.item(row)
@@ -259,7 +261,7 @@ class NodeTable:
 
     # How a row changes
 
-    def _account(self, row: int, pod: PodInfo, sign: int) -> None:
+    def _account(self, row: int, pod: PodInfo, by: int) -> None:
         # Sums of amounts near the 64-bit limit wrap around, as in Go, so that removing a pod undoes adding it. Slices
         # wrap silently; single elements are faster, but warn.
         here: int | slice = row
@@ -268,24 +270,24 @@ class NodeTable:
         for name, amount in pod.requested.items():
             index = self.resources.get(name, _PERMANENT_RESOURCES)
             if index < _PERMANENT_RESOURCES:
-                self.requested[index, here] += sign * amount
-            elif amount and sign > 0:
+                self.requested[index, here] += by * amount
+            elif amount and by > 0:
                 index = self._claim_resource(name)  # may replace the arrays
                 self.requested[index, here] += amount
             elif amount:
                 self.requested[index, here] -= amount
                 self._release_resource(name)
-        self.nonzero_requested[0, here] += sign * pod.nonzero_cpu
-        self.nonzero_requested[1, here] += sign * pod.nonzero_memory
-        self.pod_count[row] += sign
+        self.nonzero_requested[0, here] += by * pod.nonzero_cpu
+        self.nonzero_requested[1, here] += by * pod.nonzero_memory
+        self.pod_count[row] += by
         for port in pod.host_ports:
-            self.ports.account(row, port, sign)
-        if sign > 0:
+            self.ports.account(row, port, by)
+        if by > 0:
             self._groups.add(row, pod)
         else:
             self._groups.remove(row, pod)
-        self.terms.account(row, pod, sign)
-        self.volumes.account(row, pod, sign)
+        self.terms.account(row, pod, by)
+        self.volumes.account(row, pod, by)
         self._changed(row)
 
     def _set_labels(self, row: int, old: Mapping[str, str], new: Mapping[str, str]) -> None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 from bayplan.api.kinds import POD, Kind
+from bayplan.shrinking import shrink
 
 Listener = Callable[[Any, Any], None]
 """Called with the object as readers saw it before, and see it now; None where there is none."""
@@ -37,18 +38,19 @@ class ObjectStore(Mapping[str, Any]):
             listener(None, obj)
         self._listeners.append(listener)
 
+    def follow(self, listener: Listener) -> Callable[[], None]:
+        """Call a listener for every change, until the returned function is called."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
     @contextmanager
     def waking(self, wake: Callable[[], None]) -> Iterator[None]:
         """Call `wake` after every change while the context is open."""
-
-        def listener(_before: Any, _now: Any) -> None:
-            wake()
-
-        self._listeners.append(listener)
+        end = self.follow(lambda _before, _now: wake())
         try:
             yield
         finally:
-            self._listeners.remove(listener)
+            end()
 
     def view(self, make: Callable[[ObjectStore], V]) -> V:
         """Return `make(self)`, made at the first call and shared by all later ones: an index of the objects."""
@@ -71,6 +73,7 @@ class ObjectStore(Mapping[str, Any]):
         if before is None:
             return
         self._known.pop(key, None)
+        shrink(self._known)
         self._assumed.pop(key, None)
         self._changed(before, key)
 

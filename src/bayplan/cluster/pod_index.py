@@ -16,6 +16,7 @@ from bayplan.cluster.columns import Bool, Int32, Rows, grown
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.pod_selectors import LabelsKey, PodQuery, keep_labels_key, labels_key
 from bayplan.cluster.slots import Slots
+from bayplan.shrinking import shrink
 
 _MIN_PODS = 64
 """The smallest number of pods that the arrays have room for."""
@@ -101,6 +102,7 @@ class PodIndex:
             self._position_of[moved] = position
             for array in (self._set_of, self._row_of, self._terminating):
                 array[position] = array[last]
+        shrink(self._position_of)
         if _MIN_PODS <= 4 * last <= len(self._set_of):
             self._resize(2 * last)
         found.pods -= 1
@@ -185,6 +187,7 @@ class PodIndex:
     def _remove_set(self, old: LabelSet) -> None:
         number = old.number
         del self._by_key[old.key]
+        shrink(self._by_key)
         self._sets[number] = None
         self._slots.release(number)
         del self._sets[self._slots.trim() :]
@@ -195,6 +198,7 @@ class PodIndex:
             _discard(by_value, value, number)
             if not by_value:
                 del self._with_value[label]
+                shrink(self._with_value)
         self._masks.clear()
 
     def _resize(self, length: int) -> None:
@@ -210,8 +214,11 @@ def _array(numbers: Collection[int]) -> Rows:
 def _discard(postings: dict[str, set[int]], key: str, number: int) -> None:
     numbers = postings[key]
     numbers.remove(number)
-    if not numbers:
+    if numbers:
+        shrink(numbers)
+    else:
         del postings[key]
+        shrink(postings)
 
 
 def _resized(array: NDArray[Any], length: int) -> NDArray[Any]:

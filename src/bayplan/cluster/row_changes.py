@@ -12,30 +12,54 @@ import numpy as np
 
 from bayplan.cluster.columns import Int64, Rows
 from bayplan.cluster.node_table import NodeTable
+from bayplan.cluster.nominations import Nominations
 
 K = TypeVar("K", bound=Hashable)
 
 
 class RowChanges:
-    """The rows of a node table that changed since they were last asked for."""
+    """The rows of a node table that changed since they were last asked for.
 
-    def __init__(self) -> None:
-        self._table: NodeTable | None = None
-        self._version = 0
-        self._size = 0
+    `table`: the table whose rows are known already; None if none are. `nominations`: a row whose nominated pods changed
+    counts as changed, too. `only_pods`: whether pods were added to the rows of the last answer, or removed from them,
+    and nothing else changed.
+    """
+
+    def __init__(self, table: NodeTable | None = None, nominations: Nominations | None = None) -> None:
+        self._table = table
+        self._version = 0 if table is None else table.version
+        self._size = 0 if table is None else table.size
+        self._nominations = nominations
+        self._nominated = 0 if nominations is None else nominations.version
+        self.only_pods = False
 
     def take(self, table: NodeTable) -> Sequence[int]:
         """Return the rows that changed since the last call, including rows that the table no longer has.
 
-        After the first call with a table, these are all rows.
+        After the first call with a table, or if so much changed that the rows aren't known, these are all rows.
         """
-        if table is self._table and table.version == self._version:
+        nominations = self._nominations
+        renominated = nominations is not None and nominations.version != self._nominated
+        if table is self._table and table.version == self._version and not renominated:
             return ()
         changed = table.changed_since(self._version) if table is self._table else None
-        gone = range(table.size, self._size)
-        rows = range(max(table.size, self._size)) if changed is None else (*changed.tolist(), *gone)
+        rows: Sequence[int]
+        if changed is None:
+            rows = range(max(table.size, self._size))
+        else:
+            rows = [*changed.tolist(), *range(table.size, self._size)]
+            if nominations is not None and renominated:
+                rows = self._with_nominated(rows, table, nominations)
+        self.only_pods = changed is not None and table.nodes_version <= self._version
         self._table, self._version, self._size = table, table.version, table.size
+        self._nominated = 0 if nominations is None else nominations.version
         return rows
+
+    def _with_nominated(self, rows: Sequence[int], table: NodeTable, nominations: Nominations) -> Sequence[int]:
+        names = nominations.changed_since(self._nominated)
+        if names is None:
+            return range(max(table.size, self._size))
+        return sorted({*rows, *(row for name in names if (row := table.row_of.get(name)) is not None)})
 
 
 class KeyedColumns(Generic[K]):

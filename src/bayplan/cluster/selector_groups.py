@@ -13,7 +13,8 @@ from bayplan.cluster.pod_index import LabelSet, PodIndex
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.pod_selectors import GroupKey, PodQuery
 from bayplan.cluster.selector_index import SelectorIndex
-from bayplan.cluster.tally import Tally
+from bayplan.cluster.tally import Tally, Usage
+from bayplan.shrinking import shrink
 
 CAPACITY = 20_000
 """The number of groups kept; the least recently used one is evicted."""
@@ -52,18 +53,20 @@ class SelectorGroup:
 
     __slots__ = ("active", "asked_at", "counts", "key", "query", "terminating")
 
-    def __init__(self, key: GroupKey, capacity: int) -> None:
+    def __init__(self, key: GroupKey, capacity: int, usage: Usage) -> None:
         self.key = key
         self.query = PodQuery.of(key)
-        self.counts = Tally(capacity)
-        self.terminating = Tally(capacity)
+        self.counts = Tally(capacity, usage)
+        self.terminating = Tally(capacity, usage)
         self.active = ActivePods(self.counts, self.terminating)
         self.asked_at = 0
 
-    @property
-    def bytes(self) -> int:
-        """The memory that the counts take, about."""
-        return self.counts.bytes + self.terminating.bytes
+    def forget(self) -> None:
+        """Give the counts up. Whoever was given them may still read them."""
+        self.counts.leave()
+        self.terminating.leave()
+        self.counts = self.terminating = Tally(0)
+        self.active = ActivePods(self.counts, self.terminating)
 
 
 class SelectorGroups:
@@ -78,6 +81,8 @@ class SelectorGroups:
         self._capacity = capacity
         self._groups: OrderedDict[GroupKey, SelectorGroup] = OrderedDict()
         self._index: SelectorIndex[SelectorGroup] = SelectorIndex()
+        self._usage = Usage()
+        """Of the counts of all groups."""
         self._changes = 0
         """The number of pods that were added or removed, and of groups that were added."""
 
@@ -120,18 +125,18 @@ class SelectorGroups:
             group.counts.grow(capacity)
             group.terminating.grow(capacity)
 
-    def _count(self, labels: LabelSet, row: int, pod: PodInfo, sign: int) -> None:
+    def _count(self, labels: LabelSet, row: int, pod: PodInfo, by: int) -> None:
         if not self._groups:
             return
         for group in self.groups_of(labels):
-            group.counts.add(row, sign)
+            group.counts.add(row, by)
             if pod.terminating:
-                group.terminating.add(row, sign)
+                group.terminating.add(row, by)
         self._changed()
 
     def _add(self, key: GroupKey) -> SelectorGroup:
         self._changed()
-        group = self._groups[key] = SelectorGroup(key, self._capacity)
+        group = self._groups[key] = SelectorGroup(key, self._capacity, self._usage)
         if group.query is not None:
             rows, terminating = self.pods.rows(group.query)
             group.counts.count_rows(rows)
@@ -152,17 +157,14 @@ class SelectorGroups:
         oldest = self._changes - max(_MIN_AGE, 4 * len(self.pods))
         while self._groups and next(iter(self._groups.values())).asked_at < oldest:
             self._evict()
-        total = sum(group.bytes for group in self._groups.values())
-        while total > MAX_BYTES:
-            total -= self._evict()
+        while self._usage.bytes > MAX_BYTES:
+            self._evict()
 
-    def _evict(self) -> int:
-        """Evict the least recently used group. Returns the memory that its counts took."""
+    def _evict(self) -> None:
+        """Evict the least recently used group."""
         _, group = self._groups.popitem(last=False)
-        taken = group.bytes
+        shrink(self._groups)
         if group.query is not None:
             self._index.remove(group)
             self.version += 1
-        group.counts.clear()  # label sets that have not changed since still refer to the group
-        group.terminating.clear()
-        return taken
+        group.forget()  # label sets that have not changed since still refer to the group

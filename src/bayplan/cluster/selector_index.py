@@ -6,6 +6,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, S
 from typing import Generic, TypeVar
 
 from bayplan.api.labels import Requirement
+from bayplan.shrinking import shrink
 
 T = TypeVar("T", bound=Hashable)
 Anchor = tuple[str | None, ...]
@@ -31,7 +32,7 @@ class SelectorIndex(Generic[T]):
         choices = [anchors for each in requirements if (anchors := _anchors(in_namespaces, each))]
         if not choices:
             choices = [[(namespace,) for namespace in in_namespaces]]
-        anchors = min(choices, key=lambda each: sum(len(self._at.get(anchor, ())) for anchor in each))
+        anchors = choices[0] if len(choices) == 1 else min(choices, key=self._crowd)
         self._anchors_of[item] = anchors
         for anchor in anchors:
             self._at.setdefault(anchor, {})[item] = None
@@ -41,8 +42,12 @@ class SelectorIndex(Generic[T]):
         for anchor in self._anchors_of.pop(item):
             items = self._at[anchor]
             del items[item]
-            if not items:
+            if items:
+                shrink(items)
+            else:
                 del self._at[anchor]
+                shrink(self._at)
+        shrink(self._anchors_of)
 
     def candidates(self, namespace: str, labels: Mapping[str, str]) -> Iterator[T]:
         """Yield the items that may match pods with these labels, each once. All others do not match."""
@@ -53,6 +58,9 @@ class SelectorIndex(Generic[T]):
     def __len__(self) -> int:
         """Return the number of anchors in use."""
         return len(self._at)
+
+    def _crowd(self, anchors: Sequence[Anchor]) -> int:
+        return sum(len(self._at.get(anchor, ())) for anchor in anchors)
 
 
 def anchors_in(namespace: str | None, labels: Mapping[str, str]) -> Iterator[Anchor]:

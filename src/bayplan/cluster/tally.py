@@ -18,23 +18,40 @@ _BYTES_PER_ENTRY = 100
 """What an entry of a dictionary of numbers takes, about."""
 
 
+_NO_NUMBERS: dict[int, int] = {}
+_NO_SUMS: dict[int, tuple[Rows, Int64]] = {}
+"""Shared by all tallies without any, of which there may be 100,000; never changed."""
+
+
+class Usage:
+    """The memory that some tallies take together, about, in bytes."""
+
+    __slots__ = ("bytes",)
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+
 class Tally:
     """A number for each row of the node table; most rows of most tallies have 0.
 
     Few numbers are stored in a dictionary, more of them in an array. Sums by domain are kept too, unless there are more
     domains than numbers: `add` updates them, so that asking for them again does not read all numbers.
+
+    What the tally takes is part of `usage`, if given.
     """
 
-    __slots__ = ("_array", "_capacity", "_few", "_many", "_sums")
+    __slots__ = ("_array", "_capacity", "_few", "_many", "_sums", "_usage")
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, usage: Usage | None = None) -> None:
         self._capacity = capacity
-        self._few: dict[int, int] = {}
+        self._usage = usage or Usage()
+        self._few: dict[int, int] = _NO_NUMBERS
         """By row, without zeros; empty once there is an array."""
         self._array: Int32 | None = None
         self._many = 0
         """The rows of the array that have a number."""
-        self._sums: dict[int, tuple[Rows, Int64]] = {}
+        self._sums: dict[int, tuple[Rows, Int64]] = _NO_SUMS
         """By the `id` of the codes. The codes are stored too, so that their id is not reused."""
 
     def add(self, row: int, number: int) -> None:
@@ -43,17 +60,20 @@ class Tally:
             if row < len(codes):  # else the codes are older than the row, and no caller has them any more
                 sums[codes[row]] += number
         if self._array is None:
-            total = self._few.get(row, 0) + number
-            if total:
-                self._few[row] = total
-                if len(self._few) > self._most_entries():
-                    self._become_dense()
+            before = self._few.get(row, 0)
+            if before + number:
+                self._put(row, before + number)
+                if before == 0:
+                    self._usage.bytes += _BYTES_PER_ENTRY
+                    if len(self._few) > self._most_entries():
+                        self._become_dense()
             elif number:
                 del self._few[row]
+                self._usage.bytes -= _BYTES_PER_ENTRY
             return
         if not number:
             return
-        before: int = self._array.item(row)
+        before = self._array.item(row)
         self._array[row] = before + number
         if before == 0:
             self._many += 1
@@ -70,11 +90,12 @@ class Tally:
         """Set the number of each row to its occurrences in `rows`. Only for a tally that is empty."""
         if len(rows) <= self._most_entries():
             for row in rows.tolist():
-                self._few[row] = self._few.get(row, 0) + 1
-            return
-        array = np.bincount(rows, minlength=self._capacity).astype(np.int32)
-        self._array, self._many = array, int(np.count_nonzero(array))
-        if self._many <= self._most_entries():
+                self._put(row, self._few.get(row, 0) + 1)
+        else:
+            array = np.bincount(rows, minlength=self._capacity).astype(np.int32)
+            self._array, self._many = array, int(np.count_nonzero(array))
+        self._usage.bytes += self.bytes
+        if self._array is not None and self._many <= self._most_entries():
             self._become_sparse()
 
     def dense(self, size: int) -> Int64:
@@ -103,9 +124,13 @@ class Tally:
                 return sums
         else:
             sums = np.bincount(codes, weights=self._array[: len(codes)], minlength=count).astype(np.int64)
+        self._usage.bytes -= self.bytes
+        if self._sums is _NO_SUMS:
+            self._sums = {}
         if len(self._sums) >= _MAX_GROUPINGS:
             del self._sums[next(iter(self._sums))]
         self._sums[id(codes)] = (codes, sums)
+        self._usage.bytes += self.bytes
         return sums.copy()
 
     def __bool__(self) -> bool:
@@ -124,30 +149,43 @@ class Tally:
             return _BYTES_PER_ENTRY * len(self._few)
         return self._array.nbytes + sum(codes.nbytes + sums.nbytes for codes, sums in self._sums.values())
 
-    def clear(self) -> None:
-        """Set all numbers to 0, and give the memory back."""
-        self._few, self._array, self._sums = {}, None, {}
+    def leave(self) -> None:
+        """Take no part in the usage any more."""
+        self._usage.bytes -= self.bytes
+        self._usage = Usage()
 
     def grow(self, capacity: int) -> None:
         """Make room for `capacity` rows."""
         self._capacity = capacity
         if self._array is not None:
+            self._usage.bytes -= self.bytes
             self._array = grown(self._array, capacity)
+            self._usage.bytes += self.bytes
 
     def _most_entries(self) -> int:
         return max(_MIN_DENSE, self._capacity // _DENSE_FRACTION)
 
+    def _put(self, row: int, number: int) -> None:
+        """Set the number of a row in the dictionary."""
+        if self._few is _NO_NUMBERS:
+            self._few = {}
+        self._few[row] = number
+
     def _become_dense(self) -> None:
+        self._usage.bytes -= self.bytes
         array = np.zeros(self._capacity, dtype=np.int32)
         rows, numbers = self._entries(self._capacity)
         array[rows] = numbers
-        self._few, self._array, self._many = {}, array, len(rows)
+        self._few, self._array, self._many = _NO_NUMBERS, array, len(rows)
+        self._usage.bytes += self.bytes
 
     def _become_sparse(self) -> None:
         assert self._array is not None
+        self._usage.bytes -= self.bytes
         rows = np.flatnonzero(self._array)
         few = dict(zip(rows.tolist(), self._array[rows].tolist(), strict=True))
-        self._few, self._array, self._sums = few, None, {}
+        self._few, self._array, self._sums = few, None, _NO_SUMS
+        self._usage.bytes += self.bytes
 
     def _entries(self, size: int) -> tuple[Rows, Int64]:
         """Return the rows below `size` that have a number, and their numbers."""

@@ -21,11 +21,11 @@ class VolumesInUse:
         self._claims: dict[str, dict[int, int]] = {}
         """By claim (`namespace/name`): the number of references by the pods of each row."""
 
-    def account(self, row: int, pod: PodInfo, sign: int) -> None:
-        """Count a pod that was added to a row (sign 1), or removed from it (-1)."""
+    def account(self, row: int, pod: PodInfo, by: int) -> None:
+        """Count a pod that was added to a row (`by` 1), or removed from it (-1)."""
         if not pod.volumes:
             return
-        if sign > 0:
+        if by > 0:
             self.pods.setdefault(row, {})[pod.uid] = pod
         else:
             pods = self.pods[row]
@@ -34,7 +34,7 @@ class VolumesInUse:
                 del self.pods[row]
         for volume in pod.volumes:
             if volume.persistentVolumeClaim is not None:
-                self._count(f"{pod.namespace}/{volume.persistentVolumeClaim.claimName}", row, sign)
+                self._count(f"{pod.namespace}/{volume.persistentVolumeClaim.claimName}", row, by)
 
     def replace(self, row: int, pod: PodInfo) -> None:
         """Replace a pod of the row by a newer version with the same volumes."""
@@ -52,9 +52,9 @@ class VolumesInUse:
                 if any(claim == f"{pod.namespace}/{claim_name(pod.name, volume)}" for volume in pod.volumes):
                     yield pod
 
-    def _count(self, claim: str, row: int, sign: int) -> None:
+    def _count(self, claim: str, row: int, by: int) -> None:
         rows = self._claims.setdefault(claim, {})
-        rows[row] = rows.get(row, 0) + sign
+        rows[row] = rows.get(row, 0) + by
         if not rows[row]:
             del rows[row]
             if not rows:

@@ -2,7 +2,13 @@
 
 from bayplan.config.catalog import Catalog, ExtraPlugin
 from bayplan.config.errors import ConfigurationError, PluginLoadError
-from bayplan.config.loading import LoadedConfiguration, load_configuration, parse_configuration, read_configuration
+from bayplan.config.loading import (
+    LoadedConfiguration,
+    load_configuration,
+    parse_configuration,
+    read_configuration,
+    single_profile_problem,
+)
 from bayplan.config.plugin_files import load_plugins
 from bayplan.config.profiles import build_profile, build_profiles, default_profile
 from bayplan.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
@@ -22,4 +28,5 @@ __all__ = [
     "load_plugins",
     "parse_configuration",
     "read_configuration",
+    "single_profile_problem",
 ]

@@ -62,7 +62,7 @@ def _has_name(item: Any) -> bool:
 
 
 def _translated(path: str, moved: dict[str, str]) -> str:
-    for each in path_prefixes(path):
-        if each in moved:
-            return moved[each] + path[len(each) :]
+    for prefix in path_prefixes(path):
+        if prefix in moved:
+            return moved[prefix] + path[len(prefix) :]
     return path

@@ -66,13 +66,13 @@ class _Decoder:
     def __init__(self) -> None:
         self.faults: list[FieldError] = []
 
-    def clean(self, value: Any, kind: Any, path: str) -> Any:
+    def clean(self, value: Any, wanted: Any, path: str) -> Any:
         """The value without its invalid parts, or _UNUSABLE."""
         before = len(self.faults)
-        plain = _plain(kind)
+        plain = _plain(wanted)
         origin = get_origin(plain) or plain
         if value is None:
-            if NoneType in get_args(kind):
+            if NoneType in get_args(wanted):
                 return None
             value = {} if fields_of(plain) is not None else None
         if fields_of(plain) is not None:
@@ -84,19 +84,19 @@ class _Decoder:
         elif plain is Any:
             return _without_nulls(value)
         else:
-            return self._leaf(value, kind, path)
+            return self._leaf(value, wanted, path)
         if len(self.faults) == before and clean is not _UNUSABLE:
             try:  # checks of the whole value: its length, its __post_init__
-                msgspec.convert(clean, kind, strict=True)
+                msgspec.convert(clean, wanted, strict=True)
             except msgspec.ValidationError as error:
                 self.faults.append(_from_msgspec(error, path))
                 return _UNUSABLE
         return clean
 
-    def _clean_fields(self, value: Any, kind: Any, path: str) -> Any:
+    def _clean_fields(self, value: Any, wanted: Any, path: str) -> Any:
         if not isinstance(value, Mapping):
-            return self._refuse(value, dict, path)
-        fields = fields_of(kind)
+            return self._reject(value, dict, path)
+        fields = fields_of(wanted)
         assert fields is not None
         clean: dict[str, Any] = {}
         for name, item in value.items():
@@ -119,20 +119,20 @@ class _Decoder:
     def _or_filler(self, value: Any, field: _Field) -> Any:
         return _filler(field.type) if value is _UNUSABLE and field.required else value
 
-    def _clean_list(self, value: Any, kind: Any, path: str) -> Any:
+    def _clean_list(self, value: Any, wanted: Any, path: str) -> Any:
         if not isinstance(value, list):
-            return self._refuse(value, list, path)
-        (of,) = get_args(kind) or (Any,)
+            return self._reject(value, list, path)
+        (of,) = get_args(wanted) or (Any,)
         items = []
         for index, item in enumerate(value):
             clean = self.clean(item, of, f"{path}[{index}]")
             items.append(_filler(of) if clean is _UNUSABLE else clean)
         return _UNUSABLE if _UNUSABLE in items else items
 
-    def _clean_dict(self, value: Any, kind: Any, path: str) -> Any:
+    def _clean_dict(self, value: Any, wanted: Any, path: str) -> Any:
         if not isinstance(value, Mapping):
-            return self._refuse(value, dict, path)
-        keys, values = get_args(kind) or (Any, Any)
+            return self._reject(value, dict, path)
+        keys, values = get_args(wanted) or (Any, Any)
         clean = {}
         for name, item in value.items():
             where = field_errors.join(path, _key(name))
@@ -142,53 +142,53 @@ class _Decoder:
                 clean[key] = taken
         return clean
 
-    def _leaf(self, value: Any, kind: Any, path: str) -> Any:
-        plain = _plain(kind)
+    def _leaf(self, value: Any, wanted: Any, path: str) -> Any:
+        plain = _plain(wanted)
         if isinstance(value, float) and not math.isfinite(value):
-            return self._refuse(value, plain if plain in _WORDS else float, path)
+            return self._reject(value, plain if plain in _WORDS else float, path)
         if plain is int and isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             self.faults.append(FieldError(path, f"is out of range: {shown(value)}"))
             return _UNUSABLE
         try:
-            msgspec.convert(value, kind, strict=True)
+            msgspec.convert(value, wanted, strict=True)
         except msgspec.ValidationError as error:
-            self.faults.append(_leaf_fault(value, kind, path) or _from_msgspec(error, path))
+            self.faults.append(_leaf_fault(value, wanted, path) or _from_msgspec(error, path))
             return _UNUSABLE
         return value
 
-    def _refuse(self, value: Any, expected: Any, path: str) -> Any:
+    def _reject(self, value: Any, expected: Any, path: str) -> Any:
         self.faults.append(FieldError(path, f"expected {_WORDS[expected]}, got {shown(value)}"))
         return _UNUSABLE
 
 
-def _plain(kind: Any) -> Any:
+def _plain(wanted: Any) -> Any:
     """A type without None and without annotations."""
-    origin = get_origin(kind)
+    origin = get_origin(wanted)
     if origin is Annotated:
-        return _plain(get_args(kind)[0])
+        return _plain(get_args(wanted)[0])
     if origin in {Union, UnionType}:
-        kinds = [each for each in get_args(kind) if each is not NoneType]
-        return _plain(kinds[0]) if len(kinds) == 1 else kind
-    return kind
+        types = [each for each in get_args(wanted) if each is not NoneType]
+        return _plain(types[0]) if len(types) == 1 else wanted
+    return wanted
 
 
-def _find_fields(kind: Any) -> dict[str, _Field] | None:
+def _find_fields(wanted: Any) -> dict[str, _Field] | None:
     """The fields of a struct or dataclass by their names in documents; None for other types."""
-    if not isinstance(kind, type):
+    if not isinstance(wanted, type):
         return None
-    if issubclass(kind, msgspec.Struct):
-        if kind.__struct_config__.array_like or kind.__struct_config__.tag is not None:
+    if issubclass(wanted, msgspec.Struct):
+        if wanted.__struct_config__.array_like or wanted.__struct_config__.tag is not None:
             return None
-        return {each.encode_name: _Field(each.type, each.required) for each in msgspec.structs.fields(kind)}
-    if dataclasses.is_dataclass(kind):
-        hints = get_type_hints(kind, include_extras=True)
+        return {field.encode_name: _Field(field.type, field.required) for field in msgspec.structs.fields(wanted)}
+    if dataclasses.is_dataclass(wanted):
+        hints = get_type_hints(wanted, include_extras=True)
         missing = dataclasses.MISSING
         return {
-            each.name: _Field(hints[each.name], each.default is missing and each.default_factory is missing)
-            for each in dataclasses.fields(kind)
-            if each.init
+            field.name: _Field(hints[field.name], field.default is missing and field.default_factory is missing)
+            for field in dataclasses.fields(wanted)
+            if field.init
         }
     return None
 
@@ -197,9 +197,9 @@ fields_of: Callable[[Any], Mapping[str, _Field] | None] = cache(_find_fields)
 """See _find_fields. Cached."""
 
 
-def _filler(kind: Any) -> Any:
+def _filler(wanted: Any) -> Any:
     """An empty value of a type, in place of an invalid one, so that later items of a list keep their indexes."""
-    plain = _plain(kind)
+    plain = _plain(wanted)
     fields = fields_of(plain)
     if fields is not None:
         filled = {name: _filler(field.type) for name, field in fields.items() if field.required}
@@ -208,9 +208,9 @@ def _filler(kind: Any) -> Any:
     return origin() if origin in {int, float, str, bool, list, dict} else _UNUSABLE
 
 
-def _leaf_fault(value: Any, kind: Any, path: str) -> FieldError | None:
+def _leaf_fault(value: Any, wanted: Any, path: str) -> FieldError | None:
     """A more specific error than msgspec's; None if there is none."""
-    plain = _plain(kind)
+    plain = _plain(wanted)
     if get_origin(plain) is Literal:
         return _not_one_of(get_args(plain), value, path)
     if isinstance(plain, type) and issubclass(plain, Enum):
@@ -218,7 +218,9 @@ def _leaf_fault(value: Any, kind: Any, path: str) -> FieldError | None:
     if plain not in _WORDS:
         return None
     expected = _WORDS[plain]
-    meta = next((each for each in getattr(kind, "__metadata__", ()) if isinstance(each, msgspec.Meta)), msgspec.Meta())
+    meta = next(
+        (each for each in getattr(wanted, "__metadata__", ()) if isinstance(each, msgspec.Meta)), msgspec.Meta()
+    )
     hint = ""
     if isinstance(value, (int, float) if plain is float else plain) and (plain is bool or not isinstance(value, bool)):
         if meta.ge is None or meta.le is None:

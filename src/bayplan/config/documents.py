@@ -33,7 +33,7 @@ class Document:
     source: str = ""
     places: dict[str, tuple[int, int]] = field(default_factory=dict)
     blocks: dict[str, int] = field(default_factory=dict)
-    """The first lines of the texts that are written as blocks (`|`), by path."""
+    """path of a text that is written as a block (`|`) -> its first line"""
     first_line: int = 1
     faults: list[FieldError] = field(default_factory=list)
     """Duplicate keys; the last one is in `data`."""
@@ -42,7 +42,7 @@ class Document:
 
     def place(self, path: str) -> tuple[int, int]:
         """The line and column of a path, or of its nearest known parent; (0, 0) for the whole document."""
-        return next((self.places[each] for each in path_prefixes(path) if each in self.places), (0, 0))
+        return next((self.places[prefix] for prefix in path_prefixes(path) if prefix in self.places), (0, 0))
 
     def line_of(self, path: str) -> int:
         """The line of a path; 0 if it isn't known."""
@@ -107,9 +107,9 @@ def read_documents(text: str, source: str = "", first_line: int = 1) -> list[Doc
             _survey(root, document, first_line)
             found = loader.construct_document(root)
             if not isinstance(found, dict):
-                found_kind = "a list" if isinstance(found, list) else "a single value"
+                what = "a list" if isinstance(found, list) else "a single value"
                 line = document.first_line if documents else 0
-                raise _unreadable(f"expected a mapping of fields, found {found_kind}{hint}", source, line)
+                raise _unreadable(f"expected a mapping of fields, found {what}{hint}", source, line)
             document.data = found
             documents.append(document)
     except yaml.MarkedYAMLError as error:

@@ -54,7 +54,7 @@ def unrelated(earlier: Iterable[FieldError], later: Iterable[FieldError]) -> lis
     value are not the user's.
     """
     paths = {fault.path for fault in earlier}
-    return [fault for fault in later if not any(each in paths for each in path_prefixes(fault.path))]
+    return [fault for fault in later if not any(prefix in paths for prefix in path_prefixes(fault.path))]
 
 
 def path_prefixes(path: str) -> Iterable[str]:

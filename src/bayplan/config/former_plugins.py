@@ -9,7 +9,7 @@ STRATEGIES = {
     "NodeResourcesMostAllocated": MOST_ALLOCATED,
     "RequestedToCapacityRatio": REQUESTED_TO_CAPACITY_RATIO,
 }
-"""In v1beta1, each scoring strategy of NodeResourcesFit was a plugin."""
+"""plugin of v1beta1 -> the scoring strategy of NodeResourcesFit that it has become"""
 
 LIMITS = dict.fromkeys(
     ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"), "NodeVolumeLimits counts its volumes"

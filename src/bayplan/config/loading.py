@@ -37,6 +37,11 @@ class LoadedConfiguration:
     warnings: Sequence[FieldError]
     document: Document
 
+    def unused_plugins(self) -> list[str]:
+        """The names of the user's plugins that no profile enables."""
+        named = {name for profile in self.configuration.profiles for name in profile.plugins.enabled_names()}
+        return [plugin.name for plugin in self.plugins if plugin.name not in named]
+
     def warning_lines(self) -> list[str]:
         """The warnings as text, one per line."""
         return [error_line(each, self.document.source, self.document.line_of, "warning") for each in self.warnings]
@@ -59,6 +64,15 @@ def read_configuration(
     ]
     plugins = [*extra_plugins, *(load_installed(installed[name]) for name in wanted)]
     return read_document_of(document, Catalog(plugins, gated_plugins))
+
+
+def single_profile_problem(configuration: KubeSchedulerConfiguration, path: object) -> str:
+    """Why --scheduler-name can't name the profiles of the configuration in a file; "" if there is a single one."""
+    names = [profile.schedulerName for profile in configuration.profiles]
+    if len(names) == 1:
+        return ""
+    what = f"{path} has {len(names)} profiles ({', '.join(names)})"
+    return f"--scheduler-name: {what}: set profiles[].schedulerName there instead"
 
 
 def load_configuration(path: Path) -> KubeSchedulerConfiguration:

@@ -14,7 +14,7 @@ def convert_extenders(extenders: Any, notes: list[str]) -> list[dict[str, Any]]:
     """The extenders as KubeSchedulerConfiguration has them. Notes the fields that it doesn't have."""
     if not isinstance(extenders, list):
         return []
-    return [_converted(each, notes) for each in extenders if isinstance(each, Mapping)]
+    return [_converted(extender, notes) for extender in extenders if isinstance(extender, Mapping)]
 
 
 def _converted(extender: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ _NEED_PRE_FILTER: Mapping[Point, frozenset[str]] = {
     ),
     Point.RESERVE: frozenset({"DynamicResources", "VolumeBinding"}),
 }
-"""By extension point, the plugins that fail there unless their PreFilter ran."""
+"""extension point -> the plugins that fail there unless their PreFilter ran"""
 
 
 def unprepared_plugins(configuration: KubeSchedulerConfiguration, catalog: Catalog) -> Iterator[FieldError]:

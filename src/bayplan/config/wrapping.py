@@ -40,7 +40,7 @@ def configuration_in(text: str, source: str = "") -> Document:
     for document in documents[1:]:
         if not _kind(document.data):
             raise another_document(document)
-    found = [each for document in documents for each in _configurations(document)]
+    found = [configuration for document in documents for configuration in _configurations(document)]
     if any(_kind(each.document.data) == KIND for each in found):  # then a Policy is left from former times
         found = [each for each in found if _kind(each.document.data) == KIND]
     if len(found) == 1:
@@ -54,7 +54,7 @@ def _problem(found: Sequence[_Found], documents: Sequence[Document]) -> str:
     if found:
         places = "; ".join(each.where for each in found)
         return f"has {len(found)} configurations: save the one you mean in a file of its own: {places}"
-    there = ", ".join(_described(each.data) for each in documents)
+    there = ", ".join(_described(document.data) for document in documents)
     return f"has no {KIND}: it has {there}"
 
 

@@ -118,7 +118,7 @@ def _args(name: str, typed: dict[str, Any], raw: dict[str, Any]) -> dict[str, An
 def _plain(value: Any) -> Any:
     """A value as plain types. msgspec omits the defaults of dataclasses."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {each.name: _plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, list):
         return [_plain(item) for item in value]
     if isinstance(value, dict):
@@ -148,16 +148,16 @@ def _number(value: float) -> float:
 def _duration(text: str) -> str:
     """A duration as Go prints it: `10m0s` for `600s`. Mirrors time.Duration.String."""
     nanoseconds = round(Decimal(str(durations.parse(text))) * 10**9)
-    sign, nanoseconds = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
+    prefix, nanoseconds = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
     if not nanoseconds:
         return "0s"
     for unit, size in (("ns", 1), ("µs", 10**3), ("ms", 10**6)):
         if nanoseconds < size * 1000 and nanoseconds < 10**9:
-            return f"{sign}{_decimal(nanoseconds, size)}{unit}"
+            return f"{prefix}{_decimal(nanoseconds, size)}{unit}"
     minutes, rest = divmod(nanoseconds, 60 * 10**9)
     hours, minutes = divmod(minutes, 60)
     leading = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
-    return f"{sign}{leading}{_decimal(rest, 10**9)}s"
+    return f"{prefix}{leading}{_decimal(rest, 10**9)}s"
 
 
 def _decimal(value: int, size: int) -> str:

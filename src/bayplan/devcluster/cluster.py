@@ -10,6 +10,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Self
 
+from lightkube.models import core_v1
+
 from bayplan.api.kinds import NODE
 from bayplan.client import Client, ClusterAccess, HttpClient
 from bayplan.clock import RunningClock, TimerClock
@@ -21,7 +23,7 @@ from bayplan.devcluster.controllers.node_lifecycle import NOT_READY, is_tainted
 from bayplan.devcluster.controllers.served import Node
 from bayplan.devcluster.in_memory import InMemoryClient
 from bayplan.devcluster.kubelet import KubeletDelays, Kubelets, make_nodes
-from bayplan.devcluster.kubelet_nodes import is_healthy
+from bayplan.devcluster.kubelet_nodes import is_healthy, name_of
 from bayplan.file_replacement import replace_text
 from bayplan.tls import client_context
 
@@ -44,7 +46,7 @@ class DevCluster:
 
     def __init__(
         self,
-        nodes: int | Sequence[Node] = 3,
+        nodes: int | Sequence[core_v1.Node] = 3,
         *,
         clock: TimerClock | None = None,
         listen: bool = True,
@@ -106,7 +108,7 @@ class DevCluster:
     @property
     def node_names(self) -> set[str]:
         """The initial nodes; none without kubelets, which register the nodes."""
-        return {node.metadata.name for node in self._nodes}
+        return set(map(name_of, self._nodes))
 
     async def nodes_ready(self, names: Iterable[str] | None = None) -> None:
         """Wait until nodes are registered and Ready, and no longer have the taint of new nodes: the initial ones.

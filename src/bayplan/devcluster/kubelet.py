@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from lightkube.models import core_v1
+
 from bayplan.api.kinds import NODE
 from bayplan.client import Client
 from bayplan.clock import TimerClock
@@ -16,8 +18,7 @@ from bayplan.devcluster.controllers.informers import Informers
 from bayplan.devcluster.controllers.recorder import EventSink
 from bayplan.devcluster.controllers.served import Node
 from bayplan.devcluster.kubelet_nodes import SIMULATED, NodeManager, NodeShape, make_node, make_nodes
-from bayplan.devcluster.kubelet_pods import EXIT_CODE, RUN_SECONDS, KubeletDelays, PodManager
-from bayplan.devcluster.kubelet_termination import STOP_SECONDS
+from bayplan.devcluster.kubelet_pods import EXIT_CODE, RUN_SECONDS, STOP_SECONDS, KubeletDelays, PodManager
 
 __all__ = [
     "EXIT_CODE",
@@ -43,7 +44,7 @@ class Kubelets:
         self,
         client: Client,
         clock: TimerClock,
-        nodes: Sequence[Node] = (),
+        nodes: Sequence[core_v1.Node] = (),
         *,
         informers: Informers | None = None,
         delays: KubeletDelays | None = None,

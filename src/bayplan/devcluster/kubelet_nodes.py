@@ -28,6 +28,7 @@ from bayplan.api.requests import is_extended
 from bayplan.api.times import micro_time, whole_seconds
 from bayplan.client import ApiError, PatchType
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
+from bayplan.devcluster.controllers.informers import latest
 from bayplan.devcluster.controllers.node_lifecycle import NODE_LEASES
 from bayplan.devcluster.controllers.served import Node
 
@@ -78,7 +79,12 @@ class NodeShape:
         }
 
 
-def make_nodes(count: int, shape: NodeShape | None = None, *, zones: int = 3) -> list[Node]:
+def name_of(node: core_v1.Node) -> str:
+    """The name of a node that isn't registered yet."""
+    return (node.metadata.name if node.metadata else None) or ""
+
+
+def make_nodes(count: int, shape: NodeShape | None = None, *, zones: int = 3) -> list[core_v1.Node]:
     """`count` nodes in alternating zones: node-0 in zone-a, node-1 in zone-b and so on."""
     names = [f"zone-{_letters(number)}" for number in range(max(zones, 1))]
     return [make_node(f"node-{number}", shape, zone=names[number % len(names)]) for number in range(count)]
@@ -92,7 +98,7 @@ def make_node(
     labels: Mapping[str, str] | None = None,
     taints: Sequence[Taint] = (),
     unschedulable: bool = False,
-) -> Node:
+) -> core_v1.Node:
     """A node as its kubelet registers it, still without an address and conditions."""
     shape = shape or NodeShape()
     return core_v1.Node(
@@ -124,10 +130,15 @@ class NodeManager(Controller):
     workers: ClassVar[int] = 8
 
     def __init__(
-        self, context: ControllerContext, nodes: Sequence[Node], serves: Callable[[Node], bool], *, rate: float
+        self,
+        context: ControllerContext,
+        nodes: Sequence[core_v1.Node],
+        serves: Callable[[Node], bool],
+        *,
+        rate: float,
     ) -> None:
         super().__init__(context)
-        self._to_register = {node.metadata.name: node for node in nodes}
+        self._to_register = {name_of(node): node for node in nodes}
         self._planned = len(nodes)
         self._serves = serves
         self._rate = rate
@@ -171,7 +182,7 @@ class NodeManager(Controller):
     async def sync(self, key: str) -> None:
         """Renew one node's lease and status if they are due."""
         if key in self._to_register:
-            await self._register(self._to_register[key])
+            await self._register(key, self._to_register[key])
             del self._to_register[key]
             return
         node: Node | None = self._nodes.get(key)
@@ -183,8 +194,7 @@ class NodeManager(Controller):
         # Start at a random time, so that the renewals of many nodes spread out.
         self.queue.add_after(key, self.renewal * random.uniform(0.5, 1.0))
 
-    async def _register(self, node: Node) -> None:
-        name = node.metadata.name
+    async def _register(self, name: str, node: core_v1.Node) -> None:
         now = whole_seconds(self.clock.now())
         status = healthy_status(node, self.address(name), now)
         try:
@@ -246,17 +256,16 @@ class NodeManager(Controller):
         known = self._nodes.get(node)
         return known.metadata.uid if known is not None else ""
 
-    def _node_changed(self, old: Node, new: Node) -> None:
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
         if new is None:
-            self._posted.pop(old.metadata.uid, None)
-            self._renewed.pop(old.metadata.uid, None)
-        elif not self._serves(new):
-            return
-        elif old is None or not is_current(new):
+            uid = latest(old, new).metadata.uid
+            self._posted.pop(uid, None)
+            self._renewed.pop(uid, None)
+        elif self._serves(new) and (old is None or not is_current(new)):
             self.queue.add(new.metadata.name)
 
 
-def healthy_status(node: Node, address: str, now: datetime) -> NodeStatus:
+def healthy_status(node: core_v1.Node, address: str, now: datetime) -> NodeStatus:
     """The status of a healthy node. Existing capacity is kept."""
     stated = node.status or NodeStatus()
     capacity = stated.capacity or stated.allocatable or NodeShape().capacity
@@ -280,7 +289,7 @@ def healthy_status(node: Node, address: str, now: datetime) -> NodeStatus:
         conditions=conditions,
         addresses=[
             NodeAddress(type="InternalIP", address=address),
-            NodeAddress(type="Hostname", address=node.metadata.name),
+            NodeAddress(type="Hostname", address=name_of(node)),
         ],
         daemonEndpoints=NodeDaemonEndpoints(kubeletEndpoint=core_v1.DaemonEndpoint(Port=10250)),
         images=stated.images,
@@ -302,7 +311,7 @@ def _extended_changes(status: NodeStatus) -> dict[str, str | None]:
 
 def is_current(node: Node) -> bool:
     """Whether the node's status needs no update by its kubelet, except from time to time."""
-    return is_healthy(node) and not _extended_changes(node.status)
+    return is_healthy(node) and not _extended_changes(node.status or NodeStatus())
 
 
 def is_healthy(node: Node) -> bool:
@@ -312,19 +321,19 @@ def is_healthy(node: Node) -> bool:
     return all(statuses.get(type_) == status for type_, (status, _, _) in _HEALTHY.items())
 
 
-def _node_info(node: Node) -> NodeSystemInfo:
-    labels = node.metadata.labels or {}
+def _node_info(node: core_v1.Node) -> NodeSystemInfo:
+    labels, name = (node.metadata.labels if node.metadata else None) or {}, name_of(node)
     return NodeSystemInfo(
         architecture=labels.get("kubernetes.io/arch", "amd64"),
-        bootID=f"simulated-{node.metadata.name}",
+        bootID=f"simulated-{name}",
         containerRuntimeVersion="simulated://1.0",
         kernelVersion="6.12.0",
         kubeProxyVersion="",
         kubeletVersion=VERSION,
-        machineID=f"simulated-{node.metadata.name}",
+        machineID=f"simulated-{name}",
         operatingSystem=labels.get("kubernetes.io/os", "linux"),
         osImage="Simulated Linux",
-        systemUUID=f"simulated-{node.metadata.name}",
+        systemUUID=f"simulated-{name}",
     )
 
 

@@ -8,21 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, ClassVar
+from typing import ClassVar
+
+from lightkube.models.core_v1 import Container
 
 from bayplan.api.kinds import JOB, NODE, POD
 from bayplan.api.times import whole_seconds
 from bayplan.devcluster import kubelet_status
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
-from bayplan.devcluster.controllers.informers import key_of
+from bayplan.devcluster.controllers.informers import key_of, latest
 from bayplan.devcluster.controllers.node_lifecycle import node_names
 from bayplan.devcluster.controllers.ownership import controller_of
 from bayplan.devcluster.controllers.served import Node, Pod
 from bayplan.devcluster.kubelet_admission import Accounting, Rejection, requests_of
 from bayplan.devcluster.kubelet_devices import unprepared
 from bayplan.devcluster.kubelet_status import Addresses, Patch
-from bayplan.devcluster.kubelet_termination import stop_seconds
 
 RUN_SECONDS = "bayplan.dev/run-seconds"
 """Annotation: how many seconds the pod's containers run. Only for restartPolicy Never or OnFailure."""
@@ -121,7 +122,7 @@ class PodManager(Controller):
 
     def _admit(self, pod: Pod) -> _Record:
         """Admit or reject a new pod of a node."""
-        name, phase = pod.spec.nodeName, pods.phase(pod)
+        name, phase = pod.spec.nodeName or "", pods.phase(pod)
         node: Node | None = self._nodes.get(name)
         accounting, rejection = self.accounting(name), None
         if phase == "Pending" and node is not None and not pods.is_terminating(pod):
@@ -176,7 +177,7 @@ class PodManager(Controller):
 
     async def _end(self, key: str, pod: Pod, record: _Record, now: datetime) -> None:
         """End a running pod when its containers have run their time, or when its deadline has passed."""
-        began = pod.status.startTime or now
+        began = (pod.status.startTime if pod.status else None) or now
         deadline, run = pod.spec.activeDeadlineSeconds, self._run_seconds(pod)
         ends = [seconds for seconds in (deadline, run) if seconds is not None]
         if not ends:
@@ -238,8 +239,8 @@ class PodManager(Controller):
         number = self._pod_addresses
         return f"10.{128 + (number >> 16 & 127)}.{number >> 8 & 255}.{number & 255}"
 
-    def _pod_changed(self, old: Pod, new: Pod) -> None:
-        uid = (new if new is not None else old).metadata.uid
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        uid = latest(old, new).metadata.uid
         if new is None or pods.is_finished(new):
             record = self._records.get(uid)
             if record is not None:
@@ -257,8 +258,8 @@ class PodManager(Controller):
             if record is not None and record.deferred:
                 self.queue.add(key_of(pod))
 
-    def _node_changed(self, old: Node, new: Node) -> None:
-        if new is None:
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        if old is not None and new is None:
             self._accounting.pop(old.metadata.name, None)
 
 
@@ -268,5 +269,43 @@ def _exit_code(pod: Pod) -> int:
 
 
 def _latest_start(pod: Pod) -> datetime | None:
-    states: list[Any] = [one.state for one in pod.status.containerStatuses or () if one.state and one.state.running]
-    return max((state.running.startedAt for state in states if state.running.startedAt), default=None)
+    statuses = (pod.status.containerStatuses if pod.status else None) or ()
+    running = [one.state.running for one in statuses if one.state and one.state.running]
+    return max((one.startedAt for one in running if one.startedAt), default=None)
+
+
+STOP_SECONDS = "bayplan.dev/stop-seconds"
+"""Annotation: how long the pod's containers run on after SIGTERM."""
+SHORTEST_GRACE = 2.0
+"""Seconds that a container has after its preStop hook, even if the hook has used up the grace period."""
+
+
+def stop_seconds(pod: Pod, default: float) -> float:
+    """Seconds of the cluster's clock from the deletion of a running pod to the end of its last container.
+
+    Each container first sleeps as its preStop hook says, then takes as long as the pod's annotation says (`default`
+    without one) to follow SIGTERM; the kubelet kills it when the grace period is over.
+    """
+    grace = pod.metadata.deletionGracePeriodSeconds or 0
+    if not grace:
+        return 0.0
+    sidecars = [one for one in pod.spec.initContainers or () if one.restartPolicy == "Always"]
+    ends = []
+    for container in (*pod.spec.containers, *sidecars):
+        hook = min(_sleep(container), grace)
+        ends.append(hook + min(_stated(pod, default), max(grace - hook, SHORTEST_GRACE)))
+    return max(ends)
+
+
+def _sleep(container: Container) -> float:
+    """Seconds that the preStop hook sleeps. Other hooks take no time: nothing runs in a simulated container."""
+    hook = container.lifecycle.preStop if container.lifecycle else None
+    return float(hook.sleep.seconds) if hook is not None and hook.sleep is not None else 0.0
+
+
+def _stated(pod: Pod, default: float) -> float:
+    stated = (pod.metadata.annotations or {}).get(STOP_SECONDS)
+    try:
+        return max(float(stated), 0.0) if stated is not None else default
+    except ValueError:  # not a number: as if it were not there
+        return default

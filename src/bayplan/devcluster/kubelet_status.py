@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+from lightkube.models.core_v1 import ResourceRequirements
 
 from bayplan.devcluster.controllers.served import Pod
 from bayplan.devcluster.kubelet_admission import Rejection
@@ -52,7 +53,7 @@ def restarted(pod: Pod, exit_code: int, now: datetime) -> Patch:
     """The containers have failed and restarted."""
     statuses = []
     for one in (pod.status.containerStatuses if pod.status else None) or ():
-        began = one.state.running.startedAt if one.state and one.state.running else now
+        began = (one.state.running.startedAt if one.state and one.state.running else None) or now
         container = next(each for each in pod.spec.containers if each.name == one.name)
         status = _container(pod, container, {"running": {"startedAt": now}})
         last = _terminated(exit_code, "Error", began, now)
@@ -62,11 +63,9 @@ def restarted(pod: Pod, exit_code: int, now: datetime) -> Patch:
 
 def resized(pod: Pod) -> Patch:
     """The pod's current requests are granted and applied."""
-    asked = {one.name: one.resources for one in pod.spec.containers}
+    asked = {one.name: one.resources or ResourceRequirements() for one in pod.spec.containers}
     statuses = [
-        msgspec.structs.replace(
-            one, resources=asked[one.name], allocatedResources=asked[one.name] and asked[one.name].requests
-        )
+        msgspec.structs.replace(one, resources=asked[one.name], allocatedResources=asked[one.name].requests)
         for one in (pod.status.containerStatuses if pod.status else None) or ()
     ]
     return _patch(pod, containerStatuses=statuses, conditions=[{"type": RESIZE_PENDING, "$patch": "delete"}])

@@ -39,16 +39,16 @@ class Taken:
         """The consumed capacity of shared devices, in nano-units."""
         self._consumers: dict[DeviceId, int] = {}
 
-    def count(self, uses: Iterable[Use], sign: int) -> None:
-        """Add (`sign` 1) or remove (-1) an allocation."""
+    def count(self, uses: Iterable[Use], by: int) -> None:
+        """Add (`by` 1) or remove (-1) an allocation."""
         for device, shared, consumed in uses:
-            _add(self.shared if shared else self.devices, device, sign)
+            _add(self.shared if shared else self.devices, device, by)
             if consumed is None:
                 continue
             amounts = self.consumed.setdefault(device, {})
             for name, amount in consumed.items():
-                amounts[name] = amounts.get(name, 0) + sign * amount
-            _add(self._consumers, device, sign)
+                amounts[name] = amounts.get(name, 0) + by * amount
+            _add(self._consumers, device, by)
             if device not in self._consumers:
                 del self.consumed[device]
 
@@ -131,8 +131,8 @@ class ClaimAllocations:
         if changed is not None and changed.metadata is not None:
             self._stale[key_of(changed)] = now
 
-    def _count(self, uses: tuple[Use, ...], sign: int) -> None:
-        self._taken.count(uses, sign)
+    def _count(self, uses: tuple[Use, ...], by: int) -> None:
+        self._taken.count(uses, by)
         for pool in {PoolId(use.device.driver, use.device.pool) for use in uses}:
             for listener in self._listeners:
                 listener(pool)

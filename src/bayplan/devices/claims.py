@@ -24,7 +24,7 @@ class UnusableClaim(Exception):
 
 
 def key_of(obj: Pod | ResourceClaim) -> str:
-    """`namespace/name`."""
+    """The key of an object: `namespace/name`."""
     metadata = obj.metadata
     return f"{metadata.namespace}/{metadata.name}" if metadata is not None else ""
 

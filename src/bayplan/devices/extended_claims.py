@@ -15,7 +15,7 @@ ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 
 
 class ExtendedResourceClaims:
-    """These claims, by the pod that owns them."""
+    """An index of these claims: uid of the pod that owns one -> claim."""
 
     def __init__(self, claims: Observable) -> None:
         self._by_owner: dict[str, dict[str, ResourceClaim]] = {}

@@ -120,7 +120,7 @@ class Slice:
         self.per_device = bool(spec.perDeviceNodeSelection)
         self.place = SliceNodes(spec.nodeName, spec.allNodes, spec.nodeSelector)
         self.counter_sets: tuple[tuple[str, Mapping[str, int]], ...] = tuple(
-            (each.name, _amounts(each.counters)) for each in spec.sharedCounters or ()
+            (counter.name, _amounts(counter.counters)) for counter in spec.sharedCounters or ()
         )
         self.devices = [SliceDevice(device, self) for device in spec.devices or ()]
 
@@ -148,13 +148,13 @@ class DeviceSlices:
 
     def __init__(self, slices: Observable) -> None:
         self.by_node: dict[str, dict[str, Slice]] = {}
-        """Slices for a single node, by node name and slice name."""
+        """node -> name -> slice for this node only"""
         self.shared: dict[str, Slice] = {}
-        """Slices for several nodes, by name."""
+        """name -> slice for several nodes"""
         self.by_pool: dict[PoolId, dict[str, Slice]] = {}
-        """All slices, by pool and name."""
+        """pool -> name -> slice"""
         self.counting: dict[PoolId, dict[str, Slice]] = {}
-        """Slices with counter sets instead of devices, by pool and name."""
+        """pool -> name -> slice with counter sets instead of devices"""
         self._slices: dict[str, Slice] = {}
         self._pools_named: dict[str, set[PoolId]] = {}
         self._stale: dict[str, ResourceSlice | None] = {}

@@ -113,7 +113,7 @@ def _built(
     configuration: KubeSchedulerConfiguration, plugins: Sequence[ExtraPlugin], handle: Handle
 ) -> ExtenderProfiles:
     without_defaults = msgspec.structs.replace(
-        configuration, profiles=[_without_defaults(each) for each in configuration.profiles]
+        configuration, profiles=[_without_defaults(profile) for profile in configuration.profiles]
     )
     profiles = build_profiles(without_defaults, handle, plugins)
     binders = (each.schedulerName for each in configuration.profiles if _binds(each, profiles[each.schedulerName]))

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from bayplan.api.kinds import POD
 from bayplan.client import Client
-from bayplan.clock import SystemClock
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.collector import keep_pauses_short
@@ -27,7 +26,7 @@ from bayplan.failures import Failures
 from bayplan.framework.handle import Handle
 from bayplan.http_server import Limits
 from bayplan.service.handle import SchedulerHandle
-from bayplan.service.runtime import Runtime
+from bayplan.service.services import Services
 from bayplan.service.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
@@ -84,10 +83,9 @@ async def running_extender(
     if client is None:
         profiles = build(UnconnectedHandle(state))
     else:
-        clock = SystemClock()
-        runtime = Runtime(client, clock, state=state)
-        recorder, failures = runtime.recorder, runtime.failures
-        handle = SchedulerHandle(runtime, _activate)
+        own = Services.of(client, state=state)
+        recorder, failures = own.recorder, own.failures
+        handle = SchedulerHandle(own, _activate)
         profiles, started = build(handle), handle.started
         handle.freeze()
         watched = WatchedCluster(client, state, handle.watched)

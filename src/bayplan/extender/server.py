@@ -9,7 +9,6 @@ import logging
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from types import TracebackType
 from typing import Any, Self
 
 from aiohttp import web
@@ -27,7 +26,7 @@ from bayplan.http_server import HostNames, HttpServer, Limits, bind
 log = logging.getLogger(__name__)
 
 BODY_LIMIT = 256 * 2**20
-"""In bytes, inflated. For scale, 5,000 nodes of 10 kB are 50 MB."""
+"""The most bytes of a body, inflated. For scale, 5,000 nodes of 10 kB are 50 MB."""
 
 NO_BINDING = "this extender is not connected to the cluster: start it with --kubeconfig FILE or --watch"
 
@@ -87,9 +86,7 @@ class ExtenderServer:
         await self.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     async def start(self) -> None:
@@ -152,7 +149,7 @@ class ExtenderServer:
     async def _prioritize(self, body: bytes) -> tuple[Any, str]:
         args = wire.read(wire.ExtenderArgs, body)
         scores = self._verbs.prioritize(args)
-        best = max((each.Score for each in scores), default=0)
+        best = max((score.Score for score in scores), default=0)
         return scores, f"{Identity.of(args.Pod).key}: {len(scores)} nodes, best score {best}"
 
     async def _preempt(self, body: bytes) -> tuple[Any, str]:

@@ -7,18 +7,15 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from lightkube.models.core_v1 import Node
-
 from bayplan.api.kinds import NODE, POD, Kind
 from bayplan.client import Client, ListWatch
-from bayplan.client.answers import Identity
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
+from bayplan.executor.handlers import Receiver, SentNode
 from bayplan.extender.problems import NotYet, Unanswerable
 from bayplan.extender.sent_nodes import RequestedNodes, names_of
 from bayplan.extender.wire import ExtenderArgs
-from bayplan.log_fields import about_node, pod_named
-from bayplan.service.informers import LIVE_PODS
+from bayplan.service.informers import LIVE_PODS, NodeInformer, ObjectInformer, PodInformer
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +30,9 @@ class WatchedCluster:
     def __init__(
         self, client: Client, state: ClusterState, kinds: Iterable[Kind] = (), *, look_for_kind: float = 10.0
     ) -> None:
+        self._receiver = Receiver.of_state(state)
         self.pods: ListWatch[PodInfo] = ListWatch(
-            client, POD, _PodHandler(state), field_selector=LIVE_PODS, decode=PodInfo.from_raw
+            client, POD, PodInformer(self._receiver), field_selector=LIVE_PODS, decode=PodInfo.from_raw
         )
         self._client = client
         self._state = state
@@ -51,9 +49,10 @@ class WatchedCluster:
     async def run(self) -> None:
         """Watch until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            list_watches: list[ListWatch[Any]] = [ListWatch(self._client, NODE, _NodeHandler(self._state)), self.pods]
+            nodes = ListWatch(self._client, NODE, NodeInformer(self._receiver), decode=SentNode.read)
+            list_watches: list[ListWatch[Any]] = [nodes, self.pods]
             for kind in self._kinds:
-                handler = _ObjectHandler(kind, self._state)
+                handler = ObjectInformer(kind, self._receiver)
                 list_watches.append(ListWatch(self._client, kind, handler, look_for_kind=self._look_for_kind))
             for list_watch in list_watches:
                 tasks.create_task(list_watch.run(), name="list_watch")
@@ -71,63 +70,3 @@ class WatchedCluster:
         if args.Nodes is not None:
             return RequestedNodes(names_of(args.Nodes.items))
         raise Unanswerable("the request has neither Nodes nor NodeNames")
-
-
-class _NodeHandler:
-    def __init__(self, state: ClusterState) -> None:
-        self._state = state
-        self._store = state.objects[NODE]
-
-    def put(self, key: str, new: Node) -> None:
-        try:
-            self._state.set_node(new)
-        except ValueError as error:
-            log.error("ignoring an invalid version of node %s: %s", about_node(key), error)  # noqa: TRY400 - bad input is not a bug
-        else:
-            self._store.set(key, new)
-
-    def removed(self, key: str) -> None:
-        self._store.remove(key)
-        self._state.remove_node(key)
-
-    def undecodable(self, raw: bytes, error: Exception) -> None:
-        log.error("ignoring node %s, which cannot be decoded: %s", about_node(Identity.of(raw).key), error)
-
-
-class _PodHandler:
-    """Keeps all pods in the store, and pods with a node also on their node."""
-
-    def __init__(self, state: ClusterState) -> None:
-        self._state = state
-        self._store = state.objects[POD]
-
-    def put(self, key: str, new: PodInfo) -> None:
-        self._store.set(key, new)
-        if new.node_name:
-            self._state.set_pod(new)
-            new.release()
-
-    def removed(self, key: str) -> None:
-        old: PodInfo | None = self._store.get(key)
-        if old is not None:
-            self._store.remove(key)
-            self._state.remove_pod(old.uid)
-
-    def undecodable(self, raw: bytes, error: Exception) -> None:
-        namespace, _, name = Identity.of(raw).key.rpartition("/")
-        log.error("ignoring pod %s, which cannot be decoded: %s", pod_named(namespace, name), error)
-
-
-class _ObjectHandler:
-    def __init__(self, kind: Kind, state: ClusterState) -> None:
-        self._kind = kind
-        self._store = state.objects[kind]
-
-    def put(self, key: str, new: Any) -> None:
-        self._store.set(key, new)
-
-    def removed(self, key: str) -> None:
-        self._store.remove(key)
-
-    def undecodable(self, raw: bytes, error: Exception) -> None:
-        log.error("ignoring %s %s, which cannot be decoded: %s", self._kind.kind, Identity.of(raw).key, error)

@@ -2,6 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from bayplan.latest import Latest
+
+_STEPS = 50
+"""Work of fewer steps doesn't give way."""
+_TIMES = 100
+"""How often the attempts for one pod give way, if what they have found isn't kept."""
+_PODS = 1024
+
 
 class GiveWay(Exception):
     """Raised by `Handle.give_way` to stop an attempt. Only the scheduling loop handles it."""
+
+
+class ManySteps:
+    """Work for a pod that may have many steps, such as its affinity terms: gives way between them.
+
+    What a step finds should be kept, as the next attempt begins anew.
+    """
+
+    def __init__(self, give_way: Callable[[], None]) -> None:
+        self._give_way = give_way
+        self._times: Latest[str, int] = Latest(_PODS)
+        """How often the attempts for a pod have given way, by uid."""
+
+    def check(self, uid: str, done: int) -> None:
+        """Call this after each step, with the number of steps done. Raises GiveWay from time to time."""
+        if done % _STEPS:
+            return
+        times = self._times.get(uid, 0)
+        if times < _TIMES:
+            try:
+                self._give_way()
+            except GiveWay:
+                self._times[uid] = times + 1
+                raise

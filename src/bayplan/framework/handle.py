@@ -72,12 +72,14 @@ class Handle(Protocol):
     def monotonic(self) -> float:
         """Return the seconds of the scheduler's monotonic clock, for durations and deadlines."""
 
-    def give_way(self) -> None:
+    def give_way(self, *, long: bool = False) -> None:
         """Stop the attempt, by an exception, if it has worked for so long that other pods should have their turn.
 
         The attempt is repeated soon. A plugin whose method can take seconds calls this between the steps of its work,
         and keeps what it has found, so that it goes on from there the next time. The exception must not be caught, and
         the plugin must not leave anything half done. Does nothing outside of attempts, and where no scheduler runs.
+
+        `long`: whether the attempt takes long for sure, so that it doesn't even begin while other pods have their turn.
         """
 
     def activate(self, pods: Iterable[PodInfo]) -> None:
@@ -122,7 +124,7 @@ class StateHandle:
         """The store of a kind's objects, which may be empty."""
         return self._state.objects[kind_of(kind) if isinstance(kind, str) else kind]
 
-    def give_way(self) -> None:
+    def give_way(self, *, long: bool = False) -> None:
         """Do nothing: there are no other pods to give way to."""
 
     def preempting(self, uid: str) -> bool:

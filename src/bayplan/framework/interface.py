@@ -13,9 +13,9 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from bayplan.cluster.columns import Int64
+from bayplan.cluster.columns import Bool, Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.calling import Caller, call
@@ -29,6 +29,8 @@ from bayplan.framework.verdicts import Diagnosis, Rejections, Verdicts
 MAX_NODE_SCORE = 100
 """Scores are from 0 to this value after normalization, before weights are applied."""
 
+T = TypeVar("T")
+
 Answer = Status | str | None
 """A Status; None for success; a string for "unschedulable, for this reason"."""
 
@@ -39,12 +41,15 @@ class CycleState:
 
     `data` is keyed by plugin name, or by any other key that plugins agree on. `skip_filter` and `skip_score` hold the
     names of the plugins whose PreFilter or PreScore returned SKIP. `call` is the function that calls plugin methods.
+    `standing`: bool, one per node that `filter_nodes` is called with: whether all earlier filters left it feasible. The
+    verdicts on other nodes are ignored, so an expensive filter needs only look at these.
     """
 
     data: dict[Hashable, Any] = field(default_factory=CycleData)
     skip_filter: set[str] = field(default_factory=set)
     skip_score: set[str] = field(default_factory=set)
     call: Caller = field(default=call, repr=False, compare=False)
+    standing: Bool | None = field(default=None, repr=False, compare=False)
 
     def clone(self) -> CycleState:
         """Return a copy for a what-if. Values with a `clone` method are cloned; all others are shared.
@@ -126,10 +131,11 @@ class WhatIf(Protocol):
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes, *, again: bool = False) -> Verdicts:
         """Run the filters with what-ifs and nominated pods. `again`: on nodes that passed with other what-ifs."""
 
-    def sharing_key(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Hashable:
-        """Return a key that is equal for pods with equal verdicts on each node without nominated pods; None if unknown.
+    def kept(self, key: Hashable, cycle: CycleState, make: Callable[[], T]) -> T:
+        """Return what `make` returned for an earlier pod of which the filters read the same, else what it returns now.
 
-        Verdicts for equal keys differ only where the row of the node has changed in the meantime.
+        Verdicts for these pods differ only where the row of a node, or its nominated pods, changed in the meantime.
+        `key`: of what is kept; it differs for pods that the plugin itself treats differently.
         """
 
 
@@ -315,7 +321,7 @@ class EnqueueExtensions(Protocol):
 
 @runtime_checkable
 class Sign(Protocol):
-    """Returns everything that the plugin reads from a pod, as one hashable value (the pod's signature).
+    """Returns everything that the plugin and its hints read from a pod, as one hashable value (the pod's signature).
 
     Pods with equal signatures share the plugin's verdicts and raw scores, and these may be recomputed for single nodes.
     Therefore the data that such a plugin stores in PreFilter and PreScore must depend only on the pod, and
@@ -325,21 +331,26 @@ class Sign(Protocol):
     def sign(self, pod: PodInfo) -> Hashable: ...
 
 
-@runtime_checkable
-class SignRejection(Protocol):
-    """Returns everything that the plugin reads from a pod to reject it, and in its hints; None if that is unknown."""
+@dataclass(frozen=True, slots=True)
+class OnlyNow:
+    """Returned by `rests_on`: results for the pod depend on many nodes, so that no other pod shares them.
 
-    def sign_rejection(self, pod: PodInfo) -> Hashable: ...
+    Pods with equal signatures and equal values are still rejected alike as long as nothing changes in the cluster.
+    """
+
+    value: Hashable
 
 
 @runtime_checkable
 class RestsOn(Protocol):
-    """Returns the cache key for inputs other than the pod and the node, such as the version of an object store.
+    """Returns everything besides the pod's signature, a node and its pods that the results for that node depend on.
 
-    For plugins that implement Sign. When the key changes, cached results are discarded. None: results aren't shared.
+    That may be the version of an object store, or what the plugin finds in one for this pod. Pods share results while
+    the values are equal. `OnlyNow` and None say that results are not shared; with None, nothing is known about
+    rejections either. For plugins that implement Sign.
     """
 
-    def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable: ...
+    def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable | OnlyNow: ...
 
 
 @runtime_checkable

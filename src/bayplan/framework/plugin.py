@@ -40,8 +40,7 @@ class Plugin:
         def explain(self, cycle, pod, node) -> Details | None
         def events(self) -> Iterable[EventHint]
         def sign(self, pod) -> Hashable
-        def sign_rejection(self, pod) -> Hashable
-        def rests_on(self, pod, nodes) -> Hashable
+        def rests_on(self, pod, nodes) -> Hashable | OnlyNow
 
     Answer is a Status, None for success, or a string: the reason of a rejection. `bayplan.framework.interface`
     documents each extension point, and docs/plugins.md has an example of each.
@@ -51,11 +50,5 @@ class Plugin:
     reads_pods: ClassVar[bool] = True
     """Whether the plugin's verdicts and scores depend on the pods of a node. Set it to False if the plugin reads only
     the node object."""
-    only_standing: ClassVar[bool] = False
-    """Whether `filter_nodes` is called only with nodes that passed all earlier filters. Set it to True if the plugin's
-    filter is expensive."""
-    signs_spec: ClassVar[bool] = False
-    """Whether `sign` reads only the spec of a pod, except its node, and what PodInfo computes from it, as the requests.
-    Pods with equal specs then share its result."""
     arguments: ClassVar[type[Any] | None] = None
     """The type of the plugin's arguments (a msgspec Struct or a dataclass); None if the plugin takes no arguments."""

@@ -5,16 +5,13 @@ Mirrors the plugin lists of frameworkImpl (pkg/scheduler/framework/runtime/frame
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
-from bayplan.cluster.nodes import Nodes
-from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import gangs, interface
-from bayplan.framework.calling import call
 from bayplan.framework.events import ALL_EVENTS, EventHint
 
 
@@ -75,22 +72,6 @@ _subclass: Callable[[Any, Any], bool] = lru_cache(maxsize=4096)(issubclass)
 """Cached by class: `issubclass` on a protocol takes longer than many plugin methods."""
 
 
-Signature = tuple[tuple[str, Hashable], ...]
-"""(plugin name, value) pairs."""
-
-
-class Sharing(NamedTuple):
-    """Pods share results of plugins if these three values are equal.
-
-    `apart`: the names of the plugins whose results can't be shared. `signature`, `rests_on`: of the other plugins; see
-    `Profile.sign` and `Profile.rests_on`.
-    """
-
-    apart: frozenset[str]
-    signature: Signature
-    rests_on: Signature
-
-
 @dataclass(slots=True, frozen=True)
 class Profile:
     """The enabled plugins of one scheduler name. It never changes: `with_plugins` makes another one.
@@ -114,34 +95,15 @@ class Profile:
     extended: Sequence[Any] = field(init=False)
     _every: Sequence[Any] = field(init=False)
     """Each plugin once."""
-    _signing: Sequence[Any] | None = field(init=False)
-    """The plugins that verdicts and scores depend on, if all of them implement Sign; else None."""
-    _signing_specs: Sequence[Any] = field(init=False)
-    """Those of them whose `sign` reads only the spec."""
-    _signing_pods: Sequence[Any] = field(init=False)
-    """The others."""
-    _resting: Sequence[Any] = field(init=False)
-    """Those of them that implement RestsOn."""
-    _signature_key: object = field(init=False, default_factory=object)
-    """Of signatures in the caches of pods and of their specs."""
     _parts: tuple[frozenset[str], Profile] | None = field(init=False, default=None)
     """The result of `settled`."""
 
     def __post_init__(self) -> None:
-        points = (Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE)
-        deciding = _once(map(self.at, points))
-        signing = deciding if all(implements(plugin, interface.Sign) for plugin in deciding) else None
+        pre_filters, extensions = self.at(Point.PRE_FILTER), interface.PreFilterExtensions
         whole_forms = ((Point.FILTER, interface.FilterNodes), (Point.SCORE, interface.ScoreNodes))
         for name, value in (
-            ("_every", _once(self.plugins.values())),
-            ("_signing", signing),
-            ("_signing_specs", [plugin for plugin in signing or () if getattr(plugin, "signs_spec", False)]),
-            ("_signing_pods", [plugin for plugin in signing or () if not getattr(plugin, "signs_spec", False)]),
-            ("_resting", [plugin for plugin in deciding if implements(plugin, interface.RestsOn)]),
-            (
-                "extended",
-                [plugin for plugin in self.at(Point.PRE_FILTER) if implements(plugin, interface.PreFilterExtensions)],
-            ),
+            ("_every", once(self.plugins.values())),
+            ("extended", [plugin for plugin in pre_filters if implements(plugin, extensions)]),
             (
                 "looks_at_each_node",
                 any(
@@ -175,83 +137,6 @@ class Profile:
             for plugin in rejecting
         }
 
-    def sign(self, pod: PodInfo) -> Signature | None:
-        """Return the pod's signature of each plugin; None if a plugin of the profile does not implement Sign.
-
-        A plugin's value is None if its results for this pod cannot be shared. Kept with the pod. Raises PluginError.
-        """
-        if self._signing is None:
-            return None
-        signature: Signature | None = pod.cache.get(self._signature_key)
-        if signature is None:
-            by_spec: Signature | None = pod.spec_cache.get(self._signature_key)
-            if by_spec is None:
-                by_spec = pod.spec_cache[self._signature_key] = self._sign(self._signing_specs, pod)
-            signature = pod.cache[self._signature_key] = by_spec + self._sign(self._signing_pods, pod)
-        return signature
-
-    @staticmethod
-    def _sign(plugins: Sequence[Any], pod: PodInfo) -> Signature:
-        signature: Signature | None
-        try:
-            signature = tuple([(plugin.name, plugin.sign(pod)) for plugin in plugins])
-            hash(signature)
-        except BaseException:  # noqa: BLE001 - `call` finds the plugin; calling it for each plugin costs every pod
-            signature = None
-        if signature is None:
-            return tuple([(plugin.name, call(plugin, "Sign", _hashable, plugin.sign, pod)) for plugin in plugins])
-        return signature
-
-    def sign_rejection(self, pod: PodInfo, apart: frozenset[str]) -> Hashable:
-        """Return what the rejection of a pod depends on, besides its signatures of the plugins that are not `apart`.
-
-        That is its priority (see `what_if.filter_nominated`), and what the other plugins and PostFilter plugins read.
-        None if a plugin does not tell. Raises PluginError.
-        """
-        key: list[Hashable] = [pod.priority]
-        for plugin in (*self.at(Point.POST_FILTER), *(each for each in self._signing or () if each.name in apart)):
-            value: Hashable = None
-            if implements(plugin, interface.SignRejection):
-                value = call(plugin, "SignRejection", _hashable, plugin.sign_rejection, pod)
-            elif implements(plugin, interface.Sign) and plugin.name not in apart:
-                value = call(plugin, "Sign", _hashable, plugin.sign, pod)
-            if value is None:
-                return None
-            key.append((plugin.name, value))
-        return tuple(key)
-
-    def rests_on(self, pod: PodInfo, nodes: Nodes) -> Signature:
-        """Return each plugin's cache key for inputs other than the pod and the node.
-
-        A plugin's value is None if its results for this pod cannot be shared. Raises PluginError.
-        """
-        rests_on: Signature | None
-        try:
-            rests_on = tuple([(plugin.name, plugin.rests_on(pod, nodes)) for plugin in self._resting])
-        except BaseException:  # noqa: BLE001 - as in `sign`
-            rests_on = None
-        if rests_on is None:
-            return tuple(
-                [(plugin.name, call(plugin, "RestsOn", plugin.rests_on, pod, nodes)) for plugin in self._resting]
-            )
-        return rests_on
-
-    def sharing(self, pod: PodInfo, nodes: Nodes) -> Sharing | None:
-        """Return what pods must have in common with this one to share its results. Raises PluginError.
-
-        None if a plugin of the profile does not implement Sign.
-        """
-        signature = self.sign(pod)
-        if signature is None:
-            return None
-        rests_on = self.rests_on(pod, nodes)
-        unsigned = frozenset([name for name, value in signature if value is None])
-        apart = unsigned.union([name for name, value in rests_on if value is None])
-        if apart:
-            rests_on = tuple([each for each in rests_on if each[0] not in apart])
-            signature = tuple([each for each in signature if each[0] not in apart])
-        return Sharing(apart, signature, rests_on)
-
     def settled(self) -> tuple[frozenset[str], Profile]:
         """Return the names of the filters before the first that reads pods, and the profile without these filters.
 
@@ -266,29 +151,7 @@ class Profile:
             return parts
         return self._parts
 
-    def split(self, apart: frozenset[str]) -> tuple[Profile, Profile]:
-        """Split the profile into plugins with results that pods can share, and plugins that run for each pod.
 
-        `apart`: the names of the plugins whose results cannot be shared. Filters from the first of these on run for
-        each pod, because a node's verdict is the first rejection in order.
-        """
-        filters = self.at(Point.FILTER)
-        first = next((index for index, plugin in enumerate(filters) if plugin.name in apart), len(filters))
-        shared: dict[Point, Sequence[Any]] = {Point.FILTER: filters[:first]}
-        each: dict[Point, Sequence[Any]] = {Point.FILTER: filters[first:]}
-        for point in (Point.PRE_FILTER, Point.PRE_SCORE, Point.SCORE):
-            shared[point] = [plugin for plugin in self.at(point) if plugin.name not in apart]
-            each[point] = [plugin for plugin in self.at(point) if plugin.name in apart]
-        return Profile(self.scheduler_name, shared, self.weights), Profile(self.scheduler_name, each, self.weights)
-
-
-def _once(lists: Iterable[Sequence[Any]]) -> Sequence[Any]:
+def once(lists: Iterable[Sequence[Any]]) -> Sequence[Any]:
     """Return each plugin of these lists once."""
     return list({id(plugin): plugin for plugins in lists for plugin in plugins}.values())
-
-
-def _hashable(sign: Callable[[PodInfo], Hashable], pod: PodInfo) -> Hashable:
-    """Return a part of a pod's signature. Raises TypeError if it is not hashable."""
-    value = sign(pod)
-    hash(value)
-    return value

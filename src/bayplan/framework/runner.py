@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayplan.cluster.columns import Bool, Int64
+from bayplan.cluster.columns import Bool, Int64, locked
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import interface
@@ -80,18 +80,17 @@ def run_filter(
     if len(nodes) <= FEW_NODES and all(implements(plugin, interface.Filter) for plugin in plugins):
         _filter_one_by_one(plugins, cycle, pod, nodes, verdicts)
         return verdicts
+    cycle.standing = locked(verdicts.feasible_mask)
     for plugin in plugins:
         if _whole_table(plugin, interface.FilterNodes, interface.Filter, nodes):
-            positions = verdicts.feasible() if plugin.only_standing else None
-            shown = nodes if positions is None else nodes.at(positions)
-            rejections = cycle.call(plugin, "Filter", plugin.filter_nodes, cycle, pod, shown)
+            rejections = cycle.call(plugin, "Filter", plugin.filter_nodes, cycle, pod, nodes)
             if rejections is None:
                 continue
-            if not isinstance(rejections, Rejections) or len(rejections.index) != len(shown):
+            if not isinstance(rejections, Rejections) or len(rejections.index) != len(nodes):
                 raise PluginError(
-                    plugin.name, "Filter", f"filter_nodes must return None or Rejections of {len(shown)} nodes"
+                    plugin.name, "Filter", f"filter_nodes must return None or Rejections of {len(nodes)} nodes"
                 )
-            verdicts.reject(rejections if positions is None else rejections.among(len(nodes), positions), plugin.name)
+            verdicts.reject(rejections, plugin.name)
         else:
             _filter_one_by_one((plugin,), cycle, pod, nodes, verdicts)
         if not np.count_nonzero(verdicts.feasible_mask):

@@ -54,7 +54,7 @@ class Verdicts:
     `feasible_mask`: bool, shape (len(nodes),); whether the node is still feasible.
     """
 
-    __slots__ = ("_codes", "_rejected", "feasible_mask", "nodes", "table")
+    __slots__ = ("_codes", "_feasible", "_rejected", "feasible_mask", "nodes", "table")
 
     def __init__(self, nodes: Nodes, earlier: Verdicts | None = None) -> None:
         """Start with the verdicts of `earlier` on the same nodes, if there are any, else without rejections."""
@@ -65,6 +65,8 @@ class Verdicts:
         self._rejected: list[tuple[Int32, Bool, int]] = []
         """Rejections that `_codes` lacks: the index, the rejected nodes, and what to add to the index. Codes take
         longer than the rest of `reject`, and are needed only if no node is feasible or for a refresh."""
+        self._feasible: Rows | None = None
+        """The result of `feasible`, kept of frozen verdicts."""
 
     @property
     def codes(self) -> Int32:
@@ -92,12 +94,10 @@ class Verdicts:
         self.table.append(status)
         self.feasible_mask[position] = False
 
-    def settle(self, position: int, status: Status | None) -> bool:
-        """Replace the verdict on one node; None if it is feasible. Returns whether its feasibility has changed."""
-        was_feasible = bool(self.feasible_mask[position])
+    def settle(self, position: int, status: Status | None) -> None:
+        """Replace the verdict on one node; None if it is feasible."""
         self.codes[position] = 0 if status is None else self._code_of(status)
         self.feasible_mask[position] = status is None
-        return was_feasible is not (status is None)
 
     def adopt(self, position: int, others: Verdicts) -> None:
         """Replace the verdict on one node by that of `others`, which are about the same nodes."""
@@ -117,17 +117,29 @@ class Verdicts:
         part.table = self.table
         return part
 
-    def freeze(self) -> None:
-        """Make the arrays read-only, for good."""
+    def freeze(self, earlier: Verdicts | None = None) -> Verdicts:
+        """Make the arrays read-only, for good, and return the verdicts.
+
+        `earlier`: frozen verdicts on the same nodes. If they leave the same nodes feasible, the mask and the positions
+        are the very same arrays.
+        """
         self._codes, self.feasible_mask = locked(self.codes), locked(self.feasible_mask)
+        if earlier is not None and np.array_equal(self.feasible_mask, earlier.feasible_mask):
+            self.feasible_mask, self._feasible = earlier.feasible_mask, earlier.feasible()
+        return self
 
     def copy(self) -> Verdicts:
         """Return an independent copy."""
         return Verdicts(self.nodes, self)
 
     def feasible(self) -> Rows:
-        """Return the positions of the feasible nodes."""
-        return self.feasible_mask.nonzero()[0]
+        """Return the positions of the feasible nodes, ascending."""
+        if self._feasible is not None:
+            return self._feasible
+        positions: Rows = self.feasible_mask.nonzero()[0]
+        if not self.feasible_mask.flags.writeable:
+            self._feasible = positions = locked(positions)
+        return positions
 
     def of(self, position: int) -> Status:
         """Return the status of one node."""
@@ -142,6 +154,8 @@ class Verdicts:
 
     def error(self) -> Status | None:
         """Return the first status that reports an error; None if no node has one."""
+        if len(self.table) == 1:
+            return None
         errors = [code for code, status in enumerate(self.table) if status.code is Code.ERROR]
         return next((self.table[code] for code in errors if (self.codes == code).any()), None)
 

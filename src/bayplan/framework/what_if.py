@@ -6,10 +6,9 @@ Mirrors RunFilterPluginsWithNominatedPods (pkg/scheduler/framework/runtime/frame
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Hashable, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,26 +16,13 @@ from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_changes import PodChanges
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.calling import call
 from bayplan.framework.interface import CycleState
-from bayplan.framework.profile import Profile, Sharing, Signature, implements
+from bayplan.framework.profile import Profile
 from bayplan.framework.runner import run_filter, status_of
-from bayplan.framework.status import Code, PluginError, Status, failed_in
+from bayplan.framework.status import Code, Status, failed_in
 from bayplan.framework.verdicts import Verdicts
 
-_SIGNED_FILTERS = "signed filters"
-"""Part of a key in `CycleState.data`."""
-
-
-@runtime_checkable
-class SignFilter(Protocol):
-    """A plugin that doesn't sign some pods, and yet knows after PreFilter which of them its Filter treats alike."""
-
-    def sign_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Hashable:
-        """Return everything that Filter reads of the pod; None if that is unknown.
-
-        Pods with equal values get equal verdicts on a node while its row doesn't change, whatever else changes.
-        """
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +30,13 @@ class ProfileWhatIf:
     """The filters of one profile. Implements framework.interface.WhatIf.
 
     `actual`: the verdicts of the pod's attempt. Filters that nodes passed there, and that pods on the nodes can't
-    change, don't run again. `sharing`: of the pod; None where it isn't known yet.
+    change, don't run again.
     """
 
     profile: Profile
     nominations: Nominations
     rng: random.Random
     actual: Verdicts | None = None
-    sharing: Sharing | None = None
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes, *, again: bool = False) -> Verdicts:
         """Run the filters on nodes with their what-ifs, first with the pods nominated to them.
@@ -68,16 +53,9 @@ class ProfileWhatIf:
         verdicts.nodes = nodes
         return verdicts
 
-    def sharing_key(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Hashable:
-        """Return what the filters read of the pod, and what they depend on besides the pod and each node."""
-        try:
-            sharing = self.sharing or self.profile.sharing(pod, nodes)
-        except PluginError:  # the attempt reports it
-            return None
-        if sharing is None:
-            return None
-        filtered = sign_filters(self.profile, sharing.apart, cycle, pod, nodes)
-        return None if filtered is None else (sharing, filtered)
+    def kept(self, key: Hashable, cycle: CycleState, make: Callable[[], T]) -> T:
+        """Return what `make` returns."""
+        return make()
 
     def _passed_settled(self, cycle: CycleState, nodes: Nodes) -> bool:
         """Return whether all of these nodes are known to pass the filters whose verdicts don't depend on pods."""
@@ -86,42 +64,6 @@ class ProfileWhatIf:
             return False
         failed = [code for code, status in enumerate(actual.table) if status.plugin in settled]
         return not failed or not np.isin(actual.codes[nodes.rows], failed).any()
-
-
-def sign_filters(
-    profile: Profile, apart: frozenset[str], cycle: CycleState, pod: PodInfo, nodes: Nodes
-) -> Signature | None:
-    """Return what the filters of some plugins read of a pod after PreFilter; None if one doesn't tell.
-
-    `apart`: the names of plugins that don't sign the pod. Those that PreFilter skipped read nothing. Kept in the cycle.
-    """
-    names = apart - cycle.skip_filter
-    if not names:
-        return ()
-    key = (_SIGNED_FILTERS, names)
-    if key not in cycle.data:
-        cycle.data[key] = _sign_filters(profile, names, cycle, pod, nodes)
-    signature: Signature | None = cycle.data[key]
-    return signature
-
-
-def _sign_filters(
-    profile: Profile, names: AbstractSet[str], cycle: CycleState, pod: PodInfo, nodes: Nodes
-) -> Signature | None:
-    values: list[tuple[str, Hashable]] = []
-    for plugin in profile.every():
-        if plugin.name not in names:
-            continue
-        if not implements(plugin, SignFilter):
-            return None
-        try:
-            value = call(plugin, "SignFilter", plugin.sign_filter, cycle, pod, nodes)
-        except PluginError:  # its filter reports it
-            return None
-        if value is None:
-            return None
-        values.append((plugin.name, value))
-    return tuple(values)
 
 
 def filter_nominated(
@@ -205,10 +147,10 @@ def _extended(profile: Profile, cycle: CycleState) -> list[Any]:
 def _update_cycle(plugins: Sequence[Any], cycle: CycleState, pod: PodInfo, row: Nodes) -> Status | None:
     """Call `add_pod` and `remove_pod` for the changed pods of one node. Returns the first error, or None."""
     node = row.info(0)
-    for other, sign in row.changes[0].signed():
-        point = "AddPod" if sign > 0 else "RemovePod"
+    for other, by in row.changes[0].signed():
+        point = "AddPod" if by > 0 else "RemovePod"
         for plugin in plugins:
-            method = plugin.add_pod if sign > 0 else plugin.remove_pod
+            method = plugin.add_pod if by > 0 else plugin.remove_pod
             status = status_of(cycle.call(plugin, point, method, cycle, pod, other, node), plugin, point)
             if status.code is not Code.SUCCESS:
                 return Status(Code.ERROR, (failed_in(plugin.name, point, status.message),), plugin.name)

@@ -16,20 +16,20 @@ class Limits:
     connections: int = 128
     """Open connections. Over TLS, asyncio needs 290 kB for each."""
     handshake: float = 10.0
-    """From the connection to the end of the TLS handshake."""
+    """How long a TLS handshake may take."""
     header: float = 10.0
-    """From the connection, or from the first byte of a later request, to the end of the request's header."""
+    """How long a header may take, from the connection or from the first byte of a later request."""
     body: float = 60.0
-    """For the body of a request."""
+    """How long the body of a request may take."""
     bodies: int = 512 * 2**20
     """Bytes of all bodies that are in memory at a time, inflated."""
     response: float = 60.0
-    """For a client to read a response. Streams have no such limit."""
+    """How long a client may take to read a response. Streams have no such limit."""
     idle: float = 90.0
-    """Between two requests."""
+    """How long a connection may have no request."""
     rest: float = 0.5
-    """For a client to read the response to a request whose body is not read. Then the connection closes."""
+    """How long a client may take to read the response to a request whose body isn't read, before it is cut off."""
     pause: float = 1.0
-    """After a connection could not be accepted, as when the process has no descriptors left."""
+    """The wait after a connection could not be accepted, as when the process has no descriptors left."""
     log_every: float = 60.0
-    """Between two log lines about refusals of one kind."""
+    """The time between two log lines about refusals for one reason."""

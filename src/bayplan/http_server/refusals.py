@@ -10,14 +10,14 @@ _LONGEST = 500
 
 
 @dataclass(slots=True)
-class _Kind:
+class _Reason:
     timer: asyncio.TimerHandle
     more: int = 0
     latest: str = ""
 
 
 class Refusals:
-    """Logs the first refusal of a kind at once, and then every `seconds` how many more there were.
+    """Logs the first refusal for a reason at once, and then every `seconds` how many more there were.
 
     It belongs to the event loop that `record` is called in.
     """
@@ -25,37 +25,37 @@ class Refusals:
     def __init__(self, log: logging.Logger, seconds: float) -> None:
         self._log = log
         self._seconds = seconds
-        self._kinds: dict[str, _Kind] = {}
+        self._reasons: dict[str, _Reason] = {}
 
-    def record(self, kind: str, what: str = "") -> None:
-        """Record a refusal. `kind` is one of few texts; `what` describes this refusal and may come from the client."""
+    def record(self, name: str, what: str = "") -> None:
+        """Record a refusal. `name`: the reason, one of few texts. `what`: about this one; it may come from a client."""
         text = "".join(each if each.isprintable() else " " for each in what[:_LONGEST])
-        known = self._kinds.get(kind)
+        known = self._reasons.get(name)
         if known is None:
-            self._log.warning("%s%s", kind, f": {text}" if text else "")
-            self._kinds[kind] = _Kind(self._later(kind))
+            self._log.warning("%s%s", name, f": {text}" if text else "")
+            self._reasons[name] = _Reason(self._later(name))
         else:
             known.more += 1
             known.latest = text
 
     def close(self) -> None:
         """Log the numbers that are not logged yet."""
-        kinds, self._kinds = self._kinds, {}
-        for name, kind in kinds.items():
-            kind.timer.cancel()
-            self._summarize(name, kind)
+        reasons, self._reasons = self._reasons, {}
+        for name, reason in reasons.items():
+            reason.timer.cancel()
+            self._summarize(name, reason)
 
     def _later(self, name: str) -> asyncio.TimerHandle:
         return asyncio.get_running_loop().call_later(self._seconds, self._expire, name)
 
     def _expire(self, name: str) -> None:
-        kind = self._kinds.pop(name)
-        if kind.more:
-            self._summarize(name, kind)
-            self._kinds[name] = _Kind(self._later(name))
+        reason = self._reasons.pop(name)
+        if reason.more:
+            self._summarize(name, reason)
+            self._reasons[name] = _Reason(self._later(name))
 
-    def _summarize(self, name: str, kind: _Kind) -> None:
-        if kind.more:
-            latest = f"; the latest: {kind.latest}" if kind.latest else ""
-            times = "once more" if kind.more == 1 else f"{kind.more:,} more times"
+    def _summarize(self, name: str, reason: _Reason) -> None:
+        if reason.more:
+            latest = f"; the latest: {reason.latest}" if reason.latest else ""
+            times = "once more" if reason.more == 1 else f"{reason.more:,} more times"
             self._log.warning("%s: %s within %g s%s", name, times, self._seconds, latest)

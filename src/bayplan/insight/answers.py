@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 
-T = TypeVar("T")
+from bayplan.insight.json_values import fields_of
 
 
 class QuestionError(Exception):
@@ -41,9 +41,9 @@ class Answer(ABC):
         """Whether the question was stopped early, so that the answer has only what was known by then."""
         return False
 
-    @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Return the answer as JSON-compatible values. The keys are stable; new ones may be added."""
+        """Return the answer as in docs/insight.md, as JSON-compatible values. Keys are stable; new ones may come."""
+        return fields_of(self)
 
     @abstractmethod
     def rows(self) -> list[dict[str, Any]]:
@@ -91,13 +91,7 @@ def folded(shown: RenderableType) -> RenderableType:
     return shown
 
 
-def shortened(rows: Sequence[T], limit: int) -> tuple[Sequence[T], str]:
-    """Return the first rows (all if `limit` is 0), and how many more there are: `and 3 more`, or ""."""
-    shown = rows[:limit] if limit else rows
-    return shown, f"and {len(rows) - len(shown):,} more" if len(shown) < len(rows) else ""
-
-
-def listed(names: list[str], limit: int = 5) -> str:
+def listed(names: Sequence[str], limit: int = 5) -> str:
     """Join names for people: the first few, and how many more there are."""
     shown = ", ".join(names[:limit])
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"

@@ -172,7 +172,7 @@ _KNOWN: Mapping[tuple[str, str], Callable[[Document, Mapping[str, Any]], Iterato
     ("kubeflow.org", "JAXJob"): _training_job("jaxReplicaSpecs"),
     ("kubeflow.org", "MXJob"): _training_job("mxReplicaSpecs"),
 }
-"""By group and kind, in any version."""
+"""(group, kind), in any version -> how to read its pods"""
 
 
 def _child(owner: Document, kind: Kind, name: str, spec: Mapping[str, Any], labels: Mapping[str, str]) -> Document:

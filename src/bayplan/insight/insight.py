@@ -115,7 +115,7 @@ class Insight:
         self.world.reset()
         known = kind_called(kind)
         if known not in WORKLOADS:
-            kinds = ", ".join(each.singular for each in WORKLOADS)
+            kinds = ", ".join(workload.singular for workload in WORKLOADS)
             raise QuestionError(f"{kind}/{name}: expected a pod, or one of {kinds}")
         pods = owned_by(self._pods, known, namespace, name)
         if not pods and f"{namespace}/{name}" not in self.snapshot.of_kind(known):

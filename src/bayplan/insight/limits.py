@@ -54,7 +54,7 @@ class Room:
                 f"the limit of memory is {_mebibytes(self.limits.memory)}"
             )
 
-    def take(self, where: str, *, nodes: int = 0, pods: int = 0, objects: int = 0, memory: int = 0) -> None:
+    def count(self, where: str, *, nodes: int = 0, pods: int = 0, objects: int = 0, memory: int = 0) -> None:
         """Count what is to be created, and its bytes of JSON. Raises LimitError, or what the progress raises."""
         self.check(where, nodes=nodes, pods=pods, objects=objects, memory=memory)
         self.nodes += nodes

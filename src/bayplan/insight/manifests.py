@@ -12,24 +12,8 @@ from typing import Any
 
 import msgspec
 
-from bayplan.api.kinds import (
-    CRON_JOB,
-    DAEMON_SET,
-    DEPLOYMENT,
-    JOB,
-    KINDS,
-    NODE,
-    PERSISTENT_VOLUME,
-    PERSISTENT_VOLUME_CLAIM,
-    POD,
-    REPLICA_SET,
-    REPLICATION_CONTROLLER,
-    RESOURCE_CLAIM,
-    RESOURCE_CLAIM_TEMPLATE,
-    RESOURCE_QUOTA,
-    STATEFUL_SET,
-    Kind,
-)
+from bayplan.api import kinds
+from bayplan.api.kinds import Kind
 from bayplan.api.objects import convert, decode, encode
 from bayplan.api.volumes import claim_name
 from bayplan.devcluster.apiserver.status import StatusError
@@ -61,7 +45,7 @@ class Manifests:
         self._objects = Objects(snapshot, seed)
         self._deploying = False
         self._last: dict[Any, int] = {}
-        """By kind, namespace and name: the number of the last document of the manifests."""
+        """(apiVersion, kind, namespace, name) -> the number of the last document with that identity"""
         self._before: dict[Any, Document | None] = {}
         """What objects were before the manifests."""
         self._staying: set[str] = set()
@@ -133,19 +117,19 @@ class Manifests:
             before = self._before.get(_identity(document), before)
         else:
             created = self._objects.create(document)
-        if kind is POD:
+        if kind is kinds.POD:
             if before is None:
                 self._add_pod(created, expansion)
             else:
                 expansion.kept.append(_key_of(created))
             return
         identify(created)  # a kind that can't exist is refused
-        if kind is PERSISTENT_VOLUME and not created["spec"].get("claimRef") and before is None:
+        if kind is kinds.PERSISTENT_VOLUME and not created["spec"].get("claimRef") and before is None:
             created["status"] = {"phase": "Available"}  # as the volume controller does
         expansion.objects.append(created)
         if kind is None:
             self._custom(created, expansion)
-        elif before is not None and kind in WORKLOADS and kind is not CRON_JOB:
+        elif before is not None and kind in WORKLOADS and kind is not kinds.CRON_JOB:
             self._redeploy(redeployment(self._snapshot, kind, before, created), expansion)
         elif kind in WORKLOADS:
             self._workloads[kind](created, expansion)
@@ -155,13 +139,13 @@ class Manifests:
     @property
     def _workloads(self) -> Mapping[Kind, Callable[[Document, Expansion], None]]:
         return {
-            DEPLOYMENT: self._deployment,
-            REPLICA_SET: partial(self._replicas, REPLICA_SET),
-            REPLICATION_CONTROLLER: partial(self._replicas, REPLICATION_CONTROLLER),
-            STATEFUL_SET: self._stateful_set,
-            DAEMON_SET: self._daemon_set,
-            JOB: self._job,
-            CRON_JOB: self._cron_job,
+            kinds.DEPLOYMENT: self._deployment,
+            kinds.REPLICA_SET: partial(self._replicas, kinds.REPLICA_SET),
+            kinds.REPLICATION_CONTROLLER: partial(self._replicas, kinds.REPLICATION_CONTROLLER),
+            kinds.STATEFUL_SET: self._stateful_set,
+            kinds.DAEMON_SET: self._daemon_set,
+            kinds.JOB: self._job,
+            kinds.CRON_JOB: self._cron_job,
         }
 
     def _redeploy(self, found: Redeployment, expansion: Expansion) -> None:
@@ -170,7 +154,7 @@ class Manifests:
         self._staying = set(running[-found.least :] if found.least > 0 else ())
         for key in (*found.removed, *found.replaced, *(found.kept if found.makes_all else ())):
             if key not in self._staying:
-                self._objects.forget(POD, key)
+                self._objects.forget(kinds.POD, key)
         expansion.kept += found.kept
         expansion.removed += found.removed
         if found.document is not None:
@@ -182,7 +166,7 @@ class Manifests:
         self._staying = set()
 
     def _runs(self, key: str) -> bool:
-        return bool(((self._snapshot.document(POD, key) or {}).get("spec") or {}).get("nodeName"))
+        return bool(((self._snapshot.document(kinds.POD, key) or {}).get("spec") or {}).get("nodeName"))
 
     def _custom(self, document: Document, expansion: Expansion) -> None:
         """Add what the controller of a known custom resource makes of it; note others."""
@@ -194,31 +178,31 @@ class Manifests:
         counted = []
         for child in made:
             pods = int(header_of(child) == _POD)
-            self._room.take(_name_of(document), pods=pods, objects=1 - pods, memory=len(msgspec.json.encode(child)))
+            self._room.count(_name_of(document), pods=pods, objects=1 - pods, memory=len(msgspec.json.encode(child)))
             counted.append(child)
         for child in counted:
             self._expand(child, expansion)
 
     def _deployment(self, document: Document, expansion: Expansion) -> None:
-        deployment: Any = convert(DEPLOYMENT.type, document)
+        deployment: Any = convert(kinds.DEPLOYMENT.type, document)
         labels = {POD_TEMPLATE_HASH: pod_template_hash(deployment.spec.template, None)}
         spec = {name: document["spec"][name] for name in ("replicas", "selector", "template")}
         spec["selector"] = _with(spec["selector"], "matchLabels", labels)
         spec["template"] = {**spec["template"], "metadata": _with(spec["template"].get("metadata"), "labels", labels)}
         replica_set = {
-            "apiVersion": REPLICA_SET.api_version,
-            "kind": REPLICA_SET.kind,
+            "apiVersion": kinds.REPLICA_SET.api_version,
+            "kind": kinds.REPLICA_SET.kind,
             "metadata": {
                 "name": f"{deployment.metadata.name}-{labels[POD_TEMPLATE_HASH]}",
                 "namespace": deployment.metadata.namespace,
                 "labels": spec["template"]["metadata"]["labels"],
-                "ownerReferences": [msgspec.to_builtins(controller_reference(DEPLOYMENT, deployment))],
+                "ownerReferences": [msgspec.to_builtins(controller_reference(kinds.DEPLOYMENT, deployment))],
             },
             "spec": spec,
         }
         created, _ = self._objects.apply(replica_set)
         expansion.objects.append(created)
-        self._replicas(REPLICA_SET, created, expansion)
+        self._replicas(kinds.REPLICA_SET, created, expansion)
 
     def _replicas(self, kind: Kind, document: Document, expansion: Expansion) -> None:
         owner: Any = convert(kind.type, document)
@@ -227,26 +211,26 @@ class Manifests:
         self._create_pods(new, owner, expansion)
 
     def _stateful_set(self, document: Document, expansion: Expansion) -> None:
-        owner: Any = convert(STATEFUL_SET.type, document)
+        owner: Any = convert(kinds.STATEFUL_SET.type, document)
         self._at_most(owner.spec.replicas or 0, owner)
         for number in stateful_pods.ordinals(owner):
             pod = stateful_pods.new_pod(owner, owner.spec.template, "0", number)
             for claim in stateful_pods.new_claims(owner, pod):
                 if f"{owner.metadata.namespace}/{claim.metadata.name}" not in self._known_claims:
-                    self._create_claim(PERSISTENT_VOLUME_CLAIM, claim, owner.metadata.namespace, expansion)
+                    self._create_claim(kinds.PERSISTENT_VOLUME_CLAIM, claim, owner.metadata.namespace, expansion)
             self._create_pods([pod], owner, expansion)
 
     def _daemon_set(self, document: Document, expansion: Expansion) -> None:
-        owner: Any = convert(DAEMON_SET.type, document)
+        owner: Any = convert(kinds.DAEMON_SET.type, document)
         placement = daemon_pods.Placement.of(owner)
-        nodes = self._snapshot.of_kind(NODE).items()
-        names = [name for name, raw in nodes if placement.judge(decode(NODE.type, raw)).run]
+        nodes = self._snapshot.of_kind(kinds.NODE).items()
+        names = [name for name, raw in nodes if placement.judge(decode(kinds.NODE.type, raw)).run]
         self._at_most(len(names), owner)
         for name in names:
             self._create_pods([daemon_pods.new_pod(owner, "0", name)], owner, expansion)
 
     def _job(self, document: Document, expansion: Expansion) -> None:
-        job: Any = convert(JOB.type, document)
+        job: Any = convert(kinds.JOB.type, document)
         if job.spec.suspend:
             return
         number = job.spec.parallelism if job.spec.parallelism is not None else 1
@@ -259,55 +243,60 @@ class Manifests:
     def _cron_job(self, document: Document, expansion: Expansion) -> None:
         template = document["spec"]["jobTemplate"]
         metadata = {"generateName": f"{document['metadata']['name']}-", "namespace": document["metadata"]["namespace"]}
-        job = {"apiVersion": JOB.api_version, "kind": JOB.kind, "metadata": metadata, "spec": template["spec"]}
+        job = {
+            "apiVersion": kinds.JOB.api_version,
+            "kind": kinds.JOB.kind,
+            "metadata": metadata,
+            "spec": template["spec"],
+        }
         self._expand(job, expansion)
 
     def _at_most(self, number: int, owner: Any) -> int:
         """The number of a workload's pods. Raises LimitError."""
         where = f"{owner.metadata.namespace}/{owner.metadata.name or owner.metadata.generateName}"
-        self._room.take(where, pods=number, memory=number * len(encode(owner.spec.template)))
+        self._room.count(where, pods=number, memory=number * len(encode(owner.spec.template)))
         return number
 
     # Pods and their claims
 
     def _create_pods(self, new: Iterable[Any], owner: Any, expansion: Expansion) -> None:
         """Create pods that differ only in their names. After a refused one, the others are refused, too."""
-        refusal = ""
+        rejection = ""
         for pod in new:
             self._room.progress(f"{len(expansion.pods):,} pods")
-            document = _document(POD, pod, owner.metadata.namespace)
-            if not refusal:
+            document = _document(kinds.POD, pod, owner.metadata.namespace)
+            if not rejection:
                 try:
                     self._add_pod(self._objects.create(document), expansion)
                     while self._staying:
-                        self._objects.forget(POD, self._staying.pop())
+                        self._objects.forget(kinds.POD, self._staying.pop())
                     continue
                 except StatusError as error:
-                    refusal = error.message
+                    rejection = error.message
             metadata = document["metadata"]
             metadata.setdefault("name", f"{metadata.get('generateName', '')}{self._objects.suffix()}")
-            expansion.refused_pods.append(Refused(_key_of(document), refusal))
+            expansion.refused_pods.append(Refused(_key_of(document), rejection))
 
     def _add_pod(self, document: Document, expansion: Expansion) -> None:
         """Add a created pod, with the claims that controllers make for it."""
-        pod: Any = convert(POD.type, document)
+        pod: Any = convert(kinds.POD.type, document)
         namespace = pod.metadata.namespace
         for volume in pod.spec.volumes or ():
             if volume.ephemeral is not None:
                 claim = {
                     "metadata": {
                         "name": claim_name(pod.metadata.name, volume),
-                        "ownerReferences": [msgspec.to_builtins(controller_reference(POD, pod))],
+                        "ownerReferences": [msgspec.to_builtins(controller_reference(kinds.POD, pod))],
                     },
                     "spec": msgspec.to_builtins(volume.ephemeral.volumeClaimTemplate.spec),
                 }
-                self._create_claim(PERSISTENT_VOLUME_CLAIM, claim, namespace, expansion)
+                self._create_claim(kinds.PERSISTENT_VOLUME_CLAIM, claim, namespace, expansion)
         statuses = []
         for reference in pod.spec.resourceClaims or ():
             template = self._claim_template(namespace, reference.resourceClaimTemplateName)
             if template is not None:
                 made = claim_of_template(template, pod, reference.name)
-                created = self._create_claim(RESOURCE_CLAIM, made, namespace, expansion)
+                created = self._create_claim(kinds.RESOURCE_CLAIM, made, namespace, expansion)
                 statuses.append({"name": reference.name, "resourceClaimName": created["metadata"]["name"]})
         if statuses:
             document["status"] = {**(document.get("status") or {}), "resourceClaimStatuses": statuses}
@@ -316,7 +305,7 @@ class Manifests:
     def _claim_template(self, namespace: str, name: str | None) -> Any:
         if name is None:
             return None
-        kind = RESOURCE_CLAIM_TEMPLATE
+        kind = kinds.RESOURCE_CLAIM_TEMPLATE
         metadata = {"namespace": namespace, "name": name}
         found = self._objects.existing({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata})
         # Without its template, the pod waits for its claim, as it does in a cluster.
@@ -324,14 +313,14 @@ class Manifests:
 
     def _create_claim(self, kind: Kind, claim: Any, namespace: str, expansion: Expansion) -> Document:
         document = _document(kind, claim, namespace)
-        self._room.take(_name_of(document), objects=1, memory=len(msgspec.json.encode(document)))
+        self._room.count(_name_of(document), objects=1, memory=len(msgspec.json.encode(document)))
         created = self._objects.create(document)
         expansion.objects.append(created)
         return created
 
     @property
     def _known_claims(self) -> Mapping[str, bytes]:
-        return self._snapshot.of_kind(PERSISTENT_VOLUME_CLAIM)
+        return self._snapshot.of_kind(kinds.PERSISTENT_VOLUME_CLAIM)
 
 
 def _document(kind: Kind, obj: Any, namespace: str) -> Document:
@@ -361,8 +350,8 @@ def _name_of(document: Mapping[str, Any]) -> str:
     return f"{document.get('kind')} {metadata.get('name') or metadata.get('generateName') or 'without a name'}"
 
 
-_KINDS = {(kind.api_version, kind.kind): kind for kind in KINDS}
-_NEEDED_FIRST = {(kind.api_version, kind.kind) for kind in (*ADMISSION, RESOURCE_QUOTA)}
-_ADDITIONAL = frozenset({POD, *WORKLOADS})
-_POD = (POD.api_version, POD.kind)
+_KINDS = {(kind.api_version, kind.kind): kind for kind in kinds.KINDS}
+_NEEDED_FIRST = {(kind.api_version, kind.kind) for kind in (*ADMISSION, kinds.RESOURCE_QUOTA)}
+_ADDITIONAL = frozenset({kinds.POD, *WORKLOADS})
+_POD = (kinds.POD.api_version, kinds.POD.kind)
 _FORBIDDEN = 403

@@ -5,17 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from bayplan.api.kinds import (
-    DEVICE_CLASS,
-    LIMIT_RANGE,
-    NAMESPACE,
-    PRIORITY_CLASS,
-    RESOURCE_CLAIM_TEMPLATE,
-    RESOURCE_QUOTA,
-    RUNTIME_CLASS,
-    STORAGE_CLASS,
-    Kind,
-)
+from bayplan.api import kinds
+from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver import ApiServer
 from bayplan.devcluster.apiserver.endpoints.decoding import FieldValidation, accept
 from bayplan.devcluster.apiserver.patch import apply_merge_patch
@@ -30,13 +21,13 @@ from bayplan.insight.sources.reading import SnapshotError
 
 _LONG_AGO = "1970-01-01T00:00:00Z"
 ADMISSION = (
-    NAMESPACE,
-    PRIORITY_CLASS,
-    STORAGE_CLASS,
-    LIMIT_RANGE,
-    RUNTIME_CLASS,
-    DEVICE_CLASS,
-    RESOURCE_CLAIM_TEMPLATE,
+    kinds.NAMESPACE,
+    kinds.PRIORITY_CLASS,
+    kinds.STORAGE_CLASS,
+    kinds.LIMIT_RANGE,
+    kinds.RUNTIME_CLASS,
+    kinds.DEVICE_CLASS,
+    kinds.RESOURCE_CLAIM_TEMPLATE,
 )
 """The kinds that admission and the controllers read. ResourceQuotas count what is in their namespace, too."""
 
@@ -54,8 +45,8 @@ class Objects:
         self._storage.random.seed(seed)
         self._complete: set[str] = set()
         """Namespaces whose objects have all been read, because a quota counts them."""
-        self._with_quotas = {key.partition("/")[0] for key in snapshot.of_kind(RESOURCE_QUOTA)}
-        self._classes_are_unknown = any(gap.kind == PRIORITY_CLASS for gap in snapshot.gaps)
+        self._with_quotas = {key.partition("/")[0] for key in snapshot.of_kind(kinds.RESOURCE_QUOTA)}
+        self._classes_are_unknown = any(gap.kind == kinds.PRIORITY_CLASS for gap in snapshot.gaps)
         for kind in ADMISSION:
             self._restore(kind, snapshot.of_kind(kind))
 
@@ -150,8 +141,8 @@ class Objects:
         namespace = _namespace_of(resource, given)
         if namespace:
             given["metadata"]["namespace"] = namespace
-            self._ensure(NAMESPACE, namespace)
-        if resource.kind == RESOURCE_QUOTA or namespace in self._with_quotas:
+            self._ensure(kinds.NAMESPACE, namespace)
+        if resource.kind == kinds.RESOURCE_QUOTA or namespace in self._with_quotas:
             self._fill(namespace)
         return given, namespace
 
@@ -160,7 +151,7 @@ class Objects:
         if priority := spec.get("priority"):
             spec.setdefault("priorityClassName", f"priority-{priority}")  # only a class can set a priority
         if spec.get("priorityClassName") and (priority or self._classes_are_unknown):
-            self._ensure(PRIORITY_CLASS, spec["priorityClassName"], value=priority or 0)
+            self._ensure(kinds.PRIORITY_CLASS, spec["priorityClassName"], value=priority or 0)
 
     def _resource_of(self, document: Document) -> Resource | None:
         return self._storage.served.of_kind(str(document.get("apiVersion", "")), str(document.get("kind", "")))
@@ -181,10 +172,10 @@ class Objects:
             return
         self._complete.add(namespace)
         for kind, known in self.snapshot.documents.items():
-            if kind.namespaced and kind.model and kind not in {*ADMISSION, RESOURCE_QUOTA}:
+            if kind.namespaced and kind.model and kind not in {*ADMISSION, kinds.RESOURCE_QUOTA}:
                 self._restore(kind, [key for key in known if key.startswith(f"{namespace}/")])
-        quotas = self.snapshot.of_kind(RESOURCE_QUOTA)
-        self._restore(RESOURCE_QUOTA, [key for key in quotas if key.startswith(f"{namespace}/")])
+        quotas = self.snapshot.of_kind(kinds.RESOURCE_QUOTA)
+        self._restore(kinds.RESOURCE_QUOTA, [key for key in quotas if key.startswith(f"{namespace}/")])
 
     def _restore(self, kind: Kind, keys: Iterable[str]) -> None:
         """Store objects as they are in the snapshot, without admission and validation."""

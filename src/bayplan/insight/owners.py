@@ -37,7 +37,7 @@ class Owner(msgspec.Struct, frozen=True):
     """An owner reference, as far as questions read it."""
 
     kind: str
-    name: str
+    name: str = ""
     uid: str = ""
     controller: bool | None = None
 
@@ -53,11 +53,16 @@ class _Owned(msgspec.Struct):
 _owned = msgspec.json.Decoder(_Owned)
 
 
+def references_in(raw: bytes) -> tuple[Owner, ...]:
+    """Return the owner references in the JSON of an object. Raises msgspec.MsgspecError."""
+    return _owned.decode(raw).metadata.ownerReferences or ()
+
+
 def references_of(pod: PodInfo) -> tuple[Owner, ...]:
     """Return the owner references of a pod. They are kept, because the object of most pods is decoded again."""
     found: tuple[Owner, ...] | None = pod.cache.get(Owner)
     if found is None:
-        found = pod.cache[Owner] = _owned.decode(pod.raw).metadata.ownerReferences or ()
+        found = pod.cache[Owner] = references_in(pod.raw)
     return found
 
 

@@ -22,7 +22,6 @@ class ImageLocality(Plugin):
 
     name = "ImageLocality"
     reads_pods = False
-    signs_spec = True
 
     def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
         """Score by the sum of the sizes of the pod's images on the node, each scaled by the share of nodes with it."""

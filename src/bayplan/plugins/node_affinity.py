@@ -45,7 +45,6 @@ class NodeAffinity(Plugin):
 
     name = "NodeAffinity"
     reads_pods = False
-    signs_spec = True
     arguments = NodeAffinityArgs
 
     def __init__(self, args: NodeAffinityArgs = _NO_ARGUMENTS) -> None:

@@ -23,7 +23,6 @@ class NodeDeclaredFeatures(Plugin):
 
     name = "NodeDeclaredFeatures"
     reads_pods = False
-    signs_spec = True
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         """Skip a pod that requires no features."""

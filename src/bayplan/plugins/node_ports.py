@@ -20,7 +20,6 @@ class NodePorts(Plugin):
     """Mirrors plugins/nodeports/node_ports.go."""
 
     name = "NodePorts"
-    signs_spec = True
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         """Skip a pod without host ports."""

@@ -27,7 +27,6 @@ class NodeUnschedulable(Plugin):
 
     name = "NodeUnschedulable"
     reads_pods = False
-    signs_spec = True
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
         """Reject cordoned nodes, unless the pod tolerates them."""

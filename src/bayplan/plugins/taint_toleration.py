@@ -36,7 +36,6 @@ class TaintToleration(Plugin):
 
     name = "TaintToleration"
     reads_pods = False
-    signs_spec = True
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
         """Reject nodes with a NoSchedule or NoExecute taint that the pod does not tolerate."""

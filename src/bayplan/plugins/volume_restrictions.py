@@ -15,7 +15,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint, Topics
 from bayplan.framework.handle import Handle
 from bayplan.framework.hints import OWN_CLAIM, after_claim_change
-from bayplan.framework.interface import CycleState, Plugin
+from bayplan.framework.interface import CycleState, OnlyNow, Plugin
 from bayplan.framework.missing_volumes import MissingVolumes
 from bayplan.framework.remedies import Details, delete_pods
 from bayplan.framework.status import SKIP, Status
@@ -37,16 +37,15 @@ class _Exclusive:
     def clone(self) -> _Exclusive:
         return _Exclusive(self.claims, self.used)
 
-    def count(self, other: PodInfo, sign: int) -> None:
-        """Count a pod that a what-if adds (sign 1) or removes (-1). As upstream, its namespace is ignored."""
-        self.used += sign * sum(name in self.claims for name in _claim_names(other.volumes))
+    def count(self, other: PodInfo, by: int) -> None:
+        """Count a pod that a what-if adds (`by` 1) or removes (-1). As upstream, its namespace is ignored."""
+        self.used += by * sum(name in self.claims for name in _claim_names(other.volumes))
 
 
 class VolumeRestrictions(Plugin):
     """Mirrors plugins/volumerestrictions/volume_restrictions.go."""
 
     name = "VolumeRestrictions"
-    signs_spec = True
 
     def __init__(self, handle: Handle) -> None:
         self._missing = MissingVolumes(handle)
@@ -123,15 +122,17 @@ class VolumeRestrictions(Plugin):
         return Hint.QUEUE if shares or _clash(_disks(pod.volumes), old.volumes) else Hint.SKIP
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Results for pods with volumes are not shared: each of these pods changes which claims are in use."""
-        return None if pod.volumes else ()
-
-    def sign_rejection(self, pod: PodInfo) -> Hashable:
-        """Nothing, for pods without disks and without claims in exclusive use."""
-        exclusive = self._exclusive(pod)
-        if isinstance(exclusive, Status) or _disks(pod.volumes) or self._used(exclusive, pod, self._handle.nodes):
-            return None
+        """Nothing: what matters are the claims, which `rests_on` finds."""
         return ()
+
+    def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
+        """Nothing, for pods without disks and exclusive claims in use. An unused one won't stay so."""
+        if not pod.volumes:
+            return ()
+        exclusive = self._exclusive(pod)
+        if isinstance(exclusive, Status) or _disks(pod.volumes) or self._used(exclusive, pod, nodes):
+            return None
+        return OnlyNow(()) if exclusive else ()
 
     def _exclusive(self, pod: PodInfo) -> frozenset[str] | Status:
         """Return the pod's ReadWriteOncePod claims, by name."""

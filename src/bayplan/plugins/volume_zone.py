@@ -44,7 +44,6 @@ class VolumeZone(Plugin):
 
     name = "VolumeZone"
     reads_pods = False
-    signs_spec = True
 
     def __init__(self, handle: Handle) -> None:
         self._missing = MissingVolumes(handle)
@@ -111,21 +110,19 @@ class VolumeZone(Plugin):
         return Hint.QUEUE if old is None or _topologies(old) != _topologies(new) else Hint.SKIP
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Results for pods with volumes are not shared: binding these pods changes claims and volumes."""
-        return None if pod.volumes else ()
+        """Nothing: what matters are the volumes, which `rests_on` finds."""
+        return ()
 
-    def sign_rejection(self, pod: PodInfo) -> Hashable:
+    def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
         """The requirements of the volumes, if all claims are bound."""
+        if not pod.volumes:
+            return ()
         topologies: set[_Topology] = set()
         for found in self._volumes_of(pod):
             if found is None or isinstance(found, Status):
                 return None
             topologies.update(_topologies(found))
-        return frozenset(topologies)
-
-    def sign_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Hashable:
-        """The requirements of the volumes."""
-        return frozenset(cycle.data[self.name])
+        return frozenset(topologies) if topologies else ()
 
     def _volumes_of(self, pod: PodInfo) -> Iterator[PersistentVolume | Status | None]:
         """Yield the result of `_volume_of` for each claim of a pod."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from bayplan.failures import Failures
 from bayplan.framework.calling import Caller
@@ -12,16 +11,6 @@ from bayplan.framework.runner import status_of
 from bayplan.framework.status import Code, PluginError, Status
 from bayplan.log_fields import about_pod
 from bayplan.queue.queued_pod import QueuedPod
-
-
-@runtime_checkable
-class HoldsBack(Protocol):
-    """A PreEnqueue plugin that knows pods which it still gates. An event doesn't ask it about these one by one."""
-
-    name: str
-
-    def held_back(self) -> AbstractSet[str]:
-        """Return the UIDs of pods that PreEnqueue rejects now, with the same reason as before."""
 
 
 def run_pre_enqueue(queued: QueuedPod, plugins: Sequence[Any], call: Caller, failures: Failures) -> bool:

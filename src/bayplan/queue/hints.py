@@ -7,7 +7,6 @@ Mirrors isPodWorthRequeuing (pkg/scheduler/backend/queue/scheduling_queue.go) an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -18,7 +17,6 @@ from bayplan.framework.events import ALL_EVENTS, ANY, NODE, Action, ClusterEvent
 from bayplan.framework.profile import Point, Profile
 from bayplan.framework.status import PluginError
 from bayplan.log_fields import about_pod
-from bayplan.queue.gates import HoldsBack
 from bayplan.queue.in_flight import Happened
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.unschedulable import Rejector, Topic
@@ -95,12 +93,6 @@ class Hints:
             rejector: [hint.topics for hint in hints if hint.topics is not None]
             for rejector, hints in self._registered.items()
         }
-        self._holding: dict[Rejector, HoldsBack] = {
-            (scheduler_name, plugin.name): plugin
-            for scheduler_name, profile in profiles.items()
-            for plugin in profile.pre_enqueue
-            if isinstance(plugin, HoldsBack)
-        }
         self._matching: dict[tuple[str, Action], dict[Rejector, list[HintFunction | None]]] = {}
 
     def interested(self, event: ClusterEvent) -> bool:
@@ -137,11 +129,6 @@ class Hints:
             self._failures.record(f"the topics of a pod for plugin {rejector[1]}", error, f"pod {about_pod(pod)}")
             del self._narrowing[rejector]
             return []
-
-    def held_back(self, rejector: Rejector) -> AbstractSet[str]:
-        """Return UIDs of pods that a plugin gates, and that no event can release now."""
-        plugin = self._holding.get(rejector)
-        return frozenset() if plugin is None else plugin.held_back()
 
     def ask(self, queued: QueuedPod, event: ClusterEvent, old: object, new: object) -> Requeue:
         """Return the effect of an event on a pod. `old` and `new`: the object before and after the event, or None.

@@ -54,12 +54,21 @@ class InFlight:
         self._events: list[Happened] = []
         self._first = 0
         """The position of the first stored event."""
+        self.unit: dict[str, QueuedPod] = {}
+        """By uid, the pods of the running attempt that are neither placed nor requeued yet. Read-only."""
 
-    def start(self, queued: QueuedPod) -> None:
-        """Begin an attempt."""
+    def start(self, queued: QueuedPod, *, joins: bool = False) -> None:
+        """Begin an attempt, or let a pod join the running one."""
         pod = queued.pod
+        if not joins:
+            self.unit = {}
+        self.unit[pod.uid] = queued
         self._attempts[pod.uid] = _Attempt(queued, pod, pod)
         self._starts[pod.uid] = self._first + len(self._events)
+
+    def decided(self, uid: str) -> None:
+        """Record that a pod has been placed: the running attempt is no longer about it, and its binding is."""
+        self.unit.pop(uid, None)
 
     def record(self, event: ClusterEvent, old: object, new: object) -> None:
         """Store an event. Does nothing while no attempt needs events."""
@@ -88,6 +97,7 @@ class InFlight:
         A version that the caller stored in the QueuedPod during the attempt is kept.
         """
         self.stop_recording(uid)
+        self.unit.pop(uid, None)
         attempt = self._attempts.pop(uid, None)
         if attempt is None or attempt.latest is None:
             return None

@@ -62,7 +62,7 @@ class PendingCounts:
 class QueuedPod:
     """A pod that is pending or in flight. Times are in seconds, on the monotonic clock of the queue's caller.
 
-    After a failed attempt, the caller of the queue clears the rejectors, sets `rejection_key`, the plugins that
+    After a failed attempt, the caller of the queue clears the rejectors, sets `alike`, the plugins that
     rejected the pod and the `message`, and returns the pod with `add_unschedulable`. If no plugin is set, the attempt
     failed with an error. All other fields are set by the queue.
     """
@@ -85,7 +85,7 @@ class QueuedPod:
     """The plugins that rejected the pod in its last attempt, or that gate it."""
     pending_plugins: frozenset[str] = frozenset()
     """The plugins that rejected the pod with PENDING: they wait for a specific event."""
-    rejection_key: Hashable = None
+    alike: Hashable = None
     """Pods with equal keys are rejected in the same way as long as the cluster doesn't change; None if unknown."""
     gating_plugin: str = ""
     """The PreEnqueue plugin that gates the pod."""
@@ -117,7 +117,7 @@ class QueuedPod:
         """Clear the plugins that rejected or gate the pod."""
         self.unschedulable_plugins = frozenset()
         self.pending_plugins = frozenset()
-        self.rejection_key = None
+        self.alike = None
         self.gating_plugin = ""
 
     def __repr__(self) -> str:

@@ -91,7 +91,7 @@ class _Group:
 
 
 class RejectionGroups:
-    """Adds unschedulable pods to `unschedulable`, grouped by `QueuedPod.rejection_key` and rejecting plugins.
+    """Adds unschedulable pods to `unschedulable`, grouped by `QueuedPod.alike` and rejecting plugins.
 
     One pod of a group leads it. Only the leader is indexed, so an event asks no hints about the others. An event that
     helps requeues one pod, which leads from then on. If it is rejected as before, the others would be, too, and they
@@ -175,7 +175,7 @@ class RejectionGroups:
         else:
             group.others.remove(queued)
             self._unschedulable.show(queued)
-        queued.rejection_key = None
+        queued.alike = None
 
     def separate_owners(self, old: object, new: object) -> None:
         """Separate the pods that have a topic of an event, given its object before and after."""
@@ -258,6 +258,6 @@ class RejectionGroups:
 
 
 def _key(queued: QueuedPod) -> Hashable:
-    if queued.rejection_key is None or queued.pending_plugins:
+    if queued.alike is None or queued.pending_plugins:
         return None
-    return queued.pod.scheduler_name, queued.rejection_key, queued.unschedulable_plugins
+    return queued.pod.scheduler_name, queued.alike, queued.unschedulable_plugins

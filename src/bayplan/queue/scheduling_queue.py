@@ -79,7 +79,7 @@ class SchedulingQueue:
         sort_key = sort_key_of(next(iter(profiles.values())).sort_key, self._failures)
         self._active = PodHeap(sort_key)
         self._backoff = BackoffQueue(self._backoff_rule, sort_key)
-        self._unschedulable = UnschedulablePods(self._hints.topics_of, self._hints.held_back)
+        self._unschedulable = UnschedulablePods(self._hints.topics_of)
         self.groups = RejectionGroups(self._unschedulable, self._backoff_rule, sort_key, own)
         self._in_flight = InFlight()
         self._waiting: dict[str, QueuedPod] = {}
@@ -173,10 +173,11 @@ class SchedulingQueue:
         self._start(queued, now)
         return queued
 
-    def take(self, uid: str, now: float) -> QueuedPod | None:
+    def take(self, uid: str, now: float, *, joins: bool = True) -> QueuedPod | None:
         """Remove and return a specific pod, whatever it waits for. It is in flight then, as after `pop`.
 
-        Returns None if the pod is unknown, in flight, or gated.
+        `joins`: whether it joins the pods of the running attempt; else, its own attempt begins. Returns None if the pod
+        is unknown, in flight, or gated.
         """
         queued = self._waiting.get(uid)
         if queued is None:
@@ -184,11 +185,17 @@ class SchedulingQueue:
         if queued.place is not Place.ACTIVE and not self._to_active(queued, changes.FORCE_ACTIVATE.label, now):
             return None
         self._leave(queued)
-        self._start(queued, now)
+        self._start(queued, now, joins=joins)
         return queued
+
+    @property
+    def unit(self) -> Mapping[str, QueuedPod]:
+        """The pods of the running attempt by uid: popped or taken for it, and neither placed nor requeued yet."""
+        return self._in_flight.unit
 
     def placed(self, pod: PodInfo) -> None:
         """Record that a pod in flight was placed: pods that were rejected for the same reasons have their turn."""
+        self._in_flight.decided(pod.uid)
         self.groups.placed(pod)
 
     def stop_recording(self, uid: str) -> None:
@@ -293,6 +300,11 @@ class SchedulingQueue:
         """Return a pod in any place; None if it is unknown."""
         return self._waiting.get(uid) or self._in_flight.get(uid)
 
+    def pending(self, uid: str) -> PodInfo | None:
+        """Return the version of a pod that has its next attempt, or has it now; None if the pod is unknown."""
+        queued = self.get(uid)
+        return None if queued is None else queued.pod
+
     def pending_pods(self) -> PendingCounts:
         """Return the number of pods in each place."""
         return PendingCounts(
@@ -374,11 +386,11 @@ class SchedulingQueue:
 
     # Moving pods between places
 
-    def _start(self, queued: QueuedPod, now: float) -> None:
+    def _start(self, queued: QueuedPod, now: float, *, joins: bool = False) -> None:
         queued.place = Place.IN_FLIGHT
         queued.popped_at = now
         queued.attempts += 1
-        self._in_flight.start(queued)
+        self._in_flight.start(queued, joins=joins)
 
     def _requeue(self, queued: QueuedPod, requeue: Requeue, cause: str, now: float) -> bool:
         """Move a pod to its next place. Returns whether it became active or entered backoff."""

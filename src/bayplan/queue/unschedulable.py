@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from collections.abc import Set as AbstractSet
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.queue.queued_pod import QueuedPod
@@ -29,15 +28,12 @@ class UnschedulablePods:
     is here.
 
     Both kinds are also indexed by their topics. `topics_of`: returns the topics of a pod for one of its rejectors.
-    `held_back`: returns UIDs of pods that a plugin gates whatever happens.
     """
 
     def __init__(
         self,
         topics_of: Callable[[Rejector, PodInfo], Iterable[Topic]] = lambda _rejector, _pod: (),
-        held_back: Callable[[Rejector], AbstractSet[str]] = lambda _rejector: frozenset(),
     ) -> None:
-        self._held_back = held_back
         self._rejected: OrderedDict[str, QueuedPod] = OrderedDict()
         self._gated: dict[str, QueuedPod] = {}
         self._rejected_by = _Index(topics_of)
@@ -74,18 +70,14 @@ class UnschedulablePods:
     ) -> list[QueuedPod]:
         """Return the pods that were rejected, or are gated, by a plugin for which `helps` returns true.
 
-        Pods that are held back are left out.
-
         `narrowed`: returns topics of which a pod of the plugin must have one; None if it needn't.
         """
         if not self._rejected and not self._gated:
             return []
         found: dict[str, QueuedPod] = {}
-        for _, pods in self._rejected_by.find(helps, narrowed):
-            found.update(pods)
-        for rejector, pods in self._gated_by.find(helps, narrowed):
-            held_back = self._held_back(rejector)
-            found.update((uid, queued) for uid, queued in pods.items() if uid not in held_back)
+        for index in (self._rejected_by, self._gated_by):
+            for pods in index.find(helps, narrowed):
+                found.update(pods)
         return list(found.values())
 
     def oldest(self) -> QueuedPod | None:
@@ -140,12 +132,12 @@ class _Index:
 
     def find(
         self, helps: Callable[[Rejector], bool], narrowed: Callable[[Rejector], Iterable[Topic] | None]
-    ) -> Iterator[tuple[Rejector, dict[str, QueuedPod]]]:
-        """Yield pods by rejector; a pod may have several. See `UnschedulablePods.waiting_for`."""
+    ) -> Iterator[dict[str, QueuedPod]]:
+        """Yield the pods of each rejector; a pod may have several. See `UnschedulablePods.waiting_for`."""
         for rejector, pods in self._by_rejector.items():
             if helps(rejector):
                 topics = narrowed(rejector)
-                yield rejector, pods if topics is None else self._by_topic.having((rejector, each) for each in topics)
+                yield pods if topics is None else self._by_topic.having((rejector, each) for each in topics)
 
     def _add_topics(self, queued: QueuedPod) -> None:
         rejectors, pod = _rejectors(queued), queued.pod

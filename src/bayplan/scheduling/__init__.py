@@ -5,7 +5,6 @@ from bayplan.scheduling.cycle import Options
 from bayplan.scheduling.decision import Decision, Outcome, Scores
 from bayplan.scheduling.gangs import PAUSE, Request, TakeMembers
 from bayplan.scheduling.plan import Plan, Preemption, Refusal
-from bayplan.scheduling.reuse import Templates
 from bayplan.scheduling.sampling import Rotation
 from bayplan.scheduling.unit import Unit, unit_of
 
@@ -22,7 +21,6 @@ __all__ = [
     "Rotation",
     "Scores",
     "TakeMembers",
-    "Templates",
     "Unit",
     "attempt",
     "decide",

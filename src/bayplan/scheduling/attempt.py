@@ -12,12 +12,12 @@ from typing import Any
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.calling import Caller, call
+from bayplan.framework.pod_run import PodRun, Start
 from bayplan.framework.profile import Profile
 from bayplan.scheduling.cycle import Options, SchedulingCycle
 from bayplan.scheduling.decision import Decision
 from bayplan.scheduling.gangs import GangAttempt, Request, TakeMembers
 from bayplan.scheduling.plan import Plan
-from bayplan.scheduling.reuse import Templates
 from bayplan.scheduling.sampling import Rotation
 from bayplan.scheduling.unit import Unit
 
@@ -65,10 +65,10 @@ def decide(
     rng: random.Random,
     *,
     explain: bool = False,
-    templates: Templates | None = None,
+    start: Start = PodRun.start,
     rotation: Rotation | None = None,
     call: Caller = call,
 ) -> Decision:
     """Attempt a pod by itself, without extenders, and return the decision. See `Options` for the arguments."""
-    options = Options(explain=explain, templates=templates, rotation=rotation, call=call)
+    options = Options(explain=explain, start=start, rotation=rotation, call=call)
     return run(attempt(Unit(pod), profile, state, rng, options)).decisions[0]

@@ -29,7 +29,7 @@ class Scores(NamedTuple):
     """The weighted scores of the feasible nodes.
 
     `rows`: rows of the node table, one per feasible node, ascending. `plugins` and `total`: int64, as long as `rows`.
-    `plugins` is empty where the total was reused from earlier pods; set `Options.explain` to get it.
+    `plugins` is empty where the total was known from earlier pods; set `Options.explain` to get it.
     """
 
     rows: Rows
@@ -53,8 +53,8 @@ class Decision:
     node that PostFilter nominated; None keeps the pod's nomination, "" clears it. `victims`: the pods to evict first,
     chosen by the PostFilter plugin `preempted_by`. `feasible`: rows of the feasible nodes. `scores` is None where
     scoring was skipped because only one node was feasible. `failed_plugin`: the plugin that raised (ERROR), if one did.
-    `rejection_key`: pods with equal keys are rejected in the same way as long as the state is the same (UNSCHEDULABLE);
-    None if that is unknown.
+    `alike`: pods with equal values are rejected in the same way as long as the state is the same (UNSCHEDULABLE); None
+    if that is unknown.
     """
 
     pod: PodInfo
@@ -69,7 +69,7 @@ class Decision:
     victims: tuple[PodInfo, ...] = ()
     preempted_by: str = ""
     failed_plugin: str = ""
-    rejection_key: Hashable = None
+    alike: Hashable = None
 
     def __repr__(self) -> str:
         """Short, so that a failing test shows the node or the message."""

@@ -33,7 +33,7 @@ class Refusal:
     `plugins`, `pending`: the plugins that rejected the pod, and those among them that expect an event soon. Events that
     they registered for requeue it. `error`: the attempt failed; the pod is retried after a backoff. `undone`: the pod
     was placed, and rejected on its node. `nominated_node`: None keeps the pod's nomination, "" clears it.
-    `rejection_key`: that of the decision.
+    `alike`: that of the decision.
     """
 
     pod: PodInfo
@@ -43,7 +43,7 @@ class Refusal:
     nominated_node: str | None = None
     error: bool = False
     undone: bool = False
-    rejection_key: Hashable = None
+    alike: Hashable = None
 
     @classmethod
     def of(cls, decision: Decision) -> Refusal:
@@ -57,7 +57,7 @@ class Refusal:
             diagnosis.unschedulable_plugins,
             diagnosis.pending_plugins,
             decision.nominated_node,
-            rejection_key=decision.rejection_key,
+            alike=decision.alike,
         )
 
     @classmethod

@@ -47,9 +47,11 @@ def filter_enough(
 
     Without a rotation, all nodes are filtered.
     """
+    if rotation is None or not profile.looks_at_each_node:
+        return look(nodes)
     live = np.flatnonzero(nodes.live)
     enough = enough_nodes(profile, len(live))
-    if rotation is None or enough >= len(live):
+    if enough >= len(live):
         return look(nodes)
     order = np.roll(live, -(rotation.start % len(live)))
     verdicts = Verdicts(nodes)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import socket
 from dataclasses import dataclass
-from typing import Protocol
 
 from bayplan.api.kinds import EVENT, POD
 from bayplan.api.times import rfc3339_micro
 from bayplan.client import Client
 from bayplan.client.events import Event, EventWriter, new_event, reference
 from bayplan.clock import Clock
+from bayplan.executor.ports import Regarding
 from bayplan.failures import Failures
 
 SERIES_ENDS_AFTER = 360.0
@@ -23,15 +23,6 @@ _WRITERS, _MOST_WRITERS = 8, 100
 
 With as many connections as the bindings use at most, events get an equal share of a server that is busy with bindings.
 """
-
-
-class Regarding(Protocol):
-    """The pod that an event is about, for instance a PodInfo."""
-
-    namespace: str
-    name: str
-    uid: str
-    resource_version: str
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.handle import StateHandle
 from bayplan.framework.measurements import Measurements
 from bayplan.service.background import StartedWork
-from bayplan.service.runtime import Runtime
+from bayplan.service.services import Services
 
 
 class SchedulerHandle(StateHandle):
@@ -22,20 +22,20 @@ class SchedulerHandle(StateHandle):
     the work that plugins start, for the scheduler to run.
     """
 
-    def __init__(self, runtime: Runtime, activate: Callable[[Iterable[PodInfo]], None]) -> None:
-        super().__init__(runtime.state)
-        self.client = runtime.client
-        self.waiting_pods = runtime.waiting
+    def __init__(self, services: Services, activate: Callable[[Iterable[PodInfo]], None]) -> None:
+        super().__init__(services.state)
+        self.client = services.client
+        self.waiting_pods = services.waiting
         self.activate = activate
-        self.started = StartedWork(runtime.failures)
+        self.started = StartedWork(services.failures)
         self.start = self.started.start
-        self.now = runtime.clock.now
-        self.monotonic = runtime.clock.monotonic
-        self.measurements: Measurements = runtime.metrics.plugin_measurements
+        self.now = services.clock.now
+        self.monotonic = services.clock.monotonic
+        self.measurements: Measurements = services.metrics.plugin_measurements
         self.watched: set[Kind] = {POD, NODE}
-        self._recorder = runtime.recorder
+        self._recorder = services.recorder
         self._frozen = False
-        self._slice = runtime.slice
+        self._slice = services.slice
 
     def objects(self, kind: Kind | str) -> ObjectStore:
         """The objects of a kind by `namespace/name`. Raises RuntimeError for a new kind after `freeze`."""
@@ -47,9 +47,9 @@ class SchedulerHandle(StateHandle):
             self.watched.add(kind)
         return super().objects(kind)
 
-    def give_way(self) -> None:
+    def give_way(self, *, long: bool = False) -> None:
         """Raise GiveWay if the current attempt has worked for too long."""
-        self._slice.check()
+        self._slice.check(long=long)
 
     def freeze(self) -> None:
         """Watch no more kinds from now on."""

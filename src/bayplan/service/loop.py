@@ -7,34 +7,42 @@ from __future__ import annotations
 
 import asyncio
 
+from bayplan.executor.attempts import AttemptDriver
+from bayplan.executor.executor import Executor
+from bayplan.executor.giving_way import TimeSlice, Unfinished
+from bayplan.executor.runtime import Runtime
 from bayplan.framework.giving_way import GiveWay
-from bayplan.framework.status import PluginError
-from bayplan.log_fields import about_pod
 from bayplan.queue import QueuedPod
-from bayplan.service.carry_out import PlanCarrier
-from bayplan.service.driver import AttemptDriver
-from bayplan.service.giving_way import Unfinished
-from bayplan.service.runtime import Runtime
 from bayplan.turns import Turn
 
 
 class SchedulingLoop:
     """Schedules one unit after the other."""
 
-    def __init__(self, runtime: Runtime, attempts: AttemptDriver, plans: PlanCarrier) -> None:
-        self._runtime = runtime
+    def __init__(
+        self,
+        runtime: Runtime,
+        attempts: AttemptDriver,
+        executor: Executor,
+        work: asyncio.Event,
+        time_slice: TimeSlice,
+    ) -> None:
+        """`work`: set whenever the queue may have a pod to schedule. `time_slice`: the one of the attempts' plugins."""
+        self._queue = runtime.queue
+        self._now = runtime.ports.now
         self._attempts = attempts
-        self._plans = plans
-        self._unfinished = Unfinished()
+        self._executor = executor
+        self._work = work
+        self._unfinished = Unfinished(time_slice)
 
     async def run(self) -> None:
         """Schedule until cancelled. Other tasks run at least every few milliseconds."""
-        runtime, turn = self._runtime, Turn(self._runtime.now)
+        turn = Turn(self._now)
         while True:
             await turn.pause()
-            runtime.work.clear()
-            now = runtime.now()
-            queued = self._unfinished.take(runtime.queue, now) or runtime.queue.pop(now)
+            self._work.clear()
+            now = self._now()
+            queued = self._unfinished.take(self._queue, now) or self._queue.pop(now)
             if queued is None:
                 await self._wait_for_work()
                 turn.restart()
@@ -42,34 +50,19 @@ class SchedulingLoop:
                 await self._schedule(queued, turn)
 
     async def _schedule(self, queued: QueuedPod, turn: Turn) -> None:
-        """Attempt the unit of a pod, and carry the plan out. Whatever fails, every pod in flight is requeued."""
-        taken = {queued.uid: queued}
+        """Attempt the unit of a pod, and carry the plan out; or let other units go first, if that takes long."""
         try:
-            if self._plans.skip(queued):
-                return
-            unit = self._attempts.unit_of(queued)
-            times = next(self._runtime.metrics.stopwatches) if unit.gang is None else None
-            plan, state_may_differ = await self._attempts.plan(unit, taken, turn, times)
-            self._runtime.metrics.attempted(plan, taken, times)
-            if state_may_differ:
-                plan = self._plans.current(plan, taken)
-            self._plans.carry_out(plan, taken, times)
+            await self._executor.schedule(queued, self._attempts, turn.pause)
         except GiveWay:
-            self._unfinished.add(queued, taken.values(), self._runtime.now())
-        except PluginError as error:
-            error.record(self._runtime.failures, f"pod {about_pod(queued.pod)}")
-            self._plans.fail(taken, str(error))
-        except Exception as error:  # noqa: BLE001 - it is recorded, and the pod is requeued
-            self._runtime.failures.record("scheduling a pod", error, f"pod {about_pod(queued.pod)}")
-            self._plans.fail(taken, f"{type(error).__name__}: {error}")
+            self._unfinished.add(queued, self._queue.unit.values())
 
     async def _wait_for_work(self) -> None:
         """Sleep until the queue may have changed, a backoff ends, or an attempt is repeated."""
-        now = self._runtime.now()
-        times = [each for each in (self._runtime.queue.next_wakeup(now), self._unfinished.due) if each is not None]
+        now = self._now()
+        times = [each for each in (self._queue.next_wakeup(now), self._unfinished.due) if each is not None]
         wakeup = min(times, default=None)
         try:
             async with asyncio.timeout(None if wakeup is None else max(0.0, wakeup - now)):
-                await self._runtime.work.wait()
+                await self._work.wait()
         except TimeoutError:
             return

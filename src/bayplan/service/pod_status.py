@@ -24,8 +24,6 @@ from bayplan.log_fields import about_pod
 
 log = logging.getLogger(__name__)
 
-UNSCHEDULABLE = "Unschedulable"
-"""The reason of pods that no node can run now."""
 _WRITERS = 4
 _RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0)
 _CONDITION, _NOMINATION = "conditions", "nominatedNodeName"

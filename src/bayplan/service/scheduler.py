@@ -6,7 +6,7 @@ import asyncio
 import gc
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NoReturn
@@ -19,6 +19,12 @@ from bayplan.clock import Clock, SystemClock
 from bayplan.cluster.pod_decoder import PodDecoder
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.collector import Collector
+from bayplan.executor.attempts import AttemptDriver
+from bayplan.executor.binding import BINDING
+from bayplan.executor.executor import Executor
+from bayplan.executor.extenders import Extenders
+from bayplan.executor.handlers import Receiver, SentNode
+from bayplan.executor.runtime import Runtime
 from bayplan.framework import events
 from bayplan.framework.extenders import EXTENDER
 from bayplan.framework.handle import Handle
@@ -26,22 +32,17 @@ from bayplan.framework.own_volumes import own_volumes
 from bayplan.framework.profile import Profile
 from bayplan.queue import QueueProfile, SchedulingQueue
 from bayplan.service.background import start_background
-from bayplan.service.binding import BINDING, BindingCycles
-from bayplan.service.carry_out import PlanCarrier
 from bayplan.service.debugging.debugger import CacheDebugger
-from bayplan.service.driver import AttemptDriver
-from bayplan.service.evictions import Evictions
-from bayplan.service.extenders import Extenders
 from bayplan.service.fenced_client import FencedClient
 from bayplan.service.handle import SchedulerHandle
-from bayplan.service.informers import LIVE_PODS, NodeHandler, ObjectHandler, PodHandler, SentNode
+from bayplan.service.informers import LIVE_PODS, NodeInformer, ObjectInformer, PodInformer
 from bayplan.service.leader_election import Leadership, LeaseLostError
 from bayplan.service.loop import SchedulingLoop
 from bayplan.service.loop_reader import LoopReader
 from bayplan.service.messages import write_messages
 from bayplan.service.metrics.measuring import Metrics
 from bayplan.service.metrics.snapshot import MetricsSnapshot
-from bayplan.service.runtime import Runtime
+from bayplan.service.services import Services
 from bayplan.service.supervisor import Supervisor, outcome
 from bayplan.service.tasks import first
 from bayplan.service.watch_failures import WatchFailures, report
@@ -118,18 +119,20 @@ class Scheduler:
         fenced, events_client = client, peers.events or client
         if leadership is not None:
             fenced, events_client = (FencedClient(each, leadership.leads) for each in (fenced, events_client))
-        metrics = metrics or Metrics(settings.clock)
-        self._runtime = runtime = Runtime(fenced, settings.clock, metrics, events_client=events_client)
-        if leadership is not None:
-            runtime.leads = leadership.leads
-        self._handle = SchedulerHandle(runtime, runtime.activate)
+        self._services = services = Services.of(fenced, settings.clock, metrics, events=events_client)
+        self._handle = SchedulerHandle(services, self._activate)
         self.profiles = build_profiles(self._handle)
         self._handle.freeze()
-        runtime.queue = self._new_queue()
-        bindings = BindingCycles(runtime, self._extenders)
-        self._plans = PlanCarrier(runtime, self.profiles, bindings, Evictions(runtime, bindings))
-        self._attempts = AttemptDriver(runtime, self.profiles, random.Random(settings.seed), self._extenders)
-        self._loop = SchedulingLoop(runtime, self._attempts, self._plans)
+        ports = services.ports(self._extenders, (lambda: True) if leadership is None else leadership.leads)
+        self.metrics, self.state, self.waiting = services.metrics, services.state, services.waiting
+        self.queue = self._new_queue()
+        self._runtime = runtime = Runtime(
+            self.profiles, self.state, self.queue, self.waiting, services.intake, ports, services.failures
+        )
+        self._executor = Executor(runtime)
+        rng = random.Random(settings.seed)
+        self._attempts = AttemptDriver(runtime, rng, self._extenders, services.slice.limited)
+        self._loop = SchedulingLoop(runtime, self._attempts, self._executor, services.work, services.slice)
         self._collector = Collector()
         self.watchdog = Watchdog(settings.blocked_after)
         self.reader = LoopReader()
@@ -138,12 +141,6 @@ class Scheduler:
         """Set once the scheduler knows the cluster and schedules."""
         self.dump_asked = asyncio.Event()
         """Set it to log the scheduler's state."""
-        self.metrics, self.state, self.queue, self.waiting = (
-            runtime.metrics,
-            runtime.state,
-            runtime.queue,
-            runtime.waiting,
-        )
         self.ended_because = ""
         """Why the scheduling loop has ended by itself; "" while it has not."""
         self._readers = self._plugins_by_kind()
@@ -153,19 +150,22 @@ class Scheduler:
         self._stop: asyncio.Event | None = None
 
     def _new_queue(self) -> SchedulingQueue:
-        runtime, settings = self._runtime, self._settings
+        services, settings = self._services, self._settings
         any_event = () if self._extenders is None else (EXTENDER,)
         return SchedulingQueue(
             {name: QueueProfile.of(profile, any_event=any_event) for name, profile in self.profiles.items()},
-            runtime.state.nominations,
+            services.state.nominations,
             initial_backoff=settings.initial_backoff,
             max_backoff=settings.max_backoff,
             unschedulable_timeout=settings.unschedulable_timeout,
-            own=own_volumes(runtime.state.objects),
-            caller=runtime.metrics.pre_enqueue_caller,
-            ask_hint=runtime.metrics.ask_hint,
-            failures=runtime.failures,
+            own=own_volumes(services.state.objects),
+            caller=services.metrics.pre_enqueue_caller,
+            ask_hint=services.metrics.ask_hint,
+            failures=services.failures,
         )
+
+    def _activate(self, pods: Iterable[PodInfo]) -> None:
+        self._runtime.activate(pods)
 
     @property
     def stopping(self) -> bool:
@@ -185,11 +185,11 @@ class Scheduler:
     @property
     def bound(self) -> int:
         """Pods bound so far."""
-        return self._plans.bound
+        return self._executor.bound
 
     def snapshot(self) -> MetricsSnapshot:
         """The state that metrics report. Call it in the scheduler's thread; see `reader` for others."""
-        runtime, state, queue = self._runtime, self.state, self.queue
+        services, state, queue = self._services, self.state, self.queue
         self.metrics.fold()
         return MetricsSnapshot(
             profiles=self.profiles,
@@ -200,10 +200,10 @@ class Scheduler:
             nodes=state.table.live_count,
             pods=state.pod_count,
             assumed_pods=state.assumed_count,
-            binding=runtime.tasks.count(BINDING),
-            templates={name: (each.used, each.unused) for name, each in self._attempts.templates.items()},
-            dropped_events=runtime.recorder.dropped,
-            event_lag=runtime.recorder.lag,
+            binding=services.tasks.count(BINDING),
+            sharing={name: (each.used, each.unused) for name, each in self._attempts.sharing.items()},
+            dropped_events=services.recorder.dropped,
+            event_lag=services.recorder.lag,
         )
 
     def pods(self) -> list[PodInfo]:
@@ -215,7 +215,7 @@ class Scheduler:
 
         "" if the API server doesn't report the missing permission.
         """
-        missing = await missing_permissions(self._runtime.client, self._readers)
+        missing = await missing_permissions(self._services.client, self._readers)
         return report(missing, self._readers, denied, synced=False) if missing else ""
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -238,13 +238,13 @@ class Scheduler:
                 self._collector.end()
 
     async def _run(self, stop: asyncio.Event) -> None:
-        runtime, services = self._runtime, Supervisor(self._runtime.failures)
-        debugger = CacheDebugger(runtime, self.profiles.keys(), self.synced)
+        own, services = self._services, Supervisor(self._services.failures)
+        debugger = CacheDebugger(self._runtime, own.client, self.synced)
         services.start("the cache debugger", lambda: debugger.run(self.dump_asked))
         services.start("the runner of plugins' work", self._handle.started.run)
-        services.start("the event recorder", runtime.recorder.run)
-        services.start("the writer of pod statuses", runtime.status.run)
-        services.start("the messages of pods that were not attempted", lambda: write_messages(runtime))
+        services.start("the event recorder", own.recorder.run)
+        services.start("the writer of pod statuses", own.status.run)
+        services.start("the messages of pods that were not attempted", lambda: write_messages(self.queue, own.status))
         services.start("the reports of failing watches", self._watch_failures.run)
         try:
             if self._settings.delay_cache_until_active:
@@ -261,7 +261,7 @@ class Scheduler:
                 await self._schedule_until(stop)
                 await self._drain(self._settings.drain)
         finally:
-            await asyncio.gather(runtime.tasks.cancel(), self._handle.started.cancel(), services.stop())
+            await asyncio.gather(own.tasks.cancel(), self._handle.started.cancel(), services.stop())
 
     async def _drain(self, seconds: float) -> None:
         """Finish bindings, evictions and work that plugins started within `seconds`, then writes about pods.
@@ -273,27 +273,28 @@ class Scheduler:
             waiting.reject("", "the scheduler is stopping")
         now = asyncio.get_running_loop().time
         end = now() + seconds
-        for part in (self._runtime.tasks, self._handle.started):
+        for part in (self._services.tasks, self._handle.started):
             await part.drain(max(0.0, end - now()))
-        await asyncio.gather(self._runtime.status.drain(DRAIN_WRITES), self._runtime.recorder.drain(DRAIN_WRITES))
+        await asyncio.gather(self._services.status.drain(DRAIN_WRITES), self._services.recorder.drain(DRAIN_WRITES))
 
     def _list_watches(self) -> list[ListWatch[Any]]:
         """Nodes, every other kind that a plugin of any profile needs, and last the pods that depend on all of these."""
         runtime = self._runtime
+        receiver = Receiver.of(runtime)
         whole = self._extenders is not None and self._extenders.want_nodes
         decode = SentNode.keep if whole else SentNode.read
         follow = partial(
             ListWatch[Any],
-            runtime.client,
+            self._services.client,
             idle_seconds=self._settings.watch_idle,
             failures=runtime.failures,
             report_failure=self._watch_failures.add,
         )
-        list_watches = [follow(NODE, NodeHandler(runtime), decode=decode)]
+        list_watches = [follow(NODE, NodeInformer(receiver), decode=decode)]
         for kind in sorted(self._readers.keys() - {POD, NODE}, key=lambda kind: kind.resource):
-            handler, again = ObjectHandler(kind, runtime), self._settings.look_for_kind
+            handler, again = ObjectInformer(kind, receiver), self._settings.look_for_kind
             list_watches.append(follow(kind, handler, look_for_kind=again))
-        pods = PodHandler(runtime, self.profiles.keys())
+        pods = PodInformer(receiver, runtime.ports.recorder)
         list_watches.append(follow(POD, pods, field_selector=LIVE_PODS, decode=PodDecoder().decode))
         return list_watches
 

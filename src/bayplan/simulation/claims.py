@@ -31,12 +31,6 @@ def claims_of(world: World, pod: PodInfo) -> Iterator[ResourceClaim]:
             yield claim
 
 
-def is_for_extended_resources(world: World, pod: PodInfo, claim: ResourceClaim) -> bool:
-    """Return whether the scheduler made a claim of the pod for extended resources, and makes another one next time."""
-    extended = world.state.objects[RESOURCE_CLAIM].view(ExtendedResourceClaims).of(pod.uid)
-    return extended is not None and key_of(extended) == key_of(claim)
-
-
 def without(claim: ResourceClaim, pod: PodInfo) -> ResourceClaim:
     """Return a claim that is no longer reserved for a pod; without any other user, it is deallocated."""
     left = [each for each in reservations(claim) if each.uid != pod.uid]
@@ -46,11 +40,20 @@ def without(claim: ResourceClaim, pod: PodInfo) -> ResourceClaim:
     return structs.replace(claim, status=status)
 
 
-def release_claims(world: World, pod: PodInfo) -> None:
-    """Free what a pod that is gone has reserved. Claims that were made for it are deleted.
+def released(world: World, pod: PodInfo, *, gone: bool) -> Iterator[tuple[str, ResourceClaim | None]]:
+    """Yield the keys of the claims of a pod that leaves its node, and what becomes of them: None is deleted.
 
-    Mirrors the ResourceClaim controller and the garbage collector.
+    `gone`: whether the pod itself is gone. Then the claims that were made for it are deleted; otherwise only the one
+    for its extended resources, of which the scheduler makes another one. Mirrors the ResourceClaim controller and the
+    garbage collector.
     """
+    extended = world.state.objects[RESOURCE_CLAIM].view(ExtendedResourceClaims).of(pod.uid)
     for claim in list(claims_of(world, pod)):
-        gone = is_made_for(claim, pod.uid)
-        world.change(RESOURCE_CLAIM, key_of(claim), None if gone else without(claim, pod))
+        deleted = is_made_for(claim, pod.uid) if gone else claim is extended
+        yield key_of(claim), None if deleted else without(claim, pod)
+
+
+def release_claims(world: World, pod: PodInfo, *, gone: bool = True) -> None:
+    """Free what a pod that leaves its node has reserved, as `released` says."""
+    for key, claim in released(world, pod, gone=gone):
+        world.change(RESOURCE_CLAIM, key, claim)

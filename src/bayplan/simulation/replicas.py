@@ -16,12 +16,13 @@ from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.slots import Slots
 from bayplan.framework.calling import call
-from bayplan.framework.interface import RestsOn
-from bayplan.framework.profile import Point, implements
+from bayplan.framework.profile import Point
 from bayplan.framework.runner import run_pre_score, run_score
 from bayplan.framework.status import PluginError
+from bayplan.framework.verdicts import Verdicts
 from bayplan.plugins.pod_topology_spread.plugin import PodTopologySpread
-from bayplan.scheduling.reuse import FeasibleSet, Reuse
+from bayplan.sharing import SharedRun
+from bayplan.sharing.rows import SharedRows
 from bayplan.simulation.world import World
 
 _BINDING = (Point.PRE_ENQUEUE, Point.RESERVE, Point.PERMIT, Point.PRE_BIND)
@@ -34,14 +35,13 @@ _MIN_CLASSES = 64
 class Replicas:
     """Places replicas of a pod until none is feasible. Make it with `of`; the world must not change otherwise."""
 
-    def __init__(self, world: World, pod: PodInfo, reuse: Reuse) -> None:
+    def __init__(self, world: World, pod: PodInfo, run: SharedRun, rows: SharedRows) -> None:
         self._world = world
         self._pod = pod
-        self._reuse = reuse
-        profile = world.profiles[pod.scheduler_name]
-        self._resting = [each for each in profile.every() if implements(each, RestsOn) and not _is_own(each)]
-        self._depends_on = self._rests_on()
-        self._spreads: Sequence[PodTopologySpread] = reuse.template.each.at(Point.SCORE)
+        self._run = run
+        self._rows = rows
+        self._all_own = all(map(_is_own, run.profile.every()))
+        self._spreads: Sequence[PodTopologySpread] = rows.halves.each.at(Point.SCORE)
         self._classes = _Classes(len(world.state.nodes))
         self._feasible: Rows | None = None
         self._shared: Int64 = np.full(len(world.state.nodes), _INFEASIBLE)
@@ -56,21 +56,17 @@ class Replicas:
         That is so for pods with claims, gangs or affinity terms (but for anti-affinity between nodes), where plugins
         that aren't Bayplan's take part in binding, and until there is an attempt whose results can be reused.
         """
-        key = world.equivalence_key(pod) if pod.scheduler_name in world.profiles and not pod.node_name else None
-        if key is None or world.equivalence_key(other) != key:
+        key = world.alike(pod) if pod.scheduler_name in world.profiles and not pod.node_name else None
+        if key is None or world.alike(other) != key:
             return None
         profile = world.profiles[pod.scheduler_name]
         binding = [plugin for point in _BINDING for plugin in profile.at(point)]
-        reuse = world.reuse(pod) if all(map(_is_own, binding)) else None
-        if reuse is None:
+        run = world.shared_run(pod) if all(map(_is_own, binding)) else None
+        if run is None or run.rows.filters_apart(run.cycle):
             return None
-        each = reuse.template.each
-        filters = [plugin for plugin in each.at(Point.FILTER) if plugin.name not in reuse.cycle.skip_filter]
-        others = [plugin for plugin in each.at(Point.SCORE) if not isinstance(plugin, PodTopologySpread)]
-        try:
-            return None if filters or others else cls(world, pod, reuse)
-        except PluginError:
-            return None
+        scoring = run.rows.halves.each.at(Point.SCORE)
+        only_spreading = all(isinstance(plugin, PodTopologySpread) for plugin in scoring)
+        return cls(world, pod, run, run.rows) if only_spreading else None
 
     def place(self, name: str, uid: str) -> str | None:
         """Place a replica, and return its node. None if it must be attempted instead; nothing changes then."""
@@ -85,42 +81,38 @@ class Replicas:
         self._world.change(POD, replica.key, replica)
         scored = self._feasible is not None  # while only one node is feasible, PreScore does not run
         for plugin in self._spreads if scored else ():
-            if plugin.name not in self._reuse.cycle.skip_score:
-                plugin.count_replica(self._reuse.cycle, replica, row)
+            if plugin.name not in self._run.cycle.skip_score:
+                plugin.count_replica(self._run.cycle, replica, row)
         self._last = row
         return node
 
     def _choose(self) -> int | None:
         """Return the row for the next replica. Raises PluginError."""
-        nodes, (template, pod, cycle) = self._world.state.nodes, self._reuse[:3]
-        if self._resting and self._rests_on() != self._depends_on:
+        nodes, rows, cycle = self._world.state.nodes, self._rows, self._run.cycle
+        # What Bayplan's own plugins rest on doesn't depend on replicas.
+        if not self._all_own and self._world.key_of(self._pod) != self._run.key:
             return None
-        if not template.refresh(pod, nodes, template.rests_on):
+        if not rows.refresh(self._pod, nodes, call):
             return None
-        feasible_set = template.filter(cycle, pod).feasible_set
-        feasible = feasible_set.positions
+        verdicts = rows.verdicts
+        feasible = verdicts.feasible()
         if len(feasible) <= 1:
             return feasible.item(0) if len(feasible) else None
-        self._classify(nodes, feasible_set)
+        self._classify(nodes, verdicts)
         live = self._classes.live()
         total = self._classes.shared[live]
-        for scores in run_score(template.each, cycle, pod, nodes.at(self._classes.example[live])).values():
+        for scores in run_score(rows.halves.each, cycle, self._pod, nodes.at(self._classes.example[live])).values():
             total += scores
         return int(self._world.rng.choice(self._classes.rows(live[total == total.max()])))
 
-    def _rests_on(self) -> list[object]:
-        """The cache keys of plugins that are not Bayplan's own: those of its own don't depend on replicas."""
-        nodes = self._world.state.nodes
-        return [call(each, "RestsOn", each.rests_on, self._pod, nodes) for each in self._resting]
-
-    def _classify(self, nodes: Nodes, feasible_set: FeasibleSet) -> None:
+    def _classify(self, nodes: Nodes, verdicts: Verdicts) -> None:
         """Update the classes of the rows that changed."""
-        (template, pod, cycle), feasible = self._reuse[:3], feasible_set.positions
+        cycle, feasible = self._run.cycle, verdicts.feasible()
         chosen = nodes if len(feasible) == len(nodes) else nodes.at(feasible)
         if feasible is not self._feasible:
-            run_pre_score(template.each, cycle, pod, chosen)
+            run_pre_score(self._rows.halves.each, cycle, self._pod, chosen)
             self._feasible = feasible
-        shared = template.total(cycle, pod, chosen, feasible, feasible_set)
+        shared = self._rows.shared_total(cycle, self._pod, chosen, verdicts.feasible_mask)
         if len(feasible) < len(nodes):
             every = np.full(len(nodes), _INFEASIBLE)
             every[feasible] = shared

@@ -24,21 +24,25 @@ from bayplan.collector import collector_paused
 from bayplan.config import Catalog, ExtraPlugin, KubeSchedulerConfiguration, build_profiles
 from bayplan.config.profiles import profile_of_all
 from bayplan.config.types import DEFAULT_SCHEDULER_NAME, OUR_SCHEDULER_NAME
+from bayplan.executor.handlers import NodeHandler, ObjectHandler, PodHandler, Receiver, SentNode
+from bayplan.executor.intake import Intake
+from bayplan.executor.runtime import Move, Only
 from bayplan.failures import Failures
 from bayplan.framework.calling import call
-from bayplan.framework.changes import ASSIGNED_POD_ADD, ASSIGNED_POD_DELETE, object_event
-from bayplan.framework.events import Action
-from bayplan.framework.interface import RestsOn, Sign
-from bayplan.framework.profile import Point, Profile, implements
+from bayplan.framework.events import ClusterEvent
+from bayplan.framework.own_volumes import own_volumes
+from bayplan.framework.pod_run import PodRun
+from bayplan.framework.profile import Point, Profile
 from bayplan.framework.status import PluginError
+from bayplan.queue import QueueProfile, SchedulingQueue
 from bayplan.queue.gates import run_pre_enqueue
-from bayplan.queue.hints import Hints, QueueProfile
 from bayplan.queue.in_flight import Happened
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.sort_keys import sort_key_of
-from bayplan.scheduling import Options, Plan, TakeMembers, Templates, Unit, attempt, unit_of
-from bayplan.scheduling.reuse import Reuse
+from bayplan.scheduling import Options, Plan, TakeMembers, Unit, attempt, unit_of
+from bayplan.sharing import PodKey, SharedRun, Sharing
 from bayplan.simulation.handle import OfflineHandle
+from bayplan.simulation.pending import PendingPodsOfWorld
 from bayplan.simulation.writes import StoreClient
 
 Documents = Mapping[Kind, Mapping[str, bytes]]
@@ -51,8 +55,8 @@ GANG_PLUGINS = ("GangScheduling",)
 SERVED_NAMES = (DEFAULT_SCHEDULER_NAME, OUR_SCHEDULER_NAME)
 """The names of schedulers that a world without a configuration decides for."""
 
-_TEMPLATES = 256
-"""Templates kept per profile: questions are about pods of many workloads in turn."""
+_KEYS = 256
+"""For how many keys of pods results are kept per profile: questions are about pods of many workloads in turn."""
 
 
 def usual_configuration(
@@ -78,9 +82,9 @@ class World:
         pending: the pods without a node that have a profile here, by `namespace/name`; gated ones included.
         problems: objects that could not be read, one line each. They are left out.
         version: increases with every change. Where it is the same, decisions are the same.
-        happened: the events since `move`, other than those of nodes, and those that `undo_to` leads to.
         rng: chooses among nodes with equal scores.
-        hints: the events after which the profiles' plugins let the queue try pods again.
+        queue_profiles, own_volumes, sharing: what simulations make their queues and attempts of.
+        failures: those of plugins.
         client: writes objects until `reset`. Plugins have it only while a pod is bound.
     """
 
@@ -98,34 +102,41 @@ class World:
         if configuration is None:
             configuration = usual_configuration(plugins, gated_plugins)
         self.profiles: Mapping[str, Profile] = build_profiles(configuration, self.handle, plugins, gated_plugins)
-        self._without_preemption = {
+        self.profiles_without_preemption = {
             name: replace(profile, plugins={**profile.plugins, Point.POST_FILTER: ()})
             for name, profile in self.profiles.items()
         }
-        self.hints = Hints({name: QueueProfile.of(profile) for name, profile in self.profiles.items()})
-        self.pending: dict[str, PodInfo] = {}
+        self.queue_profiles = {name: QueueProfile.of(profile) for name, profile in self.profiles.items()}
+        self.own_volumes = own_volumes(self.state.objects)
+        self._pending = PendingPodsOfWorld(self.state.nominations)
+        self.pending = self._pending.by_key
         self.problems: list[str] = []
         self.version = 0
-        self._pending_by_uid: dict[str, PodInfo] = {}
-        self._failures = Failures()
+        self.failures = Failures()
         self._seed = seed
         self.rng = random.Random(seed)
-        self._filters = {
-            name: {
-                plugin.name: plugin
-                for point in (Point.PRE_FILTER, Point.FILTER)
-                for plugin in profile.at(point)
-                if implements(plugin, Sign)
-            }
-            for name, profile in self.profiles.items()
-        }
-        self._templates = {name: Templates(profile, _TEMPLATES) for name, profile in self.profiles.items()}
+        self.sharing = {name: Sharing(profile, _KEYS) for name, profile in self.profiles.items()}
         self._documents: Documents = MappingProxyType({})
         self._undo: list[Callable[[], object]] = []
-        self.happened: list[Happened] = []
+        self._happened: list[Happened] = []
+        """The events since `move`, and those that `undo_to` leads to."""
+        self._followers: list[Move] = []
         self._putting = False
         self._unsorted: set[str] = set()
         """Nodes to which pods were added, so that their order may depend on the past."""
+        receiver = Receiver(
+            state=self.state,
+            pending=self._pending,
+            waiting=self.handle.waiting_pods,
+            intake=Intake(lambda: None),
+            profiles=self.profiles,
+            now=lambda: 0.0,
+            move=self._happen,
+            forget=lambda _: None,
+        )
+        self._receiver = receiver
+        self._pods, self._nodes = PodHandler(receiver), _Nodes(receiver, self.problems)
+        self._others: dict[Kind, ObjectHandler] = {}
         self.state.objects[RESOURCE_CLAIM].listen(self._claim_changed)
 
     # Contents
@@ -189,64 +200,56 @@ class World:
             self.changed(partial(self._put, RESOURCE_CLAIM, full_name(now if before is None else before), before))
 
     def _put(self, kind: Kind, key: str, obj: Any) -> None:
-        """Apply a change as the service does when the API server reports it."""
+        """Handle a change as the service does when the API server reports it."""
+        self.version += 1
         self._putting = True
         try:
-            self._apply(kind, key, obj)
+            if kind is POD:
+                self._put_pod(key, obj)
+            elif kind is NODE:
+                self._nodes.removed(key) if obj is None else self._nodes.put(key, SentNode(obj))
+            else:
+                handler = self._others.get(kind)
+                if handler is None:
+                    handler = self._others[kind] = ObjectHandler(kind, self._receiver)
+                handler.removed(key) if obj is None else handler.put(key, obj)
         finally:
             self._putting = False
 
-    def _record(self, kind: Kind, old: Any, new: Any) -> None:
-        """Add an event about an object to `happened`, as the service reports it to the queue."""
-        if kind is POD:
-            was, now = old is not None and bool(old.node_name), new is not None and bool(new.node_name)
-            if now and not was:
-                self.happened.append(Happened(ASSIGNED_POD_ADD, None, new))
-            elif was and not now:
-                self.happened.append(Happened(ASSIGNED_POD_DELETE, old, None))
-        elif kind is not NODE:
-            action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE
-            self.happened.append(Happened(object_event(kind.kind, action), old, new))
-
-    def _apply(self, kind: Kind, key: str, obj: Any) -> None:
-        self.version += 1
-        if self._undo:
-            self._record(kind, self.state.objects[kind].known(key), obj)
-        state, store = self.state, self.state.objects[kind]
-        old = store.known(key)
-        if kind is NODE:
-            try:
-                if obj is None:
-                    state.remove_node(key)
-                else:
-                    state.set_node(obj)
-            except ValueError as error:
-                self.problems.append(f"Node {key} is left out: {error}")
-                return
-        if kind is POD:
-            if obj is not None and obj.terminated:
-                obj = None
-            if old is not None:
-                self._drop_pod(key, old, obj)
-        if obj is None:
-            store.remove(key)
+    def _put_pod(self, key: str, pod: PodInfo | None) -> None:
+        old = self.pod(key)
+        if old is not None and (pod is None or pod.terminated or pod.uid != old.uid):
+            self._pods.removed(key)
+        if pod is None or pod.terminated:
             return
-        store.set(key, obj)
-        if kind is POD:
-            if obj.node_name:
-                state.set_pod(obj)
-                obj.release()
-                self._unsorted.add(obj.node_name)
-            elif obj.scheduler_name in self.profiles:
-                self.pending[key] = self._pending_by_uid[obj.uid] = obj
-                state.nominations.add(obj)
+        self._pods.put(key, pod)
+        if pod.node_name:
+            self._pending.bound(pod.uid)
+            self._unsorted.add(pod.node_name)
 
-    def _drop_pod(self, key: str, old: PodInfo, new: PodInfo | None) -> None:
-        self.pending.pop(key, None)
-        self._pending_by_uid.pop(old.uid, None)
-        self.state.nominations.remove(old.uid)
-        if old.node_name and (new is None or not new.node_name or new.uid != old.uid):
-            self.state.remove_pod(old.uid)
+    def _happen(self, event: ClusterEvent, old: object, new: object, only: Only | None = None) -> None:
+        if self._undo:
+            self._happened.append(Happened(event, old, new))
+            for move in self._followers:
+                move(event, old, new, only)
+
+    def moment(self) -> int:
+        """Return the current moment, for `happened_since`."""
+        return len(self._happened)
+
+    def happened_since(self, moment: int) -> Sequence[Happened]:
+        """Return the events since a moment."""
+        return self._happened[moment:]
+
+    @contextmanager
+    def followed_by(self, queue: SchedulingQueue, move: Move, now: Callable[[], float]) -> Iterator[None]:
+        """Tell a queue about changes of its pods, and `move` about events, while the context is open."""
+        self._followers.append(move)
+        try:
+            with self._pending.followed_by(queue, now):
+                yield
+        finally:
+            self._followers.remove(move)
 
     def pod(self, key: str) -> PodInfo | None:
         """Return a pod, with or without a node, by `namespace/name`. Terminated pods are unknown."""
@@ -267,12 +270,12 @@ class World:
     @contextmanager
     def trial(self) -> Iterator[None]:
         """A what-if in which failures of plugins are not logged, because they are part of what is tried."""
-        failures, self._failures = self._failures, Failures(logged=False)
+        failures, self.failures = self.failures, Failures(logged=False)
         try:
             with self.what_if():
                 yield
         finally:
-            self._failures = failures
+            self.failures = failures
 
     def mark(self) -> int:
         """Return the current point in the sequence of changes, for `undo_to`."""
@@ -284,7 +287,7 @@ class World:
             self._undo.pop()()
         if not self._undo:
             self._sort_pods()
-            self.happened.clear()
+            self._happened.clear()
             self.handle.events.clear()
             self.handle.activated.clear()
             self.handle.started.clear()
@@ -317,69 +320,65 @@ class World:
         """Sort pods as the scheduling queue does, those with equal keys by creation, then by name."""
         queued = [QueuedPod(pod, queued_at=_created(pod)) for pod in sorted(pods, key=lambda pod: pod.key)]
         plugin = next(iter(self.profiles.values())).at(Point.QUEUE_SORT)[0]
-        return [each.pod for each in sorted(queued, key=sort_key_of(plugin.sort_key, self._failures))]
+        return [each.pod for each in sorted(queued, key=sort_key_of(plugin.sort_key, self.failures))]
 
     def gate_of(self, pod: PodInfo) -> tuple[str, str] | None:
         """Return the PreEnqueue plugin that keeps a pod out of the queue, and its message; None if no plugin does."""
         queued = QueuedPod(pod, queued_at=0.0)
-        gated = run_pre_enqueue(queued, self.profiles[pod.scheduler_name].at(Point.PRE_ENQUEUE), call, self._failures)
+        gated = run_pre_enqueue(queued, self.profiles[pod.scheduler_name].at(Point.PRE_ENQUEUE), call, self.failures)
         return (queued.gating_plugin, queued.message) if gated else None
 
     def unit_of(self, pod: PodInfo) -> Unit:
         """Return the unit that a pending pod is scheduled in. Raises PluginError."""
-        return unit_of(pod, self.profiles[pod.scheduler_name], self._pending_by_uid.get)
+        return unit_of(pod, self.profiles[pod.scheduler_name], self._pending.pending)
 
-    def equivalence_key(self, pod: PodInfo) -> Hashable | None:
+    def alike(self, pod: PodInfo) -> Hashable | None:
         """Return a key that pods share for which the decision is the same now; None if it depends on the pod itself.
 
-        That is so for gated and nominated pods, members of gangs, and pods that a plugin has no signature for.
+        That is so for gated and nominated pods, members of gangs, and where a plugin doesn't tell what it reads.
         """
         if pod.scheduling_gates or pod.nominated_node_name or self.state.nominations.node_of(pod.uid):
             return None
+        sharing, key = self.sharing[pod.scheduler_name], self.key_of(pod)
         try:
-            key = self._signature(pod)
-            return None if key is None or self.gate_of(pod) or self.unit_of(pod).gang is not None else key
+            alike = None if key is None else sharing.alike(key, self.profiles[pod.scheduler_name], pod)
+            if alike is None or self.gate_of(pod) or self.unit_of(pod).gang is not None:
+                return None
         except PluginError:
             return None
+        return pod.scheduler_name, alike
 
-    def _signature(self, pod: PodInfo) -> Hashable | None:
-        """Everything that decisions read of a pod; None if a plugin has no signature for it. Raises PluginError."""
-        profile = self.profiles[pod.scheduler_name]
-        cached: tuple[Hashable | None] | None = pod.cache.get((World, id(profile)))
-        if cached is None:
-            signature = profile.sign(pod)
-            complete = signature is not None and all(value is not None for _, value in signature)
-            key = (pod.scheduler_name, signature, pod.priority, pod.spec.preemptionPolicy) if complete else None
-            cached = pod.cache[World, id(profile)] = (key,)
-        return cached[0]
+    def decided_by_node(self, pod: PodInfo) -> bool:
+        """Return whether the verdict of the filters on a node depends only on that node."""
+        try:
+            return self.sharing[pod.scheduler_name].by_node(pod, self.state)
+        except PluginError:
+            return False
 
-    def reuse(self, pod: PodInfo) -> Reuse | None:
-        """Return the results of earlier attempts that an attempt of this pod would reuse; None if there are none."""
-        if pod.nominated_node_name or self.state.nominations.nodes:
+    def key_of(self, pod: PodInfo) -> PodKey | None:
+        """Return what pods must have in common with this one to share results; None if a plugin doesn't tell."""
+        return self.sharing[pod.scheduler_name].key(pod, self.state.nodes, self._failed)
+
+    def shared_run(self, pod: PodInfo) -> SharedRun | None:
+        """Return the run of a pod with shared results; None if there are none, or the pod is rejected."""
+        if self.state.nominations.nodes:
             return None
-        options = Options(failures=self._failures)
-        return self._templates[pod.scheduler_name].reuse(pod, self.state, options.call, options.record, refusals=False)
+        profile = self.profiles[pod.scheduler_name]
+        run = self.sharing[pod.scheduler_name].start(profile, self.state, pod, call, self._failed)
+        return run if isinstance(run, SharedRun) and run.decided is None else None
 
     def failure_depends_on(self, pod: PodInfo, plugins: frozenset[str]) -> Hashable | None:
         """Return what the failure of a pod depends on besides the pod and single nodes; None if that is unknown.
 
-        `pod`: one with an equivalence key. `plugins`: those that rejected it. While the result is equal, a node that
-        does not change still rejects the pod.
+        `plugins`: those that rejected it. While the result is equal, a node that does not change still rejects the pod.
         """
-        known, found = self._filters[pod.scheduler_name], list[Hashable]()
-        for name in plugins:
-            plugin = known.get(name)
-            if plugin is None:
-                return None
-            if implements(plugin, RestsOn):
-                try:
-                    value = call(plugin, "RestsOn", plugin.rests_on, pod, self.state.nodes)
-                except PluginError:
-                    return None
-                if value is None:
-                    return None
-                found.append(value)
-        return tuple(found) if plugins else None
+        try:
+            return self.sharing[pod.scheduler_name].failure_depends_on(pod, self.state, plugins)
+        except PluginError:
+            return None
+
+    def _failed(self, error: PluginError, pod: PodInfo) -> None:
+        Options(failures=self.failures).record(error, pod)
 
     def attempt(self, unit: Unit, *, explain: bool = False, preempt: bool = True) -> Plan:
         """Decide about a unit; nothing changes. `explain` keeps the scores by plugin. Extenders are not asked.
@@ -388,9 +387,9 @@ class World:
         gang are not attempted.
         """
         name = unit.pod.scheduler_name
-        templates = None if explain else self._templates[name]
-        options = Options(explain=explain, templates=templates, failures=self._failures)
-        profile = self.profiles[name] if preempt else self._without_preemption[name]
+        start = PodRun.start if explain else self.sharing[name].start
+        options = Options(explain=explain, start=start, failures=self.failures)
+        profile = self.profiles[name] if preempt else self.profiles_without_preemption[name]
         steps, reply = attempt(unit, profile, self.state, self.rng, options), None
         try:
             while True:
@@ -401,6 +400,17 @@ class World:
         except StopIteration as end:
             plan: Plan = end.value
             return plan
+
+
+class _Nodes(NodeHandler):
+    """Handles nodes; those with an invalid value are problems."""
+
+    def __init__(self, receiver: Receiver, problems: list[str]) -> None:
+        super().__init__(receiver)
+        self._problems = problems
+
+    def invalid(self, key: str, error: ValueError) -> None:
+        self._problems.append(f"Node {key} is left out: {error}")
 
 
 _NONE: Mapping[str, bytes] = MappingProxyType({})

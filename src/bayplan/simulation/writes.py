@@ -50,7 +50,7 @@ class StoreClient:
         created = copy.copy(obj)
         metadata = created.metadata = copy.copy(obj.metadata)
         metadata.name = metadata.name or f"{metadata.generateName}{self._writes}"
-        metadata.uid = f"created-{self._writes}"
+        metadata.namespace, metadata.uid = namespace or metadata.namespace, f"created-{self._writes}"
         key = _key(namespace, metadata.name)
         self._put(kind, key, created)
         for owner in metadata.ownerReferences or ():
@@ -82,7 +82,7 @@ class StoreClient:
         self._replace(PERSISTENT_VOLUME_CLAIM, claim)
         return volume if kind is PERSISTENT_VOLUME else claim
 
-    async def delete(self, kind: Kind, name: str, namespace: str | None = None) -> None:
+    async def delete(self, kind: Kind, name: str, namespace: str | None = None, **_: Any) -> None:
         """Delete an object."""
         self._put(kind, _key(namespace, name), None)
 

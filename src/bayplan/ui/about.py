@@ -91,14 +91,14 @@ def about(snapshot: Snapshot, kind: Kind, key: str) -> About:
         _pairs(metadata.get("annotations")),
         tuple(
             ObjectCondition(
-                _text(each, "type"),
-                _text(each, "status"),
-                _text(each, "lastTransitionTime"),
-                _text(each, "reason"),
-                _text(each, "message"),
+                _text(condition, "type"),
+                _text(condition, "status"),
+                _text(condition, "lastTransitionTime"),
+                _text(condition, "reason"),
+                _text(condition, "message"),
             )
-            for each in conditions
-            if each.get("type")
+            for condition in conditions
+            if condition.get("type")
         ),
         tuple(_related(snapshot, kind, document)),
     )

@@ -52,8 +52,8 @@ def parts_of(insight: Insight, answer: Answer) -> tuple[Line | Grid, ...]:
 def _parts(insight: Insight, shown: RenderableType, *, indented: bool = False) -> Iterator[Line | Grid]:
     match shown:
         case Group():
-            for each in shown.renderables:
-                yield from _parts(insight, each, indented=indented)
+            for renderable in shown.renderables:
+                yield from _parts(insight, renderable, indented=indented)
         case Padding():
             yield from _parts(insight, shown.renderable, indented=True)
         case Table():

@@ -23,11 +23,11 @@ TITLES: Mapping[str, tuple[str, str]] = {
     "scale": ("scale", "deployment/web=40"),
     "delete_pods": ("delete pod", "web-0"),
 }
-"""By field of `Changes` that is text: what the page calls it, and an example."""
+"""field of `Changes` that is text -> what the page calls it, and an example"""
 APPLY, REPLACE_ALL = "apply", "replace_all"
 """The other entries: a packed change of objects, and that all pods are placed anew."""
 FIELDS = frozenset({*TITLES, APPLY, REPLACE_ALL})
-"""Only these can be in a basket."""
+"""The fields that can be in a basket."""
 NAMESPACE = "namespace"
 CHOICE, TEXT = "change", "text"
 """The parameters of the form: a field of `Changes`, and the entry."""

@@ -16,12 +16,13 @@ from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.owners import owners_of
 from bayplan.insight.questions.utilization import amounts, quantity_text, resources_of
+from bayplan.insight.tables import grouped
 from bayplan.simulation.world import World
 from bayplan.ui.grouping import grouping, varying_keys
 
 DETAILED_NODES = 60
 DETAILED_PODS = 1500
-"""With at most this many nodes and pods, the pods are drawn in the slots."""
+"""The most nodes and pods of a plan whose slots show the pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class BayPlan:
     fill: int
     size: str
     counts: dict[str, int] = field(default_factory=dict)
-    """By flag: the number of nodes."""
+    """flag -> the number of nodes that have it"""
 
 
 def bay_plan(
@@ -190,7 +191,7 @@ def _state(node: NodeInfo, added: frozenset[str]) -> tuple[str, str]:
         for taint in node.spec.taints or ()
         if not (cordoned and taint.key == UNSCHEDULABLE_TAINT)
     ]
-    ready = next((each.status for each in node.status.conditions or () if each.type == "Ready"), "True")
+    ready = next((condition.status for condition in node.status.conditions or () if condition.type == "Ready"), "True")
     flags, notes = "", []
     if node.name in added:
         flags, notes = "n", ["new"]
@@ -207,11 +208,8 @@ def _state(node: NodeInfo, added: frozenset[str]) -> tuple[str, str]:
 
 
 def _blocks(pods: Sequence[PodInfo], resource: str, allocatable: int) -> tuple[Block, ...]:
-    workloads: dict[str, list[PodInfo]] = {}
-    for pod in pods:
-        workloads.setdefault(workload_of(pod), []).append(pod)
     blocks = []
-    for workload, members in workloads.items():
+    for workload, members in grouped((workload_of(pod), pod) for pod in pods).items():
         amount = len(members) if resource == PODS else sum(pod.requested.get(resource, 0) for pod in members)
         height = round(100 * amount / allocatable, 1) if allocatable else 0.0
         keys = tuple(sorted(pod.key for pod in members))

@@ -35,9 +35,9 @@ def grouping(nodes: Iterable[Mapping[str, str]], key: str) -> Grouping:
     """
     labels = list(nodes)
     chosen = key or ZONE
-    counts = Counter(each.get(chosen) for each in labels)
+    counts = Counter(label.get(chosen) for label in labels)
     if key and not counts.keys() - {None}:
-        raise UnknownName("node with the label", key, "by", {name for each in labels for name in each})
+        raise UnknownName("node with the label", key, "by", {name for label in labels for name in label})
     largest = sorted(counts, key=lambda value: (-counts[value], value or ""))[:MOST_GROUPS]
     lacking = f"without {key}" if key else "no zone"
     titles = {value: lacking if value is None else value or f"{chosen} is empty" for value in largest}
@@ -52,9 +52,9 @@ def varying_keys(nodes: Iterable[Mapping[str, str]]) -> list[str]:
     labels = list(nodes)
     values: dict[str, set[str]] = {}
     counts: Counter[str] = Counter()
-    for each in labels:
-        counts.update(each.keys())
-        for key, value in each.items():
+    for label in labels:
+        counts.update(label.keys())
+        for key, value in label.items():
             values.setdefault(key, set()).add(value)
 
     def groups(key: str) -> int:

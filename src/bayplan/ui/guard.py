@@ -22,7 +22,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-"""Of every response."""
+"""The headers of every response."""
 
 _LOCAL_NAMES = {"localhost", "ip6-localhost"}
 _READING = {"GET", "HEAD"}

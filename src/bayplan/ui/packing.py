@@ -40,5 +40,5 @@ def unpack(text: str) -> PortableChange:
 
 def packed(insight: Insight, changes: Iterable[Change]) -> dict[str, str]:
     """Return changes of the cluster, packed, by their texts. Those that are too large are left out."""
-    texts = {each.text: pack(portable(insight.world, insight.snapshot, each)) for each in changes}
+    texts = {change.text: pack(portable(insight.world, insight.snapshot, change)) for change in changes}
     return {text: entry for text, entry in texts.items() if len(entry) <= LONGEST_ENTRY}

@@ -73,7 +73,7 @@ def _shrink(insight: Insight, form: Mapping[str, str], progress: Progress) -> An
         selector = parse_label_selector(form["selector"])
     except InvalidSelector as error:
         raise QuestionError(f"{form['selector']}: expected a label selector: {error}") from None
-    flags: dict[str, Any] = {each.name: bool(form[each.name]) for each in _FLAGS}
+    flags: dict[str, Any] = {flag.name: bool(form[flag.name]) for flag in _FLAGS}
     return insight.shrink(selector.matches, **flags, shown=ROWS, progress=progress)
 
 
@@ -118,7 +118,7 @@ QUESTIONS: Mapping[str, Asked] = {
         _shrink,
     ),
 }
-"""By the last part of their address."""
+"""last part of its address -> question"""
 
 
 async def questions_page(visit: Visit) -> web.Response:
@@ -131,7 +131,7 @@ async def question_page(visit: Visit, name: str) -> web.Response:
     question = QUESTIONS.get(name)
     if question is None:
         raise PageError(HTTPStatus.NOT_FOUND, f"there is no question {name}; there is {', '.join(QUESTIONS)}")
-    form = {each.name: visit.query.get(each.name, "").strip() for each in question.fields}
+    form = {field.name: visit.query.get(field.name, "").strip() for field in question.fields}
 
     def ask(insight: Insight, progress: Progress) -> tuple[tuple[Line | Grid, ...], bool]:
         answer = question.ask(insight, form, progress)

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
 from bayplan.api.kinds import POD
 from bayplan.api.tolerations import taint_text
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.insight import Insight, QuestionError
-from bayplan.insight.answers import Progress, listed, plural, silent
+from bayplan.insight import Insight
+from bayplan.insight.answers import Progress, plural, silent
+from bayplan.insight.nodes import node_of, position_of
 from bayplan.insight.owners import owners_of
 from bayplan.insight.pools import ZONE
 from bayplan.insight.questions.blockers import Blocker, Blockers
 from bayplan.insight.questions.changes import Change
 from bayplan.insight.questions.pending import PendingPods
 from bayplan.insight.questions.utilization import quantity_text
+from bayplan.insight.tables import grouped
 from bayplan.simulation.world import World
 from bayplan.ui.bay_plan import hue_of, percent, workload_of
 
@@ -91,12 +93,8 @@ class NodeReport:
 
 def node_report(insight: Insight, name: str, progress: Progress = silent) -> NodeReport:
     """Report on a node. Raises QuestionError if there is none of that name, and Stopped if `progress` does."""
-    nodes = insight.world.state.nodes
-    position = nodes.position(name)
-    if position is None:
-        near = sorted(each for each in insight.world.state.table.row_of if name in each)
-        raise QuestionError(f"there is no node {name}{f'; there is {listed(near)}' if near else ''}")
-    node = nodes.info(position)
+    position = position_of(insight.world, name)
+    node = insight.world.state.nodes.info(position)
     bars = [
         Bar(resource, quantity_text(resource, used), quantity_text(resource, room), percent(used, room))
         for resource, room in sorted(node.allocatable.items())
@@ -104,7 +102,7 @@ def node_report(insight: Insight, name: str, progress: Progress = silent) -> Nod
         if room or used
     ]
     bars.append(Bar("pods", str(node.pod_count), str(node.allowed_pods), percent(node.pod_count, node.allowed_pods)))
-    conditions = {each.type: each.status for each in node.status.conditions or ()}
+    conditions = {condition.type: condition.status for condition in node.status.conditions or ()}
     rejections, others = _rejections(insight.world, position, progress)
     return NodeReport(
         name,
@@ -169,10 +167,7 @@ def waiting_pods(world: World, namespace: str = "") -> list[PodInfo]:
 
 def _rejections(world: World, position: int, progress: Progress) -> tuple[tuple[Rejection, ...], int]:
     """Compare the pending pods with a node; of equal pods only one. Returns also how many sorts are left out."""
-    sorts: dict[Hashable, list[PodInfo]] = {}
-    for key in sorted(world.pending):
-        pod = world.pending[key]
-        sorts.setdefault(world.equivalence_key(pod) or key, []).append(pod)
+    sorts = grouped((world.alike(pod) or key, pod) for key, pod in sorted(world.pending.items()))
     largest = sorted(sorts.values(), key=len, reverse=True)
     found: list[Rejection] = []
     for pods in largest[:SORTS_OF_PODS]:
@@ -196,12 +191,11 @@ def search(insight: Insight, text: str) -> tuple[Hit, ...]:
     if not wanted:
         return ()
     world = insight.world
-    nodes = world.state.nodes
     hits = []
     for name in world.state.table.row_of:
-        position = nodes.position(name)
-        if wanted in name.lower() and position is not None:
-            hits.append(Hit("node", name, nodes.info(position).labels.get(ZONE, "")))
+        node = node_of(world, name) if wanted in name.lower() else None
+        if node is not None:
+            hits.append(Hit("node", name, node.labels.get(ZONE, "")))
     pods: Mapping[str, PodInfo] = world.state.objects[POD]
     hits += [Hit("pod", key, pods[key].node_name or "pending") for key in pods if wanted in key.lower()]
 

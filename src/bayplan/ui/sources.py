@@ -28,7 +28,7 @@ FILE_PAUSE = 1.0
 _HEARTBEAT = re.compile(rb'"(?:resourceVersion|lastHeartbeatTime)":"[^"]*"')
 """The fields that a heartbeat changes."""
 
-SETTLE_PAUSE = 0.05
+LISTING_PAUSE = 0.05
 """Seconds between two looks at whether all kinds are listed."""
 
 
@@ -141,7 +141,7 @@ class ClusterSource:
         self._kinds = tuple(dict.fromkeys((*REQUIRED, *EFFECTS, *kinds)))
         self._follows: dict[Kind, _Follow] = {}
         self._cached: tuple[int, Snapshot] | None = None
-        self._settled = asyncio.Event()
+        self._listed = asyncio.Event()
 
     @property
     def problems(self) -> list[str]:
@@ -183,7 +183,7 @@ class ClusterSource:
 
     async def ready(self) -> None:
         """See Source: nodes and pods are listed, and the other kinds are listed or can't be."""
-        await self._settled.wait()
+        await self._listed.wait()
 
     async def run(self) -> None:
         """See Source."""
@@ -191,15 +191,15 @@ class ClusterSource:
             for kind in self._kinds:
                 follow = self._follows[kind] = _Follow(self._client, kind, self._changed)
                 tasks.create_task(follow.run(), name=f"follow {kind.resource}")
-            tasks.create_task(self._settle(), name="settle")
+            tasks.create_task(self._wait_for_lists(), name="wait for lists")
 
-    async def _settle(self) -> None:
+    async def _wait_for_lists(self) -> None:
         while not all(  # noqa: ASYNC110 - a problem sets no event
             follow.synced or (follow.problem and kind not in REQUIRED) for kind, follow in self._follows.items()
         ):
-            await asyncio.sleep(SETTLE_PAUSE)
+            await asyncio.sleep(LISTING_PAUSE)
         self.version += 1
-        self._settled.set()
+        self._listed.set()
 
     def _changed(self) -> None:
         self.version += 1

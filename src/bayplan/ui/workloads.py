@@ -12,7 +12,7 @@ from bayplan.api.objects import UndecodableObject, decode
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight import Insight, QuestionError
 from bayplan.insight.answers import Progress, plural, silent
-from bayplan.insight.owners import WORKLOADS, kind_called, owned_by
+from bayplan.insight.owners import WORKLOADS, kind_called, owned_by, references_in
 from bayplan.insight.questions.pending import PendingPods
 from bayplan.insight.questions.workload import wanted_pods
 from bayplan.insight.snapshot import Snapshot
@@ -78,21 +78,7 @@ class _WithStatus(msgspec.Struct):
     status: _Status | None = None
 
 
-class _Reference(msgspec.Struct):
-    kind: str
-    controller: bool | None = None
-
-
-class _Metadata(msgspec.Struct):
-    ownerReferences: tuple[_Reference, ...] | None = None
-
-
-class _Owned(msgspec.Struct):
-    metadata: _Metadata
-
-
 _with_status = msgspec.json.Decoder(_WithStatus)
-_owned = msgspec.json.Decoder(_Owned)
 
 
 def is_ready(pod: PodInfo) -> bool:
@@ -101,7 +87,7 @@ def is_ready(pod: PodInfo) -> bool:
     if found is None:
         status = _with_status.decode(pod.raw).status
         conditions = (status.conditions if status is not None else None) or ()
-        found = any(each.type == "Ready" and each.status == "True" for each in conditions)
+        found = any(condition.type == "Ready" and condition.status == "True" for condition in conditions)
         pod.cache[_WithStatus] = found
     return found
 
@@ -177,7 +163,7 @@ def _row(key: WorkloadKey, wanted: int | None, pods: Iterable[PodInfo]) -> Workl
 def _is_owned(raw: bytes) -> bool:
     """Whether a Deployment or a CronJob controls the object, whose pods count there."""
     try:
-        owners = _owned.decode(raw).metadata.ownerReferences or ()
+        owners = references_in(raw)
     except msgspec.MsgspecError:
         return False
     return any(owner.controller and owner.kind in {DEPLOYMENT.kind, CRON_JOB.kind} for owner in owners)

@@ -4,8 +4,7 @@ import pytest
 
 from bayplan.api.kinds import Kind
 from bayplan.api.patterns import InvalidPattern, compile_pattern
-from bayplan.devcluster.apiserver.custom.applying import apply
-from bayplan.devcluster.apiserver.custom.structural import StructuralSchema, fill_defaults, prune
+from bayplan.devcluster.apiserver.custom.structural import StructuralSchema, apply, fill_defaults, prune
 from bayplan.devcluster.apiserver.custom.structures import check_structure
 from bayplan.devcluster.apiserver.custom.values import Place, check_value
 from bayplan.devcluster.apiserver.jsonpath import InvalidPath, compile_path

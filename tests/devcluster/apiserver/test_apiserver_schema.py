@@ -3,8 +3,7 @@
 import pytest
 
 from bayplan.api.kinds import KINDS, NODE, PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_SLICE, STATEFUL_SET
-from bayplan.devcluster.apiserver.quantities import canonical
-from bayplan.devcluster.apiserver.scalars import Mismatch
+from bayplan.devcluster.apiserver.scalars import Mismatch, canonical
 from bayplan.devcluster.apiserver.schema import normalize
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from bayplan.devcluster.controllers.failed_pods_backoff import LONGEST_DELAY, FailedPodsBackoff
+from bayplan.devcluster.controllers.daemonset import LONGEST_DELAY, FailedPodsBackoff
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 KEY = ("uid", 1, "node-0")

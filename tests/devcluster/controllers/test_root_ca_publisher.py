@@ -5,7 +5,7 @@ import asyncio
 from bayplan.api.kinds import CONFIG_MAP, NAMESPACE
 from bayplan.client import PatchType
 from bayplan.devcluster.cluster import DevCluster
-from bayplan.devcluster.controllers.root_ca import NAME
+from bayplan.devcluster.controllers.namespace_contents import ROOT_CA as NAME
 
 
 async def test_every_namespace_has_the_certificate_authority(world):

@@ -15,6 +15,7 @@ from bayplan import turns
 from bayplan.cli.run_logging import REQUESTED, JsonLines
 from bayplan.devcluster.apiserver import Fault
 from bayplan.service.debugging.debugger import SETTLE_SECONDS, CacheDebugger
+from bayplan.service.services import Services
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 from bayplan.testing.in_memory import make_client
 
@@ -25,14 +26,14 @@ class World:
     def __init__(self, clock, *objects):
         self.client = make_client(*objects, retries=0)
         profile = replace(make_cluster().profile, scheduler_name="default-scheduler")
-        self.runtime = make_runtime(self.client, clock, profile)
+        self.runtime = make_runtime(Services.of(self.client, clock), profile)
         self.state, self.queue, self.waiting = self.runtime.state, self.runtime.queue, self.runtime.waiting
         self.intake, self.clock = self.runtime.intake, clock
         self.slept = []
         self.meanwhile = lambda: None
         self.synced = asyncio.Event()
         self.synced.set()
-        self.debugger = CacheDebugger(self.runtime, {"default-scheduler"}, self.synced, sleep=self.sleep)
+        self.debugger = CacheDebugger(self.runtime, self.client, self.synced, sleep=self.sleep)
 
     async def sleep(self, seconds):
         self.slept.append(seconds)

@@ -17,9 +17,9 @@ class PodWatcher:
         self._reflector: Reflector[PodInfo] = Reflector(client, POD, self, decode=PodInfo.from_raw)
         self._changed = changed
         self._created_at: dict[str, float] = {}
-        """When each pod was first seen, by uid, in seconds of a monotonic clock."""
+        """uid of a pod -> when it was first seen, in seconds of a monotonic clock"""
         self._bound_at: dict[str, float] = {}
-        """When each pod was first seen bound."""
+        """uid of a pod -> when it was first seen bound"""
         self.placed: list[PodInfo] = []
         """All pods that were bound, in that order, including deleted ones."""
 

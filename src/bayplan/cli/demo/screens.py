@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Protocol, Self
+from contextlib import AbstractContextManager
+from typing import Self
 
 from lightkube.models.core_v1 import Node
 from rich import box
@@ -29,19 +30,18 @@ _STYLES = {"Running": "green", "Pending": "yellow", "Succeeded": "dim", "Failed"
 _SIGNS = {"Running": "", "Pending": "…", "Succeeded": "✓", "Failed": "✗"}
 
 
-class Screen(Protocol):
-    """Shows the state of a show."""
+class Screen(AbstractContextManager["Screen"]):
+    """Shows the state of a show, for the last time at its end."""
 
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None:
+        self.refresh()
 
+    @abstractmethod
     def refresh(self) -> None:
         """Show the current state."""
 
 
-class TableScreen:
+class TableScreen(Screen):
     """A live table of nodes with their pods, and below it the pending pods with their reasons."""
 
     def __init__(self, console: Console, picture: Callable[[], RenderableType]) -> None:
@@ -52,10 +52,8 @@ class TableScreen:
         self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.refresh()
+    def __exit__(self, *_: object) -> None:
+        super().__exit__()
         self._live.stop()
 
     def refresh(self) -> None:
@@ -63,7 +61,7 @@ class TableScreen:
         self._live.update(self._picture(), refresh=True)
 
 
-class LineScreen:
+class LineScreen(Screen):
     """A line for each act, each workload that was bound, and each reason why a pod is pending."""
 
     def __init__(self, console: Console, show: Show) -> None:
@@ -73,14 +71,6 @@ class LineScreen:
         self._status = ""
         self._shown = 0
         self._reasons: dict[str, str] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.refresh()
 
     def refresh(self) -> None:
         """See Screen."""
@@ -184,8 +174,8 @@ def _pods(pods: Sequence[PodInfo]) -> Text:
     for phase, style in _STYLES.items():
         for (of_phase, workload), count in counts.items():
             if of_phase == phase:
-                sign = _SIGNS[phase] or ("×" if count > 1 else "")
-                text.append(f"{workload} {sign}{count if count > 1 else ''}".rstrip(), style).append("  ")
+                mark = _SIGNS[phase] or ("×" if count > 1 else "")
+                text.append(f"{workload} {mark}{count if count > 1 else ''}".rstrip(), style).append("  ")
     return text
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from bayplan.cli.insight.cluster_options import EXIT_INTERRUPTED, Asked, fail, warn
+from bayplan.cli.insight.progress import interruptible
 
 if TYPE_CHECKING:
     from bayplan.insight import Insight
-    from bayplan.insight.answers import Answer
+    from bayplan.insight.answers import Answer, Progress
 
 A = TypeVar("A", bound="Answer")
 
@@ -21,22 +23,25 @@ A = TypeVar("A", bound="Answer")
 yes_option = click.option(
     "--yes", is_flag=True, help="Ask even if the question adds more to the cluster than a typo should."
 )
-"""For commands that add to a cluster: their questions have limits, unless the user confirms."""
+"""The option of commands that add to a cluster: their questions have limits, unless the user confirms."""
 
 
-def answer(asked: Asked, ask: Callable[[Insight], A], *, yes: bool = False) -> A:
+def answer(asked: Asked, ask: Callable[[Insight, Progress], A], *, doing: str = "", yes: bool = False) -> A:
     """Ask, print the answer to stdout, and return it. `yes`: without the limits of `bayplan.insight.limits`.
 
+    `doing`: what takes time, for the line of progress, if Ctrl-C may end the question early.
     A question that can't be answered ends the process with status 2, and an interrupted one with status 130 after what
     is known was printed.
     """
     from bayplan.insight import Insight, LimitError, Limits, QuestionError
+    from bayplan.insight.answers import silent
     from bayplan.insight.limits import UNLIMITED
 
     try:
         limits = UNLIMITED if yes else Limits()
         insight = Insight(asked.snapshot, asked.configuration, asked.plugins, seed=asked.seed, limits=limits)
-        found = ask(insight)
+        with interruptible(doing) if doing else nullcontext(silent) as progress:
+            found = ask(insight, progress)
     except LimitError as error:
         fail(f"{error}; if that is not a typo, pass --yes")
     except QuestionError as error:

@@ -27,4 +27,4 @@ def balance(asked: Asked, like: str | None, files: tuple[str, ...], most: int, *
         raise click.UsageError("--like and --filename: expected one of them")
     key = None if like is None else pod_key(asked, like)
     documents = list(documents_in(asked, files)) if files else []
-    answer(asked, lambda insight: insight.balance(key, documents, most=most, shown=asked.limit), yes=yes)
+    answer(asked, lambda insight, _: insight.balance(key, documents, most=most, shown=asked.limit), yes=yes)

@@ -10,14 +10,14 @@ import click
 from bayplan.cli.insight.answering import answer, yes_option
 from bayplan.cli.insight.cluster_options import Asked, cluster_options
 from bayplan.cli.insight.fit import documents_in, manifests_option
-from bayplan.cli.insight.progress import interruptible
 
 if TYPE_CHECKING:
     from bayplan.insight import Insight
+    from bayplan.insight.answers import Progress
     from bayplan.insight.questions.capacity import Capacity
 
 _MOST_COPIES = 10_000
-"""Of one kind in a set."""
+"""The most copies of one sort of pods in a set."""
 
 
 @click.command()
@@ -56,13 +56,12 @@ def capacity(
         numbers = [1 if number is None else number for _, number in counted]
     kinds = [list(documents_in(asked, (path,))) for path, _ in counted]
 
-    def ask(insight: Insight) -> Capacity:
-        with interruptible("Placing pods") as progress:
-            return insight.capacity(
-                *kinds, ratio=numbers, most=most, preempt=preempt, labels=labels, shown=asked.limit, progress=progress
-            )
+    def ask(insight: Insight, progress: Progress) -> Capacity:
+        return insight.capacity(
+            *kinds, ratio=numbers, most=most, preempt=preempt, labels=labels, shown=asked.limit, progress=progress
+        )
 
-    answer(asked, ask, yes=yes)
+    answer(asked, ask, doing="Placing pods", yes=yes)
 
 
 def _counted(file: str) -> tuple[str, int | None]:

@@ -26,6 +26,7 @@ from bayplan.cli.run_options import YAML_FILE, FilesOfKind, plugin_option
 if TYPE_CHECKING:
     from bayplan.api.kinds import Kind
     from bayplan.api.labels import LabelSelector
+    from bayplan.cluster.pod_info import PodInfo
     from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
     from bayplan.insight import Snapshot
 
@@ -98,6 +99,10 @@ class Asked:
     def in_namespace(self) -> str:
         """The namespace of names without one."""
         return self.namespace or self.source.namespace()
+
+    def selects(self, pod: PodInfo) -> bool:
+        """Whether the selector, if there is one, selects a pod."""
+        return self.selector is None or self.selector.matches(pod.labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,12 +333,11 @@ def _rename(config: str, configuration: KubeSchedulerConfiguration, names: Seque
     """Serve the profile of a configuration under other names. As for `bayplan run`, it must have a single one."""
     from msgspec.structs import replace
 
-    if len(configuration.profiles) > 1:
-        there = ", ".join(profile.schedulerName for profile in configuration.profiles)
-        fail(
-            f"--scheduler-name: {config} has {len(configuration.profiles)} profiles ({there}): "
-            "set profiles[].schedulerName there instead"
-        )
+    from bayplan.config import single_profile_problem
+
+    problem = single_profile_problem(configuration, config)
+    if problem:
+        fail(problem)
     configuration.profiles = [replace(configuration.profiles[0], schedulerName=name) for name in dict.fromkeys(names)]
 
 

@@ -41,7 +41,7 @@ def diff(asked: Asked, a: str | None, b: str | None) -> None:
     other = Insight(asked.snapshot, configuration, plugins, seed=asked.seed)
     if a is not None:
         warn(f"{names[1]}: {problem}" for problem in other.world.problems)
-    answer(first, lambda insight: insight.diff(other, names, shown=asked.limit))
+    answer(first, lambda insight, _: insight.diff(other, names, shown=asked.limit))
 
 
 def _configurations() -> tuple[str, str]:

@@ -8,10 +8,10 @@ import click
 
 from bayplan.cli.insight.answering import answer
 from bayplan.cli.insight.cluster_options import Asked, cluster_options, fail
-from bayplan.cli.insight.progress import interruptible
 
 if TYPE_CHECKING:
     from bayplan.insight import Insight
+    from bayplan.insight.answers import Progress
     from bayplan.insight.questions.drain import Drain
 
 EXIT_NOT_DRAINED = 1
@@ -45,22 +45,21 @@ def drain(
     if bool(nodes) is (selector is not None):
         raise click.UsageError("expected the names of nodes, or -l LABELS")
 
-    def ask(insight: Insight) -> Drain:
+    def ask(insight: Insight, progress: Progress) -> Drain:
         names = [name.removeprefix("node/") for name in nodes]
         if selector is not None:
             names = insight.nodes(selector.matches)
             if not names:
                 fail("no node has these labels")
-        with interruptible("Draining") as progress:
-            return insight.drain(
-                names,
-                ignore_daemonsets=ignore_daemonsets,
-                delete_emptydir_data=delete_emptydir_data,
-                force=force,
-                at_once=at_once,
-                shown=asked.limit,
-                progress=progress,
-            )
+        return insight.drain(
+            names,
+            ignore_daemonsets=ignore_daemonsets,
+            delete_emptydir_data=delete_emptydir_data,
+            force=force,
+            at_once=at_once,
+            shown=asked.limit,
+            progress=progress,
+        )
 
-    if not answer(asked, ask).drains:
+    if not answer(asked, ask, doing="Draining").drains:
         raise SystemExit(EXIT_NOT_DRAINED)

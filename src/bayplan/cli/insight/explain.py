@@ -8,13 +8,11 @@ import click
 
 from bayplan.cli.insight.answering import answer
 from bayplan.cli.insight.cluster_options import Asked, cluster_options
-from bayplan.cli.insight.progress import interruptible
 from bayplan.cli.insight.watching import watch
 
 if TYPE_CHECKING:
-    from bayplan.cluster.pod_info import PodInfo
     from bayplan.insight import Insight
-    from bayplan.insight.answers import Answer
+    from bayplan.insight.answers import Answer, Progress
 
 
 @click.command()
@@ -32,8 +30,7 @@ def explain(asked: Asked, what: str | None, *, all_pending: bool, follow: bool) 
         raise click.UsageError("expected a pod, a workload such as deployment/web, or --all-pending")
 
     kind, name = ("all", "") if what is None else split(what)
-    selector = asked.selector
-    if selector is not None and kind in _POD:
+    if asked.selector is not None and kind in _POD:
         raise click.UsageError("--selector chooses among pending pods: use it with --all-pending or TYPE/NAME")
 
     if follow:
@@ -43,20 +40,16 @@ def explain(asked: Asked, what: str | None, *, all_pending: bool, follow: bool) 
             raise click.UsageError("--watch follows a cluster: use it without --from")
         watch(asked, name if "/" in name else f"{asked.in_namespace}/{name}")
 
-    def matches(pod: PodInfo) -> bool:
-        return selector is None or selector.matches(pod.labels)
+    def ask(insight: Insight, progress: Progress) -> Answer:
+        limit = asked.limit
+        if what is None:
+            return insight.explain_all(asked.namespace, asked.selects, shown=limit, progress=progress)
+        if kind in _POD:
+            key = name if "/" in name else f"{asked.in_namespace}/{name}"
+            return insight.explain(key, shown=limit, nearest=min(limit, _NEAREST), progress=progress)
+        return insight.explain_owner(kind, name, asked.in_namespace, asked.selects, shown=limit, progress=progress)
 
-    def ask(insight: Insight) -> Answer:
-        with interruptible("Explaining") as progress:
-            limit = asked.limit
-            if what is None:
-                return insight.explain_all(asked.namespace, matches, shown=limit, progress=progress)
-            if kind in _POD:
-                key = name if "/" in name else f"{asked.in_namespace}/{name}"
-                return insight.explain(key, shown=limit, nearest=min(limit, _NEAREST), progress=progress)
-            return insight.explain_owner(kind, name, asked.in_namespace, matches, shown=limit, progress=progress)
-
-    answer(asked, ask)
+    answer(asked, ask, doing="Explaining")
 
 
 _POD = frozenset({"pod", "pods", "po"})

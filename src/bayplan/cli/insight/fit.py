@@ -11,11 +11,11 @@ import click
 
 from bayplan.cli.insight.answering import answer, yes_option
 from bayplan.cli.insight.cluster_options import Asked, Command, cluster_options, fail, warn
-from bayplan.cli.insight.progress import interruptible
 from bayplan.cli.run_options import FilesOfKind
 
 if TYPE_CHECKING:
     from bayplan.insight import Fit, Insight
+    from bayplan.insight.answers import Progress
 
 EXIT_SOME_DO_NOT_FIT = 1
 
@@ -50,11 +50,10 @@ def fit(asked: Asked, files: tuple[str, ...], *, yes: bool) -> None:
     if asked.source.path is not None:
         _warn_of_lacking_kinds(asked, documents)
 
-    def ask(insight: Insight) -> Fit:
-        with interruptible("Placing pods") as progress:
-            return insight.fit(documents, shown=asked.limit, progress=progress)
+    def ask(insight: Insight, progress: Progress) -> Fit:
+        return insight.fit(documents, shown=asked.limit, progress=progress)
 
-    if not answer(asked, ask, yes=yes).fits:
+    if not answer(asked, ask, doing="Placing pods", yes=yes).fits:
         raise SystemExit(EXIT_SOME_DO_NOT_FIT)
 
 

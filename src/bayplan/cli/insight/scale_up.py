@@ -9,11 +9,11 @@ import click
 from bayplan.cli.insight.answering import answer, yes_option
 from bayplan.cli.insight.cluster_options import Asked, cluster_options
 from bayplan.cli.insight.fit import documents_in, manifests_option
-from bayplan.cli.insight.progress import interruptible
 
 if TYPE_CHECKING:
     from bayplan.cluster.pod_info import PodInfo
     from bayplan.insight import Insight, ScaleUp
+    from bayplan.insight.answers import Progress
 
 EXIT_NOT_ENOUGH = 1
 
@@ -37,16 +37,12 @@ def scale_up(asked: Asked, files: tuple[str, ...], pools: tuple[str, ...], max_n
     would not, and with 2 for bad input. Ctrl-C shows what is known so far.
     """
     documents = list(documents_in(asked, files)) if files else None
-    selector, namespace = asked.selector, asked.namespace
 
     def matches(pod: PodInfo) -> bool:
-        return namespace in {None, pod.namespace} and (selector is None or selector.matches(pod.labels))
+        return asked.namespace in {None, pod.namespace} and asked.selects(pod)
 
-    def ask(insight: Insight) -> ScaleUp:
-        with interruptible("Adding nodes") as progress:
-            return insight.scale_up(
-                documents, matches, pools=pools, most=max_nodes, shown=asked.limit, progress=progress
-            )
+    def ask(insight: Insight, progress: Progress) -> ScaleUp:
+        return insight.scale_up(documents, matches, pools=pools, most=max_nodes, shown=asked.limit, progress=progress)
 
-    if not answer(asked, ask, yes=yes).fits:
+    if not answer(asked, ask, doing="Adding nodes", yes=yes).fits:
         raise SystemExit(EXIT_NOT_ENOUGH)

@@ -8,10 +8,10 @@ import click
 
 from bayplan.cli.insight.answering import answer
 from bayplan.cli.insight.cluster_options import Asked, cluster_options
-from bayplan.cli.insight.progress import interruptible
 
 if TYPE_CHECKING:
     from bayplan.insight import Insight
+    from bayplan.insight.answers import Progress
     from bayplan.insight.questions.shrink import Shrink
 
 
@@ -27,14 +27,13 @@ def shrink(asked: Asked, *, delete_emptydir_data: bool, force: bool) -> None:
     """
     selector = asked.selector
 
-    def ask(insight: Insight) -> Shrink:
-        with interruptible("Trying nodes") as progress:
-            return insight.shrink(
-                lambda labels: selector is None or selector.matches(labels),
-                delete_emptydir_data=delete_emptydir_data,
-                force=force,
-                shown=asked.limit,
-                progress=progress,
-            )
+    def ask(insight: Insight, progress: Progress) -> Shrink:
+        return insight.shrink(
+            lambda labels: selector is None or selector.matches(labels),
+            delete_emptydir_data=delete_emptydir_data,
+            force=force,
+            shown=asked.limit,
+            progress=progress,
+        )
 
-    answer(asked, ask)
+    answer(asked, ask, doing="Trying nodes")

@@ -21,10 +21,4 @@ def usage(asked: Asked, by: tuple[str, ...]) -> None:
 
     Pods with a node count, those without one have a column of their own. -n and -l choose pods.
     """
-    selector = asked.selector
-    answer(
-        asked,
-        lambda insight: insight.usage(
-            asked.namespace, lambda pod: selector is None or selector.matches(pod.labels), by=by, shown=asked.limit
-        ),
-    )
+    answer(asked, lambda insight, _: insight.usage(asked.namespace, asked.selects, by=by, shown=asked.limit))

@@ -15,7 +15,6 @@ from importlib.resources import files
 import msgspec
 
 from bayplan.devcluster.apiserver.api_types import fields_of, table
-from bayplan.devcluster.apiserver.autoscaler_conversion import default_v1
 from bayplan.devcluster.apiserver.resource_lists import POD_LEVEL, ZERO, pod_total
 from bayplan.devcluster.apiserver.schema import Object
 
@@ -283,7 +282,6 @@ _COMPUTED: Mapping[str, Fill] = {
     "apps_v1.DeploymentStrategy": _deployment_strategy,
     "apps_v1.StatefulSet": _stateful_set,
     "apps_v1.StatefulSetUpdateStrategy": _stateful_set_strategy,
-    "autoscaling_v1.HorizontalPodAutoscaler": default_v1,
     "batch_v1.Job": _job,
     "core_v1.Container": _container,
     "core_v1.EphemeralContainer": _container,

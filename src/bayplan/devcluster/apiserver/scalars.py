@@ -9,9 +9,10 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
-from bayplan.devcluster.apiserver.quantities import canonical
+from bayplan.api.quantity import InvalidQuantity, format_quantity, parse
 
 Normalize = Callable[[Any, str, list[str]], Any]
 """(value, its path, list of unknown fields to add to) -> the value in its stored form. Raises Mismatch."""
@@ -136,7 +137,7 @@ def mismatch(value: Any, path: str, expected: str, owner: str = "") -> Mismatch:
 
 def go_float(number: float) -> str:
     """A float64 as Go's %v prints it."""
-    sign, digits, exponent = Decimal(repr(float(number))).normalize().as_tuple()
+    negative, digits, exponent = Decimal(repr(float(number))).normalize().as_tuple()
     assert isinstance(exponent, int)  # JSON has no infinities
     places = len(digits) + exponent - 1
     if -4 <= places < 6:
@@ -144,4 +145,34 @@ def go_float(number: float) -> str:
     else:
         mantissa = str(digits[0]) + ("." + "".join(map(str, digits[1:])) if len(digits) > 1 else "")
         text = f"{mantissa}e{'-' if places < 0 else '+'}{abs(places):02}"
-    return f"-{text}" if sign else text
+    return f"-{text}" if negative else text
+
+
+_SYNTAX = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]|[eE][+-]?\d+)?")
+
+
+@lru_cache(maxsize=8192)
+def canonical(text: str) -> str | None:
+    """Returns the canonical form of a quantity, None if the text is not a quantity.
+
+    Mirrors CanonicalizeBytes of apimachinery's pkg/api/resource: no fraction, the largest suffix that allows that.
+    """
+    match = _SYNTAX.fullmatch(text)
+    if match is None:
+        return None
+    try:
+        nanos = parse(text)
+    except InvalidQuantity:
+        return None
+    suffix = match[3] or ""
+    if nanos and suffix[:1] in {"e", "E"} and len(suffix) > 1 and suffix != "Ei":
+        return _with_exponent(nanos)
+    return format_quantity(nanos, binary=suffix.endswith("i"))
+
+
+def _with_exponent(nanos: int) -> str:
+    number, exponent = nanos, -9
+    while number % 1000 == 0:
+        number //= 1000
+        exponent += 3
+    return f"{number}e{exponent}" if exponent else f"{number}"

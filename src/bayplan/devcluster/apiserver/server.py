@@ -36,7 +36,6 @@ from bayplan.devcluster.apiserver.http.messages import (
 from bayplan.devcluster.apiserver.http.negotiation import negotiate
 from bayplan.devcluster.apiserver.http.request_info import read_request_info
 from bayplan.devcluster.apiserver.kinds.admission import admit
-from bayplan.devcluster.apiserver.kinds.api_services import update_api_services
 from bayplan.devcluster.apiserver.kinds.catalog import CONTROLLERS, FINALIZE, catalog
 from bayplan.devcluster.apiserver.kinds.limit_ranges import check_limits
 from bayplan.devcluster.apiserver.kinds.quotas import Quotas
@@ -266,7 +265,6 @@ class ApiServer:
         for name in ("default", "kube-system", "kube-public", "kube-node-lease"):
             self._load({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         self.load(INITIAL_OBJECTS)
-        update_api_services(self.storage)
 
 
 INITIAL_OBJECTS: tuple[Object, ...] = (

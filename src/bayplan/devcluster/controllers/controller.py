@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from bayplan.api.kinds import Kind
 from bayplan.client import ApiError, Client, PatchType, TransportError
 from bayplan.clock import TimerClock
-from bayplan.devcluster.controllers.informers import Informer, Informers, key_of
+from bayplan.devcluster.controllers.informers import Informer, Informers, key_of, latest
 from bayplan.devcluster.controllers.recorder import EventRecorder, EventSink
 from bayplan.devcluster.controllers.workqueue import WorkQueue
 
@@ -80,7 +80,7 @@ class Controller(ABC):
 
     def enqueue(self, old: Any, new: Any) -> None:
         """Queue the key of a changed object: the listener for the controller's own kind."""
-        self.queue.add(key_of(new if new is not None else old))
+        self.queue.add(key_of(latest(old, new)))
 
     def enqueue_for(self, key: str, pods: int) -> None:
         """Queue a key because of a change of one of its `pods` pods.

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 import msgspec
-from lightkube.models import batch_v1
 from lightkube.models.batch_v1 import CronJobStatus
 from lightkube.models.core_v1 import ObjectReference
 from lightkube.models.meta_v1 import ObjectMeta
@@ -21,7 +20,7 @@ from bayplan.devcluster.controllers.cron_schedule import InvalidSchedule, Schedu
 from bayplan.devcluster.controllers.informers import key_of
 from bayplan.devcluster.controllers.job_status import finished_condition
 from bayplan.devcluster.controllers.ownership import controller_of, controller_reference, controller_uids, reference_to
-from bayplan.devcluster.controllers.served import CronJob, Job
+from bayplan.devcluster.controllers.served import CronJob, Job, Metadata
 
 SCHEDULED_TIMESTAMP = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 MANY_MISSED = 100
@@ -82,7 +81,7 @@ class CronJobController(Controller):
     def _note_ends(self, current: _Round) -> None:
         jobs = {job.metadata.uid: job for job in current.jobs}
         for reference in tuple(current.active):
-            job = jobs.get(reference.uid)
+            job = jobs.get(reference.uid or "")
             if job is None:
                 message = f"Active job went missing: {reference.name}"
                 self.recorder.normal(CRON_JOB, current.cron_job, "MissingJob", message)
@@ -191,9 +190,9 @@ class CronJobController(Controller):
             written = await self.client.update(CRON_JOB, updated, subresource="status")
             await self._cron_jobs.observe([written])
 
-    def _job_changed(self, old: Job, new: Job) -> None:
-        for job in (old, new):
-            reference = controller_of(job) if job is not None else None
+    def _job_changed(self, old: Job | None, new: Job | None) -> None:
+        for job in filter(None, (old, new)):
+            reference = controller_of(job)
             if reference is not None and reference.kind == CRON_JOB.kind:
                 self.queue.add(f"{job.metadata.namespace}/{reference.name}")
 
@@ -209,8 +208,8 @@ def new_job(cron_job: CronJob, due: datetime) -> Job:
     metadata = template.metadata or ObjectMeta()
     zone = cron_schedule.parse("@hourly", cron_job.spec.timeZone).zone
     stamp = whole_seconds(due.astimezone(zone)).isoformat().replace("+00:00", "Z")
-    return batch_v1.Job(
-        metadata=ObjectMeta(
+    return Job(
+        metadata=Metadata(
             name=job_name(cron_job, due),
             labels=dict(metadata.labels or {}) or None,
             annotations={**(metadata.annotations or {}), SCHEDULED_TIMESTAMP: stamp},

@@ -65,8 +65,7 @@ class CsiProvisioner(Controller):
         """Sync one claim or one volume."""
         if "/" in key:
             claim: PersistentVolumeClaim | None = self._claims.get(key)
-            storage_class = self._class_to_serve(claim) if claim is not None else None
-            if storage_class is not None:
+            if claim is not None and (storage_class := self._class_to_serve(claim)) is not None:
                 await self._provision(key, claim, storage_class)
         else:
             volume: PersistentVolume | None = self._volumes.get(key)
@@ -171,7 +170,7 @@ def _volume(name: str, claim: PersistentVolumeClaim, storage_class: StorageClass
     driver, policy = driver_of(storage_class), storage_class.reclaimPolicy or "Delete"
     spec: dict[str, Any] = {
         "accessModes": claim.spec.accessModes,
-        "capacity": {"storage": claim.spec.resources.requests["storage"]},
+        "capacity": {"storage": (claim.spec.resources.requests or {})["storage"]},
         "claimRef": reference_to(PERSISTENT_VOLUME_CLAIM, claim),
         "csi": {"driver": driver, "volumeHandle": name},
         "mountOptions": storage_class.mountOptions or [],

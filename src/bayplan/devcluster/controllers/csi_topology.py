@@ -10,8 +10,8 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 from bayplan.api import quantity
+from bayplan.api.selectors import selector_or_nothing
 from bayplan.api.volumes import requested_storage
-from bayplan.devcluster.controllers.selectors import Selector
 from bayplan.devcluster.controllers.served import CsiNode, CsiStorageCapacity, Node, PersistentVolumeClaim, StorageClass
 
 Place = dict[str, str]
@@ -67,7 +67,7 @@ def has_room(
     The driver is simulated, so these objects define its capacity. A class without them has unlimited capacity.
     """
     of_class = [one for one in capacities if one.storageClassName == storage_class.metadata.name]
-    here = [one for one in of_class if Selector(one.nodeTopology).matches(labels)]
+    here = [one for one in of_class if selector_or_nothing(one.nodeTopology).matches(labels)]
     wanted = requested_storage(claim) or 0
     return not of_class or any(_holds(one) >= wanted for one in here)
 

@@ -98,10 +98,9 @@ def new_pod(daemon_set: DaemonSet, digest: str, node: str) -> Pod:
     """A new pod for a node. The scheduler binds it; its affinity matches only this node."""
     template = daemon_set.spec.template
     pod = pods.from_template(template, DAEMON_SET, daemon_set)
-    pod.metadata.labels[REVISION_HASH] = digest
     generation = template_generation(daemon_set)
-    if generation is not None:
-        pod.metadata.labels[POD_TEMPLATE_GENERATION] = generation
+    marks = {REVISION_HASH: digest} | ({POD_TEMPLATE_GENERATION: generation} if generation is not None else {})
+    pod.metadata.labels = (pod.metadata.labels or {}) | marks
     pod.spec.tolerations = pod_tolerations(template.spec)
     pod.spec.affinity = pinned_to(node, template.spec.affinity)
     return pod
@@ -121,14 +120,13 @@ def pinned_to(node: str, affinity: Affinity | None) -> Affinity:
 def target_node(pod: Pod) -> str | None:
     """The node that a pod is bound to or made for, None if it names no single node."""
     if pod.spec.nodeName:
-        bound: str = pod.spec.nodeName
-        return bound
+        return pod.spec.nodeName
     affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity else None
     required = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity else None
     for term in (required.nodeSelectorTerms if required else None) or ():
         for one in term.matchFields or ():
             if one.key == NODE_NAME_FIELD and one.operator == "In":
-                return one.values[0] if len(one.values or ()) == 1 else None
+                return one.values[0] if one.values and len(one.values) == 1 else None
     return None
 
 

@@ -113,20 +113,18 @@ def _max_unavailable(daemon_set: DaemonSet, nodes: int) -> int:
 def _without_surge(state: DaemonState, max_unavailable: int) -> Plan:
     lacking = [node for node, verdict in state.verdicts.items() if verdict.run and node not in state.pods]
     unavailable = len(lacking)
-    broken, candidates = [], []
+    broken: list[Pod] = []
+    candidates: list[Pod] = []
     for there in state.pods.values():
         pair = _pair(state, there)
-        if pair is None or (pair[0] is None) == (pair[1] is None):
+        new, old = pair or (None, None)
+        if old is not None and new is None:
+            (candidates if state.is_available(old) else broken).append(old)
+            unavailable += not state.is_available(old)
+        elif new is None or old is not None:
             unavailable += 1  # `plan_nodes` corrects this node
-            continue
-        new, old = pair
-        if new is not None:
-            unavailable += not state.is_available(new)
-        elif not state.is_available(old):
-            broken.append(old)
-            unavailable += 1
         else:
-            candidates.append(old)
+            unavailable += not state.is_available(new)
     return Plan(delete=[*broken, *candidates[: max(max_unavailable - unavailable, 0)]])
 
 

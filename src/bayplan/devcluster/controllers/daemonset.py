@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import ClassVar
 
 from lightkube.models.meta_v1 import LabelSelector
@@ -20,7 +21,6 @@ from bayplan.devcluster.controllers.daemon_rollout import (
     plan_nodes,
     plan_rolling_update,
 )
-from bayplan.devcluster.controllers.failed_pods_backoff import FailedPodsBackoff
 from bayplan.devcluster.controllers.informers import key_of
 from bayplan.devcluster.controllers.owners import OwnerController
 from bayplan.devcluster.controllers.pod_control import PodControl
@@ -133,7 +133,7 @@ class DaemonSetController(OwnerController):
         await self.write_status(daemon_set, calculate_status(state, collisions))
         self.await_availability(daemon_set, whole_seconds(state.now))
 
-    def _node_changed(self, old: Node, new: Node) -> None:
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
         """A node concerns every DaemonSet when it comes, goes, or changes what pods are matched against."""
         if old is not None and new is not None and _matched(old) == _matched(new):
             return
@@ -143,3 +143,33 @@ class DaemonSetController(OwnerController):
 
 def _matched(node: Node) -> tuple[object, object]:
     return (node.metadata.labels, node.spec.taints if node.spec else None)
+
+
+FIRST_DELAY = 1.0
+LONGEST_DELAY = 15 * 60.0
+"""Seconds of the cluster's clock."""
+
+Key = tuple[str, int, str]
+"""The DaemonSet's uid, its observed generation, and the node."""
+
+
+class FailedPodsBackoff:
+    """A delay that doubles each time a pod fails again on the same node, and starts over after a long time."""
+
+    def __init__(self) -> None:
+        self._entries: dict[Key, tuple[float, datetime]] = {}
+
+    def wait(self, key: Key, now: datetime) -> float:
+        """Seconds until the failed pod may be deleted, 0 for now: then the next failure has to wait longer."""
+        self._forget(now)
+        delay, since = self._entries.get(key, (0.0, now))
+        passed = (now - since).total_seconds()
+        if passed < delay:
+            return delay - passed
+        self._entries[key] = (min(delay * 2, LONGEST_DELAY) if delay else FIRST_DELAY, now)
+        return 0.0
+
+    def _forget(self, now: datetime) -> None:
+        for key, (_, since) in tuple(self._entries.items()):
+            if (now - since).total_seconds() > 2 * LONGEST_DELAY:
+                del self._entries[key]

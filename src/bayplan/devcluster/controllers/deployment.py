@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import msgspec
-from lightkube.models import apps_v1
-from lightkube.models.apps_v1 import DeploymentStatus, ReplicaSetSpec
+from lightkube.models.apps_v1 import DeploymentStatus
 from lightkube.models.meta_v1 import LabelSelector, ObjectMeta
 
 from bayplan.api.kinds import DEPLOYMENT, POD, REPLICA_SET, Kind
@@ -29,7 +28,7 @@ from bayplan.devcluster.controllers.deployment_status import (
 from bayplan.devcluster.controllers.informers import key_of
 from bayplan.devcluster.controllers.owners import OwnerController
 from bayplan.devcluster.controllers.ownership import controller_of, controller_reference, controller_uids
-from bayplan.devcluster.controllers.served import Deployment, Pod, ReplicaSet
+from bayplan.devcluster.controllers.served import Deployment, Metadata, Pod, ReplicaSet, ReplicaSetSpec
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 OWN_ANNOTATIONS = frozenset(
@@ -195,8 +194,9 @@ class DeploymentController(OwnerController):
         surplus = len(candidates) - (limit if limit is not None else len(candidates))
         for one in sorted(candidates, key=rollout.revision)[: max(surplus, 0)]:
             status = one.status
-            seen = status is not None and (status.observedGeneration or 0) >= (one.metadata.generation or 0)
-            if seen and not status.replicas and rollout.size(one) == 0:
+            if status is None or status.replicas or rollout.size(one):
+                continue
+            if (status.observedGeneration or 0) >= (one.metadata.generation or 0):
                 await self.client.delete(REPLICA_SET, one.metadata.name, one.metadata.namespace, uid=one.metadata.uid)
 
     async def _report(self, current: _Round) -> None:
@@ -217,9 +217,11 @@ class DeploymentController(OwnerController):
         left = (pod for one in old for pod in self._pods_by_controller.get(one.metadata.uid))
         return not all(pods.is_finished(pod) for pod in left)
 
-    def _pod_changed(self, old: Pod, new: Pod) -> None:
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         """Queue the Deployment of a deleted pod: Recreate may have waited for it."""
-        reference = controller_of(old) if old is not None and new is None else None
+        if old is None or new is not None:
+            return
+        reference = controller_of(old)
         if reference is not None and reference.kind == REPLICA_SET.kind:
             owner = self._dependents.get(f"{old.metadata.namespace}/{reference.name}")
             if owner is not None:
@@ -233,8 +235,8 @@ def new_replica_set(deployment: Deployment, old: Sequence[ReplicaSet], digest: s
     template_metadata = msgspec.structs.replace(template.metadata or ObjectMeta(), labels=labels)
     selector = deployment.spec.selector
     match_labels = {**(selector.matchLabels or {}), rollout.POD_TEMPLATE_HASH: digest}
-    replica_set: ReplicaSet = apps_v1.ReplicaSet(
-        metadata=ObjectMeta(
+    replica_set = ReplicaSet(
+        metadata=Metadata(
             name=f"{deployment.metadata.name[: 253 - 1 - len(digest)]}-{digest}",
             labels=labels,
             ownerReferences=[controller_reference(DEPLOYMENT, deployment)],

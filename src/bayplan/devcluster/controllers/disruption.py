@@ -12,13 +12,13 @@ from lightkube.models.meta_v1 import Condition, OwnerReference
 from lightkube.models.policy_v1 import PodDisruptionBudgetStatus
 
 from bayplan.api.kinds import DEPLOYMENT, POD, POD_DISRUPTION_BUDGET, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET
+from bayplan.api.selectors import selector_or_nothing
 from bayplan.api.times import whole_seconds
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
-from bayplan.devcluster.controllers.informers import Informer, key_of
+from bayplan.devcluster.controllers.informers import Informer, key_of, latest
 from bayplan.devcluster.controllers.ownership import controller_of
 from bayplan.devcluster.controllers.rollout import scaled
-from bayplan.devcluster.controllers.selectors import Selector
 from bayplan.devcluster.controllers.served import Pod, PodDisruptionBudget
 
 DELETION_TIMEOUT = timedelta(minutes=2)
@@ -59,9 +59,9 @@ class DisruptionController(Controller):
         if budget is None:
             return
         now = whole_seconds(self.clock.now())
-        selector = Selector(budget.spec.selector)
+        selector = selector_or_nothing(budget.spec.selector)
         neighbours = self._pods_by_namespace.get(budget.metadata.namespace)
-        covered = [pod for pod in neighbours if selector.matches(pod.metadata.labels)]
+        covered = [pod for pod in neighbours if selector.matches(pod.metadata.labels or {})]
         disrupted = still_disrupted(budget, covered, now)
         try:
             expected = self._expect(budget, covered)
@@ -114,12 +114,12 @@ class DisruptionController(Controller):
             return self._scale(above, namespace)
         return reference.uid, 1 if owner.spec.replicas is None else owner.spec.replicas
 
-    def _pod_changed(self, old: Pod, new: Pod) -> None:
-        namespace = (new if new is not None else old).metadata.namespace
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        namespace = latest(old, new).metadata.namespace
         neighbours = self._pods_by_namespace.count(namespace)
         for budget in self._budgets_by_namespace.get(namespace):
-            selector = Selector(budget.spec.selector)
-            if any(pod is not None and selector.matches(pod.metadata.labels) for pod in (old, new)):
+            selector = selector_or_nothing(budget.spec.selector)
+            if any(pod is not None and selector.matches(pod.metadata.labels or {}) for pod in (old, new)):
                 self.enqueue_for(key_of(budget), neighbours)
 
 

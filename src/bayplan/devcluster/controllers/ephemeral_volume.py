@@ -72,11 +72,11 @@ class EphemeralVolumeController(Controller):
     def _failed(self, pod: Pod, volume: Any, why: str) -> None:
         self.recorder.warning(POD, pod, "FailedBinding", f"ephemeral volume {volume.name}: {why}")
 
-    def _pod_changed(self, old: Pod, new: Pod) -> None:
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         if new is not None and (old is None or old.metadata.uid != new.metadata.uid):
             self._enqueue_pod(new)
 
-    def _claim_changed(self, old: PersistentVolumeClaim, new: PersistentVolumeClaim) -> None:
+    def _claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         """Queue the pod of a claim that was deleted or changed."""
         if old is not None and (new is None or old.metadata.ownerReferences != new.metadata.ownerReferences):
             for pod in self._by_claim.get(key_of(old)):

@@ -12,7 +12,7 @@ import heapq
 import itertools
 import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from bayplan.api.kinds import Kind
 from bayplan.client import Client, Reflector
@@ -24,6 +24,8 @@ OBSERVATION_TIMEOUT = 10.0
 """Real seconds to wait for a write to appear in the view."""
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class Informer:
@@ -121,7 +123,7 @@ class Informer:
         self._tell(old, new)
 
     def _tell(self, old: Any, new: Any) -> None:
-        current = new if new is not None else old
+        current = latest(old, new)
         with contextlib.suppress(
             ValueError
         ):  # resource versions are opaque by contract; without a number, only the timeout ends the wait
@@ -185,6 +187,13 @@ def key_of(obj: Any) -> str:
     """The key of an object: "namespace/name", or "name" without a namespace."""
     metadata = obj.metadata
     return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else str(metadata.name)
+
+
+def latest(old: T | None, new: T | None) -> T:
+    """Of a change, the new object, or the deleted one."""
+    found = new if new is not None else old
+    assert found is not None
+    return found
 
 
 async def _wait(futures: list[asyncio.Future[None]]) -> None:

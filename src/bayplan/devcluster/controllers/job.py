@@ -253,11 +253,14 @@ class JobController(OwnerController):
 
         async def release(pod: Pod) -> Pod | None:
             metadata = pod.metadata
-            left = [one for one in metadata.finalizers if one != TRACKING_FINALIZER]
+            left = [one for one in metadata.finalizers or () if one != TRACKING_FINALIZER]
             version = {"uid": metadata.uid, "resourceVersion": metadata.resourceVersion}
             patch = {"metadata": {**version, "finalizers": left or None}}
             with Ignored(404):
-                return await self.client.patch(POD, metadata.name, patch, metadata.namespace, type=PatchType.MERGE)
+                released: Pod = await self.client.patch(
+                    POD, metadata.name, patch, metadata.namespace, type=PatchType.MERGE
+                )
+                return released
             return None
 
         released, failure = await slow_start(release, [pod for pod in held if is_tracked(pod)], first=CONCURRENT)

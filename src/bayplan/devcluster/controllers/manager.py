@@ -16,14 +16,13 @@ from bayplan.devcluster.controllers.disruption import DisruptionController
 from bayplan.devcluster.controllers.ephemeral_volume import EphemeralVolumeController
 from bayplan.devcluster.controllers.informers import Informers
 from bayplan.devcluster.controllers.job import JobController
+from bayplan.devcluster.controllers.namespace_contents import RootCaPublisher, ServiceAccountController
 from bayplan.devcluster.controllers.node_lifecycle import NodeLifecycleController
 from bayplan.devcluster.controllers.persistent_volume import PersistentVolumeController
 from bayplan.devcluster.controllers.pod_gc import PodGarbageCollector
 from bayplan.devcluster.controllers.recorder import EventSink
 from bayplan.devcluster.controllers.replicaset import ReplicaSetController, ReplicationManager
 from bayplan.devcluster.controllers.resource_claims import ResourceClaimController
-from bayplan.devcluster.controllers.root_ca import RootCaPublisher
-from bayplan.devcluster.controllers.service_accounts import ServiceAccountController
 from bayplan.devcluster.controllers.statefulset import StatefulSetController
 from bayplan.devcluster.controllers.storage_protection import ClaimProtectionController, VolumeProtectionController
 from bayplan.devcluster.controllers.taint_eviction import TaintEvictionController

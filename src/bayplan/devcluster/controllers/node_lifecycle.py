@@ -18,6 +18,7 @@ from bayplan.api.tolerations import UNSCHEDULABLE_TAINT
 from bayplan.client import PatchType
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext, Ignored
+from bayplan.devcluster.controllers.informers import latest
 from bayplan.devcluster.controllers.served import Lease, Node, Pod
 
 NODE_LEASES = "kube-node-lease"
@@ -101,23 +102,23 @@ class NodeLifecycleController(Controller):
                 continue
             conditions = [
                 msgspec.structs.replace(one, status="False", lastTransitionTime=now) if one.type == "Ready" else one
-                for one in pod.status.conditions
+                for one in (pod.status.conditions if pod.status else None) or ()
             ]
             metadata = pod.metadata
             patch = {"metadata": {"uid": metadata.uid}, "status": {"conditions": conditions}}
             with Ignored(404, 409):  # deleted or replaced already
                 await self.client.patch(POD, metadata.name, patch, metadata.namespace, subresource="status")
 
-    def _node_changed(self, old: Node, new: Node) -> None:
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
         if new is None:
-            self._alive.pop(old.metadata.name, None)
+            self._alive.pop(latest(old, new).metadata.name, None)
             return
         heartbeat = _heartbeat(new)
         if old is None or (heartbeat is not None and heartbeat != _heartbeat(old)):
             self._alive[new.metadata.name] = self.clock.now()
         self.queue.add(new.metadata.name)
 
-    def _lease_changed(self, old: Lease, new: Lease) -> None:
+    def _lease_changed(self, old: Lease | None, new: Lease | None) -> None:
         if new is not None and new.metadata.namespace == NODE_LEASES and new.metadata.name in self._alive:
             self._alive[new.metadata.name] = self.clock.now()
 

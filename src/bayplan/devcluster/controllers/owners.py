@@ -8,12 +8,13 @@ from typing import Any, ClassVar
 import msgspec
 
 from bayplan.api.kinds import POD, Kind
+from bayplan.api.labels import LabelSelector
+from bayplan.api.selectors import selector_or_nothing
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.informers import key_of
 from bayplan.devcluster.controllers.ownership import claim, controller_of, controller_uids, orphans_of
-from bayplan.devcluster.controllers.selectors import Selector
-from bayplan.devcluster.controllers.served import Object
+from bayplan.devcluster.controllers.served import Object, Workload
 
 
 class OwnerController(Controller):
@@ -30,11 +31,11 @@ class OwnerController(Controller):
         self._by_namespace = self._owners.index(lambda one: (one.metadata.namespace,))
         self._dependents.listen(self._dependent_changed)
 
-    def selector(self, owner: Object) -> Selector:
+    def selector(self, owner: Any) -> LabelSelector:
         """The selector of an owner's dependents."""
-        return Selector(owner.spec.selector)
+        return selector_or_nothing(owner.spec.selector)
 
-    def may_own(self, _owner: Object, _dependent: Object) -> bool:
+    def may_own(self, _owner: Any, _dependent: Any) -> bool:
         """Whether an owner may adopt a dependent that its selector matches."""
         return True
 
@@ -57,7 +58,7 @@ class OwnerController(Controller):
         await self._dependents.observe(claimed)
         return claimed
 
-    async def write_status(self, owner: Object, status: Any) -> Any:
+    async def write_status(self, owner: Any, status: Any) -> Any:
         """Write the status of an owner. Returns the owner; the same object if nothing changed."""
         if status == owner.status:
             return owner
@@ -66,19 +67,19 @@ class OwnerController(Controller):
         await self._owners.observe([written])
         return written
 
-    def await_availability(self, owner: Object, now: datetime) -> None:
+    def await_availability(self, owner: Workload, now: datetime) -> None:
         """Sync an owner again when the next of its pods becomes available."""
         wait = pods.seconds_until_available(self.owned(owner), owner.spec.minReadySeconds or 0, now)
         if wait is not None:
             self.queue.add_after(key_of(owner), wait)
 
-    def _dependent_changed(self, old: Object, new: Object) -> None:
-        for one in (old, new):
-            reference = controller_of(one) if one is not None else None
+    def _dependent_changed(self, old: Object | None, new: Object | None) -> None:
+        for one in filter(None, (old, new)):
+            reference = controller_of(one)
             if reference is not None and reference.kind == self.kind.kind:
                 owned = self._by_controller.count(reference.uid)
                 self.enqueue_for(f"{one.metadata.namespace}/{reference.name}", owned)
-        if new is not None and controller_of(new) is None and not pods.is_terminating(new):
+        if new is not None and controller_of(new) is None and new.metadata.deletionTimestamp is None:
             for owner in self._by_namespace.get(new.metadata.namespace):
-                if self.may_own(owner, new) and self.selector(owner).matches(new.metadata.labels):
+                if self.may_own(owner, new) and self.selector(owner).matches(new.metadata.labels or {}):
                     self.queue.add(key_of(owner))

@@ -12,9 +12,9 @@ from lightkube.models.core_v1 import ObjectReference
 from lightkube.models.meta_v1 import OwnerReference
 
 from bayplan.api.kinds import Kind
+from bayplan.api.labels import LabelSelector
 from bayplan.client import Client, PatchType
 from bayplan.devcluster.controllers.controller import Ignored
-from bayplan.devcluster.controllers.selectors import Selector
 
 
 def reference_to(kind: Kind, obj: Any) -> ObjectReference:
@@ -67,7 +67,7 @@ async def claim(
     owner_kind: Kind,
     owner: Any,
     dependent_kind: Kind,
-    selector: Selector,
+    selector: LabelSelector,
     owned: Iterable[Any],
     orphans: Iterable[Any],
 ) -> list[Any]:
@@ -77,13 +77,13 @@ async def claim(
     """
     claimed = []
     for dependent in owned:
-        if selector.matches(dependent.metadata.labels):
+        if selector.matches(dependent.metadata.labels or {}):
             claimed.append(dependent)
         elif owner.metadata.deletionTimestamp is None:
             await _release(client, owner, dependent_kind, dependent)
     if owner.metadata.deletionTimestamp is None:
         for dependent in orphans:
-            if selector.matches(dependent.metadata.labels) and dependent.metadata.deletionTimestamp is None:
+            if selector.matches(dependent.metadata.labels or {}) and dependent.metadata.deletionTimestamp is None:
                 adopted = await _adopt(client, owner_kind, owner, dependent_kind, dependent)
                 claimed += [adopted] if adopted is not None else []
     return claimed

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from lightkube.models.core_v1 import ObjectReference
+
 from bayplan.api.csi_translation import BY_NAME
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
 from bayplan.api.volumes import (
@@ -23,9 +25,9 @@ from bayplan.api.volumes import (
 from bayplan.client import ApiError
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext, Ignored
-from bayplan.devcluster.controllers.informers import key_of
+from bayplan.devcluster.controllers.informers import key_of, latest
 from bayplan.devcluster.controllers.pod_volumes import claim_keys
-from bayplan.devcluster.controllers.served import Object, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from bayplan.devcluster.controllers.served import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from bayplan.devcluster.controllers.volume_binder import VolumeBinder
 from bayplan.devcluster.controllers.volume_matching import (
     best_match,
@@ -192,7 +194,7 @@ class PersistentVolumeController(Controller):
         if reference is None or not reference.uid:  # unbound, or reserved for a claim that isn't bound to it yet
             await self._binder.set_volume_phase(volume, "Available")
             return
-        claim = await self._claim_of(volume)
+        claim = await self._claim_of(volume, reference)
         if claim is None:
             await self._release(volume)
         elif not volume_name(claim):
@@ -204,16 +206,15 @@ class PersistentVolumeController(Controller):
         else:
             await self._binder.unbind(volume)
 
-    async def _claim_of(self, volume: PersistentVolume) -> PersistentVolumeClaim | None:
+    async def _claim_of(self, volume: PersistentVolume, reference: ObjectReference) -> PersistentVolumeClaim | None:
         """The claim that a volume is bound to; None if the server confirms that it is gone."""
-        reference = volume.spec.claimRef
         claim: PersistentVolumeClaim | None = self._claims.get(f"{reference.namespace}/{reference.name}")
         if claim is not None and claim.metadata.uid == reference.uid:
             return claim
         if claim is None and volume.status.phase in {"Released", "Failed"}:
             return None
         try:
-            claim = await self.client.get(PERSISTENT_VOLUME_CLAIM, reference.name, reference.namespace)
+            claim = await self.client.get(PERSISTENT_VOLUME_CLAIM, reference.name or "", reference.namespace)
         except ApiError as error:
             if error.status == 404:
                 return None
@@ -253,7 +254,7 @@ class PersistentVolumeController(Controller):
 
     # Which objects to sync after a change
 
-    def _volume_changed(self, old: PersistentVolume, new: PersistentVolume) -> None:
+    def _volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> None:
         for volume in (old, new):
             if volume is not None:
                 self.queue.add(key_of(volume))
@@ -264,7 +265,7 @@ class PersistentVolumeController(Controller):
         if new is not None and is_free(new):
             self._enqueue_claims_of_class(class_of_volume(new))
 
-    def _claim_changed(self, old: PersistentVolumeClaim, new: PersistentVolumeClaim) -> None:
+    def _claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         self.enqueue(old, new)
         if old is None:
             return
@@ -272,15 +273,15 @@ class PersistentVolumeController(Controller):
             for volume in self._volumes_by_claim.get(old.metadata.uid):
                 self.queue.add(key_of(volume))
 
-    def _class_changed(self, old: StorageClass, new: StorageClass) -> None:
-        self._enqueue_claims_of_class((new if new is not None else old).metadata.name)
+    def _class_changed(self, old: StorageClass | None, new: StorageClass | None) -> None:
+        self._enqueue_claims_of_class(latest(old, new).metadata.name)
         self._enqueue_claims_of_class("")  # it may be their default class now
 
     def _enqueue_claims_of_class(self, name: str) -> None:
         for claim in self._unbound_by_class.get(name):
             self.queue.add(key_of(claim))
 
-    def _pod_changed(self, old: Pod, new: Pod) -> None:
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         """Queue the claims of a new pod: the events of a waiting claim name the pod."""
         if new is not None and old is None and not new.spec.nodeName:
             for key in claim_keys(new):
@@ -299,5 +300,5 @@ def _claims_named(volume: PersistentVolume) -> tuple[Any, ...]:
     return (reference.uid,) if reference is not None and reference.uid else ()
 
 
-def _classes_awaited(claim: Object) -> tuple[str, ...]:
+def _classes_awaited(claim: PersistentVolumeClaim) -> tuple[str, ...]:
     return () if volume_name(claim) or BIND_COMPLETED in annotations_of(claim) else (class_of_claim(claim),)

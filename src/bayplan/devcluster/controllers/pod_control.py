@@ -37,7 +37,7 @@ class PodControl:
         namespace = owner.metadata.namespace
 
         async def create(pod: Pod) -> Pod:
-            created = await self._client.create(POD, pod, namespace)
+            created: Pod = await self._client.create(POD, pod, namespace)
             self._recorder.normal(self._kind, owner, "SuccessfulCreate", f"Created pod: {created.metadata.name}")
             return created
 

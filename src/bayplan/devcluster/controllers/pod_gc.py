@@ -56,7 +56,7 @@ class PodGarbageCollector(Controller):
             raise
         return False
 
-    def _pod_changed(self, old: Pod, new: Pod) -> None:
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         if new is None:
             return
         if new.spec.nodeName and self._nodes.get(new.spec.nodeName) is None:
@@ -64,8 +64,8 @@ class PodGarbageCollector(Controller):
         elif not new.spec.nodeName and pods.is_terminating(new):
             self.queue.add(key_of(new))
 
-    def _node_changed(self, old: Node, new: Node) -> None:
-        if new is None:
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
+        if old is not None and new is None:
             for pod in self._by_node.get(old.metadata.name):
                 self.queue.add_after(key_of(pod), QUARANTINE)
 

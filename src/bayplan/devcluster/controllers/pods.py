@@ -10,13 +10,12 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
-from lightkube.models import core_v1
-from lightkube.models.core_v1 import PodCondition, PodTemplateSpec
+from lightkube.models.core_v1 import PodCondition, PodSpec, PodTemplateSpec
 from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.api.kinds import Kind
 from bayplan.devcluster.controllers.ownership import controller_reference
-from bayplan.devcluster.controllers.served import Pod
+from bayplan.devcluster.controllers.served import Metadata, Pod
 
 LONGEST_PREFIX = 253
 """The maximum length of a pod's name."""
@@ -81,15 +80,15 @@ def seconds_until_available(owned: Iterable[Pod], min_ready_seconds: int, now: d
 def from_template(template: PodTemplateSpec, owner_kind: Kind, owner: Any, *, generate_name: str | None = None) -> Pod:
     """A new pod with `owner` as its managing controller. The server completes its name."""
     metadata = template.metadata or ObjectMeta()
-    return core_v1.Pod(
-        metadata=ObjectMeta(
+    return Pod(
+        metadata=Metadata(
             generateName=generate_name or name_prefix(owner.metadata.name),
             labels=dict(metadata.labels or {}),
             annotations=dict(metadata.annotations or {}) or None,
             finalizers=list(metadata.finalizers or ()) or None,
             ownerReferences=[controller_reference(owner_kind, owner)],
         ),
-        spec=copy.copy(template.spec),
+        spec=copy.copy(template.spec or PodSpec(containers=[])),
     )
 
 

@@ -11,11 +11,13 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 import msgspec
+from lightkube.models import meta_v1
 from lightkube.models.apps_v1 import ReplicaSetCondition, ReplicaSetStatus
 from lightkube.models.core_v1 import ReplicationControllerStatus
-from lightkube.models.meta_v1 import LabelSelector
 
 from bayplan.api.kinds import REPLICA_SET, REPLICATION_CONTROLLER, Kind
+from bayplan.api.labels import LabelSelector
+from bayplan.api.selectors import selector_or_nothing
 from bayplan.api.times import whole_seconds
 from bayplan.client import ApiError
 from bayplan.devcluster.controllers import pods
@@ -23,7 +25,6 @@ from bayplan.devcluster.controllers.controller import ControllerContext
 from bayplan.devcluster.controllers.owners import OwnerController
 from bayplan.devcluster.controllers.ownership import controller_of
 from bayplan.devcluster.controllers.pod_control import PodControl
-from bayplan.devcluster.controllers.selectors import Selector
 from bayplan.devcluster.controllers.served import Pod, ReplicaSet
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -91,9 +92,9 @@ class ReplicationManager(ReplicaSetController):
     name: ClassVar[str] = "replication-controller"
     kind: ClassVar[Kind] = REPLICATION_CONTROLLER
 
-    def selector(self, replica_set: ReplicaSet) -> Selector:
+    def selector(self, controller: Any) -> LabelSelector:
         """The selector of its pods, which has only labels."""
-        return Selector(LabelSelector(matchLabels=replica_set.spec.selector))
+        return selector_or_nothing(meta_v1.LabelSelector(matchLabels=controller.spec.selector))
 
     def status(self, status: ReplicaSetStatus) -> ReplicationControllerStatus:
         """The status, without the field that only ReplicaSets have."""
@@ -102,8 +103,8 @@ class ReplicationManager(ReplicaSetController):
         return msgspec.convert(fields, ReplicationControllerStatus, from_attributes=True)
 
 
-def scale_down_order(candidates: Sequence[Pod], related: Iterable[Pod]) -> list[Pod]:
-    """The candidates in the order of their deletion.
+def scale_down_order(candidates: Sequence[Any], related: Iterable[Any]) -> list[Any]:
+    """The candidates, pods of any source, in the order of their deletion.
 
     The order is: unassigned, pending, not ready, low deletion cost (an annotation), on a node with many `related` pods,
     recently ready, many restarts, recently created. Upstream compares the two times on a logarithmic scale; this

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 import msgspec
@@ -19,9 +19,8 @@ from bayplan.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from bayplan.client import ApiError
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext, Ignored
-from bayplan.devcluster.controllers.informers import key_of
+from bayplan.devcluster.controllers.informers import key_of, latest
 from bayplan.devcluster.controllers.ownership import controller_of
-from bayplan.devcluster.controllers.pod_claims import is_done, known_claims, template_keys
 from bayplan.devcluster.controllers.served import Pod, ResourceClaim
 from bayplan.devices.claims import (
     FINALIZER,
@@ -94,7 +93,7 @@ class ResourceClaimController(Controller):
         for claim in self._unreserved(pod):
             # The pod was bound by another client that doesn't reserve claims.
             consumer = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
-            status = msgspec.structs.replace(claim.status, reservedFor=[*reservations(claim), consumer])
+            status = msgspec.structs.replace(_status(claim), reservedFor=[*reservations(claim), consumer])
             await self._write_status(claim, status)
 
     def _needs_work(self, pod: Pod) -> bool:
@@ -155,7 +154,8 @@ class ResourceClaimController(Controller):
         if template is None:
             missing = f'resourceclaimtemplate.resource.k8s.io "{template_name}" not found'
             raise _NoTemplate(f'resource claim template "{template_name}": {missing}')
-        claim = await self.client.create(RESOURCE_CLAIM, claim_of_template(template, pod, reference.name), namespace)
+        made = claim_of_template(template, pod, reference.name)
+        claim: ResourceClaim = await self.client.create(RESOURCE_CLAIM, made, namespace)
         await self._claims.observe([claim])
         return claim
 
@@ -174,14 +174,14 @@ class ResourceClaimController(Controller):
         remaining = [one for one in reservations(claim) if await self._is_valid(claim, one)]
         if len(remaining) < len(reservations(claim)):
             # Deallocate a claim after its last consumer; a claim that was never used stays allocated.
-            kept = claim.status.allocation if remaining or not _is_protected(claim) else None
-            status = msgspec.structs.replace(claim.status, reservedFor=remaining or None, allocation=kept)
+            kept = _status(claim).allocation if remaining or not _is_protected(claim) else None
+            status = msgspec.structs.replace(_status(claim), reservedFor=remaining or None, allocation=kept)
             claim = await self._write_status(claim, status)
             if _is_protected(claim) and allocation_of(claim) is None:
                 claim = await self._unprotect(claim)
         elif _is_protected(claim) and _is_terminating(claim) and not remaining:
             if allocation_of(claim) is not None:
-                claim = await self._write_status(claim, msgspec.structs.replace(claim.status, allocation=None))
+                claim = await self._write_status(claim, msgspec.structs.replace(_status(claim), allocation=None))
             claim = await self._unprotect(claim)
         if not remaining:
             await self._delete_if_unused(claim)
@@ -219,21 +219,22 @@ class ResourceClaimController(Controller):
     async def _write_status(self, claim: ResourceClaim, status: ResourceClaimStatus) -> ResourceClaim:
         """Write a status, unless the claim has changed (ApiError 409)."""
         changed = msgspec.structs.replace(claim, status=status)
-        written = await self.client.update(RESOURCE_CLAIM, changed, subresource="status")
+        written: ResourceClaim = await self.client.update(RESOURCE_CLAIM, changed, subresource="status")
         await self._claims.observe([written])
         return written
 
     async def _unprotect(self, claim: ResourceClaim) -> ResourceClaim:
-        left = [one for one in claim.metadata.finalizers if one != FINALIZER]
+        left = [one for one in claim.metadata.finalizers or () if one != FINALIZER]
         metadata = msgspec.structs.replace(claim.metadata, finalizers=left or None)
-        written = await self.client.update(RESOURCE_CLAIM, msgspec.structs.replace(claim, metadata=metadata))
+        unprotected = msgspec.structs.replace(claim, metadata=metadata)
+        written: ResourceClaim = await self.client.update(RESOURCE_CLAIM, unprotected)
         await self._claims.observe([written])
         return written
 
     # Changes
 
-    def _pod_changed(self, old: Pod, new: Pod) -> None:
-        pod = new if new is not None else old
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        pod = latest(old, new)
         extended = extended_claim_name(pod)
         if not pod.spec.resourceClaims and extended is None:
             return
@@ -251,8 +252,8 @@ class ResourceClaimController(Controller):
         if self._needs_work(pod):
             self.queue.add(f"{_POD}{key_of(pod)}")
 
-    def _claim_changed(self, old: ResourceClaim, new: ResourceClaim) -> None:
-        claim = new if new is not None else old
+    def _claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        claim = latest(old, new)
         if new is not None:
             self.queue.add(f"{_CLAIM}{key_of(claim)}")
         for pod in self._by_claim.get(key_of(claim)):
@@ -299,6 +300,10 @@ def _owners(claim: ResourceClaim) -> Iterable[str]:
     return (owner.uid,) if owner is not None and (owner.apiVersion, owner.kind) == ("v1", POD.kind) else ()
 
 
+def _status(claim: ResourceClaim) -> ResourceClaimStatus:
+    return claim.status or ResourceClaimStatus()
+
+
 def _annotations(claim: ResourceClaim) -> dict[str, str]:
     return claim.metadata.annotations or {}
 
@@ -309,3 +314,26 @@ def _is_terminating(claim: ResourceClaim) -> bool:
 
 def _is_protected(claim: ResourceClaim) -> bool:
     return FINALIZER in (claim.metadata.finalizers or ())
+
+
+def known_claims(pod: Pod) -> Iterator[str]:
+    """Keys of the claims that the pod refers to and that exist, except the claim for extended resources."""
+    for reference in pod.spec.resourceClaims or ():
+        try:
+            name = claim_name(pod, reference)
+        except UnusableClaim:
+            continue
+        if name is not None:
+            yield f"{pod.metadata.namespace}/{name}"
+
+
+def template_keys(pod: Pod) -> Iterator[str]:
+    """The keys of the templates of the pod's claims."""
+    for reference in pod.spec.resourceClaims or ():
+        if reference.resourceClaimTemplateName is not None:
+            yield f"{pod.metadata.namespace}/{reference.resourceClaimTemplateName}"
+
+
+def is_done(pod: Pod) -> bool:
+    """Whether no container of the pod runs or will run."""
+    return pods.is_finished(pod) or (pods.is_terminating(pod) and not pod.spec.nodeName)

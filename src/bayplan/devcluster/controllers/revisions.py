@@ -11,19 +11,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from lightkube.models import apps_v1
 from lightkube.models.core_v1 import PodTemplateSpec
-from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.api.kinds import CONTROLLER_REVISION, Kind
 from bayplan.api.objects import UndecodableObject, convert
+from bayplan.api.selectors import selector_or_nothing
 from bayplan.client import ApiError, Client, PatchType
 from bayplan.devcluster.controllers import rollout
 from bayplan.devcluster.controllers.controller import Ignored
 from bayplan.devcluster.controllers.informers import Informer
 from bayplan.devcluster.controllers.ownership import claim, controller_reference, controller_uids, orphans_of
-from bayplan.devcluster.controllers.selectors import Selector
-from bayplan.devcluster.controllers.served import ControllerRevision, Object
+from bayplan.devcluster.controllers.served import ControllerRevision, Metadata, Workload
 
 REVISION_HASH = "controller-revision-hash"
 """The label of pods that names their revision."""
@@ -44,7 +42,7 @@ class RevisionHistory:
         """The label of a revision with the hash of its template."""
         self._by_controller = informer.index(controller_uids)
 
-    async def claim(self, owner: Object) -> list[ControllerRevision]:
+    async def claim(self, owner: Workload) -> list[ControllerRevision]:
         """The owner's revisions, oldest first; orphans that match its selector are adopted."""
         metadata = owner.metadata
         claimed = await claim(
@@ -52,7 +50,7 @@ class RevisionHistory:
             self._kind,
             owner,
             CONTROLLER_REVISION,
-            Selector(owner.spec.selector),
+            selector_or_nothing(owner.spec.selector),
             self._by_controller.get(metadata.uid),
             self._by_controller.get(orphans_of(metadata.namespace)),
         )
@@ -60,7 +58,7 @@ class RevisionHistory:
         return sorted(claimed, key=_age)
 
     async def current(
-        self, owner: Object, revisions: Sequence[ControllerRevision]
+        self, owner: Workload, revisions: Sequence[ControllerRevision]
     ) -> tuple[ControllerRevision, int | None]:
         """The revision of the owner's present template, and the number of name collisions for its status.
 
@@ -86,7 +84,7 @@ class RevisionHistory:
                 await self._client.delete(CONTROLLER_REVISION, metadata.name, metadata.namespace, uid=metadata.uid)
 
     async def _create(
-        self, owner: Object, number: int, collisions: int | None
+        self, owner: Workload, number: int, collisions: int | None
     ) -> tuple[ControllerRevision, int | None]:
         while True:
             revision = new_revision(self._kind, owner, number, collisions, self._hash_label)
@@ -106,7 +104,7 @@ class RevisionHistory:
     async def _renumber(self, revision: ControllerRevision, number: int) -> ControllerRevision:
         metadata = revision.metadata
         patch = {"metadata": {"uid": metadata.uid}, "revision": number}
-        written = await self._client.patch(
+        written: ControllerRevision = await self._client.patch(
             CONTROLLER_REVISION, metadata.name, patch, metadata.namespace, type=PatchType.MERGE
         )
         await self._informer.observe([written])
@@ -114,14 +112,14 @@ class RevisionHistory:
 
 
 def new_revision(
-    owner_kind: Kind, owner: Object, number: int, collisions: int | None, hash_label: str
+    owner_kind: Kind, owner: Workload, number: int, collisions: int | None, hash_label: str
 ) -> ControllerRevision:
     """The revision of the owner's present template. It carries the owner's annotations, such as the change cause."""
     template = owner.spec.template
     digest = rollout.pod_template_hash(template, collisions)
     labels = (template.metadata.labels if template.metadata else None) or {}
-    return apps_v1.ControllerRevision(
-        metadata=ObjectMeta(
+    return ControllerRevision(
+        metadata=Metadata(
             name=f"{owner.metadata.name[:LONGEST_PREFIX]}-{digest}",
             labels={**labels, hash_label: digest},
             annotations=dict(owner.metadata.annotations or {}) or None,

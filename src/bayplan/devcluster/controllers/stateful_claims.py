@@ -77,8 +77,9 @@ class StatefulClaims:
 
     async def _create(self, stateful_set: StatefulSet, pod: Pod, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
         where = f"Pod {pod.metadata.name} in StatefulSet {stateful_set.metadata.name}"
+        namespace = stateful_set.metadata.namespace
         try:
-            created = await self._client.create(PERSISTENT_VOLUME_CLAIM, claim, stateful_set.metadata.namespace)
+            created: PersistentVolumeClaim = await self._client.create(PERSISTENT_VOLUME_CLAIM, claim, namespace)
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 message = f"Create Claim {claim.metadata.name} for {where} failed error: {error.message}"

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import re
 
-from lightkube.models import core_v1
 from lightkube.models.core_v1 import PersistentVolumeClaimVolumeSource, PodTemplateSpec, Volume
 from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.api.kinds import STATEFUL_SET
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.revisions import REVISION_HASH
-from bayplan.devcluster.controllers.served import PersistentVolumeClaim, Pod, StatefulSet
+from bayplan.devcluster.controllers.served import Metadata, PersistentVolumeClaim, Pod, StatefulSet
 
 POD_NAME = "statefulset.kubernetes.io/pod-name"
 POD_INDEX = "apps.kubernetes.io/pod-index"
@@ -95,7 +94,7 @@ def new_pod(stateful_set: StatefulSet, template: PodTemplateSpec, revision: str,
     pod.metadata.generateName = None
     pod.metadata.name = name
     pod.metadata.namespace = stateful_set.metadata.namespace
-    pod.metadata.labels |= {**identity_labels(name), REVISION_HASH: revision}
+    pod.metadata.labels = {**(pod.metadata.labels or {}), **identity_labels(name), REVISION_HASH: revision}
     pod.spec.hostname = name
     pod.spec.subdomain = stateful_set.spec.serviceName or None
     pod.spec.volumes = volumes(stateful_set, pod) or None
@@ -149,12 +148,12 @@ def new_claims(stateful_set: StatefulSet, pod: Pod) -> list[PersistentVolumeClai
     claims = []
     for template_name, template in claim_templates(stateful_set).items():
         given = template.metadata or ObjectMeta()
-        metadata = ObjectMeta(
+        metadata = Metadata(
             name=names[template_name],
             namespace=stateful_set.metadata.namespace,
             labels={**(given.labels or {}), **selected} or None,
             annotations=given.annotations,
             finalizers=given.finalizers,
         )
-        claims.append(core_v1.PersistentVolumeClaim(metadata=metadata, spec=template.spec))
+        claims.append(PersistentVolumeClaim(metadata=metadata, spec=template.spec))
     return claims

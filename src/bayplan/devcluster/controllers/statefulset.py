@@ -133,7 +133,7 @@ class StatefulSetController(OwnerController):
             if not pods.is_terminating(pod):
                 await self._delete(stateful_set, pod)
             return True
-        if pod.metadata.uid is None:
+        if not pod.metadata.uid:
             if not self._claims.are_stale(stateful_set, pod):
                 await self._create(stateful_set, pod)
             return True
@@ -230,9 +230,9 @@ class StatefulSetController(OwnerController):
         if limit is not None:
             await self._history.delete(history[: max(len(history) - limit, 0)])
 
-    def _claim_changed(self, old: PersistentVolumeClaim, new: PersistentVolumeClaim) -> None:
+    def _claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         """A claim that has been deleted may be one that a new pod waits for."""
-        if new is None:
+        if old is not None and new is None:
             for one in self._by_namespace.get(old.metadata.namespace):
                 if any(
                     old.metadata.name.startswith(f"{template}-{one.metadata.name}-")

@@ -49,11 +49,11 @@ class ClaimProtectionController(Controller):
         page = await self.client.list(POD, claim.metadata.namespace)
         return any(keeps_claim(pod, claim) for pod in page.items)
 
-    def _claim_changed(self, _old: PersistentVolumeClaim, new: PersistentVolumeClaim) -> None:
+    def _claim_changed(self, _old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> None:
         if new is not None and _concerns(new, CLAIM_FINALIZER):
             self.queue.add(key_of(new))
 
-    def _pod_changed(self, old: Pod, new: Pod) -> None:
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         """Queue the claims of a pod that doesn't use them or no longer does."""
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._enqueue_claims(old)
@@ -85,7 +85,7 @@ class VolumeProtectionController(Controller):
         elif _awaits_release(volume, VOLUME_FINALIZER) and volume.status.phase != "Bound":
             await remove_finalizer(self.client, PERSISTENT_VOLUME, volume, VOLUME_FINALIZER)
 
-    def _volume_changed(self, _old: PersistentVolume, new: PersistentVolume) -> None:
+    def _volume_changed(self, _old: PersistentVolume | None, new: PersistentVolume | None) -> None:
         if new is not None and _concerns(new, VOLUME_FINALIZER):
             self.queue.add(key_of(new))
 

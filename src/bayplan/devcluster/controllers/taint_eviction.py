@@ -14,7 +14,7 @@ from bayplan.api.times import whole_seconds
 from bayplan.api.tolerations import parse
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
-from bayplan.devcluster.controllers.informers import key_of
+from bayplan.devcluster.controllers.informers import key_of, latest
 from bayplan.devcluster.controllers.node_lifecycle import node_names
 from bayplan.devcluster.controllers.pod_gc import delete_with_condition
 from bayplan.devcluster.controllers.served import Node, Pod
@@ -57,13 +57,13 @@ class TaintEvictionController(Controller):
         reason, message = "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint"
         await delete_with_condition(self.client, pod, reason, message, whole_seconds(now))
 
-    def _pod_changed(self, old: Pod, new: Pod) -> None:
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         if new is None:
-            self._since.pop(old.metadata.uid, None)
+            self._since.pop(latest(old, new).metadata.uid, None)
         elif no_execute(self._nodes.get(new.spec.nodeName or "")):
             self.queue.add(key_of(new))
 
-    def _node_changed(self, old: Node, new: Node) -> None:
+    def _node_changed(self, old: Node | None, new: Node | None) -> None:
         if new is not None and no_execute(new) != no_execute(old):
             for pod in self._by_node.get(new.metadata.name):
                 self.queue.add(key_of(pod))

@@ -55,7 +55,7 @@ class VolumeBinder:
 
     async def set_volume_phase(self, volume: PersistentVolume, phase: str, message: str = "") -> PersistentVolume:
         """Set the phase of a volume."""
-        written = await self._write_volume_phase(volume, phase, message)
+        written: PersistentVolume = await self._write_volume_phase(volume, phase, message)
         await self._volumes.observe([written])
         return written
 
@@ -77,7 +77,7 @@ class VolumeBinder:
         """Set a volume's claimRef, as the scheduler does for delayed binding. Mirrors GetBindVolumeToClaim."""
         patch: Patch = {}
         reference, expected = volume.spec.claimRef, is_bound_to(volume, claim)
-        if not expected or reference.uid != claim.metadata.uid:
+        if not expected or reference is None or reference.uid != claim.metadata.uid:
             patch["spec"] = {"claimRef": reference_to(PERSISTENT_VOLUME_CLAIM, claim)}
         if not expected and BOUND_BY_CONTROLLER not in annotations_of(volume):
             patch["metadata"] = {"annotations": {BOUND_BY_CONTROLLER: "yes"}}
@@ -109,11 +109,17 @@ class VolumeBinder:
         status = _status_of(claim.status or PersistentVolumeClaimStatus(), phase, volume)
         return await self._write_claim(claim, {"status": status}, "status") if status else claim
 
-    async def _write_volume(self, volume: PersistentVolume, patch: Patch, subresource: str | None = None) -> Any:
-        return await write(self._client, PERSISTENT_VOLUME, volume, patch, subresource)
+    async def _write_volume(
+        self, volume: PersistentVolume, patch: Patch, subresource: str | None = None
+    ) -> PersistentVolume:
+        written: PersistentVolume = await write(self._client, PERSISTENT_VOLUME, volume, patch, subresource)
+        return written
 
-    async def _write_claim(self, claim: PersistentVolumeClaim, patch: Patch, subresource: str | None = None) -> Any:
-        return await write(self._client, PERSISTENT_VOLUME_CLAIM, claim, patch, subresource)
+    async def _write_claim(
+        self, claim: PersistentVolumeClaim, patch: Patch, subresource: str | None = None
+    ) -> PersistentVolumeClaim:
+        written: PersistentVolumeClaim = await write(self._client, PERSISTENT_VOLUME_CLAIM, claim, patch, subresource)
+        return written
 
 
 async def write(client: Client, kind: Kind, obj: Object, patch: Patch, subresource: str | None = None) -> Any:

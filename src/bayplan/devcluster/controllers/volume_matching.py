@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bayplan.api import quantity
+from bayplan.api.selectors import selector_or_nothing
 from bayplan.api.volumes import (
     annotations_of,
     capacity,
@@ -18,7 +19,6 @@ from bayplan.api.volumes import (
     is_bound_to,
     requested_storage,
 )
-from bayplan.devcluster.controllers.selectors import Selector
 from bayplan.devcluster.controllers.served import PersistentVolume, PersistentVolumeClaim, StorageClass
 
 BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
@@ -34,7 +34,7 @@ def best_match(
     As upstream, it checks volumes with few access modes first: an available one of them precedes a reserved one with
     more modes. With `delayed`, only a reserved volume matches, as the scheduler chooses among the available ones.
     """
-    selector = Selector(claim.spec.selector) if claim.spec.selector is not None else None
+    selector = selector_or_nothing(claim.spec.selector) if claim.spec.selector is not None else None
     wanted = requested_storage(claim) or 0
     found = []
     for volume in volumes:
@@ -45,7 +45,7 @@ def best_match(
             not delayed
             and is_free(volume)
             and class_of_volume(volume) == class_of_claim(claim)
-            and (selector is None or selector.matches(volume.metadata.labels))
+            and (selector is None or selector.matches(volume.metadata.labels or {}))
         ):
             modes = len(set(volume.spec.accessModes or ()))
             found.append((modes, not set_aside, capacity(volume), volume.metadata.name, volume))

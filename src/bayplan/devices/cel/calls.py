@@ -19,7 +19,7 @@ Call = Callable[[Frame, Sequence[Any]], Any]
 
 def write_call(unit: Unit, name: str, arguments: Sequence[Value]) -> Value:
     """Write the call of a function. `name` is the declared name, with a leading dot for a method."""
-    given = ", ".join(each.text for each in arguments)
+    given = ", ".join(argument.text for argument in arguments)
     return unit.assigned(f"{unit.given(caller(name))}(frame, ({given}{',' if len(arguments) == 1 else ''}))")
 
 

@@ -50,7 +50,7 @@ class Type:
     @property
     def declared(self) -> str:
         """The full name, including the type parameters."""
-        inner = ", ".join(each.declared for each in self.parameters)
+        inner = ", ".join(parameter.declared for parameter in self.parameters)
         return f"{self.name}({inner})" if inner else self.name
 
 

@@ -89,7 +89,7 @@ class _Checker:
 
     def _operator(self, tree: Tree) -> t.Type:
         name, *operands = tree.children
-        return self._called(name, [self.type_of(each) for each in operands])
+        return self._called(name, [self.type_of(operand) for operand in operands])
 
     def _literal(self, tree: Tree) -> t.Type:
         try:
@@ -233,7 +233,7 @@ class _Checker:
             wanted = "a list, identifier, comprehension, call or select expression"
             raise InvalidExpression(f"sortBy can only be applied to {wanted}")
         variables = self._loop_variables(over, macro, arguments)
-        *conditions, body = [self._with(variables, each) for each in arguments[macro.variables :]]
+        *conditions, body = [self._with(variables, argument) for argument in arguments[macro.variables :]]
         for condition in conditions if not macro.predicate else [body]:
             self._expect(t.BOOL, condition)
         return self._gathered(name, over, list(variables.values()), body)
@@ -254,7 +254,7 @@ class _Checker:
 
     def _loop_variables(self, over: t.Type, macro: Macro, arguments: list[Tree]) -> dict[str, t.Type]:
         problem = "argument must be a simple name" if macro.variables == 2 else "argument is not an identifier"
-        names = [_variable(each, problem) for each in arguments[: macro.variables]]
+        names = [_variable(argument, problem) for argument in arguments[: macro.variables]]
         if len(set(names)) < len(names):
             raise InvalidExpression(f"duplicate variable name: {names[0]}")
         if "__result__" in names:

@@ -168,7 +168,7 @@ class _Compiler:
 
     def _write_conditional(self, unit: Unit, tree: Tree, scope: Scope) -> Value:
         condition, *branches = tree.children
-        then, otherwise = (partial(self._write_part, unit, each, scope) for each in branches)
+        then, otherwise = (partial(self._write_part, unit, branch, scope) for branch in branches)
         return write_conditional(unit, self._value(unit, condition, scope), then, otherwise)
 
     def _write_decided(self, unit: Unit, tree: Tree, scope: Scope) -> Value:
@@ -188,7 +188,7 @@ class _Compiler:
                 return Value("False", bool)
             wanted = self._value(unit, operands[0], scope)
             return unit.assigned(f"{unit.given(_among(values))}({wanted.text})")
-        given = [self._value(unit, each, scope) for each in operands]
+        given = [self._value(unit, operand, scope) for operand in operands]
         if name == "!_":
             return write_not(unit, *given)
         return write_operator(unit, name, *given) if name in OPERATORS else write_call(unit, name, given)
@@ -219,7 +219,7 @@ class _Compiler:
             name = f"{qualified_name(receiver)}.{method}"
             if name not in FUNCTIONS:
                 name, arguments = f".{method}", [receiver, *arguments]
-        values = [self._value(unit, each, scope) for each in arguments]
+        values = [self._value(unit, argument, scope) for argument in arguments]
         return write_text(unit, *values) if name == "string" and len(values) == 1 else write_call(unit, name, values)
 
     def _write_macro(self, unit: Unit, tree: Tree, scope: Scope) -> Value:
@@ -229,7 +229,7 @@ class _Compiler:
         over = self._value(unit, receiver, scope)
         places = tuple(self._place() for _ in range(macro.variables))
         known = _known_of_elements(receiver, macro.variables)
-        names = [str(each.children[-1]) for each in arguments[: macro.variables]]
+        names = [str(argument.children[-1]) for argument in arguments[: macro.variables]]
         inner: dict[str, Code] = {**scope, **dict(zip(names, map(Variable, places, known), strict=True))}
         trees = arguments[macro.variables :]
         bodies = [partial(self._value, unit, each, inner) for each in trees]

@@ -110,7 +110,7 @@ def _write_quantified(unit: Unit, loop: Loop, result: str) -> None:
         holds = loop.bodies[0]()
 
         def decides() -> None:
-            unit.settle()
+            unit.write_cost()
             unit.line(f"if next({rounds}, {end}) is not {end}: frame[{SPENT}] += {condition}")
             unit.line(f"{result} = {decisive}")
             unit.line("break")
@@ -207,7 +207,7 @@ def _if_true(unit: Unit, holds: Value, result: str, write: Callable[[], None]) -
     """Write what follows from a condition. If that fails, so does the loop."""
 
     def fails() -> None:
-        unit.settle()
+        unit.write_cost()
         unit.line(f"{result} = {unit.given(failed)}({holds.text})")
         unit.line("break")
 
@@ -218,7 +218,7 @@ def _if_true(unit: Unit, holds: Value, result: str, write: Callable[[], None]) -
 
 
 def _fail_if(unit: Unit, test: str, result: str, failure: str) -> None:
-    unit.settle()
+    unit.write_cost()
     unit.line(f"if {test}:")
     unit.line(f" {result} = {failure}")
     unit.line(" break")

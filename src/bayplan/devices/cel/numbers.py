@@ -9,8 +9,8 @@ from bayplan.devices.cel.costs import SPENT, tenths
 from bayplan.devices.cel.values import LARGEST_INT, LEAST_INT, Failure
 from bayplan.devices.cel.writing import Unit, Value
 
-_ARITHMETIC = {f"_{sign}_": sign for sign in ("+", "-", "*")}
-_COMPARISONS = {f"_{sign}_": sign for sign in ("<", "<=", ">", ">=", "==", "!=")}
+_ARITHMETIC = {f"_{symbol}_": symbol for symbol in ("+", "-", "*")}
+_COMPARISONS = {f"_{symbol}_": symbol for symbol in ("<", "<=", ">", ">=", "==", "!=")}
 _DIVISIONS = {"_/_": "//", "_%_": "%"}
 OPERATORS = frozenset({*_ARITHMETIC, *_COMPARISONS, *_DIVISIONS})
 """The names of the functions that are written out."""
@@ -101,9 +101,9 @@ def _of_integers(unit: Unit, name: str, left: Value, right: Value) -> Value:
     unit.charge(1)
     if name in _COMPARISONS:
         return unit.assigned(f"{left.text} {_COMPARISONS[name]} {right.text}", bool)
-    sign = _ARITHMETIC[name]
-    ends = [_calculated(sign, *pair) for pair in product((left.least, left.largest), (right.least, right.largest))]
-    value = unit.assigned(f"{left.text} {sign} {right.text}", int, min(ends), max(ends))
+    symbol = _ARITHMETIC[name]
+    ends = [_calculated(symbol, *pair) for pair in product((left.least, left.largest), (right.least, right.largest))]
+    value = unit.assigned(f"{left.text} {symbol} {right.text}", int, min(ends), max(ends))
     if value.least >= LEAST_INT and value.largest <= LARGEST_INT:
         return value
     _limit(unit, value.text)
@@ -115,8 +115,8 @@ def _limit(unit: Unit, name: str) -> None:
     unit.line(f"if not {LEAST_INT} <= {name} <= {LARGEST_INT}: {name} = {unit.given(_OVERFLOW)}")
 
 
-def _calculated(sign: str, one: int, other: int) -> int:
-    match sign:
+def _calculated(symbol: str, one: int, other: int) -> int:
+    match symbol:
         case "+":
             return one + other
         case "-":
@@ -126,6 +126,6 @@ def _calculated(sign: str, one: int, other: int) -> int:
 
 def _tests(unit: Unit, values: tuple[Value, ...], kind: str) -> str | None:
     """The test whether all values are of a type; None if one of them certainly isn't."""
-    if any(each.kind is not None and each.kind.__name__ != kind for each in values):
+    if any(value.kind is not None and value.kind.__name__ != kind for value in values):
         return None
-    return " and ".join(unit.is_a(each, kind) for each in values if each.kind is None)
+    return " and ".join(unit.is_a(value, kind) for value in values if value.kind is None)

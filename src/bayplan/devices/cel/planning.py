@@ -53,7 +53,7 @@ def _variables(tree: Tree) -> set[str]:
         return set()
     arguments = arguments_of(tree)
     macro = macro_of(tree.children[0], str(tree.children[1]), arguments)
-    return {str(identifier(each)) for each in arguments[: macro.variables]} if macro else set()
+    return {str(identifier(argument)) for argument in arguments[: macro.variables]} if macro else set()
 
 
 def _constant(value: Any) -> Tree:

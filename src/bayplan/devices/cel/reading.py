@@ -52,7 +52,7 @@ def _reads(tree: Tree, names: Names) -> Iterator[Path | None]:
 
 
 def _bound(arguments: Sequence[Tree], count: int) -> set[str]:
-    return {str(each.children[-1]) for each in arguments[:count]}
+    return {str(argument.children[-1]) for argument in arguments[:count]}
 
 
 def part_of_device(tree: Tree, names: Names) -> Path | None:

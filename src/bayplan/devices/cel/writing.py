@@ -55,7 +55,7 @@ class Unit:
         self.locals: set[int] = set()
         """The places of variables that are local variables of the function."""
         self.shown: set[int] = set()
-        """Those that other functions read, too."""
+        """The places of those local variables that other functions read, too."""
 
     @property
     def fuses(self) -> bool:
@@ -91,7 +91,7 @@ class Unit:
         """Charge a cost that is certain."""
         self._cost += cost
 
-    def settle(self) -> None:
+    def write_cost(self) -> None:
         """Write the cost that is certain up to here."""
         if self._cost:
             self.line(f"frame[{SPENT}] += {self._cost}")
@@ -111,7 +111,7 @@ class Unit:
 
         Rounds bring the next checkpoint nearer: by what they cost, or by one.
         """
-        self.settle()
+        self.write_cost()
         start = len(self._lines)
         self.locals |= set(places)
 
@@ -122,7 +122,7 @@ class Unit:
             write()
 
         self._block(head, body)
-        shown = [f"{' ' * (self._depth + 1)}frame[{each}] = v{each}" for each in places if each in self.shown]
+        shown = [f"{' ' * (self._depth + 1)}frame[{place}] = v{place}" for place in places if place in self.shown]
         self._lines[start + 1 : start + 1] = shown
         self.locals -= set(places)
 
@@ -131,7 +131,7 @@ class Unit:
         start = len(self._lines)
         self._depth += 1
         write()
-        self.settle()
+        self.write_cost()
         if len(self._lines) == start:
             self.line("pass")
         self._depth -= 1
@@ -149,7 +149,7 @@ class Unit:
 
     def code(self, result: Value) -> Code:
         """The function, which returns a value."""
-        self.settle()
+        self.write_cost()
         lines = [*self._head, *self._lines, f"return {result.text}"]
         body = "\n".join(f"  {line}" for line in lines)
         source = f"def make({', '.join(self._given)}):\n def evaluate(frame):\n{body}\n return evaluate\n"

@@ -18,6 +18,7 @@ from bayplan.insight.answers import Answer, plural
 from bayplan.insight.pools import pool_of, zone_of
 from bayplan.insight.questions.room import LargestGang, LargestPod, largest_gang, largest_pods, requests_text, typical
 from bayplan.insight.questions.utilization import Usage, amounts, free, quantity_text, resources_of, utilization
+from bayplan.insight.tables import grouped
 from bayplan.simulation.world import World
 
 CORDONED = "cordoned"
@@ -49,10 +50,6 @@ class Stranded:
     free: int
     because: Mapping[str, int]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the amounts as in docs/insight.md."""
-        return {"resource": self.resource, "amount": self.amount, "free": self.free, "because": dict(self.because)}
-
     @property
     def text(self) -> str:
         """The amount, and why nothing can use it."""
@@ -82,19 +79,6 @@ class Balance(Answer):
     largest: tuple[LargestPod, ...]
     gang: LargestGang
     shown: int = 20
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the answer as in docs/insight.md."""
-        return {
-            "cluster": [usage.to_dict() for usage in self.cluster],
-            "zones": [group.to_dict() for group in self.zones],
-            "pools": [group.to_dict() for group in self.pools],
-            "nodes": [group.to_dict() for group in self.nodes],
-            "stranded": [each.to_dict() for each in self.stranded],
-            "typical": dict(self.typical),
-            "largest": [each.to_dict() for each in self.largest],
-            "gang": self.gang.to_dict(),
-        }
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per node, with the shares of its resources."""
@@ -137,10 +121,8 @@ def balance(world: World, most: int, pod: Mapping[str, Any] | None = None, shown
     positions = np.flatnonzero(nodes.live).tolist()
     labels = {position: nodes.info(position).labels for position in positions}
 
-    def grouped(name_of: Callable[[Mapping[str, str]], str]) -> tuple[GroupUsage, ...]:
-        members: dict[str, list[int]] = {}
-        for position, each in labels.items():
-            members.setdefault(name_of(each), []).append(position)
+    def by_label(name_of: Callable[[Mapping[str, str]], str]) -> tuple[GroupUsage, ...]:
+        members = grouped((name_of(each), position) for position, each in labels.items())
         if set(members) <= {""}:
             return ()
         return tuple(
@@ -150,8 +132,8 @@ def balance(world: World, most: int, pod: Mapping[str, Any] | None = None, shown
 
     return Balance(
         cluster=utilization(world),
-        zones=grouped(zone_of),
-        pools=grouped(pool_of),
+        zones=by_label(zone_of),
+        pools=by_label(pool_of),
         nodes=tuple(_by_node(world, positions)),
         stranded=tuple(_stranded(world)),
         typical=typical(world),

@@ -19,6 +19,7 @@ from bayplan.framework.runner import run_filter, run_pre_filter, status_of
 from bayplan.framework.status import Code, PluginError, Status
 from bayplan.framework.verdicts import Verdicts
 from bayplan.framework.what_if import filter_nominated
+from bayplan.insight.json_values import fields_of
 from bayplan.simulation.world import World
 
 LOOKED_AT = 5000
@@ -38,6 +39,10 @@ class Blocker:
     reasons: tuple[str, ...]
     text: str
     details: Details = field(default_factory=Details, compare=False, repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rejection as in docs/insight.md."""
+        return fields_of(self, "details")
 
     @property
     def kind(self) -> Hashable:
@@ -70,8 +75,8 @@ class Blocker:
 
 
 @dataclass(frozen=True, slots=True)
-class NodesOfAKind:
-    """Nodes that are blocked for the same kinds of reasons, those that lack the least first.
+class AlikeNodes:
+    """Nodes that are blocked alike, those that lack the least first.
 
     `blockers`: those of the first node.
     """
@@ -86,23 +91,23 @@ class Blockers:
     def __init__(self, world: World, pod: PodInfo) -> None:
         self._pod = pod
         self.nodes = world.state.nodes
-        self._rejections = [each for each in _rejections(world, pod) if (each.verdicts.codes != 0).any()]
+        self._rejections = [rejection for rejection in _rejections(world, pod) if (rejection.verdicts.codes != 0).any()]
 
     def of(self, position: int) -> list[Blocker]:
         """Return what blocks a node; empty if the node is feasible."""
         node = self.nodes.info(position)
         return [each.blocker(node, position) for each in self._rejections if each.verdicts.codes[position]]
 
-    def kinds(self, positions: Sequence[int]) -> list[NodesOfAKind]:
+    def alike(self, positions: Sequence[int]) -> list[AlikeNodes]:
         """Group nodes by what blocks them: few blockers first, and then large groups."""
         first: dict[Hashable, tuple[Blocker, ...]] = {}
         found: dict[Hashable, list[int]] = {}
         for position in positions:
             blockers = tuple(self.of(position))
-            kind = tuple(each.kind for each in blockers)
+            kind = tuple(blocker.kind for blocker in blockers)
             first.setdefault(kind, blockers)
             found.setdefault(kind, []).append(position)
-        groups = [NodesOfAKind(first[kind], tuple(members)) for kind, members in found.items()]
+        groups = [AlikeNodes(first[kind], tuple(members)) for kind, members in found.items()]
         return sorted(groups, key=lambda group: (len(group.blockers), -len(group.positions)))
 
     def nearest(self, limit: int, most: int | None = None) -> list[int]:
@@ -111,8 +116,8 @@ class Blockers:
         `most`: only nodes with up to so many blockers.
         """
         counts = np.zeros(len(self.nodes), dtype=np.int64)
-        for each in self._rejections:
-            counts += each.verdicts.codes != 0
+        for rejection in self._rejections:
+            counts += rejection.verdicts.codes != 0
         blocked = np.flatnonzero(
             self.nodes.live & (counts > 0) & (counts <= (counts.max(initial=0) if most is None else most))
         )

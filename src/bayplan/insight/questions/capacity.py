@@ -18,13 +18,17 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.collector import collector_paused
 from bayplan.insight.answers import Answer, Progress, QuestionError, Stopped, plural, silent
 from bayplan.insight.expansion import Document, Expansion
+from bayplan.insight.json_values import as_json, fields_of
+from bayplan.insight.nodes import node_of
 from bayplan.insight.owners import WORKLOADS
 from bayplan.insight.pools import pool_of, zone_of
 from bayplan.insight.questions.copies import Copies
 from bayplan.insight.questions.new_objects import add_objects, given
 from bayplan.insight.questions.rejected_nodes import RejectedNodes, rejected_nodes, rejections_table
-from bayplan.simulation.carry_out import Fate, Simulation
+from bayplan.insight.tables import table
 from bayplan.simulation.replicas import Replicas
+from bayplan.simulation.results import Fate
+from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
 
 LIMIT, INTERRUPTED = "limit", "interrupted"
@@ -85,15 +89,8 @@ class Capacity(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
-        return {
-            "fits": self.sets,
-            "kinds": [{"kind": each.kind, "ratio": each.ratio, "fits": each.fits} for each in self.kinds],
-            "stopped": self.stopped,
-            "blocked": self.blocked,
-            "message": self.message,
-            "groups": [each.to_dict() for each in self.groups],
-            "by": {grouping: {name: dict(fits) for name, fits in self.by(grouping).items()} for grouping in self._by},
-        }
+        by = {grouping: as_json(self.by(grouping)) for grouping in self._by}
+        return {"fits": self.sets, **fields_of(self, "sets", "nodes", "labels"), "by": by}
 
     @property
     def _by(self) -> tuple[str, ...]:
@@ -102,16 +99,16 @@ class Capacity(Answer):
     def by(self, grouping: str) -> dict[str, Counter[str]]:
         """Return the number of pods of each kind by `node`, `zone`, `pool` or one of `labels`; "" for no value."""
         found: dict[str, Counter[str]] = {}
-        for each in self.nodes:
-            fixed = {"node": each.node, "zone": each.zone, "pool": each.pool}
-            name = each.groups[grouping] if grouping in self.labels else fixed[grouping]
-            found.setdefault(name, Counter()).update(each.fits)
+        for node in self.nodes:
+            fixed = {"node": node.node, "zone": node.zone, "pool": node.pool}
+            name = node.groups[grouping] if grouping in self.labels else fixed[grouping]
+            found.setdefault(name, Counter()).update(node.fits)
         return dict(sorted(found.items(), key=lambda item: (-item[1].total(), item[0])))
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per node."""
         return [
-            {"node": each.node, "zone": each.zone, "pool": each.pool, **each.groups, **each.fits} for each in self.nodes
+            {"node": node.node, "zone": node.zone, "pool": node.pool, **node.groups, **node.fits} for node in self.nodes
         ]
 
     def render(self, *, wide: bool = False) -> RenderableType:
@@ -125,12 +122,12 @@ class Capacity(Answer):
         for grouping in (*self.labels, "zone", "pool", "node"):
             counts = self.by(grouping)
             if any(counts):
-                parts += [Text(), self._table(grouping, counts, len(counts) if wide else self.shown or len(counts))]
+                parts += [Text(), self._table(grouping, counts, 0 if wide else self.shown)]
         return Lines(*parts)
 
     def _headline(self) -> str:
-        kinds = ", ".join(f"{each.fits:,} x {each.kind}" for each in self.kinds)
-        text = f"{kinds} fit" if sum(each.fits for each in self.kinds) != 1 else f"{kinds} fits"
+        kinds = ", ".join(f"{kind.fits:,} x {kind.kind}" for kind in self.kinds)
+        text = f"{kinds} fit" if sum(kind.fits for kind in self.kinds) != 1 else f"{kinds} fits"
         if len(self.kinds) > 1 or self.kinds[0].ratio > 1:
             text += f" ({plural(self.sets, 'set')})"
         match self.stopped:
@@ -143,12 +140,12 @@ class Capacity(Answer):
     def _table(self, grouping: str, counts: Mapping[str, Counter[str]], limit: int) -> Table:
         kinds = [each.kind for each in self.kinds]
         headers = ("PODS",) if len(kinds) == 1 else kinds
-        table = Table(grouping.upper(), *headers, box=None, pad_edge=False, header_style="bold")
-        for name, fits in list(counts.items())[:limit]:
-            table.add_row(name or "-", *(f"{fits[kind]:,}" for kind in kinds))
-        if len(counts) > limit:
-            table.add_row(f"and {len(counts) - limit:,} more", *("" for _ in kinds))
-        return table
+
+        def row(item: tuple[str, Counter[str]]) -> Sequence[str]:
+            name, fits = item
+            return name or "-", *(f"{fits[kind]:,}" for kind in kinds)
+
+        return table((grouping.upper(), *headers), list(counts.items()), row, limit)
 
 
 def capacity(
@@ -200,7 +197,7 @@ class _Filling:
         self.sets = 0
         self.pods = 0
         self.placed: dict[str, Counter[str]] = {}
-        """By node, the number of pods of each kind."""
+        """node -> sort of pods -> their number"""
         self.blocked = self.message = ""
         self.groups: tuple[RejectedNodes, ...] = ()
         self._world = world
@@ -285,15 +282,13 @@ class _Filling:
 
 
 def _nodes(world: World, placed: Mapping[str, Counter[str]], labels: Sequence[str]) -> Iterable[NodeCapacity]:
-    nodes = world.state.nodes
     for name, fits in sorted(placed.items(), key=lambda item: (-item[1].total(), item[0])):
         if not fits.total():
             continue
-        position = nodes.position(name)
-        found = nodes.info(position).labels if position is not None else {}
-        yield NodeCapacity(
-            name, zone_of(found), pool_of(found), {label: found.get(label, "") for label in labels}, dict(fits)
-        )
+        node = node_of(world, name)
+        found = {} if node is None else node.labels
+        groups = {label: found.get(label, "") for label in labels}
+        yield NodeCapacity(name, zone_of(found), pool_of(found), groups, dict(fits))
 
 
 def one_replica(document: Mapping[str, Any]) -> Document:
@@ -319,7 +314,7 @@ def demand_of(expansion: Expansion, documents: Sequence[Document], ratio: int) -
     if ratio < 1:
         raise QuestionError(f"ratio {ratio}: expected at least 1")
     workloads = {"Pod", *(kind.kind for kind in WORKLOADS)}
-    named = next((each for each in documents if each["kind"] in workloads), documents[0])
+    named = next((document for document in documents if document["kind"] in workloads), documents[0])
     metadata = named["metadata"]
     return Demand(
         f"{named['kind'].lower()} {metadata.get('name') or metadata.get('generateName')}", Copies(expansion), ratio

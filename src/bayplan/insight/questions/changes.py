@@ -19,14 +19,15 @@ from bayplan.insight.questions.blockers import LOOKED_AT, Blockers, gates_of
 from bayplan.insight.questions.documents import copy_of_node, node_document, pod_document
 from bayplan.insight.questions.new_objects import bind_claims
 from bayplan.insight.sources.documents import identify
-from bayplan.simulation.carry_out import Fate, Simulation
 from bayplan.simulation.evictions import evict
+from bayplan.simulation.results import Fate
+from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
 
 _COMBINATIONS = (4, 25)
-"""The most combinations of remedies to try for a kind of nodes: at first, and if none of these helps."""
-_KINDS_LOOKED_AT, _KINDS = 200, 30
-"""The most kinds of nodes to look at, and to try."""
+"""The most combinations of remedies to try for nodes that are blocked alike: at first, and if none of these helps."""
+_GROUPS_LOOKED_AT, _GROUPS = 200, 30
+"""The most groups of such nodes to look at, and to try."""
 _SHAPES = (12, 3)
 """The most types of new nodes to look at, and to try."""
 FIXED_LABELS = (
@@ -69,6 +70,15 @@ class Help:
     change: Change
     node: str
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the change as in docs/insight.md."""
+        return {
+            "change": self.change.text,
+            "node": self.node,
+            "apply": list(self.change.apply),
+            "delete": list(self.change.delete),
+        }
+
     @property
     def text(self) -> str:
         """The change, where the pod goes then, and what the change costs."""
@@ -89,7 +99,7 @@ Confirm = Callable[[World, PodInfo, Help, Progress], Help | None]
 """Tries a help further. Returns it with all that it costs; None if it doesn't help."""
 
 
-def taken_as_it_is(world: World, pod: PodInfo, found: Help, progress: Progress) -> Help | None:  # noqa: ARG001 - Confirm
+def accepted(world: World, pod: PodInfo, found: Help, progress: Progress) -> Help | None:  # noqa: ARG001 - Confirm
     """Return the help: it is not tried further."""
     return found
 
@@ -102,7 +112,7 @@ def what_would_help(
     only: Sequence[int] | None = None,
     progress: Progress = silent,
     first: Sequence[Change] = (),
-    confirm: Confirm = taken_as_it_is,
+    confirm: Confirm = accepted,
 ) -> Helpful:
     """Try changes in the world, and return those that let the pod be placed without preemption, up to `limit`.
 
@@ -164,30 +174,30 @@ def make(world: World, change: Change) -> None:
 def candidates(
     world: World, pod: PodInfo, blockers: Blockers, only: Sequence[int] | None, combinations: int
 ) -> Iterator[Change]:
-    """Changes that may help: for each kind of nodes, what removes all blockers of one of them; and new nodes.
+    """Changes that may help: for nodes that are blocked alike, what removes all blockers of one; and new nodes.
 
-    Kinds that need few changes come first, then those with many nodes: the best change of each kind, then the second
-    best of each, and so on. Changes that overwrite labels come last.
+    Groups that need few changes come first, then those with many nodes: the best change of every group, then the second
+    best ones, and so on. Changes that overwrite labels come last.
     """
     gates = [next(gate.remedies(), None) for gate in gates_of(world, pod)]
     ungate = tuple(remedy for remedy in gates if remedy is not None)
     yield combined(pod, None, ungate)
     positions = blockers.nearest(LOOKED_AT) if only is None else list(only)
     options = [
-        (kind, sorted(itertools.product(*remedies), key=_size)[:combinations])
-        for kind in blockers.kinds(positions)[:_KINDS_LOOKED_AT]
-        if all(remedies := [[each for each in blocker.remedies() if _for_node(each)] for blocker in kind.blockers])
+        (group, sorted(itertools.product(*remedies), key=_size)[:combinations])
+        for group in blockers.alike(positions)[:_GROUPS_LOOKED_AT]
+        if all(remedies := [[each for each in blocker.remedies() if _for_node(each)] for blocker in group.blockers])
     ]
-    options.sort(key=lambda each: (_size(each[1][0]), -len(each[0].positions)))
+    options.sort(key=lambda option: (_size(option[1][0]), -len(option[0].positions)))
     found: list[tuple[bool, int, Change]] = []
-    for kind, combinations_of_kind in options[:_KINDS]:
-        node = blockers.nodes.info(kind.positions[0])
-        for rank, chosen in enumerate(combinations_of_kind):
+    for group, chosen_remedies in options[:_GROUPS]:
+        node = blockers.nodes.info(group.positions[0])
+        for rank, chosen in enumerate(chosen_remedies):
             change = combined(pod, node, (*ungate, *chosen))
             labels = changed_labels(node, change)
             if labels.isdisjoint(FIXED_LABELS):
                 overwritten = sorted(labels & node.labels.keys())
-                nodes = len(kind.positions) if any(each.node for each in chosen) else 1
+                nodes = len(group.positions) if any(each.node for each in chosen) else 1
                 change = replace(change, nodes=nodes, cost=cost_of(change, node, overwritten))
                 found.append((bool(overwritten), rank, change))
     yield from (change for _, _, change in sorted(found, key=lambda each: each[:2]))
@@ -224,7 +234,7 @@ def _for_node(remedy: Remedy) -> bool:
 
 def _size(remedies: Sequence[Remedy]) -> int:
     """How much remedies change: the smallest ones are tried first."""
-    return len({each.text for each in remedies} - {""}) + len({key for each in remedies for key in each.delete})
+    return len({remedy.text for remedy in remedies} - {""}) + len({key for remedy in remedies for key in remedy.delete})
 
 
 def combined(pod: PodInfo, node: NodeInfo | None, remedies: Sequence[Remedy]) -> Change:

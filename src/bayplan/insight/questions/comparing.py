@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from bayplan.insight.answers import listed, plural, shortened
+from bayplan.insight.answers import listed, plural
 from bayplan.insight.questions.outcomes import ABSENT, PENDING, PLACED, PodChange, PodState, WorkloadChange
+from bayplan.insight.tables import grouped, table
 
 _SIBLINGS = 3
 """More changed pods of a workload than these are summed up."""
@@ -36,7 +36,7 @@ def summary(pods: Sequence[PodChange], pending: int) -> str:
     counts = Counter(change.states for change in pods)
     parts = [
         f"{plural(counts[states], 'pod') if number == 0 else f'{counts[states]:,}'} {text}"
-        for number, (states, text) in enumerate(each for each in _SUMMARIES.items() if counts[each[0]])
+        for number, (states, text) in enumerate(item for item in _SUMMARIES.items() if counts[item[0]])
     ]
     text = ", ".join(parts) if parts else "no pod changes"
     return f"{text}; {plural(pending, 'pod')} pending afterwards" if pending else text
@@ -49,44 +49,37 @@ def changes_table(
 
     Pods of a workload with few changes, and all pods if `wide`, have a row of their own.
     """
+    limit = 0 if wide else limit
     siblings = Counter(change.workload for change in pods)
     summed = {name for name, number in siblings.items() if name and number > _SIBLINGS and not wide}
     if summed:
-        yield from _workloads([each for each in workloads if each.workload in summed], pods, limit)
-    single = sorted((each for each in pods if each.workload not in summed), key=lambda each: _RANK[each.states])
+        yield from _workloads([workload for workload in workloads if workload.workload in summed], pods, limit)
+    single = sorted((pod for pod in pods if pod.workload not in summed), key=lambda each: _RANK[each.states])
     if single:
-        table = Table("POD", "BEFORE", "AFTER", box=None, pad_edge=False, header_style="bold")
-        shown, more = shortened(single, 0 if wide else limit)
-        for change in shown:
-            table.add_row(change.pod, _where(change.before), _where(change.after))
-        if more:
-            table.add_row(more, "", "")
-        yield from (Text(), table)
+        headers = ("POD", "BEFORE", "AFTER")
+        yield from (
+            Text(),
+            table(headers, single, lambda each: (each.pod, _where(each.before), _where(each.after)), limit),
+        )
     yield from _causes(pods, summed, wide=wide)
 
 
 def _workloads(workloads: Sequence[WorkloadChange], pods: Iterable[PodChange], limit: int) -> Iterator[RenderableType]:
-    members: dict[str, list[PodChange]] = {}
-    for change in pods:
-        members.setdefault(change.workload, []).append(change)
+    members = grouped((change.workload, change) for change in pods)
     in_order = sorted(
         workloads, key=lambda each: (min(_RANK[pod.states] for pod in members[each.workload]), each.workload)
     )
-    table = Table("WORKLOAD", "PLACED", "PENDING", "PODS", box=None, pad_edge=False, header_style="bold")
-    shown, more = shortened(in_order, limit)
-    for each in shown:
+
+    def row(each: WorkloadChange) -> Sequence[str]:
         numbers = (_from_to(each.before[state], each.after[state]) for state in (PLACED, PENDING))
-        table.add_row(each.workload, *numbers, "; ".join(_sorts(members[each.workload])))
-    if more:
-        table.add_row(more, "", "", "")
-    yield from (Text(), table)
+        return each.workload, *numbers, "; ".join(_sorts(members[each.workload]))
+
+    yield from (Text(), table(("WORKLOAD", "PLACED", "PENDING", "PODS"), in_order, row, limit))
 
 
 def _sorts(pods: Iterable[PodChange]) -> Iterator[str]:
     """What happens to the pods of a workload, with the nodes that take the most of them."""
-    found: dict[tuple[str, str], list[PodChange]] = {}
-    for change in pods:
-        found.setdefault(change.states, []).append(change)
+    found = grouped((change.states, change) for change in pods)
     for states, text in _SUMMARIES.items():
         if states in found:
             nodes = Counter(change.after.node for change in found[states] if change.after.node)
@@ -100,17 +93,16 @@ def _from_to(before: int, after: int) -> str:
 
 
 def _causes(pods: Iterable[PodChange], summed: set[str], *, wide: bool) -> Iterator[RenderableType]:
-    causes: dict[tuple[str, str], list[PodChange]] = {}
-    for change in pods:
-        if change.after.state == PENDING:
-            before = change.before.message if change.before.state == PENDING else ""
-            causes.setdefault((before, change.after.message), []).append(change)
+    pending = (change for change in pods if change.after.state == PENDING)
+    causes = grouped(
+        ((each.before.message if each.before.state == PENDING else "", each.after.message), each) for each in pending
+    )
     if causes:
         yield Text()
     for (before, after), members in causes.items():
-        counts = Counter(each.workload for each in members if each.workload in summed)
+        counts = Counter(member.workload for member in members if member.workload in summed)
         names = [f"{plural(number, 'pod')} of {name}" for name, number in counts.items()]
-        names += [each.pod for each in members if each.workload not in summed]
+        names += [member.pod for member in members if member.workload not in summed]
         yield Text(f"{listed(names, len(names) if wide else 5)}: {after}")
         if before:
             yield Text(f"  before: {before}")

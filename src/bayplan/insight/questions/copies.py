@@ -50,7 +50,7 @@ class Copies:
             metadata["uid"] = f"{_uid(document)}{suffix}"
             if owners := _owners(document):
                 metadata["ownerReferences"] = [
-                    {**each, "name": f"{each['name']}{suffix}", "uid": f"{each['uid']}{suffix}"} for each in owners
+                    {**owner, "name": f"{owner['name']}{suffix}", "uid": f"{owner['uid']}{suffix}"} for owner in owners
                 ]
             yield {**document, "metadata": metadata}
 
@@ -83,7 +83,7 @@ class Copies:
             spec["volumes"] = [self._renamed_volume(each, suffix) for each in spec["volumes"]]
         statuses = (pod.get("status") or {}).get("resourceClaimStatuses")
         if statuses:
-            renamed = [{**each, "resourceClaimName": f"{each['resourceClaimName']}{suffix}"} for each in statuses]
+            renamed = [{**status, "resourceClaimName": f"{status['resourceClaimName']}{suffix}"} for status in statuses]
             pod["status"] = {**pod["status"], "resourceClaimStatuses": renamed}
 
     def _renamed_volume(self, volume: Mapping[str, Any], suffix: str) -> Mapping[str, Any]:

@@ -13,8 +13,9 @@ from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.questions.new_objects import given
 from bayplan.insight.sources.documents import identify
 from bayplan.scheduling import Preemption
-from bayplan.simulation.carry_out import Fate, Result, Simulation
 from bayplan.simulation.evictions import remove
+from bayplan.simulation.results import Fate, Result
+from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
 
 
@@ -41,7 +42,7 @@ class Deployment:
         self._documents = {key: (key, raw) for _, key, raw in map(identify, expansion.pods)}
         self._lost: dict[str, Preemption] = {}
         self._results: dict[str, Result] = {}
-        self._rollouts = [_Progress(each, list(each.old), list(each.new)) for each in expansion.rollouts]
+        self._rollouts = [_Progress(rollout, list(rollout.old), list(rollout.new)) for rollout in expansion.rollouts]
 
     def run(self) -> dict[str, Result]:
         """Return the results of the pods by `namespace/name`, in their order."""

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from rich.console import Group as Lines
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from bayplan.api.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from bayplan.api.tolerations import taint_text
 from bayplan.cluster.nodes import NodeInfo
-from bayplan.insight.answers import plural, shortened
+from bayplan.insight.answers import plural
+from bayplan.insight.nodes import node_at
 from bayplan.insight.questions.comparing import changes_table, summary
 from bayplan.insight.questions.object_changes import ObjectChange, object_changes
-from bayplan.insight.questions.outcomes import Comparison, by_workload, compare, pending_in, settled
+from bayplan.insight.questions.outcomes import Comparison, after_scheduling, by_workload, compare, pending_in
 from bayplan.insight.questions.utilization import before_and_after, quantity_text
 from bayplan.insight.snapshot import Snapshot
+from bayplan.insight.tables import table
 from bayplan.simulation.world import World
 
 
@@ -31,10 +31,6 @@ class NodeChange:
     node: str
     change: str
     details: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the change as in docs/insight.md."""
-        return {"node": self.node, "change": self.change, "details": list(self.details)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,31 +45,15 @@ class Difference(Comparison):
     nodes: tuple[NodeChange, ...]
     objects: tuple[ObjectChange, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the answer as in docs/insight.md."""
-        return {
-            "a": self.a,
-            "b": self.b,
-            "nodes": [change.to_dict() for change in self.nodes],
-            "objects": [change.to_dict() for change in self.objects],
-            **Comparison.to_dict(self),
-        }
-
     def render(self, *, wide: bool = False) -> RenderableType:
         """Return the changed nodes, other objects and pods, and the utilization."""
         parts: list[RenderableType] = [Text(f"from {self.a} to {self.b}: {self._headline()}", style="bold")]
         limit = 0 if wide else self.shown
-        nodes = [(change.node, change.change, change.details) for change in self.nodes]
-        objects = [(change.object, change.change, change.details) for change in self.objects]
+        nodes = [(change.node, change.change, "; ".join(change.details)) for change in self.nodes]
+        objects = [(change.object, change.change, "; ".join(change.details)) for change in self.objects]
         for title, rows in (("NODE", nodes), ("OBJECT", objects)):
             if rows:
-                table = Table(title, "CHANGE", "DETAILS", box=None, pad_edge=False, header_style="bold")
-                shown, more = shortened(rows, limit)
-                for name, change, details in shown:
-                    table.add_row(name, change, "; ".join(details))
-                if more:
-                    table.add_row(more, "", "")
-                parts += [Text(), table]
+                parts += [Text(), table((title, "CHANGE", "DETAILS"), rows, lambda row: row, limit)]
         parts += changes_table(self.pods, self.workloads, self.shown, wide=wide)
         return Lines(*parts, Text(), before_and_after(self.before, self.after, ("A", "B")))
 
@@ -93,7 +73,7 @@ def diff(
 ) -> Difference:
     """Compare two worlds, which end as they began, and the snapshots that they hold. `names`: what they are called."""
     nodes = tuple(_node_changes(world, other))
-    (before, usage_before), (after, usage_after) = settled(world), settled(other)
+    (before, usage_before), (after, usage_after) = after_scheduling(world), after_scheduling(other)
     pods = compare(before, after)
     return Difference(
         a=names[0],
@@ -115,17 +95,11 @@ def _node_changes(world: World, other: World) -> Iterator[NodeChange]:
         if name not in news:
             yield NodeChange(name, "removed")
         elif name not in olds:
-            yield NodeChange(name, "added", (_size(_info(other, name)),))
+            yield NodeChange(name, "added", (_size(node_at(other, name)),))
         else:
-            details = tuple(_details(_info(world, name), _info(other, name)))
+            details = tuple(_details(node_at(world, name), node_at(other, name)))
             if details:
                 yield NodeChange(name, "changed", details)
-
-
-def _info(world: World, name: str) -> NodeInfo:
-    position = world.state.nodes.position(name)
-    assert position is not None
-    return world.state.nodes.info(position)
 
 
 def _size(node: NodeInfo) -> str:

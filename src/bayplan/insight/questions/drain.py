@@ -18,11 +18,14 @@ from bayplan.api.kinds import NODE, POD_DISRUPTION_BUDGET
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.collector import collector_paused
 from bayplan.insight.answers import Answer, Progress, Stopped, listed, plural, silent
+from bayplan.insight.json_values import fields_of
+from bayplan.insight.nodes import pods_on
 from bayplan.insight.questions.drain_flags import WithFlags, more_flags, summed_up
 from bayplan.insight.questions.drain_rules import DrainRules, SortedPods, has_local_storage
 from bayplan.insight.questions.eviction_budgets import allowed_by, budgets_of
 from bayplan.insight.questions.moving import Move, Moving
-from bayplan.simulation.carry_out import Fate
+from bayplan.insight.tables import grouped, table
+from bayplan.simulation.results import Fate
 from bayplan.simulation.world import World
 
 DRAINED, REFUSED, BLOCKED, DELETED, UNKNOWN = "drained", "refused", "blocked", "deleted", "unknown"
@@ -61,6 +64,10 @@ class MovedPod:
     message: str = ""
     preemptor: str = ""
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the pod as in docs/insight.md."""
+        return {"pod": self.pod, "from": self.source, **fields_of(self, "pod", "source")}
+
 
 @dataclass(frozen=True, slots=True)
 class BudgetUse:
@@ -90,67 +97,33 @@ class Drain(Answer):
     @property
     def drains(self) -> bool:
         """Whether all nodes are drained and all pods that move have a node."""
-        return all(each.outcome == DRAINED for each in self.nodes) and not any(
-            each.outcome in {Fate.PENDING.value, BLOCKED} for each in self.pods
+        return all(node.outcome == DRAINED for node in self.nodes) and not any(
+            pod.outcome in {Fate.PENDING.value, BLOCKED} for pod in self.pods
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
-        return {
-            "drains": self.drains,
-            "interrupted": self.interrupted,
-            "nodes": [
-                {
-                    "node": each.node,
-                    "outcome": each.outcome,
-                    "errors": list(each.errors),
-                    "warnings": list(each.warnings),
-                    "static": list(each.static),
-                }
-                for each in self.nodes
-            ],
-            "pods": self.rows(),
-            "budgets": [
-                {"budget": each.budget, "allowed": each.allowed, "pods": list(each.pods), "blocked": list(each.blocked)}
-                for each in self.budgets
-            ],
-            "localStorage": list(self.local_storage),
-            "withFlags": [each.to_dict() for each in self.with_flags],
-        }
+        return {"drains": self.drains, "interrupted": self.interrupted, **fields_of(self)}
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per pod."""
-        return [
-            {
-                "pod": each.pod,
-                "from": each.source,
-                "outcome": each.outcome,
-                "node": each.node,
-                "victims": list(each.victims),
-                "message": each.message,
-                "preemptor": each.preemptor,
-            }
-            for each in self.pods
-        ]
+        return [pod.to_dict() for pod in self.pods]
 
     def render(self, *, wide: bool = False) -> RenderableType:
         """Return a sentence, the pods, and what kubectl and the budgets say."""
-        limit = len(self.pods) if wide or not self.shown else self.shown
         parts: list[RenderableType] = [Text(self.headline, style="bold")]
-        parts += [Text(f"with {' '.join(each.flags)}: {each.text}", style="bold") for each in self.with_flags]
+        parts += [Text(f"with {' '.join(flag.flags)}: {flag.text}", style="bold") for flag in self.with_flags]
         for nodes, error in summed_up({node.node: node.errors for node in self.nodes}, wide=wide):
             parts.append(Text(f"error: unable to drain {nodes}: {error}", style="red"))
         for nodes, warning in summed_up({node.node: node.warnings for node in self.nodes}, wide=wide):
             parts.append(Text(f"warning: {nodes}: {warning}", style="yellow"))
         for node in self.nodes:
             if node.static:
-                parts.append(Text(f"note: node {node.node}: static pods stay: {listed(list(node.static))}"))
+                parts.append(Text(f"note: node {node.node}: static pods stay: {listed(node.static)}"))
         if self.pods:
-            parts += [Text(), self._table(limit)]
-        causes: dict[str, list[str]] = {}
-        for each in self.pods:
-            if each.outcome in {Fate.PENDING.value, BLOCKED}:
-                causes.setdefault(each.message, []).append(each.pod)
+            parts += [Text(), self._table(0 if wide else self.shown)]
+        stuck = (pod for pod in self.pods if pod.outcome in {Fate.PENDING.value, BLOCKED})
+        causes = grouped((each.message, each.pod) for each in stuck)
         if causes:
             parts += [Text(), *(Text(f"{listed(pods)}: {message}") for message, pods in causes.items())]
         if self.budgets:
@@ -160,31 +133,27 @@ class Drain(Answer):
     @property
     def headline(self) -> str:
         """The answer in one sentence."""
-        counts = {outcome: sum(each.outcome == outcome for each in self.nodes) for outcome in _NODES}
+        counts = {outcome: sum(node.outcome == outcome for node in self.nodes) for outcome in _NODES}
         nodes = ", ".join(f"{plural(number, 'node')} {outcome}" for outcome, number in counts.items() if number)
-        moved = {outcome: sum(each.outcome in found for each in self.pods) for outcome, found in _PODS.items()}
+        moved = {outcome: sum(pod.outcome in found for pod in self.pods) for outcome, found in _PODS.items()}
         pods = ", ".join(f"{plural(number, 'pod')} {outcome}" for outcome, number in moved.items() if number)
         return f"{nodes}: {pods or 'no pods move'}"
 
     def _table(self, limit: int) -> Table:
-        table = Table("POD", "FROM", "OUTCOME", "NODE", "PREEMPTS", box=None, pad_edge=False, header_style="bold")
-        worst_first = sorted(self.pods, key=lambda each: _RANK.get(each.outcome, len(_RANK)))
-        for each in worst_first[:limit]:
+        def row(each: MovedPod) -> Sequence[str]:
             name = f"{each.pod} (preempted)" if each.preemptor else each.pod
-            table.add_row(name, each.source, each.outcome, each.node or "-", listed(list(each.victims), 3) or "-")
-        if len(self.pods) > limit:
-            table.add_row(f"and {len(self.pods) - limit:,} more", "", "", "", "")
-        return table
+            return name, each.source, each.outcome, each.node or "-", listed(each.victims, 3) or "-"
+
+        worst_first = sorted(self.pods, key=lambda pod: _RANK.get(pod.outcome, len(_RANK)))
+        return table(("POD", "FROM", "OUTCOME", "NODE", "PREEMPTS"), worst_first, row, limit)
 
     def _budget_table(self, *, wide: bool) -> Table:
-        table = Table("BUDGET", "AT ONCE", "PODS", "BLOCKS", box=None, pad_edge=False, header_style="bold")
-        shown = len(self.budgets) if wide or not self.shown else self.shown
-        for each in sorted(self.budgets, key=lambda each: (-len(each.blocked), each.allowed))[:shown]:
-            blocked = listed(list(each.blocked), len(each.blocked) if wide else 3)
-            table.add_row(each.budget, f"{each.allowed:,}", f"{len(each.pods):,}", blocked or "-")
-        if len(self.budgets) > shown:
-            table.add_row(f"and {len(self.budgets) - shown:,} more", "", "", "")
-        return table
+        def row(each: BudgetUse) -> Sequence[str]:
+            blocked = listed(each.blocked, len(each.blocked) if wide else 3)
+            return each.budget, f"{each.allowed:,}", f"{len(each.pods):,}", blocked or "-"
+
+        strictest_first = sorted(self.budgets, key=lambda budget: (-len(budget.blocked), budget.allowed))
+        return table(("BUDGET", "AT ONCE", "PODS", "BLOCKS"), strictest_first, row, 0 if wide else self.shown)
 
 
 _NODES = (DRAINED, BLOCKED, REFUSED, UNKNOWN)
@@ -212,7 +181,7 @@ def drain(
     are refused, the drain is tried with the flags that they need, too.
     """
     found = _drain(world, names, rules, at_once, shown, progress)
-    refused = [pods_on(world, each.node) for each in found.nodes if each.outcome == REFUSED]
+    refused = [pods_on(world, node.node) for node in found.nodes if node.outcome == REFUSED]
     tried = []
     for flags, others in more_flags(rules, refused):
         if found.interrupted:
@@ -259,7 +228,7 @@ class _Draining:
 
     def __init__(self, world: World) -> None:
         self.moving = Moving(world)
-        self.moving.settle_pending()
+        self.moving.schedule_pending()
         self.blocked: dict[str, str] = {}
         self.finished: set[str] = set()
         self._world = world
@@ -275,7 +244,7 @@ class _Draining:
         self._sources |= {pod.key: pod.node_name for pod in left}
         while left:
             objections = self._evict(left)
-            self.moving.settle()
+            self.moving.schedule()
             progress(f"{len(self.moving.moves):,} pods moved")
             if len(objections) == len(left):
                 break
@@ -351,9 +320,3 @@ def _set_unschedulable(world: World, name: str, *, unschedulable: bool) -> bool:
         return False
     world.change(NODE, name, structs.replace(node, spec=structs.replace(spec, unschedulable=unschedulable)))
     return True
-
-
-def pods_on(world: World, name: str) -> list[PodInfo]:
-    """Return the pods on a node."""
-    position = world.state.nodes.position(name)
-    return [] if position is None else list(world.state.nodes.pods(position))

@@ -8,10 +8,20 @@ from typing import Any
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.answers import listed, plural
-from bayplan.insight.questions.drain_rules import DAEMON_SET_FATAL, LOCAL_STORAGE_FATAL, UNMANAGED_FATAL, DrainRules
+from bayplan.insight.json_values import fields_of
+from bayplan.insight.questions.drain_rules import (
+    DAEMON_SET_FATAL,
+    LOCAL_STORAGE_FATAL,
+    UNMANAGED_FATAL,
+    DrainRules,
+)
 
-_FLAGS = {DAEMON_SET_FATAL: "ignore_daemonsets", LOCAL_STORAGE_FATAL: "delete_emptydir_data", UNMANAGED_FATAL: "force"}
-"""By error: the flag that ends it. All others are about missing controllers, and end with `force`, too."""
+_FLAGS = {
+    DAEMON_SET_FATAL: "ignore_daemonsets",
+    LOCAL_STORAGE_FATAL: "delete_emptydir_data",
+    UNMANAGED_FATAL: "force",
+}
+"""error of kubectl -> the flag that lifts it. All others are about missing controllers, and `force` lifts them."""
 _ORDER = tuple(_FLAGS.values())
 
 
@@ -31,7 +41,7 @@ class WithFlags:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as in docs/insight.md."""
-        return {"flags": list(self.flags), "drains": self.drains, "nodes": dict(self.nodes), "pods": dict(self.pods)}
+        return fields_of(self, "text")
 
 
 def more_flags(rules: DrainRules, nodes: Iterable[Sequence[PodInfo]]) -> Iterator[tuple[tuple[str, ...], DrainRules]]:

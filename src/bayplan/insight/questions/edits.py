@@ -3,49 +3,36 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-import msgspec
-
-from bayplan.api.kinds import (
-    CSI_NODE,
-    DEPLOYMENT,
-    NODE,
-    PERSISTENT_VOLUME,
-    PERSISTENT_VOLUME_CLAIM,
-    POD,
-    REPLICA_SET,
-    REPLICATION_CONTROLLER,
-    RESOURCE_CLAIM,
-    RESOURCE_SLICE,
-    STATEFUL_SET,
-    VOLUME_ATTACHMENT,
-    Kind,
-)
-from bayplan.api.labels import InvalidSelector, label_key_errors, label_value_errors, parse_label_selector
+from bayplan.api import kinds
+from bayplan.api.kinds import Kind
 from bayplan.api.objects import encode
-from bayplan.api.tolerations import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, UNSCHEDULABLE_TAINT, tolerate
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.devices.claims import is_made_for, key_of
-from bayplan.framework.remedies import is_daemon
-from bayplan.insight.answers import QuestionError, listed, plural
+from bayplan.insight.answers import QuestionError
 from bayplan.insight.limits import Room
 from bayplan.insight.owners import WORKLOADS, kind_called, newest_replica_set, owned_by
-from bayplan.insight.questions.documents import copy_of_node, pending_copy, pod_document
-from bayplan.insight.questions.node_groups import attached_objects
+from bayplan.insight.questions.draft import Draft
+from bayplan.insight.questions.node_changes import (
+    add_nodes,
+    change_nodes,
+    cordon,
+    label,
+    remove_node,
+    taint,
+    taints_without,
+    uncordon,
+)
 from bayplan.insight.questions.portable import Patch, PortableChange, checked, patched
 from bayplan.insight.snapshot import Snapshot
 from bayplan.insight.sources.documents import identify
-from bayplan.simulation.claims import claims_of, is_for_extended_resources
 from bayplan.simulation.world import World
 
 NOT_READY = "node.kubernetes.io/not-ready"
-_ADD_NODES = re.compile(r"(?:([1-9][0-9]{0,29})x)?like:(.+)")
 _SCALE = re.compile(r"([^/=]+)/([^/=]+)=([0-9]{1,30})")
-_EFFECTS = (NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE)
-_SCALABLE = (DEPLOYMENT, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET)
+_SCALABLE = (kinds.DEPLOYMENT, kinds.REPLICA_SET, kinds.REPLICATION_CONTROLLER, kinds.STATEFUL_SET)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,19 +87,20 @@ def edited(world: World, snapshot: Snapshot, changes: Changes, seed: int = 0, ro
 
     Raises QuestionError for impossible changes, and LimitError.
     """
-    editor = _Editor(world, snapshot, changes.namespace, seed, room or Room())
+    draft = Draft(world, snapshot, room or Room())
     for node in changes.remove_nodes:
-        editor.each_node("remove node", node, editor.remove_node)
+        change_nodes(draft, "remove node", node, remove_node)
     for text in changes.add_nodes:
-        editor.add_nodes(text)
+        add_nodes(draft, text)
     for node in changes.uncordon:
-        editor.each_node("uncordon", node, editor.uncordon)
+        change_nodes(draft, "uncordon", node, uncordon)
     for node in changes.cordon:
-        editor.each_node("cordon", node, editor.cordon)
+        change_nodes(draft, "cordon", node, cordon)
     for node, text in changes.labels:
-        editor.each_node("label", node, editor.label, text)
+        change_nodes(draft, "label", node, label, text)
     for node, text in changes.taints:
-        editor.each_node("taint", node, editor.taint, text)
+        change_nodes(draft, "taint", node, taint, text)
+    editor = _Editor(draft, changes.namespace, seed)
     for pod in changes.delete_pods:
         editor.delete_pod(pod)
     for text in changes.scale:
@@ -121,201 +109,29 @@ def edited(world: World, snapshot: Snapshot, changes: Changes, seed: int = 0, ro
     for change in changes.portable:
         editor.change_objects(change)
     if changes.replace_all:
-        editor.steps.append("place all pods anew")
-    return Edited(editor.snapshot, tuple(editor.steps), editor.claims_to_bind())
+        draft.steps.append("place all pods anew")
+    return Edited(draft.snapshot, tuple(draft.steps), editor.claims_to_bind())
 
 
 class _Editor:
-    """Changes a snapshot step by step. `world` holds the snapshot as it was before."""
+    """Changes pods, workloads and other objects of a draft."""
 
-    def __init__(self, world: World, snapshot: Snapshot, namespace: str, seed: int, room: Room) -> None:
-        self.snapshot = snapshot
-        self.steps: list[str] = []
-        self._changed: list[tuple[Kind, str]] = []
-        """The objects that manifests and other changes have added or changed."""
-        self._world = world
+    def __init__(self, draft: Draft, namespace: str, seed: int) -> None:
+        self._draft = draft
         self._namespace = namespace
         self._seed = seed
-        self._room = room
-        self._created = world.handle.time.strftime("%Y-%m-%dT%H:%M:%SZ")
-        """When the pods are created: after all those of the snapshot."""
-
-    # Nodes
-
-    def each_node(self, verb: str, given: str, change: Callable[..., None], *text: str) -> None:
-        """Call `change` with each node that is meant by a name or a selector, and with `text`."""
-        given = given.removeprefix("node/")
-        names = self._nodes(given)
-        for name in names:
-            self._room.progress(f"{verb} {name}")
-            change(name, *text)
-        count = f"({plural(len(names), 'node')})" if names != [given] else ""
-        self.steps.append(" ".join(filter(None, (verb, given, *text, count))))
-
-    def _nodes(self, given: str) -> list[str]:
-        known = self.snapshot.of_kind(NODE)
-        if given in known:
-            return [given]
-        if not re.search(r"[=!,()\s]", given):
-            names = sorted(name for name in known if given in name)
-            raise QuestionError(f"there is no node {given}{f'; there is {listed(names)}' if names else ''}")
-        try:
-            selector = parse_label_selector(given)
-        except InvalidSelector as error:
-            raise QuestionError(f"{given}: expected a node or a label selector: {error}") from None
-        found = [name for name in known if selector.matches(self._node(name)["metadata"].get("labels") or {})]
-        if not found:
-            raise QuestionError(f"no node has the labels {given}")
-        return sorted(found)
-
-    def _node(self, name: str) -> dict[str, Any]:
-        document = self.snapshot.document(NODE, name)
-        assert document is not None
-        document["spec"] = document.get("spec") or {}
-        return document
-
-    def remove_node(self, name: str) -> None:
-        """Remove a node with what depends on it; the controllers of its pods create them again."""
-        gone = [(NODE, name)] + ([(CSI_NODE, name)] if name in self.snapshot.of_kind(CSI_NODE) else [])
-        for kind in (RESOURCE_SLICE, VOLUME_ATTACHMENT):
-            for key, raw in self.snapshot.of_kind(kind).items():
-                if name.encode() in raw and self._spec(kind, key).get("nodeName") == name:
-                    gone.append((kind, key))
-        self.snapshot = self.snapshot.but(remove=gone)
-        self._evict([pod for pod in self._pods_on(name) if not is_daemon(pod)])
-        self._remove_pods([pod for pod in self._pods_on(name) if is_daemon(pod)])
-
-    def _spec(self, kind: Kind, key: str) -> Mapping[str, Any]:
-        return (self.snapshot.document(kind, key) or {}).get("spec") or {}
-
-    def _pods_on(self, name: str) -> Sequence[PodInfo]:
-        """The pods that the node has in the original snapshot, and that still exist."""
-        position = self._world.state.nodes.position(name)
-        pods = () if position is None else self._world.state.nodes.pods(position)
-        return [pod for pod in pods if pod.key in self.snapshot.of_kind(POD)]
-
-    def add_nodes(self, text: str) -> list[str]:
-        """Add nodes like another one of the original snapshot. Returns their names."""
-        match = _ADD_NODES.fullmatch(text)
-        if match is None:
-            raise QuestionError(f"{text}: expected the number of new nodes and one that they are like: 3xlike:node-a")
-        count, like = int(match[1] or 1), match[2]
-        position = self._world.state.nodes.position(like)
-        if position is None:
-            raise QuestionError(f"{text}: there is no node {like}")
-        node, known = self._world.state.nodes.info(position), self.snapshot.of_kind(NODE)
-        one = copy_of_node(node)
-        size = sum(len(msgspec.json.encode(document)) for document in one)
-        self._room.take(text, nodes=count, pods=count * (len(one) - 1), memory=count * size)
-        free = (name for number in range(1, 10**9) if (name := f"{like}-new-{number}") not in known)
-        names = [next(free) for _ in range(count)]
-        added = [[*copy_of_node(node, name), *attached_objects(self._world, like, name)] for name in names]
-        self.snapshot = self.snapshot.but(add=[document for documents in added for document in documents])
-        self.steps.append(f"add {plural(count, 'node')} like {like}")
-        return names
-
-    def cordon(self, name: str) -> None:
-        """Cordon a node, with the taint that the node lifecycle controller adds."""
-        node = self._node(name)
-        taint = {"key": UNSCHEDULABLE_TAINT, "effect": NO_SCHEDULE}
-        node["spec"]["unschedulable"] = True
-        node["spec"]["taints"] = [*_without(node, UNSCHEDULABLE_TAINT), taint]
-        self._change(node)
-
-    def uncordon(self, name: str) -> None:
-        """Uncordon a node."""
-        node = self._node(name)
-        node["spec"].pop("unschedulable", None)
-        node["spec"]["taints"] = _without(node, UNSCHEDULABLE_TAINT)
-        self._change(node)
-
-    def label(self, name: str, text: str) -> None:
-        """Add, change or remove a label."""
-        node = self._node(name)
-        labels = node["metadata"]["labels"] = dict(node["metadata"].get("labels") or {})
-        key, equals, value = text.partition("=")
-        if not equals and key.endswith("-"):
-            key = key[:-1]
-            labels.pop(key, None)
-        elif equals:
-            labels[key] = value
-        else:
-            raise QuestionError(f"label {text}: expected KEY=VALUE, or KEY- to remove the label")
-        _check(f"label {text}", key, value)
-        self._change(node)
-
-    def taint(self, name: str, text: str) -> None:
-        """Add or remove a taint. Pods that don't tolerate a NoExecute taint are evicted, whatever their timeout."""
-        node = self._node(name)
-        given, _, effect = text.removesuffix("-").partition(":")
-        key, _, value = given.partition("=")
-        _check(f"taint {text}", key, value)
-        if (effect or not text.endswith("-")) and effect not in _EFFECTS:
-            raise QuestionError(f"taint {text}: expected KEY=VALUE:EFFECT with an effect of {', '.join(_EFFECTS)}")
-        node["spec"]["taints"] = _without(node, key, effect)
-        if not text.endswith("-"):
-            node["spec"]["taints"].append({"key": key, "effect": effect, **({"value": value} if value else {})})
-        self._change(node)
-        if effect == NO_EXECUTE and not text.endswith("-"):
-            taint = (key, value, effect)
-            evicted = [pod for pod in self._pods_on(name) if not tolerate(pod.tolerations, taint)]
-            self._remove_pods([pod for pod in evicted if is_daemon(pod)])
-            self._evict([pod for pod in evicted if not is_daemon(pod)])
-
-    def _change(self, document: Mapping[str, Any]) -> None:
-        self.snapshot = self.snapshot.but(change=[document])
-
-    # Pods
+        self._changed: list[tuple[Kind, str]] = []
+        """The objects that manifests and other changes have added or changed."""
 
     def delete_pod(self, given: str) -> None:
         """Delete a pod; its controller creates another one."""
         name = given.removeprefix("pod/")
         key = name if "/" in name else f"{self._namespace}/{name}"
-        pod = self._world.pod(key)
-        if pod is None or key not in self.snapshot.of_kind(POD):
+        pod = self._draft.world.pod(key)
+        if pod is None or key not in self._draft.snapshot.of_kind(kinds.POD):
             raise QuestionError(f"there is no pod {key} to delete")
-        self._evict([pod])
-        self.steps.append(f"delete pod {key}")
-
-    def _evict(self, pods: Sequence[PodInfo]) -> None:
-        """Remove pods. Those with a controller are created again, with the names that they had."""
-        kept = [pod for pod in pods if any(owner.controller for owner in pod.metadata.ownerReferences or ())]
-        self._release_claims(pods)
-        self.snapshot = self.snapshot.but(
-            remove=[(POD, pod.key) for pod in pods if pod not in kept],
-            change=[self._created_now(pod_document(pending_copy(pod))) for pod in kept],
-        )
-
-    def _remove_pods(self, pods: Sequence[PodInfo]) -> None:
-        self._release_claims(pods)
-        self.snapshot = self.snapshot.but(remove=[(POD, pod.key) for pod in pods])
-
-    def _created_now(self, document: dict[str, Any]) -> dict[str, Any]:
-        document["metadata"]["creationTimestamp"] = self._created
-        return document
-
-    def _release_claims(self, pods: Iterable[PodInfo]) -> None:
-        """Free the devices of pods: claims without any other user are no longer allocated.
-
-        The claims of templates stay, because the pods that are created again have the same names.
-        """
-        for pod in pods:
-            for claim in claims_of(self._world, pod):
-                key = key_of(claim)
-                document = self.snapshot.document(RESOURCE_CLAIM, key)
-                if document is None:
-                    continue
-                if is_for_extended_resources(self._world, pod, claim):
-                    self.snapshot = self.snapshot.but(remove=[(RESOURCE_CLAIM, key)])
-                    continue
-                status = document["status"]
-                left = [each for each in status.get("reservedFor") or () if each["uid"] != pod.uid]
-                status["reservedFor"] = left
-                if not left or is_made_for(claim, pod.uid):
-                    status.pop("allocation", None)
-                self.snapshot = self.snapshot.but(change=[document])
-
-    # Workloads and other objects
+        self._draft.evict([pod])
+        self._draft.steps.append(f"delete pod {key}")
 
     def scale(self, text: str) -> None:
         """Change the number of a workload's pods."""
@@ -324,38 +140,40 @@ class _Editor:
         match = _SCALE.fullmatch(text)
         kind = kind_called(match[1]) if match is not None else None
         if match is None or kind not in _SCALABLE:
-            kinds = ", ".join(each.singular for each in _SCALABLE)
-            raise QuestionError(f"scale {text}: expected TYPE/NAME=NUMBER, as in deployment/web=40; TYPE is {kinds}")
+            types = ", ".join(scalable.singular for scalable in _SCALABLE)
+            raise QuestionError(f"scale {text}: expected TYPE/NAME=NUMBER, as in deployment/web=40; TYPE is {types}")
         name, number = match[2], int(match[3])
-        document = self.snapshot.document(kind, f"{self._namespace}/{name}")
+        document = self._draft.snapshot.document(kind, f"{self._namespace}/{name}")
         if document is None:
             raise QuestionError(f"scale {text}: there is no {kind.singular} {self._namespace}/{name}")
         pods = [pod for pod in self._owned(kind, name) if not pod.terminating]
-        self._room.check(f"scale {text}", pods=number - len(pods))
+        self._draft.room.check(f"scale {text}", pods=number - len(pods))
         document["spec"]["replicas"] = number
-        self.snapshot = self.snapshot.but(change=[document])
-        if kind is STATEFUL_SET:
+        self._draft.change(document)
+        if kind is kinds.STATEFUL_SET:
             self._scale_stateful_set(document, pods)
         elif number < len(pods):
             objects = [pod.object for pod in pods]
             doomed = {pod.metadata.name for pod in scale_down_order(objects, objects)[: len(pods) - number]}
-            self._remove_pods([pod for pod in pods if pod.name in doomed])
+            self._draft.remove([pod for pod in pods if pod.name in doomed])
         else:
-            template = newest_replica_set(self.snapshot, document["metadata"]) if kind is DEPLOYMENT else None
+            template = (
+                newest_replica_set(self._draft.snapshot, document["metadata"]) if kind is kinds.DEPLOYMENT else None
+            )
             template = template or document
             self._create([{**template, "spec": {**template["spec"], "replicas": number - len(pods)}}])
-        self.steps.append(f"scale {kind.singular} {self._namespace}/{name} from {len(pods)} to {number}")
+        self._draft.steps.append(f"scale {kind.singular} {self._namespace}/{name} from {len(pods)} to {number}")
 
     def _owned(self, kind: Kind, name: str) -> list[PodInfo]:
-        pods = owned_by(self._world.state.objects[POD], kind, self._namespace, name)
-        return [pod for pod in pods if pod.key in self.snapshot.of_kind(POD)]
+        pods = owned_by(self._draft.world.state.objects[kinds.POD], kind, self._namespace, name)
+        return [pod for pod in pods if pod.key in self._draft.snapshot.of_kind(kinds.POD)]
 
     def _scale_stateful_set(self, document: Mapping[str, Any], pods: Sequence[PodInfo]) -> None:
         from bayplan.devcluster.controllers.stateful_pods import parent_and_ordinal
 
         start = (document["spec"].get("ordinals") or {}).get("start", 0)
         end = start + document["spec"]["replicas"]
-        self._remove_pods([pod for pod in pods if parent_and_ordinal(pod.name)[1] >= end])
+        self._draft.remove([pod for pod in pods if parent_and_ordinal(pod.name)[1] >= end])
         self._create([document])
 
     def add_objects(self, objects: Iterable[Mapping[str, Any]]) -> None:
@@ -367,67 +185,53 @@ class _Editor:
             named = document if not prefix else {**document, "metadata": {"name": prefix, **document["metadata"]}}
             kind, key, _ = identify(named)
             steps.append(f"add {kind.singular} {key}")
-            if kind in {POD, *WORKLOADS} and key in self.snapshot.of_kind(kind):
+            if kind in {kinds.POD, *WORKLOADS} and key in self._draft.snapshot.of_kind(kind):
                 hint = "; to change the number of its pods, use scale" if kind in _SCALABLE else ""
                 raise QuestionError(f"{kind.singular} {key} exists already{hint}")
         self._create(documents)
-        self.steps += steps
+        self._draft.steps += steps
 
     def change_objects(self, change: PortableChange) -> None:
         """Make a change of single objects. Raises QuestionError if one of them is gone, or isn't valid then."""
-        self._room.take(change.text, objects=len(change.new), memory=sum(len(encode(each)) for each in change.new))
-        steps = [*self.steps, change.text]
+        size = sum(len(encode(document)) for document in change.new)
+        self._draft.room.count(change.text, objects=len(change.new), memory=size)
+        steps = [*self._draft.steps, change.text]
         if change.like:
-            (name,) = self.add_nodes(f"like:{change.like}")
-            node = Patch(NODE.kind, (name,), change.node)
+            (name,) = add_nodes(self._draft, f"like:{change.like}")
+            node = Patch(kinds.NODE.kind, (name,), change.node)
         for patch in (*change.patches, *([node] if change.like else [])):
-            self._room.take(change.text, objects=len(patch.keys), memory=len(patch.keys) * len(encode(patch)))
-            self.snapshot = self.snapshot.but(change=list(self._patched(patch)))
+            self._draft.room.count(change.text, objects=len(patch.keys), memory=len(patch.keys) * len(encode(patch)))
+            self._draft.snapshot = self._draft.snapshot.but(change=list(self._patched(patch)))
         for document in change.new:
             kind, key, _ = identify(checked(document))
-            known = key in self.snapshot.of_kind(kind)
-            self.snapshot = self.snapshot.but(add=() if known else [document], change=[document] if known else ())
+            self._draft.put(kind, key, document)
             self._changed.append((kind, key))
         for key in change.delete:
             self.delete_pod(key)
-        self.steps = steps
+        self._draft.steps = steps
 
     def _patched(self, patch: Patch) -> Iterator[dict[str, Any]]:
-        for kind, key, document in patched(self.snapshot, patch):
-            self._room.progress(f"change {kind.singular} {key}")
+        for kind, key, document in patched(self._draft.snapshot, patch):
+            self._draft.room.progress(f"change {kind.singular} {key}")
             self._changed.append((kind, key))
             yield document
 
     def claims_to_bind(self) -> tuple[str, ...]:
         """The keys of claims that controllers may bind now: new and changed ones; all, if there are other volumes."""
-        if any(kind is PERSISTENT_VOLUME for kind, _ in self._changed):
-            return tuple(self.snapshot.of_kind(PERSISTENT_VOLUME_CLAIM))
-        return tuple(key for kind, key in self._changed if kind is PERSISTENT_VOLUME_CLAIM)
+        if any(kind is kinds.PERSISTENT_VOLUME for kind, _ in self._changed):
+            return tuple(self._draft.snapshot.of_kind(kinds.PERSISTENT_VOLUME_CLAIM))
+        return tuple(key for kind, key in self._changed if kind is kinds.PERSISTENT_VOLUME_CLAIM)
 
     def _create(self, documents: Sequence[Mapping[str, Any]]) -> None:
         """Add what manifests lead to, as far as it doesn't exist."""
         from bayplan.insight.manifests import Manifests
 
-        expansion = Manifests(self.snapshot, self._seed, self._room).expand(documents)
+        expansion = Manifests(self._draft.snapshot, self._seed, self._draft.room).expand(documents)
         for document in expansion.objects:
             kind, key, _ = identify(document)
-            if kind is NODE:  # a new node of an API server isn't ready
-                document["spec"]["taints"] = _without(document, NOT_READY)
-            known = key in self.snapshot.of_kind(kind)
-            self.snapshot = self.snapshot.but(add=() if known else [document], change=[document] if known else ())
-            if not known:
+            if kind is kinds.NODE:  # a new node of an API server isn't ready
+                document["spec"]["taints"] = taints_without(document, NOT_READY)
+            if not self._draft.put(kind, key, document):
                 self._changed.append((kind, key))
-        pods = [pod for pod in expansion.pods if identify(pod)[1] not in self.snapshot.of_kind(POD)]
-        self.snapshot = self.snapshot.but(add=map(self._created_now, pods))
-
-
-def _without(node: Mapping[str, Any], key: str, effect: str = "") -> list[dict[str, Any]]:
-    """The taints of a node but those with this key and effect. Without an effect, with any."""
-    taints = node["spec"].get("taints") or ()
-    return [each for each in taints if each["key"] != key or (effect and each["effect"] != effect)]
-
-
-def _check(what: str, key: str, value: str) -> None:
-    errors: Iterator[str] = iter((*label_key_errors(key), *label_value_errors(value)))
-    for error in errors:
-        raise QuestionError(f"{what}: {error}")
+        pods = [pod for pod in expansion.pods if identify(pod)[1] not in self._draft.snapshot.of_kind(kinds.POD)]
+        self._draft.snapshot = self._draft.snapshot.but(add=map(self._draft.created_now, pods))

@@ -63,7 +63,7 @@ def allowed_by(budget: Any) -> int:
 
 def is_ready(pod: PodInfo) -> bool:
     """Return whether the pod's Ready condition is true."""
-    return any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions or ())
+    return any(condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions or ())
 
 
 def _numbers(budget: Any) -> tuple[int, int, int]:

@@ -19,8 +19,9 @@ from bayplan.framework.near_names import near_name
 from bayplan.framework.status import Code
 from bayplan.framework.what_if import ProfileWhatIf
 from bayplan.insight.answers import INTERRUPTED, Answer, Progress, listed, plural, silent
+from bayplan.insight.json_values import fields_of
 from bayplan.insight.questions.blockers import LOOKED_AT, Blockers
-from bayplan.insight.questions.changes import Confirm, Help, taken_as_it_is, what_would_help
+from bayplan.insight.questions.changes import Confirm, Help, accepted, what_would_help
 from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.questions.gangs import MissingMember, ungating
 from bayplan.insight.questions.notes import message_of, notes_of
@@ -30,7 +31,8 @@ from bayplan.insight.questions.scores import ScoreTable, score_table
 from bayplan.plugins.default_preemption.budgets import Budgets
 from bayplan.plugins.default_preemption.dry_run import DryRun
 from bayplan.scheduling import Decision, Unit
-from bayplan.simulation.carry_out import Fate, Simulation
+from bayplan.simulation.results import Fate
+from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
 
 
@@ -46,10 +48,14 @@ class Miss:
         """The first of the nodes."""
         return self.nodes[0]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the nodes as in docs/insight.md."""
+        return {"node": self.node, **fields_of(self)}
+
     @property
     def text(self) -> str:
         """The nodes and the blockers as one sentence."""
-        return f"{listed(list(self.nodes))}: {'; '.join(self.blockers)}"
+        return f"{listed(self.nodes)}: {'; '.join(self.blockers)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,38 +100,6 @@ class Explanation(Answer):
     shown: int = 20
     interrupted: bool = False
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the answer as in docs/insight.md."""
-        return {
-            "pod": self.pod,
-            "outcome": self.outcome,
-            "bound": self.bound,
-            "node": self.node,
-            "now": self.now,
-            "victims": list(self.victims),
-            "message": self.message,
-            "groups": [each.to_dict() for each in self.groups],
-            "nearest": [
-                {"node": each.node, "nodes": list(each.nodes), "blockers": list(each.blockers)} for each in self.nearest
-            ],
-            "preemption": [
-                {"nodes": list(each.nodes), "victims": each.victims, "remains": list(each.remains)}
-                for each in self.preemption
-            ],
-            "help": [
-                {
-                    "change": each.change.text,
-                    "node": each.node,
-                    "apply": list(each.change.apply),
-                    "delete": list(each.change.delete),
-                }
-                for each in self.help
-            ],
-            "scores": None if self.scores is None else self.scores.to_dict(),
-            "notes": list(self.notes),
-            "interrupted": self.interrupted,
-        }
-
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per node: its score, or the plugin and the reasons that rejected it."""
         if self.scores is not None:
@@ -167,7 +141,7 @@ class Explanation(Answer):
         if self.outcome == Fate.PLACED.value:
             return f"pending, and would be placed on node {self.node} now"
         if self.outcome == Fate.PREEMPTS.value:
-            return f"pending, and would preempt {listed(list(self.victims))} on node {self.node} now"
+            return f"pending, and would preempt {listed(self.victims)} on node {self.node} now"
         return "pending"
 
 
@@ -179,7 +153,7 @@ def explain(
     nearest: int = 10,
     shown: int = 20,
     progress: Progress = silent,
-    confirm: Confirm = taken_as_it_is,
+    confirm: Confirm = accepted,
 ) -> Explanation:
     """Explain one pod of a world. `helps` and `nearest`: how many changes and groups of nodes to list; 0 for all nodes.
 
@@ -344,8 +318,8 @@ def _nearest(blockers: Blockers, limit: int) -> tuple[tuple[Miss, ...], Mapping[
 
 
 def _misses(misses: Sequence[Miss]) -> RenderableType:
-    return Lines(*(Padding(Text(each.text), (0, 0, 0, 2)) for each in misses))
+    return Lines(*(Padding(Text(miss.text), (0, 0, 0, 2)) for miss in misses))
 
 
 def _preemption(trials: Sequence[PreemptionTrial]) -> RenderableType:
-    return Lines(*(Padding(Text(f"{listed(list(trial.nodes))}: {trial.text}"), (0, 0, 0, 2)) for trial in trials))
+    return Lines(*(Padding(Text(f"{listed(trial.nodes)}: {trial.text}"), (0, 0, 0, 2)) for trial in trials))

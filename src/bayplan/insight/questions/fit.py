@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Group as Lines
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from bayplan.insight.answers import (
-    INTERRUPTED,
-    Answer,
-    Progress,
-    QuestionError,
-    Stopped,
-    listed,
-    plural,
-    shortened,
-    silent,
-)
+from bayplan.insight.answers import INTERRUPTED, Answer, Progress, QuestionError, Stopped, listed, plural, silent
 from bayplan.insight.expansion import Expansion, Refused
+from bayplan.insight.json_values import fields_of
 from bayplan.insight.questions.deployment import Deployment, remove_pod
 from bayplan.insight.questions.new_objects import add_objects, given
 from bayplan.insight.questions.notes import message_of
-from bayplan.simulation.carry_out import Fate, Result, Simulation
+from bayplan.insight.tables import grouped, table
+from bayplan.simulation.results import Fate, Result
+from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
 
 REFUSED = "refused"
@@ -58,63 +50,46 @@ class Fit(Answer):
 
     pods: tuple[PodFit, ...]
     shown: int = 20
-    interrupted: bool = False
     refused: tuple[Refused, ...] = ()
     unknown: tuple[str, ...] = ()
+    interrupted: bool = False
 
     @property
     def fits(self) -> bool:
         """Whether all pods are known to be placed."""
-        return not (self.interrupted or self.refused or any(each.outcome in _MISSING for each in self.pods))
+        return not (self.interrupted or self.refused or any(pod.outcome in _MISSING for pod in self.pods))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
-        return {
-            "fits": self.fits,
-            "pods": self.rows(),
-            "refused": [{"object": each.what, "message": each.message} for each in self.refused],
-            "unknown": list(self.unknown),
-            "interrupted": self.interrupted,
-        }
+        refused = [{"object": each.what, "message": each.message} for each in self.refused]
+        return {"fits": self.fits, **fields_of(self), "refused": refused}
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per pod."""
-        return [
-            {
-                "pod": each.pod,
-                "outcome": each.outcome,
-                "node": each.node,
-                "victims": list(each.victims),
-                "message": each.message,
-            }
-            for each in self.pods
-        ]
+        return [fields_of(pod) for pod in self.pods]
 
     def render(self, *, wide: bool = False) -> RenderableType:
         """Return a sentence, the table of pods, and why pods stay pending."""
         lines = [Text(f"refused: {each.what}: {each.message}") for each in self.refused]
         if self.unknown:
-            what = listed(list(self.unknown), len(self.unknown) if wide else 5)
+            what = listed(self.unknown, len(self.unknown) if wide else 5)
             lines.append(Text(f"not decided: only their controllers know the pods of {what}"))
         if not self.pods and not self.interrupted:
             return Lines(Text("the manifests have no pods", style="bold"), *lines)
-        pending = [each for each in self.pods if each.outcome in _MISSING]
+        pending = [pod for pod in self.pods if pod.outcome in _MISSING]
         placed = len(self.pods) - len(pending)
         headline = f"{placed:,} of {plural(len(self.pods), 'pod')} would be placed"
-        table = Table("POD", "OUTCOME", "NODE", "PREEMPTS", box=None, pad_edge=False, header_style="bold")
-        pods, more = shortened(self.pods, self.shown)
-        for each in pods:
-            victims = listed(list(each.victims), len(each.victims) if wide else 3)
-            table.add_row(each.pod, each.outcome, each.node or "-", victims or "-")
-        if more:
-            table.add_row(more)
-        causes: dict[str, list[str]] = {}
-        for each in pending:
-            causes.setdefault(each.message, []).append(each.pod)
+
+        def row(each: PodFit) -> Sequence[str]:
+            victims = listed(each.victims, len(each.victims) if wide else 3)
+            return each.pod, each.outcome, each.node or "-", victims or "-"
+
+        pods = table(("POD", "OUTCOME", "NODE", "PREEMPTS"), self.pods, row, self.shown)
+        causes = grouped((each.message, each.pod) for each in pending)
         lines[:0] = [Text(f"{listed(keys)}: {message}") for message, keys in causes.items()]
         if self.interrupted:
             lines.append(Text(INTERRUPTED, style="bold"))
-        return Lines(Text(headline, style="bold"), table, *([Text(), *lines] if lines else ()))
+        return Lines(Text(headline, style="bold"), pods, *([Text(), *lines] if lines else ()))
 
 
 def fit(world: World, expansion: Expansion, *, shown: int = 20, progress: Progress = silent) -> Fit:
@@ -144,9 +119,9 @@ def fit(world: World, expansion: Expansion, *, shown: int = 20, progress: Progre
         add_objects(world, expansion.objects)
         deployment = Deployment(world, expansion, progress)
         results = {**_kept(world, expansion.kept, before), **deployment.run()}
-        pods = [PodFit(each.what, REFUSED, None, (), each.message) for each in expansion.refused_pods]
+        pods = [PodFit(pod.what, REFUSED, None, (), pod.message) for pod in expansion.refused_pods]
         found = (*(_pod_fit(key, result) for key, result in results.items()), *pods)
-        return Fit(found, shown, deployment.interrupted, refused, unknown)
+        return Fit(found, shown, refused, unknown, deployment.interrupted)
 
 
 def _kept(world: World, keys: Iterable[str], before: Mapping[str, Result]) -> dict[str, Result]:

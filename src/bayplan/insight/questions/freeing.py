@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +16,9 @@ from bayplan.insight.questions.blockers import LOOKED_AT, Blockers
 from bayplan.insight.questions.changes import FIXED_LABELS, Change, changed_labels, combined, cost_of, make
 from bayplan.insight.questions.documents import copy_of_node
 from bayplan.insight.questions.node_groups import attached_objects, node_groups
-from bayplan.simulation.carry_out import Fate, Simulation
+from bayplan.insight.tables import grouped
+from bayplan.simulation.results import Fate
+from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
 
 KEPT = 3
@@ -134,10 +136,7 @@ def _promising(world: World, pods: Sequence[PodInfo], progress: Progress) -> Ite
 
     A change of nodes is made on all nodes where it is the only obstacle of a sort of pods; pods are deleted on one.
     """
-    sorts: dict[Hashable, list[PodInfo]] = {}
-    for pod in pods:
-        if world.gate_of(pod) is None:
-            sorts.setdefault(world.equivalence_key(pod) or pod.key, []).append(pod)
+    sorts = grouped((world.alike(pod) or pod.key, pod) for pod in pods if world.gate_of(pod) is None)
     edits: dict[str, _Edit] = {}
     deletions: dict[tuple[str, ...], tuple[int, Change]] = {}
     for members in sorted(sorts.values(), key=len, reverse=True)[:_SORTS]:
@@ -171,11 +170,11 @@ def _promising(world: World, pods: Sequence[PodInfo], progress: Progress) -> Ite
 def _alone(world: World, pod: PodInfo) -> Iterator[tuple[NodeInfo, Remedy]]:
     """The changes of nodes that would each lift the only rejection of a pod there; of deletions, one for each kind."""
     blockers = Blockers(world, pod)
-    for kind in blockers.kinds(blockers.nearest(LOOKED_AT, most=1)):
-        for position in kind.positions:
+    for group in blockers.alike(blockers.nearest(LOOKED_AT, most=1)):
+        for position in group.positions:
             node = blockers.nodes.info(position)
-            first = position == kind.positions[0]
-            for blocker in kind.blockers if first else blockers.of(position):
+            first = position == group.positions[0]
+            for blocker in group.blockers if first else blockers.of(position):
                 for remedy in blocker.remedies():
                     if remedy.pod is None and ((remedy.node and not remedy.delete) or (remedy.delete and first)):
                         yield node, remedy

@@ -46,10 +46,10 @@ class MissingMember:
         """A what-if in which the members that fit are on their nodes, with what they reserve there."""
         profile = world.profiles[self.decision.pod.scheduler_name]
         with world.state.what_if() as what_if:
-            for each in self.plan.decisions:
-                if each.pod.uid == self.decision.pod.uid or not each.node:
+            for decision in self.plan.decisions:
+                if decision.pod.uid == self.decision.pod.uid or not decision.node:
                     break
-                place(each, each.node, what_if, profile, Options())
+                place(decision, decision.node, what_if, profile, Options())
             yield
 
     def changes(self, world: World) -> list[Change]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeGuard
 
 import msgspec
@@ -19,9 +19,9 @@ from bayplan.insight.questions.drain_rules import controller_of
 from bayplan.insight.questions.eviction_budgets import allowed_by, budgets_of, objection, replaced
 from bayplan.insight.questions.new_objects import add_objects, given
 from bayplan.scheduling import Preemption
-from bayplan.simulation.carry_out import Fate, Result, Simulation
 from bayplan.simulation.evictions import evict
-from bayplan.simulation.retries import Retries
+from bayplan.simulation.results import Fate, Result
+from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
 
 
@@ -49,30 +49,31 @@ class Move:
 class Moving:
     """Moves pods in a world. `preempt`: whether pods may preempt. `moves`: by the key of the pod that moves.
 
-    `all_or_none`: whether `settle` may end once it is certain that a replacement gets no node.
+    `all_or_none`: whether `schedule` may end once it is certain that a replacement gets no node.
     """
 
     def __init__(self, world: World, *, preempt: bool = True, all_or_none: bool = False) -> None:
         self.moves: dict[str, Move] = {}
         self._world = world
-        self._preempt = preempt
         self._all_or_none = all_or_none
         self._made = 0
         self._new: list[str] = []
         """The keys of the pods that were made since they were last scheduled."""
         self._origins: dict[str, Move] = {}
-        """The moves by the keys of their replacements."""
+        """key of a replacement -> its move"""
         self._allowed: dict[str, int] = {}
         """The disruptions that budgets allowed at first."""
-        self._retries = Retries(world)
-        self._waiting = Waiting(world, self._retries)
+        self._waiting = Waiting(world)
+        self._simulation = Simulation(
+            world, self._preempted, preempt=preempt, together=True, may_help=self._waiting.may_fit
+        )
 
     def objection_to(self, pod: PodInfo) -> str:
         """Return why the disruption budgets do not allow the eviction of a pod now; "" if they do."""
         return objection(pod, budgets_of(self._world, pod))
 
     def evict(self, pod: PodInfo) -> Move:
-        """Evict a pod; the one that its controller makes waits for `settle`."""
+        """Evict a pod; the one that its controller makes waits for `schedule`."""
         budgets = budgets_of(self._world, pod)
         for key, budget in budgets:
             self._allowed.setdefault(key, allowed_by(budget))
@@ -88,23 +89,21 @@ class Moving:
             key = move.pod.key
         return key
 
-    def settle_pending(self) -> None:
+    def schedule_pending(self) -> None:
         """Schedule the pending pods of the world, before any pod moves."""
         self._new += self._world.pending
-        self.settle()
+        self.schedule()
         self.moves.clear()
         self._origins.clear()
 
-    def settle(self) -> None:
+    def schedule(self) -> None:
         """Schedule the new pods, the pods that they preempt, and the pending ones that may fit now."""
         while self._new:
             new, self._new = self._new, []
-            pods = [pod for key in [*new, *self._waiting.due()] if (pod := self._world.pending.get(key)) is not None]
-            simulation = Simulation(
-                self._world, self._preempted, preempt=self._preempt, retries=self._retries, together=True
-            )
+            self._waiting.look()
+            pods = [pod for key in new if (pod := self._world.pending.get(key)) is not None]
             results = {key: given(self._world, pod) for key in new if self._is_foreign(pod := self._world.pod(key))}
-            results |= simulation.schedule(self._world.in_queue_order(pods), enough=self._is_lost)
+            results |= self._simulation.schedule(self._world.in_queue_order(pods), enough=self._is_lost)
             for key, result in results.items():
                 move = self._origins.get(key)
                 if move is not None:
@@ -126,7 +125,7 @@ class Moving:
         if not self._all_or_none or result.fate is not Fate.PENDING or result.pod.key not in self._origins:
             return False
         pod, world = result.pod, self._world
-        return world.equivalence_key(pod) is not None and world.failure_depends_on(pod, result.plugins) is not None
+        return world.alike(pod) is not None and world.failure_depends_on(pod, result.plugins) is not None
 
     def _is_foreign(self, pod: PodInfo | None) -> TypeGuard[PodInfo]:
         """Whether no profile of the world schedules a pod."""
@@ -177,54 +176,54 @@ class Moving:
 
 
 class Waiting:
-    """Pods that can't be placed, and when to try them again."""
+    """Pods that can't be placed, and whether events may help them.
 
-    def __init__(self, world: World, retries: Retries) -> None:
+    A drained node takes no pods, so evictions from it help only pods that depend on other pods.
+    """
+
+    def __init__(self, world: World) -> None:
         self.room_was_made = False
         """Whether pods were evicted from nodes that others may use."""
         self._world = world
-        self._retries = retries
         self._classes: dict[Hashable, _Failed] = {}
         """Equal pods that failed for the same reason."""
+        self._class_of: dict[str, _Failed] = {}
+        """pod uid -> its class."""
 
     def add(self, pod: PodInfo, result: Result) -> None:
         """Add a pod that was tried."""
-        key = self._world.equivalence_key(pod)
+        key = self._world.alike(pod)
         equal = pod.key if key is None else (key, result.plugins)
         failed = self._classes.get(equal)
         if failed is None:
             depends_on = None if key is None else self._world.failure_depends_on(pod, result.plugins)
-            failed = self._classes[equal] = _Failed(result.plugins, depends_on)
-        failed.pods.append(pod.key)
+            failed = self._classes[equal] = _Failed(pod, result.plugins, depends_on, depends_on is None)
+        self._class_of[pod.uid] = failed
 
-    def due(self) -> list[str]:
-        """Return the pods that may fit now, and that the queue attempts again. They are forgotten.
+    def may_fit(self, pod: PodInfo) -> bool:
+        """Whether a pod may fit now, by the latest look at what its failure depends on."""
+        failed = self._class_of.get(pod.uid)
+        return failed is None or failed.may_fit or self.room_was_made
 
-        A drained node takes no pods, so evictions from it help only pods that depend on other pods.
-        """
-        due = []
-        for key, failed in list(self._classes.items()):
-            pods = [pod for each in failed.pods if (pod := self._world.pending.get(each)) is not None]
-            if pods and (self.room_was_made or failed.depends_on is None or self._changed(pods[0], failed)):
-                helped = [pod.key for pod in pods if self._retries.helped(pod)]
-                due += helped
-                failed.pods[:] = [pod.key for pod in pods if pod.key not in set(helped)]
-            if not failed.pods:
-                del self._classes[key]
-        self.room_was_made = False
-        return due
-
-    def _changed(self, pod: PodInfo, failed: _Failed) -> bool:
-        return self._world.failure_depends_on(pod, failed.plugins) != failed.depends_on
+    def look(self) -> None:
+        """See which failures depend on something that has changed. These pods are then tried again, or forgotten."""
+        room, self.room_was_made = self.room_was_made, False
+        for equal, failed in list(self._classes.items()):
+            if failed.may_fit:
+                continue
+            if room or self._world.failure_depends_on(failed.pod, failed.plugins) != failed.depends_on:
+                failed.may_fit = True
+                del self._classes[equal]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Failed:
-    """Pods that the same plugins rejected. `depends_on`: see `World.failure_depends_on`."""
+    """Pods like `pod` that the same plugins rejected. `depends_on`: see `World.failure_depends_on`."""
 
+    pod: PodInfo
     plugins: frozenset[str]
     depends_on: Hashable | None
-    pods: list[str] = field(default_factory=list)
+    may_fit: bool
 
 
 def _own_claims(world: World, pod: PodInfo) -> Iterable[tuple[Kind, dict[str, Any]]]:

@@ -22,7 +22,7 @@ from bayplan.devcluster.controllers.volume_matching import best_match, mismatch
 from bayplan.insight.expansion import Document
 from bayplan.insight.sources.documents import identify
 from bayplan.simulation import volumes
-from bayplan.simulation.carry_out import Fate, Result
+from bayplan.simulation.results import Fate, Result
 from bayplan.simulation.world import World
 
 

@@ -46,18 +46,18 @@ def node_groups(world: World) -> list[NodeGroup]:
         info = nodes.info(position)
         labels = info.labels
         if not any(label in labels for label in CONTROL_PLANE):
-            kind = next((labels[key] for key in INSTANCE_TYPES if key in labels), "")
-            size = () if kind else _size(info)
-            zones = members.setdefault((pool_of(labels), kind, size), {})
+            instance_type = next((labels[key] for key in INSTANCE_TYPES if key in labels), "")
+            size = () if instance_type else _size(info)
+            zones = members.setdefault((pool_of(labels), instance_type, size), {})
             zones.setdefault(zone_of(labels), []).append(position)
     groups = [
         NodeGroup(
             pool,
-            kind,
+            instance_type,
             sum(map(len, zones.values())),
             {zone: _typical(world, zones[zone]) for zone in sorted(zones, key=lambda zone: (len(zones[zone]), zone))},
         )
-        for (pool, kind, _), zones in members.items()
+        for (pool, instance_type, _), zones in members.items()
     ]
     return sorted(groups, key=lambda group: (-group.size, group.pool, group.instance_type))
 

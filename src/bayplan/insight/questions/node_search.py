@@ -15,8 +15,10 @@ from bayplan.api.requests import CPU, MEMORY
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.status import PluginError
 from bayplan.insight.answers import Progress, plural
+from bayplan.insight.json_values import fields_of
 from bayplan.insight.questions.node_groups import NewNode, NodeGroup, new_nodes
-from bayplan.simulation.carry_out import Fate, Result, Simulation
+from bayplan.simulation.results import Fate, Result
+from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
 
 _TIES = 3
@@ -45,15 +47,7 @@ class PoolNodes:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the nodes as in docs/insight.md."""
-        return {
-            "pool": self.pool,
-            "instanceType": self.instance_type,
-            "like": self.like,
-            "nodes": self.nodes,
-            "zones": dict(self.zones),
-            "adds": dict(self.adds),
-            "pods": list(self.pods),
-        }
+        return {"nodes": self.nodes, **fields_of(self)}
 
 
 class NodeSearch:
@@ -184,7 +178,7 @@ class NodeSearch:
             rows = [world.state.table.row_of[node.name] for node in nodes]
             for key in self._pending:
                 pod = world.pending[key]
-                kind = world.equivalence_key(pod)
+                kind = world.alike(pod) if world.decided_by_node(pod) else None
                 if kind is None:
                     helped.add(key)  # members of gangs, and pods that depend on others: only a trial of all shows it
                     continue
@@ -255,7 +249,7 @@ class _TooMany:
 
     def __call__(self, result: Result) -> bool:
         key = result.pod.key
-        kind = self._world.equivalence_key(result.pod) if result.fate is Fate.PENDING and key in self._asked else None
+        kind = self._world.alike(result.pod) if result.fate is Fate.PENDING and key in self._asked else None
         if kind is None:
             return False
         failure = kind, result.plugins

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM, RESOURCE_CLAIM
 from bayplan.api.volumes import claim_name, class_of_claim, is_fully_bound
@@ -10,10 +10,11 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.devcluster.apiserver.kinds.pods import GATED
 from bayplan.devices.claims import allocation_of, claim_names
 from bayplan.insight.answers import listed
+from bayplan.insight.nodes import pods_on
 from bayplan.insight.questions.blockers import gates_of
 from bayplan.insight.questions.gangs import gang_notes
 from bayplan.insight.questions.progress import chosen_node
-from bayplan.simulation.carry_out import Result
+from bayplan.simulation.results import Result
 from bayplan.simulation.world import World
 
 
@@ -34,7 +35,7 @@ def notes_of(world: World, pod: PodInfo) -> list[str]:
         notes.append("the pod is being deleted, so the scheduler skips it")
     nominated = pod.nominated_node_name
     if nominated and chosen_node(world, pod) is None:
-        leaving = [other.key for other in _on(world, nominated) if other.terminating]
+        leaving = [other.key for other in pods_on(world, nominated) if other.terminating]
         waits = f"; it waits for {listed(leaving)} to terminate" if leaving else ""
         notes.append(f"nominated to node {nominated}{waits}")
     notes += gang_notes(world, pod)
@@ -58,9 +59,3 @@ def _claim_notes(world: World, pod: PodInfo) -> Iterator[str]:
             yield f"resourceclaim {name} does not exist"
         elif allocation_of(device_claim) is None:
             yield f"resourceclaim {name} is not allocated"
-
-
-def _on(world: World, node_name: str) -> Sequence[PodInfo]:
-    nodes = world.state.nodes
-    position = nodes.position(node_name)
-    return () if position is None else nodes.pods(position)

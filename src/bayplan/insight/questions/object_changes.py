@@ -7,18 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from bayplan.api.kinds import (
-    CRON_JOB,
-    DAEMON_SET,
-    DEPLOYMENT,
-    JOB,
-    POD_DISRUPTION_BUDGET,
-    REPLICA_SET,
-    REPLICATION_CONTROLLER,
-    RESOURCE_QUOTA,
-    STATEFUL_SET,
-    Kind,
-)
+from bayplan.api import kinds
+from bayplan.api.kinds import Kind
 from bayplan.insight.snapshot import Snapshot
 
 Document = dict[str, Any]
@@ -31,10 +21,6 @@ class ObjectChange:
     object: str
     change: str
     details: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the change as in docs/insight.md."""
-        return {"object": self.object, "change": self.change, "details": list(self.details)}
 
 
 def object_changes(old: Snapshot, new: Snapshot) -> Iterator[ObjectChange]:
@@ -111,7 +97,7 @@ def _cron_job(document: Document) -> Document:
 def _template(spec: Document) -> Document:
     pod = (spec.get("template") or {}).get("spec") or {}
     containers = [*(pod.get("initContainers") or ()), *(pod.get("containers") or ())]
-    requests = [(each.get("resources") or {}).get("requests") or {} for each in containers]
+    requests = [(container.get("resources") or {}).get("requests") or {} for container in containers]
     return {"requests": requests} | {name: pod.get(name) for name in _TEMPLATE[1:]}
 
 
@@ -134,21 +120,21 @@ def _quota(document: Document) -> Document:
 
 _REPLICAS = partial(_workload, {"replicas": 1})
 _FACTS: Mapping[Kind, Callable[[Document], Document]] = {
-    DEPLOYMENT: partial(_workload, {"replicas": 1, "paused": False}),
-    STATEFUL_SET: _REPLICAS,
-    DAEMON_SET: partial(_workload, {}),
-    REPLICA_SET: _REPLICAS,
-    REPLICATION_CONTROLLER: _REPLICAS,
-    JOB: partial(_workload, {"parallelism": 1, "completions": None, "suspend": False}),
-    CRON_JOB: _cron_job,
-    POD_DISRUPTION_BUDGET: _budget,
-    RESOURCE_QUOTA: _quota,
+    kinds.DEPLOYMENT: partial(_workload, {"replicas": 1, "paused": False}),
+    kinds.STATEFUL_SET: _REPLICAS,
+    kinds.DAEMON_SET: partial(_workload, {}),
+    kinds.REPLICA_SET: _REPLICAS,
+    kinds.REPLICATION_CONTROLLER: _REPLICAS,
+    kinds.JOB: partial(_workload, {"parallelism": 1, "completions": None, "suspend": False}),
+    kinds.CRON_JOB: _cron_job,
+    kinds.POD_DISRUPTION_BUDGET: _budget,
+    kinds.RESOURCE_QUOTA: _quota,
 }
 """What is compared of each kind."""
 _SCALED = {
-    DEPLOYMENT: "replicas",
-    STATEFUL_SET: "replicas",
-    REPLICA_SET: "replicas",
-    REPLICATION_CONTROLLER: "replicas",
-    JOB: "parallelism",
+    kinds.DEPLOYMENT: "replicas",
+    kinds.STATEFUL_SET: "replicas",
+    kinds.REPLICA_SET: "replicas",
+    kinds.REPLICATION_CONTROLLER: "replicas",
+    kinds.JOB: "parallelism",
 }

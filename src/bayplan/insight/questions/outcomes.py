@@ -10,11 +10,13 @@ from typing import Any
 from bayplan.api.kinds import POD
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.answers import Answer, Progress, silent
+from bayplan.insight.json_values import as_json, fields_of
 from bayplan.insight.owners import workload_of
 from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.questions.utilization import Usage, utilization
 from bayplan.scheduling import Preemption
-from bayplan.simulation.carry_out import Fate, Result, Simulation
+from bayplan.simulation.results import Fate, Result
+from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
 
 PLACED = "placed"
@@ -73,10 +75,6 @@ class WorkloadChange:
     before: Mapping[str, int]
     after: Mapping[str, int]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the change as in docs/insight.md."""
-        return {"workload": self.workload, "before": dict(self.before), "after": dict(self.after)}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison(Answer):
@@ -97,13 +95,8 @@ class Comparison(Answer):
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
         return {
-            "pods": self.rows(),
-            "workloads": [change.to_dict() for change in self.workloads],
-            "pending": self.pending,
-            "utilization": {
-                "before": [usage.to_dict() for usage in self.before],
-                "after": [usage.to_dict() for usage in self.after],
-            },
+            **fields_of(self, "before", "after"),
+            "utilization": as_json({"before": self.before, "after": self.after}),
         }
 
     def rows(self) -> list[dict[str, Any]]:
@@ -114,7 +107,7 @@ class Comparison(Answer):
 Order = Callable[[Iterable[PodInfo]], Sequence[PodInfo]]
 
 
-def settled(
+def after_scheduling(
     world: World,
     observe: Callable[[World], object] = lambda _: None,
     progress: Progress = silent,
@@ -126,12 +119,12 @@ def settled(
     also if `progress` raises Stopped.
     """
     with world.what_if():
-        states = settle(world, order or world.in_queue_order, progress)
+        states = schedule_pending(world, order or world.in_queue_order, progress)
         observe(world)
         return states, utilization(world)
 
 
-def settle(world: World, order: Order, progress: Progress = silent) -> dict[str, PodState]:
+def schedule_pending(world: World, order: Order, progress: Progress = silent) -> dict[str, PodState]:
     """Schedule the pending pods of a world in an order. Returns the states of all pods by key.
 
     Controllers create preempted pods again; those without a controller are gone. The changes stay in the world: call
@@ -193,4 +186,4 @@ def by_workload(
 
 def pending_in(states: Mapping[str, PodState]) -> int:
     """Return the number of pending pods."""
-    return sum(each.state == PENDING for each in states.values())
+    return sum(state.state == PENDING for state in states.values())

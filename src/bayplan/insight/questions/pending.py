@@ -12,11 +12,14 @@ from rich.padding import Padding
 from rich.text import Text
 
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.insight.answers import INTERRUPTED, Answer, Progress, Stopped, listed, plural, shortened, silent
+from bayplan.insight.answers import INTERRUPTED, Answer, Progress, Stopped, listed, plural, silent
+from bayplan.insight.json_values import fields_of
 from bayplan.insight.questions.explain import Explanation, explain
 from bayplan.insight.questions.freeing import Freeing
 from bayplan.insight.questions.workload import Missing
-from bayplan.simulation.carry_out import Fate, Result, Simulation
+from bayplan.insight.tables import shortened
+from bayplan.simulation.results import Fate, Result
+from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
 
 NOT_TRIED = (
@@ -39,6 +42,10 @@ class Cause:
     pods: tuple[str, ...]
     plugins: tuple[str, ...] = ()
     example: Explanation | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the cause as in docs/insight.md."""
+        return {"count": len(self.pods), **fields_of(self)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,26 +72,7 @@ class PendingPods(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
-        return {
-            "what": self.what,
-            "pending": self.count,
-            "placed": self.placed,
-            "missing": None
-            if self.missing is None
-            else {"wanted": self.missing.wanted, "pods": self.missing.number, "reasons": list(self.missing.reasons)},
-            "interrupted": self.interrupted,
-            "freeing": None if self.freeing is None else self.freeing.to_dict(),
-            "causes": [
-                {
-                    "message": cause.message,
-                    "count": len(cause.pods),
-                    "plugins": list(cause.plugins),
-                    "pods": list(cause.pods),
-                    "example": None if cause.example is None else cause.example.to_dict(),
-                }
-                for cause in self.causes
-            ],
-        }
+        return {"pending": self.count, **fields_of(self)}
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per cause."""
@@ -176,7 +164,7 @@ def _sort_out(
         if pod.node_name:
             done.placed += 1
         else:
-            key = world.equivalence_key(pod) if pod.scheduler_name in world.profiles else None
+            key = world.alike(pod) if pod.scheduler_name in world.profiles else None
             cause = known.get(key) if key is not None else None
             if cause is None:
                 cause = _cause(world, pod, results)

@@ -12,6 +12,7 @@ from bayplan.api.objects import convert, encode
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.devcluster.apiserver.patch import apply_merge_patch
 from bayplan.insight.answers import QuestionError
+from bayplan.insight.nodes import node_of
 from bayplan.insight.questions.changes import Change
 from bayplan.insight.questions.documents import copy_of_node, node_document
 from bayplan.insight.snapshot import Snapshot
@@ -121,8 +122,8 @@ def checked(document: Document, identity: tuple[Kind, str] | None = None) -> dic
 
 
 def _copy(world: World, like: str) -> dict[str, Any] | None:
-    position = world.state.nodes.position(like) if like else None
-    return None if position is None else copy_of_node(world.state.nodes.info(position))[0]
+    node = node_of(world, like) if like else None
+    return None if node is None else copy_of_node(node)[0]
 
 
 def _is_of_new_node(document: Document, name: str) -> bool:
@@ -132,5 +133,5 @@ def _is_of_new_node(document: Document, name: str) -> bool:
 
 def _known(world: World, snapshot: Snapshot, kind: Kind, key: str) -> Document | None:
     """An object as questions see it, which may have defaults that the snapshot lacks."""
-    position = world.state.nodes.position(key) if kind is NODE else None
-    return snapshot.document(kind, key) if position is None else node_document(world.state.nodes.info(position))
+    node = node_of(world, key) if kind is NODE else None
+    return snapshot.document(kind, key) if node is None else node_document(node)

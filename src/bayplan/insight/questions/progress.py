@@ -46,7 +46,7 @@ def chosen_node(world: World, pod: PodInfo) -> tuple[str, list[str]] | None:
 
 def recorded(pod: PodInfo) -> Any:
     """Return the PodScheduled condition that a scheduler, or the API server, has written; None if there is none."""
-    return next((each for each in pod.status.conditions or () if each.type == "PodScheduled"), None)
+    return next((condition for condition in pod.status.conditions or () if condition.type == "PodScheduled"), None)
 
 
 def progress_notes(world: World, pod: PodInfo, message: str, *, placed: bool, gated: bool) -> Iterator[str]:

@@ -11,7 +11,9 @@ import numpy as np
 from rich.table import Table
 
 from bayplan.framework.verdicts import Diagnosis
-from bayplan.insight.answers import listed, shortened
+from bayplan.insight.answers import listed
+from bayplan.insight.json_values import fields_of
+from bayplan.insight.tables import table
 from bayplan.simulation.world import World
 
 _DETAILS = 5
@@ -32,12 +34,7 @@ class RejectedNodes:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the group as in docs/insight.md."""
-        return {
-            "plugin": self.plugin,
-            "reasons": list(self.reasons),
-            "nodes": list(self.nodes),
-            "details": [{"text": text, "nodes": count} for text, count in self.details],
-        }
+        return fields_of(self) | {"details": [{"text": text, "nodes": count} for text, count in self.details]}
 
     @property
     def text(self) -> str:
@@ -80,11 +77,9 @@ def detailed(groups: Sequence[RejectedNodes], texts: Mapping[tuple[str, str], st
 
 def rejections_table(groups: Sequence[RejectedNodes], *, wide: bool, limit: int = 0) -> Table:
     """Return a table of rejected nodes. `wide` shows all names. `limit`: the most rows; 0 for all."""
-    table = Table("NODES", "PLUGIN", "REASONS", "NAMES", box=None, pad_edge=False, header_style="bold")
-    rows, more = shortened(groups, limit)
-    for group in rows:
-        names = listed(list(group.nodes), len(group.nodes) if wide else 5)
-        table.add_row(f"{len(group.nodes):,}", group.plugin, group.text, names)
-    if more:
-        table.add_row(more)
-    return table
+
+    def row(group: RejectedNodes) -> Sequence[str]:
+        names = listed(group.nodes, len(group.nodes) if wide else 5)
+        return f"{len(group.nodes):,}", group.plugin, group.text, names
+
+    return table(("NODES", "PLUGIN", "REASONS", "NAMES"), groups, row, limit)

@@ -6,13 +6,12 @@ from collections.abc import Iterable
 
 import msgspec
 
-from bayplan.api.kinds import POD, RESOURCE_CLAIM
+from bayplan.api.kinds import POD
 from bayplan.api.objects import encode
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.devices.claims import key_of
 from bayplan.insight.owners import references_of, workload_of
 from bayplan.insight.questions.drain_rules import is_mirror
-from bayplan.simulation.claims import claims_of, is_for_extended_resources, without
+from bayplan.simulation.claims import release_claims
 from bayplan.simulation.world import World
 
 
@@ -23,9 +22,7 @@ def replace_all(world: World) -> None:
     """
     for key, pod in list(world.state.objects[POD].items()):
         if pod.node_name and pod.scheduler_name in world.profiles and not (pod.terminating or stays(pod)):
-            for claim in list(claims_of(world, pod)):
-                extended = is_for_extended_resources(world, pod, claim)
-                world.change(RESOURCE_CLAIM, key_of(claim), None if extended else without(claim, pod))
+            release_claims(world, pod, gone=False)
             world.change(POD, key, _without_node(pod))
 
 

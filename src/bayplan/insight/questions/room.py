@@ -19,7 +19,8 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.remedies import is_daemon
 from bayplan.insight.answers import QuestionError
 from bayplan.insight.questions.utilization import free, quantity_text, resources_of
-from bayplan.simulation.carry_out import Fate, Simulation
+from bayplan.simulation.results import Fate
+from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
 
 Requests = Mapping[str, int]
@@ -43,10 +44,6 @@ class LargestPod:
     requests: Requests
     node: str | None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the pod as in docs/insight.md."""
-        return {"mix": self.mix, "requests": dict(self.requests), "node": self.node}
-
 
 @dataclass(frozen=True, slots=True)
 class LargestGang:
@@ -61,16 +58,6 @@ class LargestGang:
     nodes: int
     complete: bool
     message: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the gang as in docs/insight.md."""
-        return {
-            "pod": self.pod,
-            "members": self.members,
-            "nodes": self.nodes,
-            "complete": self.complete,
-            "message": self.message,
-        }
 
 
 def requests_text(requests: Requests) -> str:
@@ -124,7 +111,7 @@ def _largest(
     world: World, mix: str, others: Requests, candidates: Callable[[Free], Sequence[Requests]], like: Mapping[str, Any]
 ) -> LargestPod:
     """Find the first candidate that the scheduler places. A smaller candidate fits wherever a larger one does."""
-    tried = [each for each in candidates(free(world)) if all(each.values())]
+    tried = [candidate for candidate in candidates(free(world)) if all(candidate.values())]
     low, high, node = 0, len(tried), None
     while low < high:
         middle = (low + high) // 2

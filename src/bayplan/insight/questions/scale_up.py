@@ -16,14 +16,16 @@ from bayplan.api.kinds import POD
 from bayplan.api.requests import CPU, MEMORY, PODS
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.collector import collector_paused
-from bayplan.insight.answers import INTERRUPTED, Answer, Progress, Stopped, listed, plural, shortened, silent
+from bayplan.insight.answers import INTERRUPTED, Answer, Progress, Stopped, listed, plural, silent
 from bayplan.insight.expansion import Expansion
+from bayplan.insight.json_values import fields_of
 from bayplan.insight.owners import workload_of
 from bayplan.insight.questions.new_objects import add_objects, given
 from bayplan.insight.questions.node_groups import node_groups
 from bayplan.insight.questions.node_search import NodeSearch, PoolNodes
 from bayplan.insight.questions.utilization import quantity_text
 from bayplan.insight.sources.documents import identify
+from bayplan.insight.tables import grouped, table
 from bayplan.simulation.world import World
 
 MOST_NODES = 1000
@@ -58,15 +60,8 @@ class ScaleUp(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
-        return {
-            "fits": self.fits,
-            "wanted": self.wanted,
-            "before": self.before,
-            "enough": [each.to_dict() for each in self.enough],
-            "alone": [each.to_dict() for each in self.alone],
-            "left": [{"pod": pod, "message": message} for pod, message in self.left.items()],
-            "interrupted": self.interrupted,
-        }
+        left = [{"pod": pod, "message": message} for pod, message in self.left.items()]
+        return {"fits": self.fits, **fields_of(self, "where", "workloads"), "left": left}
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per pool, by itself."""
@@ -80,9 +75,7 @@ class ScaleUp(Answer):
         parts: list[RenderableType] = [Text(self._headline(), style="bold")]
         if self.alone:
             parts += [Text(), self._table(wide=wide)]
-        causes: dict[str, list[str]] = {}
-        for pod, message in self.left.items():
-            causes.setdefault(message, []).append(pod)
+        causes = grouped((message, pod) for pod, message in self.left.items())
         if causes:
             parts += [Text(), Text("no pool helps", style="bold")]
         for message, pods in causes.items():
@@ -106,23 +99,15 @@ class ScaleUp(Answer):
 
     def _table(self, *, wide: bool) -> Table:
         resources = [name for name in dict.fromkeys(name for each in self.alone for name in each.adds) if name != PODS]
-        table = Table("POOL", "TYPE", "LIKE", "NODES", "ZONES", "PODS", *resources, box=None, pad_edge=False)
-        shown, more = shortened(self.alone, 0 if wide else self.shown)
-        for each in shown:
+
+        def row(each: PoolNodes) -> Sequence[str]:
             zones = ", ".join(f"{zone}: {number}" for zone, number in each.zones.items() if zone)
             adds = (quantity_text(name, each.adds[name]) if each.adds.get(name) else "-" for name in resources)
-            table.add_row(
-                each.pool or "-",
-                each.instance_type or "-",
-                each.like,
-                f"{each.nodes:,}",
-                zones or "-",
-                f"{len(each.pods):,}",
-                *adds,
-            )
-        if more:
-            table.add_row(more)
-        return table
+            numbers = f"{each.nodes:,}", zones or "-", f"{len(each.pods):,}"
+            return each.pool or "-", each.instance_type or "-", each.like, *numbers, *adds
+
+        headers = ("POOL", "TYPE", "LIKE", "NODES", "ZONES", "PODS", *resources)
+        return table(headers, self.alone, row, 0 if wide else self.shown)
 
 
 def _of(nodes: PoolNodes) -> str:

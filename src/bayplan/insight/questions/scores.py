@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from rich.console import Group as Lines
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from bayplan.insight.answers import listed, plural
+from bayplan.insight.tables import table
 from bayplan.scheduling import Decision
 from bayplan.simulation.world import World
 
@@ -42,25 +42,16 @@ class ScoreTable:
     decided_by: str | None
     ties: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the table as JSON-compatible values."""
-        return {
-            "nodes": [{"node": each.node, "total": each.total, "plugins": each.plugins} for each in self.nodes],
-            "feasible": self.feasible,
-            "margin": self.margin,
-            "decidedBy": self.decided_by,
-            "ties": list(self.ties),
-        }
-
     def render(self, *, wide: bool = False) -> RenderableType:
         """Return the table, with plugins that score all nodes equally left out unless `wide`."""
         names = list(self.nodes[0].plugins) if self.nodes else []
         if not wide:
-            names = [name for name in names if len({each.plugins[name] for each in self.nodes}) > 1]
-        table = Table("NODE", *names, "TOTAL", box=None, pad_edge=False, header_style="bold")
-        for each in self.nodes:
-            table.add_row(each.node, *(str(each.plugins[name]) for name in names), str(each.total))
-        return Lines(Text(self.verdict(), style="bold"), table)
+            names = [name for name in names if len({node.plugins[name] for node in self.nodes}) > 1]
+
+        def row(each: NodeScore) -> Sequence[str]:
+            return each.node, *(str(each.plugins[name]) for name in names), str(each.total)
+
+        return Lines(Text(self.verdict(), style="bold"), table(("NODE", *names, "TOTAL"), self.nodes, row))
 
     def verdict(self) -> str:
         """Return in one sentence what decided."""
@@ -69,7 +60,7 @@ class ScoreTable:
             return found
         first, second = self.nodes[:2]
         if len(self.ties) > 1 and first.node in self.ties:
-            return f"{found}; {listed(list(self.ties))} have the same score, and one of them is chosen at random"
+            return f"{found}; {listed(self.ties)} have the same score, and one of them is chosen at random"
         direction = "above" if self.margin >= 0 else "below"
         decided = f", mostly by {self.decided_by}" if self.decided_by else ""
         return f"{found}; {first.node} is {abs(self.margin)} {direction} {second.node}{decided}"
@@ -104,5 +95,5 @@ def _decider(nodes: tuple[NodeScore, ...], margin: int | None) -> str | None:
     if not margin:
         return None
     first, second = nodes[:2]
-    sign = 1 if margin > 0 else -1
-    return max(first.plugins, key=lambda name: sign * (first.plugins[name] - second.plugins[name]))
+    direction = 1 if margin > 0 else -1
+    return max(first.plugins, key=lambda name: direction * (first.plugins[name] - second.plugins[name]))

@@ -20,14 +20,17 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.collector import collector_paused
 from bayplan.framework.verdicts import fit_error
 from bayplan.insight.answers import Answer, Progress, Stopped, listed, plural, silent
+from bayplan.insight.json_values import fields_of
+from bayplan.insight.nodes import node_at, node_of, pods_on
 from bayplan.insight.pools import pool_of, zone_of
-from bayplan.insight.questions.drain import cordon, pods_on, uncordon
+from bayplan.insight.questions.drain import cordon, uncordon
 from bayplan.insight.questions.drain_rules import DrainRules, SortedPods
 from bayplan.insight.questions.moving import Moving
 from bayplan.insight.questions.node_groups import CONTROL_PLANE
+from bayplan.insight.tables import grouped, table
 from bayplan.scheduling.cycle import NO_NODES
-from bayplan.simulation.carry_out import Result
 from bayplan.simulation.evictions import evict
+from bayplan.simulation.results import Result
 from bayplan.simulation.world import World
 
 KEEP_POD = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.sh/do-not-disrupt": "true"}
@@ -90,15 +93,10 @@ class Shrink(Answer):
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per node."""
-        removable = [
-            {"node": each.node, "outcome": "removable", "rule": "", "pod": "", "message": ""} for each in self.gone
-        ]
-        held = [
-            {"node": each.node, "outcome": "held", "rule": each.rule, "pod": each.pod, "message": each.message}
-            for each in self.held
-        ]
-        untried = [{"node": node, "outcome": "untried", "rule": "", "pod": "", "message": ""} for node in self.untried]
-        return [*removable, *held, *untried]
+        nothing = {"rule": "", "pod": "", "message": ""}
+        removable = [{"node": each.node, "outcome": "removable", **nothing} for each in self.gone]
+        held = [{"node": each.node, "outcome": "held", **fields_of(each, "node")} for each in self.held]
+        return [*removable, *held, *({"node": node, "outcome": "untried", **nothing} for node in self.untried)]
 
     def render(self, *, wide: bool = False) -> RenderableType:
         """Return a sentence, the nodes that can go, and the others by what holds them."""
@@ -114,29 +112,21 @@ class Shrink(Answer):
         return Lines(*parts)
 
     def _gone_table(self, *, wide: bool) -> Table:
-        table = Table("CAN GO", "ZONE", "POOL", "PODS", "TO", box=None, pad_edge=False, header_style="bold")
-        limit = len(self.gone) if wide or not self.shown else self.shown
-        for each in self.gone[:limit]:
+        def row(each: Gone) -> Sequence[str]:
             targets = list(dict.fromkeys(each.pods.values()))
             to = listed(targets, len(targets) if wide else 5)
-            table.add_row(each.node, each.zone or "-", each.pool or "-", f"{len(each.pods):,}", to or "-")
-        if len(self.gone) > limit:
-            table.add_row(f"and {len(self.gone) - limit:,} more", "", "", "", "")
-        return table
+            return each.node, each.zone or "-", each.pool or "-", f"{len(each.pods):,}", to or "-"
+
+        return table(("CAN GO", "ZONE", "POOL", "PODS", "TO"), self.gone, row, 0 if wide else self.shown)
 
     def _held(self, *, wide: bool) -> Iterable[RenderableType]:
-        rules: dict[str, list[Held]] = {}
-        for each in self.held:
-            rules.setdefault(each.rule, []).append(each)
+        rules = grouped((each.rule, each) for each in self.held)
         yield Text("must stay", style="bold")
         for rule, found in sorted(rules.items(), key=lambda item: -len(item[1])):
             names = [each.node for each in found]
             yield Text(f"{rule}: {plural(len(found), 'node')}: {listed(names, len(names) if wide else 5)}")
-            limit = len(found) if wide or not self.shown else self.shown
-            messages: dict[str, list[str]] = {}
-            for each in found[:limit]:
-                messages.setdefault(each.message, []).append(each.pod or each.node)
-            for message, pods in messages.items():
+            shown = found[: None if wide else self.shown or None]
+            for message, pods in grouped((each.message, each.pod or each.node) for each in shown).items():
                 yield Text(f"  {listed(pods, 3)}: {message}")
 
 
@@ -155,7 +145,7 @@ def shrink(
     """
     with world.what_if(), collector_paused():
         moving = Moving(world, preempt=False, all_or_none=True)
-        moving.settle_pending()
+        moving.schedule_pending()
         order = _least_used_first(world, matches)
         gone, held = list[Gone](), list[Held]()
         try:
@@ -210,7 +200,7 @@ class _Cordons:
         """
         world, pod = self._world, result.pod
         decisions = world.attempt(world.unit_of(pod), preempt=False).decisions if pod.key in world.pending else []
-        diagnosis = next((each.diagnosis for each in decisions if each.pod.uid == pod.uid), None)
+        diagnosis = next((decision.diagnosis for decision in decisions if decision.pod.uid == pod.uid), None)
         if diagnosis is None or (diagnosis.verdicts is None and diagnosis.absent is None):
             return result.message
         own = np.zeros(len(world.state.nodes), dtype=np.bool_)
@@ -246,7 +236,7 @@ def _remove(world: World, name: str, rules: DrainRules, moving: Moving, cordons:
                 blocked.append((pod, message))
             else:
                 moving.evict(pod)
-        moving.settle()
+        moving.schedule()
         pending = next((move for move in moving.moves.values() if move.result is not None and not move.placed), None)
         if pending is not None and pending.result is not None:
             message = cordons.message_without(name, pending.result)
@@ -317,9 +307,7 @@ def _most(world: World, names: Sequence[str]) -> int:
     used = [int(nodes.requested(resource)[nodes.live].sum()) for resource in resources]
     left = [int(nodes.allocatable(resource)[nodes.live].sum()) for resource in resources]
     for number, name in enumerate(names):
-        position = nodes.position(name)
-        assert position is not None
-        info = nodes.info(position)
+        info = node_at(world, name)
         left = [room - info.allocatable_of(resource) for room, resource in zip(left, resources, strict=True)]
         if any(room < amount for room, amount in zip(left, used, strict=True)):
             return number
@@ -328,13 +316,11 @@ def _most(world: World, names: Sequence[str]) -> int:
 
 def _least_used_first(world: World, matches: Callable[[Mapping[str, str]], bool]) -> Sequence[str]:
     """The nodes that may go: empty ones first, then by the larger of the used shares of cpu and memory."""
-    nodes = world.state.nodes
     usage = {}
     for name, node in world.state.objects[NODE].items():
-        position = nodes.position(name)
-        if position is None or not matches(node.metadata.labels or {}):
+        info = node_of(world, name)
+        if info is None or not matches(node.metadata.labels or {}):
             continue
-        info = nodes.info(position)
         shares = [
             info.requested_of(resource) / info.allocatable_of(resource)
             for resource in (CPU, MEMORY)

@@ -14,9 +14,11 @@ from rich.text import Text
 
 from bayplan.api.requests import PODS
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.insight.answers import Answer, shortened
+from bayplan.insight.answers import Answer
+from bayplan.insight.json_values import as_json, fields_of
 from bayplan.insight.owners import workload_of
 from bayplan.insight.questions.utilization import Usage, quantity_text, utilization
+from bayplan.insight.tables import table
 from bayplan.simulation.world import World
 
 NAMESPACE, WORKLOAD, PRIORITY = "namespace", "workload", "priority"
@@ -39,13 +41,7 @@ class GroupOfPods:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the group as in docs/insight.md."""
-        return {
-            "name": self.name,
-            "placed": self.placed,
-            "pending": self.pending,
-            "requests": dict(self.requests),
-            "pendingRequests": dict(self.waiting),
-        }
+        return {**fields_of(self, "waiting"), "pendingRequests": dict(self.waiting)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +57,7 @@ class Requests(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
-        groups = {by: [group.to_dict() for group in found] for by, found in self.groups.items()}
-        return {"cluster": [usage.to_dict() for usage in self.cluster], "by": groups}
+        return {"cluster": as_json(self.cluster), "by": as_json(self.groups)}
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per group, with its requests by resource."""
@@ -87,14 +82,12 @@ class Requests(Answer):
         totals = {usage.resource: usage.allocatable for usage in self.cluster if usage.resource != PODS}
         asked = {name for group in found for requests in (group.requests, group.waiting) for name in requests}
         resources = [name for name in totals if name in asked] + sorted(asked - totals.keys())
-        table = Table(by.upper(), "PODS", "PENDING", *resources, box=None, pad_edge=False, header_style="bold")
-        shown, more = shortened(found, 0 if wide else self.shown)
-        for group in shown:
+
+        def row(group: GroupOfPods) -> Sequence[str]:
             texts = (_amount(name, group.requests.get(name, 0), totals.get(name, 0)) for name in resources)
-            table.add_row(group.name, f"{group.placed:,}", f"{group.pending:,}", *texts)
-        if more:
-            table.add_row(more)
-        return table
+            return group.name, f"{group.placed:,}", f"{group.pending:,}", *texts
+
+        return table((by.upper(), "PODS", "PENDING", *resources), found, row, 0 if wide else self.shown)
 
 
 def _amount(resource: str, amount: int, total: int) -> str:

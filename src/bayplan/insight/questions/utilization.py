@@ -13,6 +13,7 @@ from rich.table import Table
 
 from bayplan.api.requests import CPU, MEMORY, PODS, amount_text
 from bayplan.cluster.nodes import Nodes
+from bayplan.insight.json_values import fields_of
 from bayplan.simulation.world import World
 
 Positions = NDArray[np.int64]
@@ -47,15 +48,8 @@ class Usage:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the usage as in docs/insight.md."""
-        return {
-            "resource": self.resource,
-            "requested": self.requested,
-            "allocatable": self.allocatable,
-            "share": round(self.share, 4),
-            "lowest": round(self.lowest, 4),
-            "highest": round(self.highest, 4),
-            "deviation": round(self.deviation, 4),
-        }
+        found = {**fields_of(self), "share": self.share}
+        return {key: round(value, 4) if isinstance(value, float) else value for key, value in found.items()}
 
 
 def resources_of(world: World) -> list[str]:

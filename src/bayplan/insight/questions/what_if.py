@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from rich.console import Group as Lines
@@ -18,7 +17,7 @@ from bayplan.insight.limits import Limits, Room
 from bayplan.insight.questions.comparing import changes_table, summary
 from bayplan.insight.questions.edits import Changes, edited
 from bayplan.insight.questions.new_objects import bind_immediately
-from bayplan.insight.questions.outcomes import Comparison, by_workload, compare, pending_in, settled
+from bayplan.insight.questions.outcomes import Comparison, after_scheduling, by_workload, compare, pending_in
 from bayplan.insight.questions.replacing import by_workload_in_turn, replace_all, stays
 from bayplan.insight.questions.utilization import before_and_after
 from bayplan.insight.snapshot import Snapshot
@@ -36,14 +35,10 @@ class WhatIf(Comparison):
     steps: tuple[str, ...]
     emptied: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the answer as in docs/insight.md."""
-        return {"steps": list(self.steps), "emptied": list(self.emptied), **Comparison.to_dict(self)}
-
     def render(self, *, wide: bool = False) -> RenderableType:
         """Return a sentence, the changes, the workloads and pods, and the utilization."""
-        changed = [each for each in self.pods if wide or each.states != ("pending", "pending")]
-        names = listed(list(self.emptied), len(self.emptied) if wide or not self.shown else self.shown)
+        changed = [pod for pod in self.pods if wide or pod.states != ("pending", "pending")]
+        names = listed(self.emptied, len(self.emptied) if wide or not self.shown else self.shown)
         emptied = [Text(f"{plural(len(self.emptied), 'node')} would be empty: {names}")] if self.emptied else []
         return Lines(
             Text(summary(changed, self.pending), style="bold"),
@@ -80,7 +75,7 @@ def what_if(
         used.append(nodes_in_use(seen))
         observe(seen)
 
-    before, usage_before = settled(world, look, progress)
+    before, usage_before = after_scheduling(world, look, progress)
     now = world.handle.time
     other.move(edit.snapshot.documents, now)
     try:
@@ -92,7 +87,7 @@ def what_if(
             if changes.replace_all:
                 replace_all(other)
             order = partial(by_workload_in_turn, other) if changes.replace_all else None
-            after, usage_after = settled(other, look, progress, order)
+            after, usage_after = after_scheduling(other, look, progress, order)
     finally:
         if other is world:
             world.move(snapshot.documents, now)

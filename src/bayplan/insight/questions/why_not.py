@@ -9,19 +9,21 @@ from typing import Any
 from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from bayplan.api.kinds import POD
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.insight.answers import INTERRUPTED, Answer, Progress, QuestionError, listed, plural, silent
+from bayplan.insight.answers import INTERRUPTED, Answer, Progress, QuestionError, plural, silent
+from bayplan.insight.json_values import fields_of
+from bayplan.insight.nodes import position_of
 from bayplan.insight.questions.blockers import Blocker, Blockers
-from bayplan.insight.questions.changes import Confirm, Help, taken_as_it_is, what_would_help
+from bayplan.insight.questions.changes import Confirm, Help, accepted, what_would_help
 from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.questions.explain import decision_of, preemption_trials
 from bayplan.insight.questions.scores import ScoreTable, score_table
+from bayplan.insight.tables import table
 from bayplan.scheduling import Decision
-from bayplan.simulation.carry_out import Simulation
+from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
 
 
@@ -46,22 +48,11 @@ class WhyNot(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in docs/insight.md."""
-        return {
-            "pod": self.pod,
-            "node": self.node,
-            "feasible": self.feasible,
-            "blockers": self.rows(),
-            "chosen": self.chosen,
-            "scores": None if self.scores is None else self.scores.to_dict(),
-            "preemption": self.preemption,
-            "gate": self.gate,
-            "help": [{"change": each.change.text, "node": each.node} for each in self.help],
-            "interrupted": self.interrupted,
-        }
+        return fields_of(self) | {"help": [{"change": each.change.text, "node": each.node} for each in self.help]}
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per blocker."""
-        return [{"plugin": each.plugin, "reasons": list(each.reasons), "text": each.text} for each in self.blockers]
+        return [blocker.to_dict() for blocker in self.blockers]
 
     def render(self, *, wide: bool = False) -> RenderableType:
         """Return a sentence, and the blockers or the scores."""
@@ -69,10 +60,7 @@ class WhyNot(Answer):
         if self.gate:
             parts.append(Text(f"note: {self.gate}", style="yellow"))
         if self.blockers:
-            table = Table("PLUGIN", "WHY", box=None, pad_edge=False, header_style="bold")
-            for each in self.blockers:
-                table.add_row(each.plugin, each.text)
-            parts.append(table)
+            parts.append(table(("PLUGIN", "WHY"), self.blockers, lambda each: (each.plugin, each.text)))
         if self.preemption:
             parts.append(Text(f"preemption: {self.preemption}"))
         if self.help:
@@ -95,17 +83,13 @@ class WhyNot(Answer):
 
 
 def why_not(
-    world: World, pod: PodInfo, node_name: str, progress: Progress = silent, confirm: Confirm = taken_as_it_is
+    world: World, pod: PodInfo, node_name: str, progress: Progress = silent, confirm: Confirm = accepted
 ) -> WhyNot:
     """Return everything between a pod and a node. A pod with a node is asked about as if it were pending.
 
     `confirm`: as for `what_would_help`. Raises QuestionError if there is no such node, or no profile schedules the pod.
     """
-    position = world.state.nodes.position(node_name)
-    if position is None:
-        names = sorted(name for name in world.state.table.row_of if node_name in name)
-        hint = f"; there is {listed(names)}" if names else ""
-        raise QuestionError(f"there is no node {node_name}{hint}")
+    position = position_of(world, node_name)
     if pod.scheduler_name not in world.profiles:
         raise QuestionError(f"pod {pod.key}: no scheduler here has the name {pod.scheduler_name!r}")
     with world.what_if():

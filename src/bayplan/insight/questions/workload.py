@@ -7,18 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bayplan.api.kinds import (
-    DAEMON_SET,
-    DEPLOYMENT,
-    JOB,
-    PRIORITY_CLASS,
-    REPLICA_SET,
-    REPLICATION_CONTROLLER,
-    STATEFUL_SET,
-    Kind,
-)
+from bayplan.api import kinds
+from bayplan.api.kinds import Kind
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.answers import QuestionError
+from bayplan.insight.json_values import fields_of
 from bayplan.insight.questions.eviction_budgets import is_ready
 from bayplan.insight.questions.recorded_events import events_about
 from bayplan.insight.snapshot import Snapshot
@@ -38,6 +31,10 @@ class Missing:
     number: int
     reasons: tuple[str, ...]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers as in docs/insight.md."""
+        return {"pods": self.number, **fields_of(self, "number")}
+
 
 def missing_pods(snapshot: Snapshot, kind: Kind, key: str, pods: Sequence[PodInfo], seed: int = 0) -> Missing | None:
     """Return the pods that a workload lacks; None if it lacks none, or isn't in the snapshot.
@@ -56,11 +53,11 @@ def missing_pods(snapshot: Snapshot, kind: Kind, key: str, pods: Sequence[PodInf
 def wanted_pods(kind: Kind, document: Document) -> int | None:
     """How many pods there should be now; None if that isn't known."""
     spec, status = document.get("spec") or {}, document.get("status") or {}
-    if kind in {DEPLOYMENT, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET}:
+    if kind in {kinds.DEPLOYMENT, kinds.REPLICA_SET, kinds.REPLICATION_CONTROLLER, kinds.STATEFUL_SET}:
         return int(spec.get("replicas", 1) if spec.get("replicas") is not None else 1)
-    if kind is DAEMON_SET:
+    if kind is kinds.DAEMON_SET:
         return status.get("desiredNumberScheduled")
-    if kind is JOB:
+    if kind is kinds.JOB:
         over = any(each.get("status") == "True" for each in status.get("conditions") or () if each["type"] in _OVER)
         left = (spec.get("completions") or spec.get("parallelism") or 1) - (status.get("succeeded") or 0)
         parallel = spec["parallelism"] if spec.get("parallelism") is not None else 1
@@ -75,20 +72,20 @@ def _reasons(
     snapshot: Snapshot, kind: Kind, key: str, document: Document, pods: Sequence[PodInfo], seed: int
 ) -> Iterator[str]:
     makers = [(kind, key, document)]
-    if kind is DEPLOYMENT:
+    if kind is kinds.DEPLOYMENT:
         sets = _replica_sets(snapshot, key)
-        makers = [(REPLICA_SET, f"{key.partition('/')[0]}/{each['metadata']['name']}", each) for each in sets]
+        makers = [(kinds.REPLICA_SET, f"{key.partition('/')[0]}/{each['metadata']['name']}", each) for each in sets]
     said = list(_said(snapshot, makers))
     yield from said
     spec, status = document.get("spec") or {}, document.get("status") or {}
     seen, latest = status.get("observedGeneration"), document["metadata"].get("generation")
     if latest is not None and seen is not None and latest != seen:
         yield f"the controller of the {kind.singular} has seen version {seen} of it, and the latest one is {latest}"
-    elif kind is DEPLOYMENT and not makers:
+    elif kind is kinds.DEPLOYMENT and not makers:
         yield "no ReplicaSet was made for it: is the deployment controller running?"
-    if kind is JOB and spec.get("suspend"):
+    if kind is kinds.JOB and spec.get("suspend"):
         yield "the job is suspended"
-    if kind is STATEFUL_SET and spec.get("podManagementPolicy", "OrderedReady") == "OrderedReady":
+    if kind is kinds.STATEFUL_SET and spec.get("podManagementPolicy", "OrderedReady") == "OrderedReady":
         waiting = next((pod for pod in sorted(pods, key=_ordinal) if not is_ready(pod)), None)
         if waiting is not None:
             yield f"pod {waiting.key} isn't Ready: the next one is created after it (podManagementPolicy: OrderedReady)"
@@ -102,11 +99,11 @@ def _replica_sets(snapshot: Snapshot, deployment: str) -> list[dict[str, Any]]:
     """The ReplicaSets of a Deployment that should have pods, the newest first."""
     namespace, _, name = deployment.partition("/")
     found = []
-    for key in snapshot.of_kind(REPLICA_SET):
+    for key in snapshot.of_kind(kinds.REPLICA_SET):
         if key.startswith(f"{namespace}/{name}-"):
-            document = snapshot.document(REPLICA_SET, key) or {}
+            document = snapshot.document(kinds.REPLICA_SET, key) or {}
             owners = document["metadata"].get("ownerReferences") or ()
-            if any(each["kind"] == DEPLOYMENT.kind and each["name"] == name for each in owners):
+            if any(owner["kind"] == kinds.DEPLOYMENT.kind and owner["name"] == name for owner in owners):
                 found.append(document)
     found.sort(key=lambda each: each["metadata"].get("creationTimestamp") or "", reverse=True)
     return [each for each in found if (each.get("spec") or {}).get("replicas") != 0] or found[:1]
@@ -134,7 +131,7 @@ def _refusal(snapshot: Snapshot, namespace: str, template: Document, seed: int) 
     from bayplan.insight.manifests import Manifests  # imports the embedded API server
 
     spec = dict(template.get("spec") or {})
-    if not snapshot.of_kind(PRIORITY_CLASS):  # they were not read
+    if not snapshot.of_kind(kinds.PRIORITY_CLASS):  # they were not read
         spec.pop("priorityClassName", None)
     labels = (template.get("metadata") or {}).get("labels") or {}
     metadata = {"name": _TRIAL, "namespace": namespace, "labels": labels}

@@ -35,7 +35,7 @@ LONGEST_LINE = 32 * 2**20
 """Bytes of one object: an API server stores at most a few MiB."""
 _START = b'{"format":'
 _COMPRESSION = 3
-"""Of gzip: level 6 takes three times as long for a tenth less."""
+"""The level of gzip: level 6 needs three times as long for a tenth less."""
 
 
 class _Kind(msgspec.Struct):

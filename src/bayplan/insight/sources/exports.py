@@ -8,16 +8,8 @@ from typing import Any
 
 import msgspec
 
-from bayplan.api.kinds import (
-    NAMESPACE,
-    NODE,
-    PERSISTENT_VOLUME,
-    PERSISTENT_VOLUME_CLAIM,
-    POD,
-    PRIORITY_CLASS,
-    STORAGE_CLASS,
-    Kind,
-)
+from bayplan.api import kinds
+from bayplan.api.kinds import Kind
 from bayplan.api.objects import encode
 
 Exported = tuple[tuple[str, str], bytes, bool]
@@ -43,13 +35,13 @@ _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _LOGS_START = b"==== START logs for container "
 
 SIMULATOR: Mapping[str, Kind] = {
-    "pods": POD,
-    "nodes": NODE,
-    "pvs": PERSISTENT_VOLUME,
-    "pvcs": PERSISTENT_VOLUME_CLAIM,
-    "storageClasses": STORAGE_CLASS,
-    "priorityClasses": PRIORITY_CLASS,
-    "namespaces": NAMESPACE,
+    "pods": kinds.POD,
+    "nodes": kinds.NODE,
+    "pvs": kinds.PERSISTENT_VOLUME,
+    "pvcs": kinds.PERSISTENT_VOLUME_CLAIM,
+    "storageClasses": kinds.STORAGE_CLASS,
+    "priorityClasses": kinds.PRIORITY_CLASS,
+    "namespaces": kinds.NAMESPACE,
 }
 """The lists in an export of kube-scheduler-simulator (ResourcesForSnap of simulator/snapshot)."""
 _APPLIED, _DELETED = ("applied_objs", "created_objs"), "deleted_objs"

@@ -6,20 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bayplan.api.kinds import (
-    DEVICE_CLASS,
-    NAMESPACE,
-    NODE,
-    PERSISTENT_VOLUME,
-    PERSISTENT_VOLUME_CLAIM,
-    POD,
-    PRIORITY_CLASS,
-    RESOURCE_CLAIM,
-    RESOURCE_SLICE,
-    STORAGE_CLASS,
-    Kind,
-    custom_kind,
-)
+from bayplan.api import kinds
+from bayplan.api.kinds import Kind, custom_kind
 from bayplan.api.objects import encode
 from bayplan.api.pod_groups import POD_GROUPS
 from bayplan.insight.sources.documents import identify
@@ -39,25 +27,29 @@ class _Reference:
     without: bytes = b""
 
 
-_CLAIM_OF_POD = _Reference(POD, b'"persistentVolumeClaim":', "pods refer to them")
-_DEVICES_OF_POD = _Reference(POD, b'"resourceClaims":', "pods refer to them")
+_CLAIM_OF_POD = _Reference(kinds.POD, b'"persistentVolumeClaim":', "pods refer to them")
+_DEVICES_OF_POD = _Reference(kinds.POD, b'"resourceClaims":', "pods refer to them")
 _REFERENCES: Mapping[Kind, _Reference] = {
-    PRIORITY_CLASS: _Reference(POD, b'"priorityClassName":"', "pods name some", b'"priorityClassName":"system-'),
-    PERSISTENT_VOLUME_CLAIM: _CLAIM_OF_POD,
-    PERSISTENT_VOLUME: _Reference(PERSISTENT_VOLUME_CLAIM, b'"volumeName":"', "claims are bound to them"),
-    STORAGE_CLASS: _Reference(PERSISTENT_VOLUME_CLAIM, b'"storageClassName":"', "claims need them", b'"volumeName":"'),
-    RESOURCE_CLAIM: _DEVICES_OF_POD,
-    DEVICE_CLASS: _Reference(RESOURCE_CLAIM, b'"deviceClassName":', "claims refer to them"),
-    RESOURCE_SLICE: _Reference(RESOURCE_CLAIM, b'"deviceClassName":', "claims need their devices"),
-    NAMESPACE: _Reference(POD, b'"namespaceSelector":{"', "pods select them"),
-    custom_kind(POD_GROUPS): _Reference(POD, b'"podGroupName":"', "pods refer to them"),
-    custom_kind(COSCHEDULING_POD_GROUPS): _Reference(POD, f'"{POD_GROUP_LABEL}":'.encode(), "pods refer to them"),
+    kinds.PRIORITY_CLASS: _Reference(
+        kinds.POD, b'"priorityClassName":"', "pods name some", b'"priorityClassName":"system-'
+    ),
+    kinds.PERSISTENT_VOLUME_CLAIM: _CLAIM_OF_POD,
+    kinds.PERSISTENT_VOLUME: _Reference(kinds.PERSISTENT_VOLUME_CLAIM, b'"volumeName":"', "claims are bound to them"),
+    kinds.STORAGE_CLASS: _Reference(
+        kinds.PERSISTENT_VOLUME_CLAIM, b'"storageClassName":"', "claims need them", b'"volumeName":"'
+    ),
+    kinds.RESOURCE_CLAIM: _DEVICES_OF_POD,
+    kinds.DEVICE_CLASS: _Reference(kinds.RESOURCE_CLAIM, b'"deviceClassName":', "claims refer to them"),
+    kinds.RESOURCE_SLICE: _Reference(kinds.RESOURCE_CLAIM, b'"deviceClassName":', "claims need their devices"),
+    kinds.NAMESPACE: _Reference(kinds.POD, b'"namespaceSelector":{"', "pods select them"),
+    custom_kind(POD_GROUPS): _Reference(kinds.POD, b'"podGroupName":"', "pods refer to them"),
+    custom_kind(COSCHEDULING_POD_GROUPS): _Reference(kinds.POD, f'"{POD_GROUP_LABEL}":'.encode(), "pods refer to them"),
 }
 
 
 def lacking(documents: Documents) -> tuple[Gap, ...]:
     """The kinds of which there is no object, although there should be some, with what that costs the answers."""
-    gaps = [] if documents.get(NODE) else [Gap(NODE, "there are none in the files", "no pod can be placed")]
+    gaps = [] if documents.get(kinds.NODE) else [Gap(kinds.NODE, "there are none in the files", "no pod can be placed")]
     for kind, reference in _REFERENCES.items():
         if documents.get(kind):
             continue
@@ -74,12 +66,12 @@ def lacking_for(documents: Documents, manifests: Iterable[Mapping[str, Any]]) ->
 
     PriorityClasses aren't among them: pods that name an unknown one are refused, and say so.
     """
-    found = [_found(each) for each in manifests]
+    found = [_found(manifest) for manifest in manifests]
     given, text = {kind for kind, _ in found}, b"\n".join(raw for _, raw in found)
     return tuple(
         Gap(kind, "there are none in the files, although the manifests refer to them", EFFECTS[kind])
         for kind, reference in _REFERENCES.items()
-        if kind not in {*given, PRIORITY_CLASS} and not documents.get(kind) and reference.field in text
+        if kind not in {*given, kinds.PRIORITY_CLASS} and not documents.get(kind) and reference.field in text
     )
 
 

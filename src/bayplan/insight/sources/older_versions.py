@@ -21,12 +21,12 @@ _SAME, _DIFFERENT = "v1beta2", "v1beta1"
 OLDER: Mapping[Kind, tuple[Kind, ...]] = {
     kind: tuple(replace(kind, version=version) for version in (_SAME, _DIFFERENT)) for kind in _KINDS
 }
-"""By kind: the same kind in older versions, the newest one first."""
+"""kind -> the same kind in older versions, the newest one first"""
 
 NEWER: Mapping[tuple[str, str], tuple[Kind, Kind]] = {
     (older.api_version, older.kind): (older, kind) for kind, versions in OLDER.items() for older in versions
 }
-"""By `apiVersion` and `kind` of an older version: the kind in that version, and in the one that plugins read."""
+"""(`apiVersion`, `kind`) of an older version -> the kind in that version, and in the one that plugins read"""
 
 
 def updated(older: Kind, raw: bytes) -> bytes:

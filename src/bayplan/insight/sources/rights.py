@@ -11,13 +11,14 @@ from typing import Any
 from bayplan.api import kinds
 from bayplan.api.kinds import Kind, custom_kind
 from bayplan.api.pod_groups import POD_GROUPS
+from bayplan.insight.tables import grouped
 from bayplan.plugins.coscheduling.groups import POD_GROUPS as COSCHEDULING_POD_GROUPS
 
 ROLE = "bayplan-insight"
 """The default name of the ClusterRole."""
 
 REQUIRED = (kinds.NODE, kinds.POD)
-"""Without these kinds there is no answer."""
+"""The kinds without which there is no answer."""
 
 _VOLUMES = "pods with persistent volume claims seem unschedulable"
 _LIMITS = "the volume limits of nodes are unknown and count as none"
@@ -68,9 +69,7 @@ def cluster_role(extra: Iterable[Kind] = (), name: str = ROLE) -> dict[str, Any]
 
     `extra` are further kinds, which the user's plugins read.
     """
-    by_group: dict[str, list[str]] = {}
-    for kind in dict.fromkeys((*REQUIRED, *EFFECTS, *extra)):
-        by_group.setdefault(kind.group, []).append(kind.plural)
+    by_group = grouped((kind.group, kind.plural) for kind in dict.fromkeys((*REQUIRED, *EFFECTS, *extra)))
     return {
         "apiVersion": kinds.CLUSTER_ROLE.api_version,
         "kind": kinds.CLUSTER_ROLE.kind,

@@ -50,8 +50,8 @@ class DryRun:
         self._pod = pod
         self._nodes = nodes
         self._budgets = budgets
-        self._results = results or Results(Nodes(nodes.table))
-        self._results.refresh(nominations)
+        self._results = results or Results(Nodes(nodes.table), nominations)
+        self._results.refresh()
         self.errors: list[str] = []
         own = nodes.table.row_of.get(nominations.node_of(pod.uid) or "")
         self._unshared: list[int] = [] if own is None else [own]

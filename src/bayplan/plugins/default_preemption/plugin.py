@@ -16,13 +16,12 @@ from bayplan.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.cluster.columns import Rows
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import events
-from bayplan.framework.events import Action, ClusterEvent, EventHint, Hint
+from bayplan.framework.events import Action, ClusterEvent, EventHint, Hint, Topics
 from bayplan.framework.gangs import PLACED_WITH
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import Candidate, CycleState, Plugin, PostFilterResult, Shortlist, WhatIf
 from bayplan.framework.status import Code, Status, aggregate
 from bayplan.framework.verdicts import Diagnosis, fit_error
-from bayplan.latest import Latest
 from bayplan.plugins.arguments import DefaultPreemptionArgs
 from bayplan.plugins.default_preemption.budgets import Budgets
 from bayplan.plugins.default_preemption.candidates import preference
@@ -35,8 +34,6 @@ NAME = "DefaultPreemption"
 IN_PROGRESS = Status.unresolvable("waiting for the preemption for this pod to be finished").by(NAME)
 NOT_HELPFUL = Status.unresolvable("Preemption is not helpful for scheduling")
 
-_KEPT_RESULTS = 8
-"""For how many kinds of preemptors the results of dry runs are kept."""
 _DEFAULT_ARGUMENTS = DefaultPreemptionArgs()
 
 
@@ -51,15 +48,16 @@ class DefaultPreemption(Plugin):
         self._budgets = handle.objects(POD_DISRUPTION_BUDGET)
         self._percentage = args.minCandidateNodesPercentage
         self._absolute = args.minCandidateNodesAbsolute
-        self._results: Latest[Hashable, Results] = Latest(_KEPT_RESULTS)
+        self._gated: set[str] = set()
+        """The UIDs of pods whose victims are being evicted, or were so at the last deletion of a pod."""
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Gate a pod while its victims are being evicted."""
-        return IN_PROGRESS if self._handle.preempting(pod.uid) else None
-
-    def held_back(self) -> AbstractSet[str]:
-        """Return pods whose victims are still being evicted."""
-        return self._handle.evicting
+        if not self._handle.preempting(pod.uid):
+            self._gated.discard(pod.uid)
+            return None
+        self._gated.add(pod.uid)
+        return IN_PROGRESS
 
     def post_filter(
         self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf
@@ -73,7 +71,10 @@ class DefaultPreemption(Plugin):
         if not np.count_nonzero(table.lowest_priority[rows] < pod.priority):
             return _no_victims(diagnosis.total, len(rows))
         nodes = self._handle.nodes.at(rows)
-        results = Results(self._handle.nodes) if gang is not None else self._results_for(cycle, pod, what_if)
+        alone = gang is None
+        results = (
+            self._results_for(cycle, pod, what_if) if alone else Results(self._handle.nodes, self._handle.nominations)
+        )
         budgets = Budgets(self._budgets.values())
         dry_run = DryRun(what_if, cycle, pod, nodes, budgets, self._handle.nominations, results)
         candidates, best = dry_run.candidates(self._wanted(len(nodes)))
@@ -84,13 +85,14 @@ class DefaultPreemption(Plugin):
             return PostFilterResult(_rejection(why), nominated_node="")
         return Shortlist(candidates, self._handle.nodes, partial(_best, candidates, best))
 
-    def sign_rejection(self, pod: PodInfo) -> Hashable:
-        """The priority and whether it preempts. The signatures of the filters cover the dry runs."""
-        return pod.priority, pod.spec.preemptionPolicy
+    def sign(self, pod: PodInfo) -> Hashable:
+        """Whether the pod preempts. The signatures of the filters cover the dry runs."""
+        return (pod.spec.preemptionPolicy,)
 
     def events(self) -> Iterable[EventHint]:
         """Register deletions of pods: they run PreEnqueue again for gated pods."""
-        yield EventHint(ClusterEvent(events.POD, Action.DELETE), after_pod_deletion)
+        topics = Topics(lambda pod: (pod.uid,), self._released)
+        yield EventHint(ClusterEvent(events.POD, Action.DELETE), after_pod_deletion, topics)
 
     def _ineligible(self, pod: PodInfo, diagnosis: Diagnosis) -> str:
         """Return why the pod must not preempt; "" if it may.
@@ -127,14 +129,14 @@ class DefaultPreemption(Plugin):
     def _results_for(self, cycle: CycleState, pod: PodInfo, what_if: WhatIf) -> Results:
         """Return the results of earlier dry runs that are also those of this pod; they may be empty."""
         nodes = self._handle.nodes
-        sharing_key = what_if.sharing_key(cycle, pod, nodes)
-        if sharing_key is None:
-            return Results(nodes)
-        key = pod.priority, self._budgets.version, sharing_key
-        results = self._results.use(key)
-        if results is None or len(results.verdicts.codes) != len(nodes):
-            results = self._results[key] = Results(nodes)
-        return results
+        key = self.name, pod.priority, self._budgets.version, len(nodes)
+        return what_if.kept(key, cycle, lambda: Results(nodes, self._handle.nominations))
+
+    def _released(self, old: PodInfo | None, new: PodInfo | None) -> AbstractSet[str]:
+        """Return the gated pods whose victims are evicted now."""
+        released = self._gated - self._handle.evicting
+        self._gated -= released
+        return released
 
     def _wanted(self, nodes: int) -> int:
         """Return how many candidates to find among a number of nodes."""

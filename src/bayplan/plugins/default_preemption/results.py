@@ -10,6 +10,7 @@ import numpy as np
 from bayplan.cluster.columns import Rows
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.nominations import Nominations
+from bayplan.cluster.row_changes import RowChanges
 from bayplan.framework.interface import Candidate
 from bayplan.framework.verdicts import Verdicts
 from bayplan.plugins.default_preemption.candidates import preference
@@ -32,7 +33,7 @@ class Results:
     row, and the candidates.
     """
 
-    def __init__(self, nodes: Nodes) -> None:
+    def __init__(self, nodes: Nodes, nominations: Nominations) -> None:
         table = nodes.table
         self.verdicts = Verdicts(nodes)
         self._known = np.full(len(nodes), UNKNOWN, dtype=np.int8)
@@ -40,25 +41,17 @@ class Results:
         """By row. Those of rows that are no longer candidates remain."""
         self._preferences: dict[int, tuple[float, ...]] = {}
         """By row: the sort key of the candidate."""
-        self._version = table.version
+        self._changes = RowChanges(table, nominations)
         self._replaced, self._replacements = table.replaced, table.replacements[: len(nodes)].copy()
-        self._nominations = 0
-        """The version of the nominations that the results are valid for, as those of the table before it."""
 
-    def refresh(self, nominations: Nominations) -> None:
+    def refresh(self) -> None:
         """Forget the results that are no longer valid."""
         table, known = self.verdicts.nodes.table, self._known
-        rows, names = table.changed_since(self._version), nominations.changed_since(self._nominations)
-        if rows is None or names is None:
-            known[:] = UNKNOWN
-        else:
-            known[rows] = UNKNOWN
-            self.forget([row for name in names if (row := table.row_of.get(name)) is not None])
+        self.forget([row for row in self._changes.take(table) if row < len(known)])
         if table.replaced != self._replaced:
             replacements = table.replacements[: len(known)].copy()
             known[replacements != self._replacements] = UNKNOWN
             self._replaced, self._replacements = table.replaced, replacements
-        self._version, self._nominations = table.version, nominations.version
 
     def forget(self, rows: Sequence[int]) -> None:
         """Make results unknown."""

@@ -8,7 +8,7 @@ feature gates, including its surprising results.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from enum import Enum
 from typing import Any
 
@@ -18,14 +18,13 @@ from bayplan.devices.claims import key_of
 from bayplan.devices.limits import MAX_RESULTS
 from bayplan.devices.requests import DeviceDemand
 from bayplan.devices.slices import DeviceId, SliceDevice
-from bayplan.plugins.dynamic_resources.candidates import START, Candidates, Criteria, Path, Place, Required, Supply
+from bayplan.plugins.dynamic_resources.candidates import START, Candidates, Criteria, Path, Place, Required
 from bayplan.plugins.dynamic_resources.capacity import consumptions
 from bayplan.plugins.dynamic_resources.constraints import MatchAttribute
 from bayplan.plugins.dynamic_resources.interchangeable import Interchangeable
-from bayplan.plugins.dynamic_resources.node_pools import Reach
 from bayplan.plugins.dynamic_resources.pools import Pool
 from bayplan.plugins.dynamic_resources.solutions import AllocationError, Grant, Granted, InvalidPools
-from bayplan.plugins.dynamic_resources.wanted import Request, Wanted
+from bayplan.plugins.dynamic_resources.wanted import ClaimsOnNode, Request, Wanted
 
 PREVENTING = frozenset({"NoSchedule", "NoExecute"})
 
@@ -49,29 +48,19 @@ class Search:
     `checkpoint` is called between two steps. What it raises stops the search, which a later call of `run` continues.
     """
 
-    def __init__(
-        self,
-        supply: Supply,
-        reach: Reach,
-        node_name: str,
-        labels: Mapping[str, str],
-        claims: Sequence[ResourceClaim],
-        checkpoint: Callable[[], None],
-    ) -> None:
-        self._supply = supply
-        self._claims = claims
+    def __init__(self, given: ClaimsOnNode, checkpoint: Callable[[], None]) -> None:
+        self._supply, self._reach, self._claims = given.supply, given.reach, given.claims
         self._checkpoint = checkpoint
-        self._reach = reach
         self._used: dict[Criteria, Candidates] = {}
         self._allocating: dict[DeviceId, set[int]] = {}
         self._consuming: dict[DeviceId, dict[str, int]] = {}
-        self._wanted = Wanted(supply, reach, node_name, labels, claims, self._consuming)
-        self._counters = supply.counters.search(self._allocating)
+        self._wanted = Wanted(given, self._consuming)
+        self._counters = given.supply.counters.search(self._allocating)
         self._interchangeable: Interchangeable | None = None
         """None if devices differ by more than can be compared."""
         self._leaks = 0
         """How often a device was not given back entirely, as upstream."""
-        self._grants: list[list[Grant]] = [[] for _ in claims]
+        self._grants: list[list[Grant]] = [[] for _ in given.claims]
         self._chosen: dict[tuple[int, int], int] = {}
         self._steps = [self._next_claim(0)]
         self._result: _Result | None = None

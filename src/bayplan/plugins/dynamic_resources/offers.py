@@ -29,6 +29,7 @@ from bayplan.plugins.dynamic_resources.node_pools import NodePools, Reach
 from bayplan.plugins.dynamic_resources.passes import Outcome, Pass, StoppedPasses, StoppedSearch
 from bayplan.plugins.dynamic_resources.results import allocation_result, node_selector
 from bayplan.plugins.dynamic_resources.solutions import AllocationError, InvalidPools, OutOfTime
+from bayplan.plugins.dynamic_resources.wanted import ClaimsOnNode
 
 CANNOT_ALLOCATE = Status.unresolvable("cannot allocate all claims")
 INVALID_POOLS = Status.unresolvable("invalid resource pools were encountered")
@@ -223,7 +224,7 @@ class Offers:
             search = stopped.search
         continues = search is not None
         if search is None:
-            search = Search(supply, reach, name, labels, claims, limit.step)
+            search = Search(ClaimsOnNode(supply, reach, name, labels, claims), limit.step)
         limit.begin(name, 0.0 if stopped is None else stopped.worked, to_end=to_end)
         try:
             granted = search.run()

@@ -65,8 +65,6 @@ class DynamicResources(Plugin):
 
     name = "DynamicResources"
     reads_pods = False
-    signs_spec = True
-    only_standing = True
     arguments = DynamicResourcesArgs
 
     def __init__(
@@ -158,7 +156,16 @@ class DynamicResources(Plugin):
         return None
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
-        """Reject nodes that can't use the allocated claims, or on which the others can't be allocated."""
+        """Reject nodes that can't use the allocated claims, or on which the others can't be allocated.
+
+        Nodes that other filters have rejected are left out: a search for devices may take long.
+        """
+        if cycle.standing is None:
+            return self._filter_all(cycle, pod, nodes)
+        standing = cycle.standing.nonzero()[0]
+        return self._filter_all(cycle, pod, nodes.at(standing)).among(len(nodes), standing)
+
+    def _filter_all(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections:
         state: PodDevices = cycle.data[self.name]
         index, statuses = np.zeros(len(nodes), dtype=np.int32), [NOT_AVAILABLE]
         for positions, needs in self._needs(state, pod, nodes):

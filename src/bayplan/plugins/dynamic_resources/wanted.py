@@ -34,29 +34,30 @@ class Request:
     everything: list[tuple[SliceDevice, Pool]] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ClaimsOnNode:
+    """The claims of a pod, and the node and the pools whose devices they may get."""
+
+    supply: Supply
+    reach: Reach
+    node_name: str
+    labels: Mapping[str, str]
+    claims: Sequence[ResourceClaim]
+
+
 class Wanted:
     """The requests and constraints of claims on one node.
 
-    `consuming` is the capacity that the search has taken of shared devices. The search changes it.
+    `consuming` is the capacity that the search has used of shared devices. The search changes it.
     """
 
-    def __init__(
-        self,
-        supply: Supply,
-        reach: Reach,
-        node_name: str,
-        labels: Mapping[str, str],
-        claims: Sequence[ResourceClaim],
-        consuming: Mapping[DeviceId, Mapping[str, int]],
-    ) -> None:
-        self._supply, self._reach = supply, reach
-        self._node_name, self._labels = node_name, labels
-        self._claims = claims
+    def __init__(self, given: ClaimsOnNode, consuming: Mapping[DeviceId, Mapping[str, int]]) -> None:
+        self._given = given
         self._consuming = consuming
         self.requests: list[list[list[Request]]] = []
-        """By claim, request and alternative."""
+        """claim -> request -> alternatives, by index"""
         self.constraints: list[list[Constraint]] = []
-        """By claim."""
+        """claim, by index -> its constraints"""
         self.releases_capacity = False
         """Whether a request is for a negative amount."""
         self._selectable: dict[tuple[SliceDevice, int, int, int], bool] = {}
@@ -92,7 +93,7 @@ class Wanted:
                 raise AllocationError(f"{where}, selector #{number}: CEL expression empty (unsupported selector type?)")
         if not demand.class_name:
             raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
-        device_class = self._supply.classes.get(demand.class_name)
+        device_class = self._given.supply.classes.get(demand.class_name)
         if device_class is None:
             problem = f'deviceclass.resource.k8s.io "{demand.class_name}" not found'
             raise AllocationError(f"{where}: could not retrieve device class {demand.class_name}: {problem}")
@@ -107,7 +108,7 @@ class Wanted:
 
     def _everything(self, key: tuple[int, int, int], where: str, request: Request) -> list[tuple[SliceDevice, Pool]]:
         found: list[tuple[SliceDevice, Pool]] = []
-        for pool in self._reach.pools:
+        for pool in self._given.reach.pools:
             if pool.incomplete or pool.invalid:
                 state = "being updated" if pool.incomplete else "invalid"
                 raise AllocationError(
@@ -137,12 +138,12 @@ class Wanted:
         class_name = f"class {device_class.metadata.name if device_class.metadata else ''}"
         if not self._match(class_name, device_class.spec.selectors or (), device):
             return False
-        if not self._match(f"claim {key_of(self._claims[claim_index])}", request.demand.selectors, device):
+        if not self._match(f"claim {key_of(self._given.claims[claim_index])}", request.demand.selectors, device):
             return False
         if not device.parent.per_device:
             return True
         try:
-            return device.place.includes(self._node_name, self._labels)
+            return device.place.includes(self._given.node_name, self._given.labels)
         except ValueError as error:
             raise AllocationError(str(error)) from None
 
@@ -150,7 +151,7 @@ class Wanted:
         for number, selector in enumerate(selectors):
             expression = selector.cel.expression if selector.cel is not None else ""
             try:
-                if not self._supply.selectors.matches(expression, device.facts):
+                if not self._given.supply.selectors.matches(expression, device.facts):
                     return False
             except CompileError as error:
                 raise AllocationError(f"{owner}: selector #{number}: CEL compile error: {error}") from None
@@ -163,5 +164,5 @@ class Wanted:
         capacity = device.spec.capacity
         if not demand.capacity and (not capacity or device.is_exclusive):
             return True
-        consumed = self._supply.taken.consumed.get(device.id, {})
+        consumed = self._given.supply.taken.consumed.get(device.id, {})
         return fits(demand.capacity, capacity or {}, consumed, self._consuming.get(device.id, {}))

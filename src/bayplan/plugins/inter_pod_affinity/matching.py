@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayplan.api.kinds import NAMESPACE
-from bayplan.cluster.affinity_terms import AffinityTerm, TermKind, bound_terms, terms_of
+from bayplan.cluster.affinity_terms import AffinityTerm, TermColumn, TermKind, bound_terms, terms_of
 from bayplan.cluster.columns import Bool, Int32, Int64
 from bayplan.cluster.domains import Domains
 from bayplan.cluster.node_table import NodeTable
@@ -22,6 +22,7 @@ from bayplan.cluster.pod_changes import Amounts, Removals
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.pod_selectors import GroupKey, PodSelector, by_labels, matches_all
 from bayplan.cluster.tally import Tally
+from bayplan.framework.giving_way import ManySteps
 from bayplan.framework.handle import Handle
 
 _CACHE_SIZE = 1024
@@ -151,8 +152,9 @@ class Requirements:
         matches_itself: whether the pod matches these, so that it fits a node without any matching pod.
     """
 
-    def __init__(self, pod: PodInfo, namespaces: Namespaces) -> None:
+    def __init__(self, pod: PodInfo, namespaces: Namespaces, steps: ManySteps) -> None:
         terms = terms_of(pod)
+        self._steps = steps
         self.affinity: GroupKey = tuple([namespaces.selector(term) for term in terms.required])
         self.matches_itself = bool(self.affinity) and matches_all(self.affinity, pod)
         self._pod = pod
@@ -183,7 +185,8 @@ class Requirements:
     def by_node(self, nodes: Nodes) -> bool:
         """Return whether each node's verdict depends on no other node: no domain of the terms has two nodes."""
         table = nodes.table
-        return not self.affinity and all(table.labels(key).distinct for _, key, _ in self._apart(table))
+        keys = {key for key, _ in self._anti_affinity} | {column.term.topology_key for column in self._existing(table)}
+        return not self.affinity and all(table.labels(key).distinct for key in keys)
 
     def verdict(self, nodes: Nodes) -> int:
         """Return the rule that the only one of `nodes` violates, without a what-if."""
@@ -196,11 +199,17 @@ class Requirements:
 
     def _apart(self, table: NodeTable) -> Iterator[tuple[int, str, Tally]]:
         """Yield each anti-affinity term that applies: the rule, the topology key, and what must not be there."""
+        for column in self._existing(table):
+            yield EXISTING_ANTI_AFFINITY, column.term.topology_key, column.counts
+        for done, (key, group) in enumerate(self._anti_affinity, 1):
+            yield ANTI_AFFINITY, key, table.group(group).counts
+            self._steps.check(self._pod.uid, done)
+
+    def _existing(self, table: NodeTable) -> Iterator[TermColumn]:
+        """Yield the anti-affinity terms of pods on nodes that match the pod."""
         for column in table.terms.matching(self._pod, self._namespace_labels):
             if column.term.kind is TermKind.REQUIRED_ANTI:
-                yield EXISTING_ANTI_AFFINITY, column.term.topology_key, column.counts
-        for key, group in self._anti_affinity:
-            yield ANTI_AFFINITY, key, table.group(group).counts
+                yield column
 
     def counted(self, nodes: Nodes) -> Counted:
         """Return what matches at present."""
@@ -306,16 +315,19 @@ def _number_of_matches(selectors: Iterable[PodSelector], pod: PodInfo) -> int:
     return sum(selector.matches(pod) for selector in selectors)
 
 
-def preferences(pod: PodInfo, namespaces: Namespaces, nodes: Nodes, hard_weight: int) -> list[DomainCounts] | None:
+def preferences(
+    pod: PodInfo, namespaces: Namespaces, nodes: Nodes, hard_weight: int, steps: ManySteps
+) -> list[DomainCounts] | None:
     """Return the scores of domains by the preferred terms of a pod and of pods on nodes; None if no term matches a pod.
 
-    `hard_weight`: the weight of required affinity terms of pods on nodes. Raises InvalidSelector.
+    `hard_weight`: the weight of required affinity terms of pods on nodes. Raises InvalidSelector and GiveWay.
     """
     terms = terms_of(pod)
-    own = (
-        (term.topology_key, nodes.table.group((namespaces.selector(term),)).counts, _weight(term, hard_weight))
-        for term in (*terms.preferred, *terms.preferred_anti)
-    )
+    own: list[Weighted] = []
+    for term in (*terms.preferred, *terms.preferred_anti):
+        counts = nodes.table.group((namespaces.selector(term),)).counts
+        own.append((term.topology_key, counts, _weight(term, hard_weight)))
+        steps.check(pod.uid, len(own))
     existing = (
         (column.term.topology_key, column.counts, _weight(column.term, hard_weight))
         for column in nodes.table.terms.matching(pod, namespaces.labels(pod.namespace))

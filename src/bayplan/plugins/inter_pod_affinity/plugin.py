@@ -6,6 +6,7 @@ Mirrors plugins/interpodaffinity/{plugin,filtering,scoring}.go.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable
+from functools import partial
 
 import numpy as np
 from lightkube.models.core_v1 import Node
@@ -19,9 +20,10 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.pod_selectors import labels_key
 from bayplan.cluster.selector_index import anchors_in, narrowest_anchors
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint, Topics
+from bayplan.framework.giving_way import ManySteps
 from bayplan.framework.handle import Handle
 from bayplan.framework.hints import labels_of, requeue_if_invalid
-from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, Plugin
+from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, OnlyNow, Plugin
 from bayplan.framework.remedies import Details
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
@@ -52,6 +54,7 @@ class InterPodAffinity(Plugin):
 
     def __init__(self, handle: Handle, args: InterPodAffinityArgs = _DEFAULT_ARGUMENTS) -> None:
         self._namespaces = Namespaces(handle)
+        self._steps = ManySteps(partial(handle.give_way, long=True))
         self._hard_weight = args.hardPodAffinityWeight
         self._ignore_existing = args.ignorePreferredTermsOfExistingPods
         self._requirements: Latest[Hashable, Requirements] = Latest(_KINDS)
@@ -93,7 +96,7 @@ class InterPodAffinity(Plugin):
         own = bool(terms.preferred or terms.preferred_anti)
         if self._ignore_existing and not own:
             return SKIP
-        found = preferences(pod, self._namespaces, nodes, self._hard_weight)
+        found = preferences(pod, self._namespaces, nodes, self._hard_weight, self._steps)
         if found is None:
             return SKIP
         cycle.data[self.name, "score"] = found
@@ -134,42 +137,31 @@ class InterPodAffinity(Plugin):
         yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL), after_node_change)
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Nothing for a pod without terms; for one with anti-affinity, what its terms and those of others depend on.
-
-        The results of a pod with other terms depend on all nodes, so they are not shared.
-        """
+        """The pod's terms."""
         try:
-            terms = terms_of(pod)
-        except InvalidSelector:  # PreFilter rejects the pod
-            return None
-        if terms.required or terms.preferred or terms.preferred_anti:
-            return None
-        return (labels_key(pod), terms) if terms else ()
-
-    def sign_rejection(self, pod: PodInfo) -> Hashable:
-        """Namespace, labels and terms."""
-        try:
-            return labels_key(pod), terms_of(pod)
+            return terms_of(pod) or ()
         except InvalidSelector:
-            return labels_key(pod), encode(pod.spec.affinity)
+            return encode(pod.spec.affinity)
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
-        """Nothing, for pods that no term applies to, and the namespaces, for those with anti-affinity between nodes.
+        """Nothing, for pods that no term applies to; labels and namespaces, for those with anti-affinity between nodes.
 
-        The results of others are not shared. Nor are those of pods of a kind that didn't occur lately: for pods of many
-        kinds in turn, it is better to share the results of the other plugins.
+        The results of others depend on all nodes, so they are not shared. Nor are those of pods of a kind that didn't
+        occur lately: for pods of many kinds in turn, it is better to share the results of the other plugins.
         """
         try:
             terms = terms_of(pod)
         except InvalidSelector:  # PreFilter rejects the pod
-            return None
+            return OnlyNow(labels_key(pod))
         if not terms:
-            return None if self._matching(pod, nodes) else ()
-        requirements = self._known(pod)
-        if requirements is None or not requirements.by_node(nodes):
-            return None
-        only_apart = all(each.term.kind is TermKind.REQUIRED_ANTI for each in self._matching(pod, nodes))
-        return self._namespaces.version if only_apart else None
+            return OnlyNow(labels_key(pod)) if self._matching(pod, nodes) else ()
+        if not (terms.required or terms.preferred or terms.preferred_anti):
+            requirements = self._known(pod)
+            others = self._matching(pod, nodes)
+            only_apart = all(each.term.kind is TermKind.REQUIRED_ANTI for each in others)
+            if requirements is not None and only_apart and requirements.by_node(nodes):
+                return labels_key(pod), self._namespaces.version
+        return OnlyNow(labels_key(pod))
 
     def _matching(self, pod: PodInfo, nodes: Nodes) -> tuple[TermColumn, ...]:
         return nodes.table.terms.matching(pod, self._namespaces.labels(pod.namespace))
@@ -181,7 +173,9 @@ class InterPodAffinity(Plugin):
         return self._requirements.use((labels_key(pod), terms_of(pod)))
 
     def _learn(self, pod: PodInfo) -> Requirements:
-        requirements = self._requirements[labels_key(pod), terms_of(pod)] = Requirements(pod, self._namespaces)
+        requirements = self._requirements[labels_key(pod), terms_of(pod)] = Requirements(
+            pod, self._namespaces, self._steps
+        )
         return requirements
 
 

@@ -24,7 +24,6 @@ class NodeResourcesBalancedAllocation(Plugin):
     """Mirrors plugins/noderesources/balanced_allocation.go."""
 
     name = "NodeResourcesBalancedAllocation"
-    signs_spec = True
     arguments = NodeResourcesBalancedAllocationArgs
 
     def __init__(

@@ -40,7 +40,6 @@ class NodeResourcesFit(Plugin):
     """Mirrors plugins/noderesources/fit.go."""
 
     name = "NodeResourcesFit"
-    signs_spec = True
     arguments = NodeResourcesFitArgs
 
     def __init__(self, args: NodeResourcesFitArgs = _DEFAULT_ARGUMENTS, handle: Handle | None = None) -> None:

@@ -189,16 +189,16 @@ class AttachedVolumes:
             _tally(found.sources, source, 1 if source in sources else -1, self._depending, row)
         found.by_attachments, found.attachment_sources = volumes, sources
 
-    def _account(self, row: int, found: _Row, each: _OfPod, sign: int) -> None:
-        """Count a pod that was added to a row (sign 1), or removed from it (-1)."""
+    def _account(self, row: int, found: _Row, each: _OfPod, by: int) -> None:
+        """Count a pod that was added to a row (`by` 1), or removed from it (-1)."""
         for source in each.sources:
-            _tally(found.sources, source, sign, self._depending, row)
+            _tally(found.sources, source, by, self._depending, row)
         if isinstance(each.found, Status):
-            found.errors += sign
+            found.errors += by
             return
         for volume in each.found:
-            if _tally(found.users, volume, sign, self._using, row) and volume not in found.by_attachments:
-                found.count[volume[0]] += sign
+            if _tally(found.users, volume, by, self._using, row) and volume not in found.by_attachments:
+                found.count[volume[0]] += by
 
     def _of_pod(self, pod: PodInfo) -> _OfPod:
         return _OfPod(pod.volumes, self._pod_volumes.of_placed(pod), tuple(self._pod_volumes.sources(pod)))
@@ -232,11 +232,11 @@ def _volume_of(attachment: VolumeAttachment) -> str:
     return attachment.spec.source.persistentVolumeName or ""
 
 
-def _tally(numbers: Counter[K], key: K, sign: int, rows_of: dict[K, set[int]], row: int) -> bool:
+def _tally(numbers: Counter[K], key: K, by: int, rows_of: dict[K, set[int]], row: int) -> bool:
     """Add to a row's number of a key. Returns whether the row joins or leaves the rows with this key."""
-    number = numbers[key] + sign
+    number = numbers[key] + by
     numbers[key] = number
-    if sign > 0:
+    if by > 0:
         if number == 1:
             rows_of.setdefault(key, set()).add(row)
         return number == 1

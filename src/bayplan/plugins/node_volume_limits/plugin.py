@@ -20,7 +20,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import POD, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.handle import Handle
 from bayplan.framework.hints import OWN_CLAIM
-from bayplan.framework.interface import CycleState, Plugin
+from bayplan.framework.interface import CycleState, OnlyNow, Plugin
 from bayplan.framework.missing_volumes import MissingVolumes
 from bayplan.framework.remedies import Details, delete_pods
 from bayplan.framework.status import SKIP, Status
@@ -35,7 +35,6 @@ class NodeVolumeLimits(Plugin):
     """Mirrors plugins/nodevolumelimits/csi.go."""
 
     name = "NodeVolumeLimits"
-    signs_spec = True
 
     def __init__(self, handle: Handle) -> None:
         self._missing = MissingVolumes(handle)
@@ -134,24 +133,26 @@ class NodeVolumeLimits(Plugin):
         return Hint.SKIP
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Results for pods with volumes are not shared: each of these pods changes the attached volumes."""
-        return None if pod.volumes else ()
+        """Nothing: what matters are the volumes, which `rests_on` finds."""
+        return ()
 
-    def sign_rejection(self, pod: PodInfo) -> Hashable:
+    def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
         """The number of volumes by driver, if all claims are bound and no pod on a node uses one of the volumes.
 
-        Nominated pods might use them, too.
+        Nominated pods might use them, too. Each pod with volumes changes the attached ones, so it shares no results.
         """
+        if not pod.volumes:
+            return ()
         unbound = any(kind == STORAGE_CLASS.kind for kind, _ in self._pod_volumes.sources(pod))
         if unbound or self._handle.nominations.nodes:
             return None
         plain, wanted = (self._pod_volumes.of_pending(pod, migrated=migrated) for migrated in (False, True))
         if isinstance(plain, Status) or isinstance(wanted, Status):
             return None
-        self._attached.refresh(self._handle.nodes.table)
+        self._attached.refresh(nodes.table)
         if any(self._attached.rows_using(volume) for volume in wanted):
             return None
-        return frozenset(Counter(driver for driver, _ in wanted).items())
+        return OnlyNow(frozenset(Counter(driver for driver, _ in wanted).items()))
 
     def _count(self, wanted: CsiVolumes, nodes: Nodes, index: Int32, statuses: list[Status]) -> None:
         """Reject nodes without room for the volumes that they don't have yet, and nodes with an invalid volume."""

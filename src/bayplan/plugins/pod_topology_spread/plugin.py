@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,10 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.pod_selectors import by_labels, labels_key
 from bayplan.cluster.selector_index import anchors_in, narrowest_anchors
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint, Topics
+from bayplan.framework.giving_way import ManySteps
 from bayplan.framework.handle import Handle
 from bayplan.framework.hints import labels_of, requeue_if_invalid
-from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, Plugin
+from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, OnlyNow, Plugin
 from bayplan.framework.remedies import Details
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
@@ -47,7 +49,7 @@ HOSTNAME = "kubernetes.io/hostname"
 Float64 = NDArray[np.float64]
 
 _INPUTS = object()
-"""The key of `sign_rejection` in the caches of pods."""
+"""The key of what constraints read, in the caches of pods."""
 _DEFAULT_ARGUMENTS = PodTopologySpreadArgs()
 
 
@@ -100,13 +102,13 @@ class PodTopologySpread(Plugin):
     """Spreads pods by their own constraints, or else by the default constraints."""
 
     name = "PodTopologySpread"
-    signs_spec = True
     arguments = PodTopologySpreadArgs
 
     def __init__(self, handle: Handle, args: PodTopologySpreadArgs = _DEFAULT_ARGUMENTS) -> None:
         self._system = args.defaultingType == "System"
         self._defaults = DefaultConstraints(SYSTEM_DEFAULTS if self._system else args.defaultConstraints, handle)
         self._eligibility = Eligibility()
+        self._steps = ManySteps(partial(handle.give_way, long=True))
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         """Count the matching pods on eligible nodes, by domain."""
@@ -117,7 +119,10 @@ class PodTopologySpread(Plugin):
         if not constraints:
             return SKIP
         eligible = self._eligibility.of(constraints, pod, nodes, all_keys=True)
-        cycle.data[self.name] = [_hard(*each, pod, nodes) for each in zip(constraints, eligible, strict=True)]
+        cycle.data[self.name] = spreads = []
+        for each in zip(constraints, eligible, strict=True):
+            spreads.append(_hard(*each, pod, nodes))
+            self._steps.check(pod.uid, len(spreads))
         return None
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
@@ -142,7 +147,10 @@ class PodTopologySpread(Plugin):
         eligible = self._eligibility.of(constraints, pod, nodes, all_keys=all_keys)
         keys = {each.domains.key for each in eligible if not each.domains.everywhere} if all_keys else set()
         scored = nodes if not keys or (has := has_all(keys, nodes)).all() else nodes.at(np.flatnonzero(has))
-        spreads = [_soft(*each, pod, scored) for each in zip(constraints, eligible, strict=True)]
+        spreads = []
+        for each in zip(constraints, eligible, strict=True):
+            spreads.append(_soft(*each, pod, scored))
+            self._steps.check(pod.uid, len(spreads))
         cycle.data[self.name, "score"] = SoftSpreads(spreads, frozenset(keys))
         return None
 
@@ -203,22 +211,20 @@ class PodTopologySpread(Plugin):
         yield EventHint(ClusterEvent(NODE, nodes), self.after_node_change)
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Nothing: pods without constraints are alike. The results of a pod with constraints depend on all nodes."""
-        return None if pod.spec.topologySpreadConstraints else ()
+        """Nothing: pods without constraints are alike."""
+        return ()
 
-    def sign_rejection(self, pod: PodInfo) -> Hashable:
-        """The inputs of all constraints, and of the eligibility of nodes."""
-        key: Hashable = pod.cache.get(_INPUTS)
+    def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
+        """Nothing, for pods without constraints. The results of others depend on all nodes, so they are not shared."""
+        if not pod.spec.topologySpreadConstraints and not self._defaults.apply_to(pod):
+            return ()
+        key: OnlyNow | None = pod.cache.get(_INPUTS)
         if key is None:
             spec = pod.spec
             node_affinity = spec.affinity.nodeAffinity if spec.affinity else None
             inputs = encode((spec.topologySpreadConstraints, spec.nodeSelector, node_affinity))
-            key = pod.cache[_INPUTS] = labels_key(pod), _owners(pod), inputs, pod.tolerations
+            key = pod.cache[_INPUTS] = OnlyNow((labels_key(pod), _owners(pod), inputs, pod.tolerations))
         return key
-
-    def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
-        """Nothing, for pods without constraints. The results of a pod with default constraints depend on all nodes."""
-        return None if pod.spec.topologySpreadConstraints or self._defaults.apply_to(pod) else ()
 
     @requeue_if_invalid
     def after_pod_change(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:

@@ -57,7 +57,6 @@ class VolumeBinding(Plugin):
 
     name = "VolumeBinding"
     reads_pods = False
-    signs_spec = True
     arguments = VolumeBindingArgs
 
     def __init__(self, handle: Handle, args: VolumeBindingArgs = _NO_ARGUMENTS) -> None:
@@ -174,16 +173,15 @@ class VolumeBinding(Plugin):
         return volume_events()
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """No signature for pods with volumes: each placement changes the claims and volumes."""
-        return None if pod.volumes else ()
+        """Nothing: what matters are the claims, which `rests_on` finds."""
+        return ()
 
-    def sign_rejection(self, pod: PodInfo) -> Hashable:
-        """The node affinities of the volumes, if all claims are bound."""
-        claims = sort_claims(pod, self._claims, self._volumes, self._classes)
-        if isinstance(claims, Status):
-            return None
-        return () if claims is None else self._search.requirements(claims, self._handle.nodes)
-
-    def sign_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Hashable:
+    def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
         """The node affinities of the volumes. None for a pod that still needs volumes: other pods may take them."""
-        return self._search.requirements(cycle.data[self.name].claims, nodes)
+        claims = sort_claims(pod, self._claims, self._volumes, self._classes) if pod.volumes else None
+        if claims is None:
+            return ()
+        if isinstance(claims, Status) or self._curve is not None:
+            return None
+        required = self._search.requirements(claims, nodes)
+        return () if required is not None and not required else required

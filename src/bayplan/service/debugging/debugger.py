@@ -12,12 +12,12 @@ from collections.abc import Awaitable, Callable, Collection, Iterator
 import msgspec
 
 from bayplan.api.objects import UndecodableObject
-from bayplan.client import ApiError, ConfigError, TransportError
+from bayplan.client import ApiError, Client, ConfigError, TransportError
+from bayplan.executor.runtime import Runtime
 from bayplan.log_fields import LogField, about_node, about_pod
 from bayplan.service.debugging.comparison import ObjectDifference, differences, list_all
 from bayplan.service.debugging.dump import dump
 from bayplan.service.informers import LIVE_PODS
-from bayplan.service.runtime import Runtime
 from bayplan.turns import Turn
 
 log = logging.getLogger(__name__)
@@ -27,18 +27,18 @@ SETTLE_SECONDS = 2.0
 
 
 class CacheDebugger:
-    """Dumps and compares. `scheduler_names`: whose pods the queue contains. `synced`: set after the initial lists."""
+    """Dumps and compares. `client` lists the cluster. `synced`: set after the initial lists."""
 
     def __init__(
         self,
         runtime: Runtime,
-        scheduler_names: Collection[str],
+        client: Client,
         synced: asyncio.Event,
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._runtime = runtime
-        self._scheduler_names = scheduler_names
+        self._client = client
         self._synced = synced
         self._sleep = sleep
 
@@ -56,7 +56,7 @@ class CacheDebugger:
     async def dump(self) -> None:
         """Log nodes, pods and the queue."""
         await self._run_in_turns(
-            dump(self._runtime.state, self._runtime.queue, self._runtime.waiting, self._runtime.now())
+            dump(self._runtime.state, self._runtime.queue, self._runtime.waiting, self._runtime.ports.now())
         )
 
     async def compare(self) -> None:
@@ -78,10 +78,10 @@ class CacheDebugger:
 
     async def _differences(self) -> tuple[set[ObjectDifference], int, int]:
         """The current differences, and the numbers of listed nodes and pods."""
-        nodes, pods = await list_all(self._runtime.client, LIVE_PODS)
+        nodes, pods = await list_all(self._client, LIVE_PODS)
         found: set[ObjectDifference] = set()
         await self._run_in_turns(
-            differences(nodes, pods, self._runtime.state, self._runtime.queue, self._scheduler_names, found)
+            differences(nodes, pods, self._runtime.state, self._runtime.queue, self._runtime.profiles.keys(), found)
         )
         return found, len(nodes), len(pods)
 
@@ -92,7 +92,7 @@ class CacheDebugger:
 
     def _take_turn(self, steps: Iterator[None]) -> bool:
         """Run steps until the turn is over. Returns whether there may be more."""
-        turn = Turn(self._runtime.now)
+        turn = Turn(self._runtime.ports.now)
         return any(turn.is_over() for _ in steps)
 
 

@@ -216,7 +216,7 @@ class SchedulerCollector:
             "Decisions that reused results of earlier pods (hint_used), and those that didn't (no_hint).",
             {
                 (name, result): number
-                for name, (used, unused) in snapshot.templates.items()
+                for name, (used, unused) in snapshot.sharing.items()
                 for result, number in (("hint_used", used), ("no_hint", unused))
             },
         )

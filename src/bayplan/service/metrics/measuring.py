@@ -17,10 +17,11 @@ import numpy as np
 
 from bayplan.clock import Clock, SystemClock
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.executor.ports import Binding, Stopwatch
 from bayplan.failures import Failures
 from bayplan.framework.calling import Caller, call
 from bayplan.framework.events import ClusterEvent, Hint, HintFunction
-from bayplan.framework.status import Code
+from bayplan.framework.status import Code, Status
 from bayplan.queue import QueuedPod
 from bayplan.scheduling import Decision, Plan
 from bayplan.service.metrics.instruments import Histogram, Histograms, exponential_buckets
@@ -137,19 +138,23 @@ class Metrics:
             return 0
         return int(math.log(1.0 - self._random()) / math.log(1.0 - self._sampled))
 
-    def attempted(self, plan: Plan, taken: Mapping[str, QueuedPod], times: PluginTimes | None) -> None:
-        """Record an attempt. `taken`: its pods by uid. `times`: the stopwatch, if the attempt was sampled."""
+    def stopwatch(self) -> PluginTimes | None:
+        """Return the stopwatch of the next attempt; None if it is not sampled."""
+        return next(self.stopwatches)
+
+    def attempted(self, plan: Plan, pods: Mapping[str, QueuedPod], times: Stopwatch | None) -> None:
+        """Record an attempt. `pods`: those of its unit, by uid. `times`: the stopwatch, if the attempt was sampled."""
         now = self.now()
         for decision in plan.decisions:
-            self.new_decisions.append(now - taken[decision.pod.uid].popped_at)
+            self.new_decisions.append(now - pods[decision.pod.uid].popped_at)
         if plan.unit.gang is None:
             decision = plan.decisions[0]
             if times is not None:
-                self.timed(taken[decision.pod.uid], decision, times)
+                self.timed(pods[decision.pod.uid], decision, times)
             if not decision.node:
                 self.not_placed(decision)
 
-    def timed(self, queued: QueuedPod, decision: Decision, times: PluginTimes) -> None:
+    def timed(self, queued: QueuedPod, decision: Decision, times: Stopwatch) -> None:
         """Record a decision of a sampled attempt. `times` is its stopwatch."""
         times.profile = profile = queued.pod.scheduler_name
         filtered, scored = (
@@ -166,6 +171,11 @@ class Metrics:
             if decision.victims:
                 self.victims.observe(len(decision.victims))
 
+    def ended(self, binding: Binding, status: Status) -> None:
+        """Record the end of a binding cycle."""
+        if status.code is Code.SUCCESS:
+            self.bound(binding.queued)
+
     def bound(self, queued: QueuedPod) -> None:
         """Record a bound pod."""
         now, began = self.now(), queued.initial_attempt_at
@@ -175,9 +185,11 @@ class Metrics:
             self.scheduled_after_flush += 1
         self._fold_if_many()
 
-    def failed(self, queued: QueuedPod, result: str) -> None:
-        """Record an attempt that failed. `result`: UNSCHEDULABLE or ERROR."""
-        self.attempts[result, queued.pod.scheduler_name].observe(self.now() - queued.popped_at)
+    def failed(self, queued: QueuedPod, *, error: bool) -> None:
+        """Record an attempt after which the pod is pending: no node can run it, or there was an error."""
+        self.attempts[ERROR if error else UNSCHEDULABLE, queued.pod.scheduler_name].observe(
+            self.now() - queued.popped_at
+        )
         self._fold_if_many()
 
     def _fold_if_many(self) -> None:

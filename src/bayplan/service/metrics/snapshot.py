@@ -15,8 +15,8 @@ class MetricsSnapshot:
     """A scheduler's state at one moment, for metrics. Taken in the scheduler's thread.
 
     `waiting`: the pods in the queue that are not in flight. `binding`: the number of binding cycles in progress.
-    `templates`: by profile, the numbers of decisions with and without a template. `event_lag`: seconds since the oldest
-    event was recorded that is not written yet.
+    `sharing`: by profile, the numbers of decisions with and without results of earlier pods. `event_lag`: seconds since
+    the oldest event was recorded that is not written yet.
     """
 
     profiles: Mapping[str, Profile]
@@ -28,7 +28,7 @@ class MetricsSnapshot:
     pods: int
     assumed_pods: int
     binding: int
-    templates: Mapping[str, tuple[int, int]]
+    sharing: Mapping[str, tuple[int, int]]
     dropped_events: int
     event_lag: float
 

@@ -20,6 +20,7 @@ from bayplan.framework.runner import raw_scores, run_filter, run_pre_filter, run
 from bayplan.framework.what_if import filter_changed
 from bayplan.testing.contract.examples import BuiltExample, Example, pod_info
 from bayplan.testing.contract.promise import Breach, promise
+from bayplan.testing.contract.sharing import check_declarations
 from bayplan.testing.contract.subject import Subject, alone, ask, difference, text_of
 from bayplan.testing.strategies import bound_to
 
@@ -36,18 +37,7 @@ def answers(subject: Subject, example: Example) -> None:
     names = ask(plugin, world).names
     if names is not None and not (isinstance(names, frozenset) and all(isinstance(name, str) for name in names)):
         raise Breach(f"pre_filter returned NodeNames({names!r})", "give NodeNames a frozenset of node names")
-    for form, method, arguments in (
-        (interface.Sign, "sign", (world.pod,)),
-        (interface.RestsOn, "rests_on", (world.pod, world.state.nodes)),
-    ):
-        if subject.has(form):
-            value = getattr(plugin, method)(*arguments)
-            try:
-                hash(value)
-            except TypeError:
-                raise Breach(
-                    f"{method} returned {value!r}, which cannot be hashed", "return tuples, not lists or dicts"
-                ) from None
+    check_declarations(subject, plugin, world)
     if subject.has(interface.QueueSort):
         _check_sort_keys(plugin, [pod_info(document) for document in (*example.bound, example.pod)])
 

@@ -12,44 +12,40 @@ from bayplan.framework.own_volumes import own_volumes
 from bayplan.testing.contract.examples import BuiltExample, Example
 from bayplan.testing.contract.promise import Breach, promise
 from bayplan.testing.contract.queueing import events_of
-from bayplan.testing.contract.sharing import cache_key
 from bayplan.testing.contract.subject import Subject, ask, difference, text_of
 from bayplan.testing.strategies import at
 
 
 @promise(
     "rejection",
-    "pods with equal signatures, or equal values of sign_rejection, are rejected alike and get equal hints",
-    lambda subject: subject.has(interface.Sign) or subject.has(interface.SignRejection),
+    "pods with equal signatures that rest on the same are rejected alike and get equal hints",
+    lambda subject: subject.has(interface.Sign),
 )
 def rejection(subject: Subject, example: Example) -> None:
     """Pods that differ in one field get different keys, or equal rejections, and equal hints for all events."""
     plugin, world = subject.start(example)
-    method, key = _rejection_key(plugin, world.pod, world)
-    if key is None:
+    key = _key(plugin, world.pod, world)
+    if None in key:
         return
     own = own_volumes(world.state.objects)
     first = _rejections_and_hints(plugin, world.pod, subject, example, own)
     for variant in example.variants:
-        if _rejection_key(plugin, variant.pod, world) != (method, key):
+        if _key(plugin, variant.pod, world) != key:
             continue
         second = _rejections_and_hints(plugin, variant.pod, subject, example, own)
         one, other = ({about: texts[about] for about in first if about in second} for texts in (first, second))
         if found := difference(one, other, "for the first pod", "for the second"):
             raise Breach(
                 f"two pods that differ only in {variant.path} ({at(variant.before, variant.path)} and "
-                f"{at(variant.after, variant.path)}) have the same {method}(), {key!r}, but {found}",
-                f"let {method}() return also what the plugin and its hints read of {variant.path}",
+                f"{at(variant.after, variant.path)}) have the same sign(), {key[0]!r}, but {found}",
+                f"let sign() return also what the plugin and its hints read of {variant.path}",
             )
 
 
-def _rejection_key(plugin: Any, pod: PodInfo, world: BuiltExample) -> tuple[str, Hashable]:
-    """Return the method that says which pods are rejected alike, and its value; None if the pod is alone."""
-    if isinstance(plugin, interface.Sign) and None not in (key := cache_key(plugin, pod, world)):
-        return "sign", key[0]
-    if isinstance(plugin, interface.SignRejection) and (own := plugin.sign_rejection(pod)) is not None:
-        return "sign_rejection", (own, pod.priority)
-    return "", None
+def _key(plugin: Any, pod: PodInfo, world: BuiltExample) -> tuple[Hashable, Hashable, Hashable]:
+    """Return what pods have in common that are rejected alike; None for a part of it if the pod is alone."""
+    has = isinstance(plugin, interface.RestsOn)
+    return plugin.sign(pod), plugin.rests_on(pod, world.state.nodes) if has else (), pod.priority
 
 
 def _rejections_and_hints(plugin: Any, pod: PodInfo, subject: Subject, example: Example, own: Topics) -> dict[str, str]:

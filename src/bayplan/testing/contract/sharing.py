@@ -1,4 +1,4 @@
-"""Promises of plugins that sign pods: answers may be shared as `sign`, `rests_on` and `reads_pods` say."""
+"""Promises of plugins that sign pods: answers may be shared as `sign`, `rests_on` and `reads_pods` declare."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from bayplan.api.kinds import NODE
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework import interface
-from bayplan.scheduling import Templates, decide
+from bayplan.framework.pod_run import PodRun
+from bayplan.scheduling import decide
+from bayplan.sharing import Sharing
 from bayplan.testing.contract.examples import BuiltExample, Example, pod_info
 from bayplan.testing.contract.promise import Breach, promise
 from bayplan.testing.contract.subject import Subject, alone, ask, difference
@@ -42,23 +44,6 @@ def signature(subject: Subject, example: Example) -> None:
 
 
 @promise(
-    "signs-spec",
-    "with signs_spec = True, sign reads nothing but the spec",
-    lambda subject: subject.shares and subject.cls.signs_spec,
-)
-def signs_spec(subject: Subject, example: Example) -> None:
-    """Pods that differ in a field outside of the spec get equal signatures from a plugin with `signs_spec = True`."""
-    plugin, world = subject.start(example)
-    expected = plugin.sign(world.pod)
-    for variant in example.variants:
-        if not variant.path.startswith("spec.") and plugin.sign(variant.pod) != expected:
-            raise Breach(
-                f"signs_spec is True, but sign() reads {variant.path}",
-                "leave signs_spec at False, or read only the spec",
-            )
-
-
-@promise(
     "rests-on",
     "shared answers depend on the pod, on the node and on what rests_on returns",
     lambda subject: subject.shares,
@@ -80,7 +65,7 @@ def rests_on(subject: Subject, example: Example) -> None:
             raise Breach(
                 f"{change.text}, and rests_on returns {key[1]!r} as before, but {found}",
                 "let rests_on return what else the answers depend on (a version of it), or None if they cannot be "
-                f"shared; or remove {subject.sharing}",
+                f"shared; or remove {_declaration(subject)}",
             )
 
 
@@ -108,26 +93,27 @@ def reuse(subject: Subject, example: Example) -> None:
             raise Breach(
                 f"of pods placed one after the other, number {number + 1} gets {one} with reuse, and {other} without",
                 "sign, rests_on and reads_pods have to cover everything that answers depend on, and what pre_filter "
-                f"and pre_score remember must depend on the pod alone; or remove {subject.sharing}",
+                f"and pre_score remember must depend on the pod alone; or remove {_declaration(subject)}",
             )
 
 
 def cache_key(plugin: Any, pod: PodInfo, world: BuiltExample) -> tuple[Hashable, Hashable]:
     """Return the signature and the value of rests_on; None if answers are not shared."""
     has = isinstance(plugin, interface.RestsOn)
-    return plugin.sign(pod), plugin.rests_on(pod, world.state.nodes) if has else ()
+    rests_on = plugin.rests_on(pod, world.state.nodes) if has else ()
+    return plugin.sign(pod), None if isinstance(rests_on, interface.OnlyNow) else rests_on
 
 
 def _decided(subject: Subject, example: Example, *, reuse: bool) -> list[str]:
     """Return for each pod the node or the message, the feasible nodes, and their scores."""
     plugin, world = subject.start(example)
     state, profile = world.state, alone(plugin)
-    templates = Templates(profile) if reuse else None
+    start = Sharing(profile).start if reuse else PodRun.start
     changes = [change for change in example.changes if change.kind is NODE and change.after is not None]
     decided = []
     for number in range(8):
         pod = pod_info(named(example.other if number % 3 == 2 else example.pod, f"next-{number}"))
-        decision = decide(profile, state, pod, _FirstByName(state), templates=templates)
+        decision = decide(profile, state, pod, _FirstByName(state), start=start)
         feasible = [] if decision.feasible is None else [state.table.names[row] for row in decision.feasible.tolist()]
         scores = [] if decision.scores is None else decision.scores.total.tolist()
         decided.append(f"{decision.node or decision.message!r} (scores {dict(zip(feasible, scores, strict=False))})")
@@ -148,3 +134,26 @@ class _FirstByName(random.Random):
     def choice(self, seq: Any) -> Any:
         """Return the row with the first name."""
         return min(seq, key=lambda row: self._names[row])
+
+
+PROMISES = (signature, rests_on, reads_pods, reuse)
+
+
+def _declaration(subject: Subject) -> str:
+    """What declares that pods share the plugin's answers."""
+    return "pure=True" if subject.pure else "sign"
+
+
+def check_declarations(subject: Subject, plugin: Any, world: BuiltExample) -> None:
+    """Raise Breach if what a plugin declares about a pod can't be hashed."""
+    for form, method, arguments in (
+        (interface.Sign, "sign", (world.pod,)),
+        (interface.RestsOn, "rests_on", (world.pod, world.state.nodes)),
+    ):
+        if subject.has(form):
+            value = getattr(plugin, method)(*arguments)
+            try:
+                hash(value)
+            except TypeError:
+                problem = f"{method} returned {value!r}, which cannot be hashed"
+                raise Breach(problem, "return tuples, not lists or dicts") from None

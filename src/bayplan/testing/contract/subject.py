@@ -92,11 +92,6 @@ class Subject:
         """Whether pods with equal signatures share its answers."""
         return self.decides and self.has(interface.Sign)
 
-    @property
-    def sharing(self) -> str:
-        """What declares that pods share its answers."""
-        return "pure=True" if self.pure else "sign"
-
 
 @dataclass(frozen=True, slots=True)
 class Answers:

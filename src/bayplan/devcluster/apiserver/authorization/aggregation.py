@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from bayplan.api.kinds import CLUSTER_ROLE
 from bayplan.api.labels import LabelSelector
-from bayplan.devcluster.apiserver.label_selectors import label_selector
+from bayplan.api.selectors import read_selector
 from bayplan.devcluster.apiserver.schema import Object
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def aggregate(storage: RestStorage, resource: Resource, _: Entry) -> None:
         selectors = (role.get("aggregationRule") or {}).get("clusterRoleSelectors")
         if not selectors:
             continue
-        wanted = [label_selector(selector) for selector in selectors]
+        wanted = [read_selector(selector) for selector in selectors]
         rules = _rules(storage, wanted, entry)
         if rules != (role.get("rules") or []):
             storage.write(

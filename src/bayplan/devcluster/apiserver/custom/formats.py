@@ -13,7 +13,7 @@ from collections.abc import Callable
 from datetime import date, datetime
 from typing import Any
 
-from bayplan.devcluster.apiserver.validation.meta import name_errors
+from bayplan.devcluster.apiserver.validation.names import name_errors
 
 _DURATION = re.compile(r"-?((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+|[+-]?0")
 _LONG_DURATION = re.compile(

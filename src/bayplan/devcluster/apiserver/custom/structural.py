@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayplan.api import field_errors
-from bayplan.api.kinds import Kind
-from bayplan.devcluster.apiserver.custom.applying import apply
-from bayplan.devcluster.apiserver.custom.documents import add_custom_schema
-from bayplan.devcluster.apiserver.custom.structures import EMBEDDED
+from bayplan.api.kinds import CONFIG_MAP, Kind
+from bayplan.devcluster.apiserver.api_types import METADATA
+from bayplan.devcluster.apiserver.applying import apply_configuration, merge
+from bayplan.devcluster.apiserver.custom.structures import EMBEDDED, identity
+from bayplan.devcluster.apiserver.model_schemas import V2, describe, reference
 from bayplan.devcluster.apiserver.patch import APPLY_PATCH, JSON_PATCH, MERGE_PATCH
 from bayplan.devcluster.apiserver.schema import Object, normalize_metadata
 from bayplan.devcluster.apiserver.status import bad_request, invalid, unsupported_media_type
@@ -139,3 +140,77 @@ def fill_defaults(schema: Object, value: Any) -> None:
 
 def _is_replaced(schema: Object, value: Any) -> bool:
     return value is None and not schema.get("nullable") and "default" in schema
+
+
+# OpenAPI schemas. Mirrors apiextensions-apiserver's pkg/controller/openapi/builder.
+
+
+_NOT_IN_V2 = frozenset({"allOf", "anyOf", "default", "nullable", "not", "oneOf"})
+
+
+def add_custom_schema(schemas: Object, kind: Kind, schema: Object, references: str) -> str:
+    """Adds the schema of a custom resource, and that of its metadata, to a document. Returns the name of the schema."""
+    name = f"{'.'.join(reversed(kind.group.split('.')))}.{kind.version}.{kind.kind}"
+    result: Object = _without(schema, _NOT_IN_V2) if references == V2 else dict(schema)
+    metadata = reference(schemas, METADATA, references)
+    properties = {field: {"type": "string", "description": _described(field)} for field in ("apiVersion", "kind")}
+    result["properties"] = {**result.get("properties", {}), **properties, "metadata": metadata}
+    schemas[name] = result
+    return name
+
+
+def _described(field: str) -> str:
+    """The description of a field that every kind has."""
+    return describe(CONFIG_MAP.model, field)
+
+
+def _without(schema: Any, left_out: frozenset[str]) -> Any:
+    """The schema without some keywords; properties of these names are kept."""
+    if not isinstance(schema, dict):
+        return schema
+    result: Object = {key: value for key, value in schema.items() if key not in left_out}
+    if "properties" in result:
+        result["properties"] = {key: _without(value, left_out) for key, value in result["properties"].items()}
+    for key in ("items", "additionalProperties"):
+        if key in result:
+            result[key] = _without(result[key], left_out)
+    return result
+
+
+# Server-side apply, by the list types of the schema
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaStructure:
+    """The structure of a value that an OpenAPI schema describes."""
+
+    schema: Object
+
+    @property
+    def merge(self) -> str:
+        """By the OpenAPI extensions; lists are atomic unless their schemas have another list type."""
+        found: str = self.schema.get("x-kubernetes-list-type") or self.schema.get("x-kubernetes-map-type", "")
+        return found
+
+    def identity(self, element: Any) -> Any:
+        """With the schema's defaults for missing keys."""
+        return identity(self.schema, element)
+
+    def element(self) -> SchemaStructure:
+        """By the schema of the elements."""
+        return SchemaStructure(self.schema.get("items", {}))
+
+    def member(self, key: str) -> SchemaStructure:
+        """By the schema of the property, or that of additional ones."""
+        inner = self.schema.get("properties", {}).get(key, self.schema.get("additionalProperties"))
+        return SchemaStructure(inner if isinstance(inner, dict) else {})
+
+
+def apply(schema: Object, obj: Object, configuration: Object) -> Object:
+    """The object with the configuration merged into it."""
+    plain = {key: value for key, value in configuration.items() if key != "metadata"}
+    merged: Object = merge(SchemaStructure(schema), obj, plain)
+    metadata = configuration.get("metadata") or {}
+    if isinstance(metadata, dict):  # anything else is rejected when the result is read
+        metadata = apply_configuration(METADATA, obj.get("metadata") or {}, metadata)
+    return {**merged, "metadata": metadata}

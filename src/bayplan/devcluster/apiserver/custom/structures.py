@@ -12,7 +12,7 @@ from typing import Any
 from bayplan.api.field_errors import FieldError, duplicate, invalid, required
 from bayplan.devcluster.apiserver.custom.values import Place
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.validation.meta import name_errors
+from bayplan.devcluster.apiserver.validation.names import name_errors
 
 EMBEDDED = "x-kubernetes-embedded-resource"
 

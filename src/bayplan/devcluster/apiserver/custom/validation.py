@@ -13,7 +13,7 @@ from bayplan.api.field_errors import FieldError, duplicate, invalid, not_support
 from bayplan.devcluster.apiserver.custom.conditions import is_true
 from bayplan.devcluster.apiserver.custom.schema_rules import check_schema
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.validation.meta import name_errors
+from bayplan.devcluster.apiserver.validation.names import name_errors
 
 APPROVED = "api-approved.kubernetes.io"
 COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")

@@ -6,9 +6,9 @@ Mirrors Kubernetes' pkg/registry/core/pod/storage/eviction.go.
 from __future__ import annotations
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
+from bayplan.api.selectors import read_selector
 from bayplan.api.times import rfc3339
 from bayplan.devcluster.apiserver.endpoints.binding import SUCCESS, set_condition
-from bayplan.devcluster.apiserver.label_selectors import label_selector
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import StatusError, bad_request, forbidden, internal
 from bayplan.devcluster.apiserver.storage.deletion import DeleteOptions, delete, read_options
@@ -62,7 +62,7 @@ def _budgets(storage: RestStorage, pod: Object) -> list[Entry]:
     """Returns the budgets that select the pod."""
     labels = pod["metadata"].get("labels", {})
     found = storage.store.collection(POD_DISRUPTION_BUDGET.resource).select(pod["metadata"]["namespace"])
-    return [entry for entry in found if label_selector(entry.load()["spec"].get("selector")).matches(labels)]
+    return [entry for entry in found if read_selector(entry.load()["spec"].get("selector")).matches(labels)]
 
 
 def _is_ready(pod: Object) -> bool:

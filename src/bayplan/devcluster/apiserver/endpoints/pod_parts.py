@@ -5,13 +5,14 @@ Mirrors the resize and ephemeral containers strategies of Kubernetes' pkg/regist
 
 from __future__ import annotations
 
+from bayplan.api.kinds import POD
 from bayplan.devcluster.apiserver.endpoints.backend import Backend
 from bayplan.devcluster.apiserver.endpoints.request import Request
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import invalid
 from bayplan.devcluster.apiserver.storage.resource import Resource
-from bayplan.devcluster.apiserver.validation.pod_resize import validate_resize
-from bayplan.devcluster.apiserver.validation.pods import validate_pod
+from bayplan.devcluster.apiserver.validation.pod_updates import validate_resize
+from bayplan.devcluster.apiserver.validation.rules import check
 
 
 def read_pod(backend: Backend, resource: Resource, request: Request) -> Object:
@@ -29,7 +30,7 @@ def resize(backend: Backend, resource: Resource, request: Request) -> Object:
         if field in old["spec"] or field in new["spec"]:
             changed["spec"][field] = _with_resources(new["spec"].get(field) or [], old["spec"].get(field) or [])
     resource.schema.fill_defaults(changed)
-    errors = [*validate_pod(changed), *validate_resize(changed, old)]
+    errors = [*check(POD.model, changed), *validate_resize(changed, old)]
     if errors:
         raise invalid(resource.kind, info.name, errors)
     for review in storage.reviews:

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from bayplan.api.kinds import Kind
-from bayplan.devcluster.apiserver.endpoints.backend import Backend
+from bayplan.devcluster.apiserver.endpoints.backend import Backend, Subresource
 from bayplan.devcluster.apiserver.endpoints.request import Request
-from bayplan.devcluster.apiserver.endpoints.subresource import Subresource
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import StatusError, bad_request
 from bayplan.devcluster.apiserver.storage.object_schema import TypedSchema

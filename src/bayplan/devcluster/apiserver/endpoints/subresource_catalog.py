@@ -6,13 +6,12 @@ from collections.abc import Mapping
 
 from bayplan.api.kinds import NAMESPACE, Kind
 from bayplan.devcluster.apiserver.authorization.service_account_tokens import TOKEN_REQUEST
-from bayplan.devcluster.apiserver.endpoints.backend import Backend
+from bayplan.devcluster.apiserver.endpoints.backend import Backend, Subresource, Verb
 from bayplan.devcluster.apiserver.endpoints.binding import bind
 from bayplan.devcluster.apiserver.endpoints.eviction import evict
 from bayplan.devcluster.apiserver.endpoints.pod_parts import read_pod, resize, set_ephemeral_containers
 from bayplan.devcluster.apiserver.endpoints.request import Request
 from bayplan.devcluster.apiserver.endpoints.scale import custom_scale, workload_scale
-from bayplan.devcluster.apiserver.endpoints.subresource import Subresource, Verb
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import StatusError
 from bayplan.devcluster.apiserver.storage.resource import Resource

@@ -15,26 +15,21 @@ import msgspec
 from bayplan.api import kinds
 from bayplan.api.kinds import ALPHA_KINDS, KINDS, Kind
 from bayplan.devcluster.apiserver.authorization.aggregation import aggregate
-from bayplan.devcluster.apiserver.autoscaler_conversion import from_v2
 from bayplan.devcluster.apiserver.custom.definitions import finish_definition, follow_definition
 from bayplan.devcluster.apiserver.event_conversion import from_core, to_core
-from bayplan.devcluster.apiserver.kinds.api_services import update_api_services
-from bayplan.devcluster.apiserver.kinds.autoscalers import as_v2, validate_v1
 from bayplan.devcluster.apiserver.kinds.stored import stored
-from bayplan.devcluster.apiserver.kinds.strategies import STRATEGIES
+from bayplan.devcluster.apiserver.kinds.strategies import strategy_of
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.storage.garbage_collector import Finalize
 from bayplan.devcluster.apiserver.storage.object_schema import ConvertedSchema
 from bayplan.devcluster.apiserver.storage.resource import Resource
-from bayplan.devcluster.apiserver.storage.rest_storage import Controller, RestStorage
+from bayplan.devcluster.apiserver.storage.rest_storage import Controller
 from bayplan.devcluster.apiserver.storage.selectable_fields import (
     SelectableFields,
     boolean_fields,
     read_path,
     text_fields,
 )
-from bayplan.devcluster.apiserver.storage.store import Entry
-from bayplan.devcluster.apiserver.storage.strategy import Strategy
 
 
 @cache
@@ -50,11 +45,7 @@ def _resource(kind: Kind) -> Resource:
         return _events()
     given = dict(facts().get(kind.resource, {}))
     why = given.pop("stored", "")
-    if kind == kinds.HORIZONTAL_POD_AUTOSCALER_V1:
-        schema = ConvertedSchema(kind, read=from_v2, write=as_v2)
-        strategy = stored(kind, why, validate_v1)
-        return Resource(kind, strategy, storage_kind=kinds.HORIZONTAL_POD_AUTOSCALER, own_schema=schema)
-    strategy = STRATEGIES.get(kind) or (stored(kind, why) if why else Strategy())
+    strategy = stored(kind, why) if why else strategy_of(kind)
     fields = SelectableFields(
         text_fields(*given.pop("fields", ()))
         | boolean_fields(*given.pop("booleans", ()))
@@ -71,7 +62,7 @@ def _events() -> Resource:
     fields = SelectableFields(core.fields.readers, renamed={**names, "reportingController": "reportingComponent"})
     return Resource(
         kinds.EVENT,
-        STRATEGIES[kinds.EVENT],
+        strategy_of(kinds.EVENT),
         fields,
         allow_create_on_update=True,
         storage_kind=kinds.CORE_EVENT,
@@ -79,15 +70,8 @@ def _events() -> Resource:
     )
 
 
-def _follow_definition(storage: RestStorage, resource: Resource, entry: Entry) -> None:
-    revision = storage.served.revision
-    follow_definition(storage, resource, entry)
-    if storage.served.revision != revision:
-        update_api_services(storage)
-
-
 CONTROLLERS: Mapping[str, Controller] = {
-    kinds.CUSTOM_RESOURCE_DEFINITION.resource: _follow_definition,
+    kinds.CUSTOM_RESOURCE_DEFINITION.resource: follow_definition,
     kinds.CLUSTER_ROLE.resource: aggregate,
 }
 """By collection: called after every write and removal."""

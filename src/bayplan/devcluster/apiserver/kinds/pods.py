@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bayplan.devcluster.apiserver.quality_of_service import qos_class
+from bayplan.devcluster.apiserver.resource_lists import qos_class
 from bayplan.devcluster.apiserver.schema import Object
 
 GATED: Object = {

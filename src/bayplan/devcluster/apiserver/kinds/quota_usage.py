@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from bayplan.api import quantity
 from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_CLAIM, SERVICE, Kind
-from bayplan.devcluster.apiserver.quality_of_service import qos_class
-from bayplan.devcluster.apiserver.resource_lists import ZERO, Amount, Amounts, pod_total, read_amounts
+from bayplan.devcluster.apiserver.resource_lists import ZERO, Amount, Amounts, pod_total, qos_class, read_amounts
 from bayplan.devcluster.apiserver.schema import Object
 
 ONE = Amount(quantity.NANO)

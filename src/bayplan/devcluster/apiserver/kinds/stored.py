@@ -6,7 +6,7 @@ write returns a warning that says what doesn't happen.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -17,13 +17,10 @@ from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.storage.strategy import Strategy
 
 
-def stored(kind: Kind, why: str, validate: Callable[[Object], Iterable[FieldError]] | None = None) -> Strategy:
-    """The strategy of a kind that is only stored. `why` ends the warning `stored; ...`.
-
-    `validate` replaces the check by the schema.
-    """
+def stored(kind: Kind, why: str) -> Strategy:
+    """The strategy of a kind that is only stored. `why` ends the warning `stored; ...`."""
     warning = f"stored; {why}"
-    return Strategy(validate=validate or partial(check_by_schema, kind.model), warn=lambda _obj: (warning,))
+    return Strategy(validate=partial(check_by_schema, kind.model), warn=lambda _obj: (warning,))
 
 
 def check_by_schema(model: str, obj: Object) -> Iterator[FieldError]:

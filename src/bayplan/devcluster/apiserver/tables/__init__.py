@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from bayplan.api import kinds
-from bayplan.devcluster.apiserver.autoscaler_conversion import to_v2
 from bayplan.devcluster.apiserver.event_conversion import to_core
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.tables.columns import Columns, columns_of
 from bayplan.devcluster.apiserver.tables.pods import pod_conditions
-
-_SHOWN_AS: Mapping[kinds.Kind, Callable[[Object], Object]] = {
-    kinds.EVENT: to_core,
-    kinds.HORIZONTAL_POD_AUTOSCALER_V1: to_v2,
-}
-"""The kinds whose rows show another version."""
 
 
 def table(
@@ -35,10 +28,9 @@ def table(
     or Object.
     """
     shown = columns_of(kind.resource) if custom is None else custom
-    convert = _SHOWN_AS.get(kind, _same)
     rows = []
     for obj in objects:
-        read = convert(obj)
+        read = to_core(obj) if kind == kinds.EVENT else obj  # the columns are those of the stored version
         row: Object = {"cells": [column.cell(read, now) for column in shown]}
         if kind is kinds.POD and (conditions := pod_conditions(obj)):
             row["conditions"] = conditions
@@ -52,10 +44,6 @@ def table(
         "columnDefinitions": [column.definition() for column in shown] if columns else [],
         "rows": rows,
     }
-
-
-def _same(obj: Object) -> Object:
-    return obj
 
 
 def _included(kind: kinds.Kind, obj: Object, *, whole: bool) -> Object:

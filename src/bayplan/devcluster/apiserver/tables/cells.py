@@ -6,23 +6,20 @@ Mirrors Kubernetes' pkg/printers/internalversion/printers.go.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
 from bayplan.api.durations import human
 from bayplan.devcluster.apiserver.scalars import go_float
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.tables.pods import pod_ready, pod_restarts, pod_status
-from bayplan.devcluster.apiserver.tables.texts import condition, since_text
+from bayplan.devcluster.apiserver.tables.pods import condition, pod_ready, pod_restarts, pod_status, since_text
 
 Cell = Callable[[Any, datetime], Any]
 """(value, current time) -> the cell; None or "" to show what the column shows without a value."""
 
 _SHOWN = 3
 """How many addresses, ports or hosts a cell lists."""
-_METRICS_SHOWN = 2
-_ADDRESS_WIDTH = 16
 _MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 _ROLE_PREFIX, _ROLE_LABEL = "node-role.kubernetes.io/", "kubernetes.io/role"
 
@@ -69,11 +66,6 @@ def _phase(obj: Object, _now: datetime) -> str:
 def _marked_default(metadata: Object, annotation: str) -> str:
     default = metadata.get("annotations", {}).get(annotation) == "true"
     return f"{metadata['name']} (default)" if default else str(metadata["name"])
-
-
-def _listed(texts: Sequence[str]) -> str:
-    more = f" + {len(texts) - _SHOWN} more..." if len(texts) > _SHOWN else ""
-    return f"{','.join(texts[:_SHOWN])}{more}"
 
 
 def _readiness_gates(pod: Object, _now: datetime) -> str:
@@ -190,68 +182,9 @@ def _claim_state(claim: Object, _now: datetime) -> str:
     return ",".join([*states, "reserved"] if status.get("reservedFor") else states)
 
 
-def _endpoints(subsets: Iterable[Object], _now: datetime) -> str:
-    found: list[str] = []
-    for subset in subsets:
-        addresses = [address.get("ip", "") for address in subset.get("addresses") or ()]
-        ports = subset.get("ports") or ()
-        if not ports:
-            found += addresses
-        for port in ports:
-            found += [f"{f'[{ip}]' if ':' in ip else ip}:{port['port']}" for ip in addresses]
-    return _listed(found)
-
-
-def _ingress_hosts(rules: Sequence[Object], _now: datetime) -> str:
-    hosts = [rule["host"] for rule in rules[:_SHOWN] if rule.get("host")]
-    more = f" + {len(rules) - _SHOWN} more..." if hosts and len(rules) > _SHOWN else ""
-    return f"{','.join(hosts)}{more}"
-
-
-def _ingress_address(points: Iterable[Object], _now: datetime) -> str:
-    address = ",".join(sorted({point.get("ip") or point.get("hostname", "") for point in points} - {""}))
-    return address if len(address) <= _ADDRESS_WIDTH else f"{address[: _ADDRESS_WIDTH - 3]}..."
-
-
-def _metrics(autoscaler: Object, _now: datetime) -> str:
-    specs = autoscaler["spec"].get("metrics") or []
-    statuses = autoscaler.get("status", {}).get("currentMetrics") or []
-    shown = [_metric(spec, statuses[index] if index < len(statuses) else {}) for index, spec in enumerate(specs)]
-    more = f" + {len(shown) - _METRICS_SHOWN} more..." if len(shown) > _METRICS_SHOWN else ""
-    return f"{', '.join(shown[:_METRICS_SHOWN])}{more}"
-
-
-def _metric(spec: Object, status: Object) -> str:
-    field = spec["type"][0].lower() + spec["type"][1:]
-    source = spec.get(field)
-    if source is None:
-        return "<unknown type>"
-    target, current = source["target"], status.get(field, {}).get("current", {})
-    if field in {"resource", "containerResource"}:
-        prefix = f"{source['name']}: "
-        if "averageValue" in target:
-            return f"{prefix}{current.get('averageValue', '<unknown>')}/{target['averageValue']}"
-        wanted, found = (each.get("averageUtilization") for each in (target, current))
-        shown = "<auto>" if wanted is None else f"{wanted}%"
-        return f"{prefix}{'<unknown>' if found is None else f'{found}%'}/{shown}"
-    if field == "pods" or "averageValue" not in target:
-        key = "averageValue" if field == "pods" else "value"
-        return f"{current.get(key, '<unknown>')}/{target.get(key, '')}"
-    return f"{current.get('averageValue', '<unknown>')}/{target['averageValue']} (avg)"
-
-
-def _request_state(status: Object, _now: datetime) -> str:
-    conditions = status.get("conditions") or ()
-    decision = "Approved" if condition(conditions, "Approved") else "Pending"
-    state = "Denied" if condition(conditions, "Denied") else decision
-    state += ",Failed" if condition(conditions, "Failed") else ""
-    return state + (",Issued" if status.get("certificate") else "")
-
-
-def _availability(conditions: Sequence[Object], _now: datetime) -> str:
-    available = condition(conditions, "Available") or {"status": "Unknown"}
-    status, reason = available["status"], available.get("reason")
-    return f"{status} ({reason})" if status != "True" and reason else str(status)
+def _listed(values: Sequence[Any], _now: datetime) -> str:
+    more = f" + {len(values) - _SHOWN} more..." if len(values) > _SHOWN else ""
+    return f"{','.join(map(str, values[:_SHOWN]))}{more}"
 
 
 CELLS: dict[str, Cell] = {
@@ -266,6 +199,8 @@ CELLS: dict[str, Cell] = {
     "seconds": lambda value, _: human(value),
     "count": lambda values, _: len(values),
     "joined": lambda values, _: ",".join(values),
+    "all": lambda found, _: ",".join(map(str, found)),
+    "listed": _listed,
     "stripped": lambda value, _: value.strip(),
     "labels": lambda value, _: ",".join(f"{key}={value}" for key, value in sorted(value.items())),
     "selector": _selector,
@@ -273,8 +208,6 @@ CELLS: dict[str, Cell] = {
     "namespaced_name": _namespaced_name,
     "typed_reference": _typed_reference,
     "phase": _phase,
-    "names": lambda containers, _: ",".join(one["name"] for one in containers),
-    "images": lambda containers, _: ",".join(one.get("image", "") for one in containers),
     "readiness_gates": _readiness_gates,
     "ready_replicas": lambda workload, _: (
         f"{workload.get('status', {}).get('readyReplicas', 0)}/{workload['spec'].get('replicas', 0)}"
@@ -311,7 +244,6 @@ CELLS: dict[str, Cell] = {
         _modes(claim["status"].get("accessModes", ()), now) if claim["spec"].get("volumeName") else ""
     ),
     "storage_class_name": lambda metadata, _: _marked_default(metadata, "storageclass.kubernetes.io/is-default-class"),
-    "audiences": lambda requests, _: ",".join(request.get("audience", "") for request in requests),
     "claim_state": _claim_state,
     "slice_node": lambda spec, _: spec.get("nodeName") or ("<all>" if spec.get("allNodes") else ""),
     "users": lambda subjects, _: ", ".join(one["name"] for one in subjects if one["kind"] == "User"),
@@ -319,18 +251,8 @@ CELLS: dict[str, Cell] = {
     "service_accounts": lambda subjects, now: ", ".join(
         _namespaced_name(one, now) for one in subjects if one["kind"] == "ServiceAccount"
     ),
-    "endpoints": _endpoints,
-    "slice_ports": lambda ports, _: _listed([str(port.get("port") or port.get("name", "")) for port in ports]),
-    "slice_addresses": lambda endpoints, _: _listed(
-        [address for endpoint in endpoints for address in endpoint.get("addresses") or ()]
-    ),
-    "ingress_hosts": _ingress_hosts,
-    "ingress_address": _ingress_address,
     "ingress_ports": lambda _tls, _: "80, 443",
     "ingress_class_name": lambda metadata, _: _marked_default(metadata, "ingressclass.kubernetes.io/is-default-class"),
-    "metrics": _metrics,
-    "request_state": _request_state,
-    "availability": _availability,
     "pod_ready": pod_ready,
     "pod_restarts": pod_restarts,
     "pod_status": pod_status,

@@ -14,13 +14,16 @@ from typing import Any
 
 import msgspec
 
-from bayplan.devcluster.apiserver.documentation import describe
 from bayplan.devcluster.apiserver.jsonpath import Find, InvalidPath, compile_path
+from bayplan.devcluster.apiserver.model_schemas import describe
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.tables.cells import CELLS
 
 _TYPES = frozenset({"integer", "number", "boolean", "date"})
 """The types of printer columns that have cells of their own."""
+
+_OF_ALL = frozenset({"all", "listed"})
+"""The cells that show all values at a path, and not the first one."""
 
 
 class Column(msgspec.Struct, dict=True, rename={"show": "as", "empty": "or"}):
@@ -56,7 +59,8 @@ class Column(msgspec.Struct, dict=True, rename={"show": "as", "empty": "or"}):
     def cell(self, obj: Object, now: datetime) -> Any:
         """The cell in the row of an object."""
         found = self.find(obj)
-        shown = CELLS[self.show](found[0], now) if found and found[0] is not None else None
+        value = found if self.show in _OF_ALL else found[0] if found else None
+        shown = CELLS[self.show](value, now) if value is not None else None
         return self.empty if shown is None or shown == "" else shown
 
 

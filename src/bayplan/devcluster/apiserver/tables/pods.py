@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
+from bayplan.api.durations import human
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.tables.texts import condition, since_text
 
 _ENDED = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
 
@@ -125,3 +126,13 @@ def _end(terminated: Object) -> str:
     if terminated.get("signal"):
         return f"Signal:{terminated['signal']}"
     return f"ExitCode:{terminated.get('exitCode', 0)}"
+
+
+def since_text(moment: str | None, now: datetime) -> str:
+    """The time since a moment, `<unknown>` if there is none."""
+    return "<unknown>" if not moment else human((now - datetime.fromisoformat(moment)).total_seconds())
+
+
+def condition(conditions: Sequence[Object], kind: str) -> Object:
+    """The condition of a type, {} if there is none."""
+    return next((one for one in conditions if one["type"] == kind), {})

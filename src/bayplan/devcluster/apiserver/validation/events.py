@@ -1,4 +1,4 @@
-"""Rules for events. Mirrors Kubernetes' pkg/apis/core/validation/events.go."""
+"""Rules of events. Mirrors Kubernetes' pkg/apis/core/validation/events.go."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from bayplan.api.field_errors import FieldError, invalid, required
 from bayplan.api.labels import label_key_errors
 from bayplan.devcluster.apiserver.event_conversion import to_core
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.validation.checks import problems
+from bayplan.devcluster.apiserver.validation.rules import IMMUTABLE, At, problems
 
 
-def validate_core_event(event: Object) -> Iterator[FieldError]:
+def core_event(event: Object, _at: At) -> Iterator[FieldError]:
     """Rules of core/v1, which apply only to events that have an event time."""
     return _validate(event, "reportingComponent")
 
 
-def validate_event(event: Object) -> Iterator[FieldError]:
+def event(new: Object, _at: At) -> Iterator[FieldError]:
     """Rules of events.k8s.io/v1 for new events."""
-    core = to_core(event)
+    core = to_core(new)
     yield from _validate(core, "reportingController")
-    yield from validate_series(event, {})
+    yield from _series(new, {})
     if not core.get("eventTime"):
         yield required("eventTime")
     if core.get("type") not in {"Normal", "Warning"}:
@@ -56,7 +56,7 @@ def _validate(event: Object, controller_field: str) -> Iterator[FieldError]:
         yield invalid("message", "", "can have at most 1024 characters")
 
 
-def validate_series(event: Object, old: Object) -> Iterator[FieldError]:
+def _series(event: Object, old: Object) -> Iterator[FieldError]:
     """Rules for a new or changed series."""
     series = event.get("series")
     if series is None or series == old.get("series"):
@@ -67,12 +67,12 @@ def validate_series(event: Object, old: Object) -> Iterator[FieldError]:
         yield required("series.lastObservedTime")
 
 
-def validate_event_update(event: Object, old: Object) -> Iterator[FieldError]:
+def event_update(new: Object, at: At) -> Iterator[FieldError]:
     """Rules of events.k8s.io/v1 for updates, which may change only the series and the metadata."""
-    yield from validate_series(event, old)
-    new_core, old_core = to_core(event), to_core(old)
+    yield from _series(new, at.old)
+    new_core, old_core = to_core(new), to_core(at.old)
     fields = ("involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count", "type")
     for field in (*fields, "eventTime", "action", "related", "reportingComponent", "reportingInstance"):
         if new_core.get(field) != old_core.get(field):
             name = "reportingController" if field == "reportingComponent" else field
-            yield invalid(name, new_core.get(field), "field is immutable")
+            yield invalid(name, new_core.get(field), IMMUTABLE)

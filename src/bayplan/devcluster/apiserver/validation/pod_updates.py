@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from bayplan.api.field_errors import FieldError, forbidden, invalid
+from bayplan.devcluster.apiserver.resource_lists import qos_class
 from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.validation.rules import At
 
 UPDATABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "
@@ -17,9 +19,9 @@ UPDATABLE = (
 )
 
 
-def validate_pod_update(pod: Object, old: Object) -> Iterator[FieldError]:
-    """Rules for changes of a pod: most fields of its spec are immutable."""
-    new_spec, old_spec = pod["spec"], old["spec"]
+def update(pod: Object, at: At) -> Iterator[FieldError]:
+    """Most fields of a pod's spec are immutable."""
+    new_spec, old_spec = pod["spec"], at.old["spec"]
     if new_spec == old_spec:
         return
     for field in ("containers", "initContainers"):
@@ -113,3 +115,49 @@ def _put(obj: Object, field: str, value: Any) -> None:
 def _diff(old: Object, new: Object) -> str:
     before, after = (json.dumps(spec, indent=1, sort_keys=True).splitlines() for spec in (old, new))
     return "\n".join(list(difflib.unified_diff(before, after, lineterm="", n=3))[2:]) + "\n"
+
+
+# Resizes. Mirrors ValidatePodResize.
+
+
+RESIZABLE = frozenset({"cpu", "memory"})
+
+
+def validate_resize(pod: Object, old: Object) -> Iterator[FieldError]:
+    """Rules for a change through the subresource `resize`, in addition to those for pods."""
+    spec, was = pod["spec"], old["spec"]
+    if qos_class(spec) != qos_class(was):
+        detail = "Pod QOS Class may not change as a result of resizing"
+        yield invalid("spec", old.get("status", {}).get("qosClass", ""), detail)
+    others = [error for field in ("containers", "initContainers") for error in _other_containers(field, spec, was)]
+    if others:
+        yield from others
+        return
+    for field in ("initContainers", "containers"):
+        for index, (new, before) in enumerate(zip(spec.get(field) or (), was.get(field) or (), strict=True)):
+            for part in ("requests", "limits"):
+                if set(before["resources"].get(part, ())) - set(new["resources"].get(part, ())):
+                    detail = f"resource {part} cannot be removed"
+                    yield forbidden(f"spec.{field}[{index}].resources.{part}", detail)
+            if _rest(new) != _rest(before):
+                yield forbidden("spec", "only cpu and memory resources are mutable")
+
+
+def _other_containers(field: str, spec: Object, was: Object) -> Iterator[FieldError]:
+    new, old = ([container.get("name") for container in each.get(field) or ()] for each in (spec, was))
+    if len(new) != len(old):
+        yield forbidden(f"spec.{field}", f"{field} may not be added or removed on resize")
+        return
+    for index, name in enumerate(new):
+        if name != old[index]:
+            yield forbidden(f"spec.{field}[{index}].name", f"{field} may not be renamed or reordered on resize")
+
+
+def _rest(container: Object) -> Object:
+    """A container without what a resize may change."""
+    resources = container["resources"]
+    kept = {
+        part: {name: amount for name, amount in resources.get(part, {}).items() if name not in RESIZABLE}
+        for part in ("requests", "limits")
+    }
+    return {**container, "resources": {**resources, **kept}}

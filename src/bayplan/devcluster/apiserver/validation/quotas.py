@@ -8,8 +8,8 @@ from bayplan.api import quantity
 from bayplan.api.field_errors import FieldError, duplicate, forbidden, invalid, required
 from bayplan.api.labels import label_key_errors
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.validation.checks import problems
 from bayplan.devcluster.apiserver.validation.resources import CONTAINER_RESOURCES, STANDARD_RESOURCES, overcommits
+from bayplan.devcluster.apiserver.validation.rules import IMMUTABLE, At, problems
 
 LIMIT_TYPES = frozenset({"Pod", "Container", "PersistentVolumeClaim"})
 _BOUNDS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
@@ -41,16 +41,12 @@ _NOT_STANDARD = "must be a standard resource type or fully qualified"
 # Limit ranges
 
 
-def validate_limit_range(limit_range: Object) -> Iterator[FieldError]:
-    """Rules for a LimitRange."""
-    seen: set[str] = set()
-    for index, item in enumerate(limit_range["spec"].get("limits") or ()):
-        at, kind = f"spec.limits[{index}]", item["type"]
-        yield from _limit_type(kind, f"{at}.type")
-        if kind in seen:
-            yield duplicate(f"{at}.type", kind)
-        seen.add(kind)
-        yield from _limit_item(item, at)
+def limit(item: Object, at: At) -> Iterator[FieldError]:
+    """One limit of a LimitRange: of a type that no earlier one has."""
+    yield from _limit_type(item["type"], f"{at.path}.type")
+    if any(other["type"] == item["type"] for other in at.before):
+        yield duplicate(f"{at.path}.type", item["type"])
+    yield from _limit_item(item, at.path)
 
 
 def _limit_type(kind: str, where: str) -> Iterator[FieldError]:
@@ -133,10 +129,9 @@ def _ratio(name: str, found: dict[str, str | None], where: str) -> Iterator[Fiel
 # Quotas
 
 
-def validate_quota(quota: Object) -> Iterator[FieldError]:
-    """Rules for a ResourceQuota."""
-    spec = quota["spec"]
-    yield from _amounts(spec.get("hard") or {}, "spec.hard")
+def quota(spec: Object, _at: At) -> Iterator[FieldError]:
+    """The limits and scopes of a ResourceQuota."""
+    yield from amounts(spec.get("hard") or {}, At("spec.hard"))
     scopes, selector = spec.get("scopes") or [], spec.get("scopeSelector")
     for scope in scopes:
         if scope not in SCOPES:
@@ -149,34 +144,28 @@ def validate_quota(quota: Object) -> Iterator[FieldError]:
         yield from _selector(spec, selector)
 
 
-def validate_quota_update(quota: Object, old: Object) -> Iterator[FieldError]:
+def same_scopes(scopes: list[str] | None, at: At) -> Iterator[FieldError]:
     """The scopes are immutable."""
-    scopes = quota["spec"].get("scopes")
-    if set(scopes or ()) != set(old["spec"].get("scopes") or ()):
-        yield invalid("spec.scopes", scopes, "field is immutable")
+    if set(scopes or ()) != set(at.old or ()):
+        yield invalid(at.path, scopes, IMMUTABLE)
 
 
-def validate_quota_status(quota: Object, _old: Object) -> Iterator[FieldError]:
-    """Rules for the status of a ResourceQuota."""
-    for field in ("hard", "used"):
-        yield from _amounts(quota.get("status", {}).get(field) or {}, f"status.{field}")
-
-
-def _amounts(amounts: Object, where: str) -> Iterator[FieldError]:
-    for name, amount in amounts.items():
-        at = f"{where}[{name}]"
+def amounts(given: dict[str, str], at: At) -> Iterator[FieldError]:
+    """Amounts of resources that a quota limits."""
+    for name, amount in given.items():
+        where = f"{at.path}[{name}]"
         errors = label_key_errors(name)
-        yield from problems(at, name, errors)
+        yield from problems(where, name, errors)
         if not errors and "/" not in name and not name.startswith(("hugepages-", "requests.hugepages-")):
             if name not in _STANDARD:
-                yield invalid(at, name, _NOT_STANDARD)
+                yield invalid(where, name, _NOT_STANDARD)
             if name not in QUOTA_RESOURCES:
-                yield invalid(at, name, "must be a standard resource for quota")
+                yield invalid(where, name, "must be a standard resource for quota")
         nanos = quantity.parse(amount)
         if nanos < 0:
-            yield invalid(at, amount, "must be greater than or equal to 0")
+            yield invalid(where, amount, "must be greater than or equal to 0")
         if nanos % quantity.NANO and (name in _COUNTED or not overcommits(name)):
-            yield invalid(at, amount, "must be an integer")
+            yield invalid(where, amount, "must be an integer")
 
 
 def _applies(scope: str, spec: Object) -> bool:

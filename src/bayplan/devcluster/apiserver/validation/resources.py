@@ -8,17 +8,24 @@ from bayplan.api import quantity
 from bayplan.api.field_errors import FieldError, invalid, not_found, required
 from bayplan.api.labels import label_key_errors
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.validation.checks import problems
+from bayplan.devcluster.apiserver.validation.rules import At, problems
 
 STANDARD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage", "storage"})
 CONTAINER_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
-def validate_resources(resources: Object, claims: set[str], where: str) -> Iterator[FieldError]:
-    """Rules for ResourceRequirements. `claims`: the names of the pod's resource claims."""
+def amounts(value: dict[str, str], at: At) -> Iterator[FieldError]:
+    """Amounts of resources of a container."""
+    for name, amount in value.items():
+        yield from validate_amount(name, amount, at.path)
+
+
+def requirements(resources: Object, at: At) -> Iterator[FieldError]:
+    """ResourceRequirements of a pod or a container. Their claims are among those of the pod."""
+    where = at.path
+    claims = {claim.get("name", "") for one in at.above[:2] for claim in one.get("resourceClaims") or ()}
     limits, requests = resources.get("limits", {}), resources.get("requests", {})
-    for name, amount in limits.items():
-        yield from validate_amount(name, amount, f"{where}.limits")
+    yield from amounts(limits, At(f"{where}.limits"))
     for name, amount in requests.items():
         yield from validate_amount(name, amount, f"{where}.requests")
         if name in limits and quantity.parse(amount) > quantity.parse(limits[name]):

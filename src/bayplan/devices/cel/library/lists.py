@@ -146,6 +146,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "distinct": _distinct,
     "sets.contains": _contains_all,
     "sets.equivalent": lambda one, other: _contains_all(one, other) and _contains_all(other, one),
-    "sets.intersects": lambda values, others: any(contains(others, each) for each in values),
+    "sets.intersects": lambda values, others: any(contains(others, value) for value in values),
     "includes": _includes,
 }

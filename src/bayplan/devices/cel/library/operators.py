@@ -127,7 +127,7 @@ def find(values: dict[Any, Any], key: Any) -> Optional:
 
 def clashes(values: dict[Any, Any], key: Any) -> bool:
     """Whether a map has a key of another type that Python takes for the same, as 1, 1u and true are."""
-    return key in values and not any(type(each) is type(key) and each == key for each in values)
+    return key in values and not any(type(value) is type(key) and value == key for value in values)
 
 
 def look_up(whole: Any, key: Any) -> Optional:

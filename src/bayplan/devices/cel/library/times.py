@@ -73,8 +73,8 @@ def _zone(name: str) -> tzinfo:
     offset = _OFFSET.fullmatch(name)
     if offset is None:
         return ZoneInfo(name)
-    sign, hours, minutes = offset.groups()
-    return timezone(timedelta(minutes=(int(hours) * 60 + int(minutes)) * (-1 if sign == "-" else 1)))
+    prefix, hours, minutes = offset.groups()
+    return timezone(timedelta(minutes=(int(hours) * 60 + int(minutes)) * (-1 if prefix == "-" else 1)))
 
 
 def _part(name: str) -> Callable[..., int]:

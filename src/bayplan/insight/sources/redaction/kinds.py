@@ -41,32 +41,20 @@ from bayplan.insight.sources.redaction.rules import (
 )
 
 _WORKLOAD_SPEC = fields(
-    replicas=keep,
+    "replicas minReadySeconds paused suspend strategy updateStrategy podManagementPolicy ordinals "
+    "parallelism completions completionMode backoffLimit",
     selector=SELECTOR,
     template=TEMPLATE,
-    minReadySeconds=keep,
-    paused=keep,
-    suspend=keep,
-    strategy=keep,
-    updateStrategy=keep,
-    podManagementPolicy=keep,
     serviceName=name("service"),
-    ordinals=keep,
     volumeClaimTemplates=each(fields(metadata=fields(name=name("volume"), labels=labels), spec=CLAIM_SPEC)),
-    parallelism=keep,
-    completions=keep,
-    completionMode=keep,
-    backoffLimit=keep,
 )
 _PV_SPEC = fields(
+    "accessModes persistentVolumeReclaimPolicy volumeMode",
     capacity=amounts,
-    accessModes=keep,
     storageClassName=name("storageclass"),
     claimRef=claim_ref,
     nodeAffinity=fields(required=NODE_SELECTOR),
-    persistentVolumeReclaimPolicy=keep,
-    volumeMode=keep,
-    csi=fields(driver=verbatim, volumeHandle=disk, readOnly=keep),
+    csi=fields("readOnly", driver=verbatim, volumeHandle=disk),
     local=PATH,
     **DISKS,
 )
@@ -94,14 +82,15 @@ _POOL = name("pool")
 _DEVICE_NAME = name("device")
 _SHARE = name("share")
 _ALLOCATION = fields(
+    "allocationTimestamp",
     devices=fields(
         results=each(
             fields(
+                "adminAccess",
                 request=request,
                 driver=verbatim,
                 pool=_POOL,
                 device=_DEVICE_NAME,
-                adminAccess=keep,
                 consumedCapacity=_CAPACITY,
                 shareID=_SHARE,
                 tolerations=each(keyed),
@@ -111,10 +100,10 @@ _ALLOCATION = fields(
         )
     ),
     nodeSelector=NODE_SELECTOR,
-    allocationTimestamp=keep,
 )
-_COUNTERS = by_name("counter", fields(value=keep))
+_COUNTERS = by_name("counter", fields("value"))
 _DEVICE = fields(
+    "allNodes allowMultipleAllocations bindsToNode",
     name=_DEVICE_NAME,
     attributes=attributes,
     capacity=by_resource(keep),
@@ -122,12 +111,9 @@ _DEVICE = fields(
     taints=each(keyed),
     nodeName=name("node"),
     nodeSelector=NODE_SELECTOR,
-    allNodes=keep,
-    allowMultipleAllocations=keep,
-    bindsToNode=keep,
     bindingConditions=each(condition),
     bindingFailureConditions=each(condition),
-    nodeAllocatableResourceMappings=by_resource(fields(capacityKey=verbatim, allocationMultiplier=keep)),
+    nodeAllocatableResourceMappings=by_resource(fields("allocationMultiplier", capacityKey=verbatim)),
 )
 
 
@@ -154,30 +140,30 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
     ("", "pods"): obj("pod", spec=POD_SPEC, status=POD_STATUS),
     ("", "nodes"): obj(
         "node",
-        spec=fields(unschedulable=keep, taints=each(keyed)),
+        spec=fields("unschedulable", taints=each(keyed)),
         status=fields(
             allocatable=amounts,
             capacity=amounts,
             conditions=CONDITIONS,
             declaredFeatures=verbatims,
-            images=each(fields(names=each(node_image), sizeBytes=keep)),
+            images=each(fields("sizeBytes", names=each(node_image))),
         ),
     ),
-    ("", "namespaces"): obj("namespace", status=fields(phase=keep)),
-    ("", "persistentvolumes"): obj("pv", spec=_PV_SPEC, status=fields(phase=keep)),
+    ("", "namespaces"): obj("namespace", status=fields("phase")),
+    ("", "persistentvolumes"): obj("pv", spec=_PV_SPEC, status=fields("phase")),
     ("", "persistentvolumeclaims"): obj(
-        "claim", claim_name, spec=CLAIM_SPEC, status=fields(phase=keep, capacity=amounts, accessModes=keep)
+        "claim", named=claim_name, spec=CLAIM_SPEC, status=fields("phase accessModes", capacity=amounts)
     ),
-    ("", "services"): obj("service", spec=fields(selector=labels, type=keep, clusterIP=constant("None"))),
+    ("", "services"): obj("service", spec=fields("type", selector=labels, clusterIP=constant("None"))),
     ("", "replicationcontrollers"): obj(
-        "replicationcontroller", spec=fields(replicas=keep, selector=labels, template=TEMPLATE), status=numbers
+        "replicationcontroller", spec=fields("replicas", selector=labels, template=TEMPLATE), status=numbers
     ),
     ("", "limitranges"): obj(
         "limitrange",
         spec=fields(
             limits=each(
                 fields(
-                    type=keep,
+                    "type",
                     max=amounts,
                     min=amounts,
                     default=amounts,
@@ -190,15 +176,15 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
     ("", "resourcequotas"): obj(
         "resourcequota",
         spec=fields(
+            "scopes",
             hard=quota,
-            scopes=keep,
             scopeSelector=fields(
-                matchExpressions=each(fields(scopeName=keep, operator=keep, values=each(name("priorityclass"))))
+                matchExpressions=each(fields("scopeName operator", values=each(name("priorityclass"))))
             ),
         ),
         status=fields(hard=quota, used=quota),
     ),
-    ("", "events"): obj("event", type=keep, reason=keep),
+    ("", "events"): obj("event", "type reason"),
     ("apps", "replicasets"): _workload("replicaset"),
     ("apps", "deployments"): _workload("deployment"),
     ("apps", "statefulsets"): _workload("statefulset"),
@@ -206,12 +192,10 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
     ("batch", "jobs"): _workload("job"),
     ("policy", "poddisruptionbudgets"): obj(
         "poddisruptionbudget",
-        spec=fields(minAvailable=keep, maxUnavailable=keep, selector=SELECTOR, unhealthyPodEvictionPolicy=keep),
+        spec=fields("minAvailable maxUnavailable unhealthyPodEvictionPolicy", selector=SELECTOR),
         status=_budget_status,
     ),
-    ("scheduling.k8s.io", "priorityclasses"): obj(
-        "priorityclass", value=keep, globalDefault=keep, preemptionPolicy=keep
-    ),
+    ("scheduling.k8s.io", "priorityclasses"): obj("priorityclass", "value globalDefault preemptionPolicy"),
     ("node.k8s.io", "runtimeclasses"): obj(
         "runtimeclass",
         handler=constant("handler"),
@@ -220,40 +204,28 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
     ),
     ("storage.k8s.io", "storageclasses"): obj(
         "storageclass",
+        "volumeBindingMode reclaimPolicy allowVolumeExpansion",
         provisioner=verbatim,
-        volumeBindingMode=keep,
-        reclaimPolicy=keep,
-        allowVolumeExpansion=keep,
         allowedTopologies=each(_TOPOLOGY_TERM),
     ),
     ("storage.k8s.io", "csinodes"): obj(
         "node",
         spec=fields(
-            drivers=each(fields(name=verbatim, nodeID=constant("node"), topologyKeys=each(key), allocatable=keep))
+            drivers=each(fields("allocatable", name=verbatim, nodeID=constant("node"), topologyKeys=each(key)))
         ),
     ),
     ("storage.k8s.io", "csidrivers"): obj(
         "csidriver",
-        verbatim,
-        spec=fields(
-            attachRequired=keep,
-            podInfoOnMount=keep,
-            storageCapacity=keep,
-            volumeLifecycleModes=keep,
-            preventPodSchedulingIfMissing=keep,
-        ),
+        named=verbatim,
+        spec=fields("attachRequired podInfoOnMount storageCapacity volumeLifecycleModes preventPodSchedulingIfMissing"),
     ),
     ("storage.k8s.io", "csistoragecapacities"): obj(
-        "csistoragecapacity",
-        nodeTopology=SELECTOR,
-        storageClassName=name("storageclass"),
-        capacity=keep,
-        maximumVolumeSize=keep,
+        "csistoragecapacity", "capacity maximumVolumeSize", nodeTopology=SELECTOR, storageClassName=name("storageclass")
     ),
     ("storage.k8s.io", "volumeattachments"): obj(
         "volumeattachment",
         spec=fields(attacher=verbatim, nodeName=name("node"), source=fields(persistentVolumeName=name("pv"))),
-        status=fields(attached=keep),
+        status=fields("attached"),
     ),
     ("resource.k8s.io", "deviceclasses"): obj(
         "deviceclass", spec=fields(selectors=_SELECTORS, extendedResourceName=verbatim)
@@ -275,12 +247,11 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
     ("resource.k8s.io", "resourceslices"): obj(
         "resourceslice",
         spec=fields(
+            "allNodes perDeviceNodeSelection",
             driver=verbatim,
-            pool=fields(name=_POOL, generation=keep, resourceSliceCount=keep),
+            pool=fields("generation resourceSliceCount", name=_POOL),
             nodeName=name("node"),
             nodeSelector=NODE_SELECTOR,
-            allNodes=keep,
-            perDeviceNodeSelection=keep,
             sharedCounters=each(fields(name=name("counterset"), counters=_COUNTERS)),
             devices=each(_DEVICE),
         ),
@@ -290,10 +261,8 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
         apiVersion=verbatim,
         kind=constant("PodGroup"),
         spec=fields(
-            schedulingPolicy=keep,
+            "schedulingPolicy disruptionMode priority",
             schedulingConstraints=fields(topology=each(fields(key=key))),
-            disruptionMode=keep,
-            priority=keep,
             priorityClassName=name("priorityclass"),
         ),
         status=fields(conditions=CONDITIONS),
@@ -302,8 +271,8 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
         "podgroup",
         apiVersion=verbatim,
         kind=constant("PodGroup"),
-        spec=fields(minMember=keep, minResources=amounts, scheduleTimeoutSeconds=keep),
-        status=fields(phase=keep, scheduled=keep, running=keep, succeeded=keep, failed=keep),
+        spec=fields("minMember scheduleTimeoutSeconds", minResources=amounts),
+        status=fields("phase scheduled running succeeded failed"),
     ),
 }
-"""By group and plural."""
+"""(group, plural) -> the rule for its objects"""

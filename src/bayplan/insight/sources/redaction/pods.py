@@ -18,7 +18,6 @@ from bayplan.insight.sources.redaction.rules import (
     fields,
     host_ip,
     image,
-    keep,
     key,
     keyed,
     known_annotations,
@@ -40,64 +39,58 @@ _TERM = fields(
 )
 _POD_AFFINITY = fields(
     requiredDuringSchedulingIgnoredDuringExecution=each(_TERM),
-    preferredDuringSchedulingIgnoredDuringExecution=each(fields(weight=keep, podAffinityTerm=_TERM)),
+    preferredDuringSchedulingIgnoredDuringExecution=each(fields("weight", podAffinityTerm=_TERM)),
 )
 _AFFINITY = fields(
     nodeAffinity=fields(
         requiredDuringSchedulingIgnoredDuringExecution=NODE_SELECTOR,
-        preferredDuringSchedulingIgnoredDuringExecution=each(fields(weight=keep, preference=NODE_TERM)),
+        preferredDuringSchedulingIgnoredDuringExecution=each(fields("weight", preference=NODE_TERM)),
     ),
     podAffinity=_POD_AFFINITY,
     podAntiAffinity=_POD_AFFINITY,
 )
 _SPREAD = fields(
-    maxSkew=keep,
-    minDomains=keep,
+    "maxSkew minDomains whenUnsatisfiable nodeAffinityPolicy nodeTaintsPolicy",
     topologyKey=key,
-    whenUnsatisfiable=keep,
     labelSelector=SELECTOR,
     matchLabelKeys=each(key),
-    nodeAffinityPolicy=keep,
-    nodeTaintsPolicy=keep,
 )
 _CONTAINER = fields(
+    "restartPolicy resizePolicy",
     name=name("container"),
     image=image,
     resources=RESOURCES,
-    ports=each(fields(hostPort=keep, hostIP=host_ip, containerPort=keep, protocol=keep)),
-    restartPolicy=keep,
-    restartPolicyRules=each(fields(action=keep, exitCodes=keep)),
-    resizePolicy=keep,
+    ports=each(fields("hostPort containerPort protocol", hostIP=host_ip)),
+    restartPolicyRules=each(fields("action exitCodes")),
 )
 CLAIM_SPEC = fields(
-    accessModes=keep,
+    "accessModes volumeMode",
     resources=RESOURCES,
     storageClassName=name("storageclass"),
     volumeName=name("pv"),
-    volumeMode=keep,
     selector=SELECTOR,
 )
-PATH = fields(path=name("path"), type=keep)
+PATH = fields("type", path=name("path"))
 DISKS = {
-    "gcePersistentDisk": fields(pdName=disk, readOnly=keep, partition=keep),
-    "awsElasticBlockStore": fields(volumeID=disk, readOnly=keep, partition=keep),
-    "azureDisk": fields(diskName=disk, diskURI=disk, kind=keep, readOnly=keep),
-    "azureFile": fields(secretName=disk, shareName=disk, readOnly=keep),
-    "cinder": fields(volumeID=disk, readOnly=keep),
-    "portworxVolume": fields(volumeID=disk, readOnly=keep),
+    "gcePersistentDisk": fields("readOnly partition", pdName=disk),
+    "awsElasticBlockStore": fields("readOnly partition", volumeID=disk),
+    "azureDisk": fields("kind readOnly", diskName=disk, diskURI=disk),
+    "azureFile": fields("readOnly", secretName=disk, shareName=disk),
+    "cinder": fields("readOnly", volumeID=disk),
+    "portworxVolume": fields("readOnly", volumeID=disk),
     "vsphereVolume": fields(volumePath=disk),
-    "iscsi": fields(iqn=disk, targetPortal=disk, lun=keep, readOnly=keep),
-    "rbd": fields(monitors=each(disk), image=disk, pool=disk, readOnly=keep),
+    "iscsi": fields("lun readOnly", iqn=disk, targetPortal=disk),
+    "rbd": fields("readOnly", monitors=each(disk), image=disk, pool=disk),
     "hostPath": PATH,
-    "nfs": fields(server=disk, path=name("path"), readOnly=keep),
+    "nfs": fields("readOnly", server=disk, path=name("path")),
 }
 _VOLUME_FIELDS = fields(
     name=name("volume"),
-    persistentVolumeClaim=fields(claimName=claim_name, readOnly=keep),
+    persistentVolumeClaim=fields("readOnly", claimName=claim_name),
     ephemeral=fields(volumeClaimTemplate=fields(metadata=fields(labels=labels), spec=CLAIM_SPEC)),
-    image=fields(reference=image, pullPolicy=keep),
-    emptyDir=fields(medium=keep, sizeLimit=keep),
-    csi=fields(driver=verbatim, readOnly=keep),
+    image=fields("pullPolicy", reference=image),
+    emptyDir=fields("medium sizeLimit"),
+    csi=fields("readOnly", driver=verbatim),
     **DISKS,
 )
 
@@ -109,11 +102,10 @@ def _volume(value: Any, names: Names) -> Any:
 
 
 POD_SPEC = fields(
+    "priority preemptionPolicy hostNetwork hostUsers restartPolicy terminationGracePeriodSeconds",
     nodeName=name("node"),
     schedulerName=verbatim,
-    priority=keep,
     priorityClassName=name("priorityclass"),
-    preemptionPolicy=keep,
     nodeSelector=labels,
     affinity=_AFFINITY,
     tolerations=each(keyed),
@@ -133,28 +125,20 @@ POD_SPEC = fields(
     resources=RESOURCES,
     overhead=amounts,
     runtimeClassName=name("runtimeclass"),
-    hostNetwork=keep,
-    hostUsers=keep,
-    os=fields(name=keep),
-    restartPolicy=keep,
-    terminationGracePeriodSeconds=keep,
+    os=fields("name"),
 )
 _CONTAINER_STATUS = fields(
+    "ready restartCount",
     name=name("container"),
     image=constant(""),
     imageID=constant(""),
-    ready=keep,
-    restartCount=keep,
     allocatedResources=amounts,
     resources=RESOURCES,
 )
 POD_STATUS = fields(
-    phase=keep,
+    "phase startTime qosClass resize",
     conditions=CONDITIONS,
     nominatedNodeName=name("node"),
-    startTime=keep,
-    qosClass=keep,
-    resize=keep,
     resources=RESOURCES,
     allocatedResources=amounts,
     containerStatuses=each(_CONTAINER_STATUS),

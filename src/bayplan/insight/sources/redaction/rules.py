@@ -111,17 +111,15 @@ def name(domain: str) -> Rule:
     return lambda value, names: names.new(domain, value) if isinstance(value, str) else None
 
 
-def fields(**rules: Rule) -> Rule:
-    """A rule for an object: only these fields are kept."""
+def fields(kept: str = "", /, **rules: Rule) -> Rule:
+    """A rule for an object: only these fields stay, the `kept` ones (`"phase startTime"`) by the rule `keep`."""
+    every = {**dict.fromkeys(kept.split(), keep), **rules}
 
     def apply(value: Any, names: Names) -> Any:
         if not isinstance(value, dict):
             return None
-        kept = {}
-        for field, rule in rules.items():
-            if field in value and (new := rule(value[field], names)) is not None:
-                kept[field] = new
-        return kept
+        found = ((field, rule(value[field], names)) for field, rule in every.items() if field in value)
+        return {field: new for field, new in found if new is not None}
 
     return apply
 
@@ -186,14 +184,7 @@ _CONDITIONS = {
     *("KubeletReady", "KubeletNotReady", "NodeStatusUnknown"),
 }
 CONDITIONS = each(
-    fields(
-        type=condition,
-        status=keep,
-        reason=condition,
-        lastTransitionTime=keep,
-        lastProbeTime=keep,
-        observedGeneration=keep,
-    )
+    fields("status lastTransitionTime lastProbeTime observedGeneration", type=condition, reason=condition)
 )
 
 
@@ -304,23 +295,19 @@ _OWNER_DOMAINS = {"PersistentVolumeClaim": "claim"}
 def metadata(named: Rule) -> Rule:
     """A rule for metadata. `named` is the rule for the name."""
     return fields(
+        "resourceVersion generation creationTimestamp deletionTimestamp deletionGracePeriodSeconds",
         name=named,
         namespace=name("namespace"),
         uid=name("uid"),
-        resourceVersion=keep,
-        generation=keep,
-        creationTimestamp=keep,
-        deletionTimestamp=keep,
-        deletionGracePeriodSeconds=keep,
         labels=labels,
         annotations=known_annotations,
         ownerReferences=each(_owner),
     )
 
 
-def obj(domain: str, /, named: Rule | None = None, **rules: Rule) -> Rule:
-    """A rule for objects whose names are in `domain`, or follow the rule `named`. `rules` are for its other fields."""
-    return fields(metadata=metadata(named or name(domain)), **rules)
+def obj(domain: str, kept: str = "", /, named: Rule | None = None, **rules: Rule) -> Rule:
+    """A rule for objects whose names are in `domain`, or follow the rule `named`. Other fields: as for `fields`."""
+    return fields(kept, metadata=metadata(named or name(domain)), **rules)
 
 
 def claim_name(value: Any, names: Names) -> Any:

@@ -1,0 +1,36 @@
+"""Single nodes of a world by their names."""
+
+from __future__ import annotations
+
+from bayplan.cluster.nodes import NodeInfo
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.insight.answers import QuestionError, listed
+from bayplan.simulation.world import World
+
+
+def node_of(world: World, name: str) -> NodeInfo | None:
+    """Return a node; None if there is none of that name."""
+    position = world.state.nodes.position(name)
+    return None if position is None else world.state.nodes.info(position)
+
+
+def node_at(world: World, name: str) -> NodeInfo:
+    """Return a node that exists."""
+    node = node_of(world, name)
+    assert node is not None
+    return node
+
+
+def position_of(world: World, name: str) -> int:
+    """Return the position of a node. Raises QuestionError, which offers nodes with similar names, if there is none."""
+    position = world.state.nodes.position(name)
+    if position is None:
+        near = sorted(known for known in world.state.table.row_of if name in known)
+        raise QuestionError(f"there is no node {name}{f'; there is {listed(near)}' if near else ''}")
+    return position
+
+
+def pods_on(world: World, name: str) -> list[PodInfo]:
+    """Return the pods on a node; none if there is no such node."""
+    position = world.state.nodes.position(name)
+    return [] if position is None else list(world.state.nodes.pods(position))
