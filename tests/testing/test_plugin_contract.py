@@ -108,8 +108,8 @@ DECLARES = {
         "declaredFeatures": ["UserNamespacesHostNetworkSupport"],
     },
 }
-EXAMPLES = 30
-"""Half of the default. These find every broken plugin, and the properties draw richer clusters for correct ones."""
+EXAMPLES = 20
+"""A third of the default. These find every broken plugin, and the properties draw richer clusters for correct ones."""
 MORE = {
     "DynamicResources": {"objects": DEVICES, "pods": [USES_CLAIM]},
     "NodeDeclaredFeatures": {"objects": [DECLARES], "pods": [USER_NAMESPACE]},
