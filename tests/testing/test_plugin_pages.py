@@ -67,7 +67,7 @@ OPTIONS = {
 
 @pytest.mark.parametrize("name", [function or cls for cls, function in NAMES])
 def test_every_plugin_of_the_page_keeps_the_contract(page, name):
-    check_contract(plugins_of(page)[name], **{"examples": 20, **OPTIONS.get(name, {})})
+    check_contract(plugins_of(page)[name], **OPTIONS.get(name, {}))
 
 
 def test_the_page_has_every_extension_point(page):
