@@ -44,7 +44,7 @@ def node_names(insight, _):
 
 async def test_question_ends_after_its_time_and_the_next_one_is_answered():
     one, endless = asking(longest=0.05), Endless()
-    with pytest.raises(QuestionError, match=r"took longer than 0.05 s, which is the page's limit of time"):
+    with pytest.raises(QuestionError, match=r"took longer than 0.05 s, which is the server's limit of time"):
         await one.ask("endless", endless)
     assert await one.ask("names", node_names) == ["a"]
     one.close()
@@ -113,5 +113,5 @@ async def test_what_if_that_takes_too_long_is_one_message_and_leaves_today_as_it
     async with served(source, longest=0.05) as visitor:
         before = await visitor.get("/")
         page = await visitor.page("/what-if?add_nodes=5000xlike:n1")
-        assert "took longer than 0.05 s, which is the page's limit of time" in page.text
+        assert "took longer than 0.05 s, which is the server's limit of time" in page.text
         assert await visitor.get("/") == before

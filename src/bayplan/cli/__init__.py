@@ -30,6 +30,7 @@ COMMANDS = {
     "usage": ("insight.usage:usage", "Show what pods request, by namespace, workload and priority."),
     "diff": ("insight.diff:diff", "Show what changes between two snapshots, or between two configurations."),
     "ui": ("ui:ui", "Serve a page about a cluster: its bay plan, the queue, pods, nodes and what-ifs."),
+    "serve": ("serve:serve", "Answer questions about a cluster as JSON over HTTP, for programs."),
     "manifests": ("manifests:manifests", "Print the Kubernetes objects that run the scheduler in a cluster."),
     "snapshot": ("insight.snapshot:snapshot", "Save what a scheduler knows of a cluster to a file."),
     "extender": ("extender:extender", "Serve plugins to the stock kube-scheduler as an HTTP extender."),

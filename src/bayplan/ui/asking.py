@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from bayplan.insight import Insight, QuestionError, Stopped
-from bayplan.insight.answers import Progress
+from bayplan.insight.answers import Progress, silent
 from bayplan.insight.snapshot import Snapshot
 from bayplan.ui.sources import Source
 
@@ -26,6 +26,10 @@ LONGEST = 30.0
 """The most seconds of a question. The next one waits meanwhile."""
 SHOWN = 5
 """The most objects that can't be read to report."""
+
+
+class TooLongError(QuestionError):
+    """A question that took longer than it may."""
 
 
 class Asking:
@@ -43,10 +47,10 @@ class Asking:
         self._closed = threading.Event()
         self._asked: dict[tuple[int, Hashable], _Asked] = {}
 
-    async def ask(self, key: Hashable, question: Question[T]) -> T:
+    async def ask(self, key: Hashable, question: Question[T], tell: Progress = silent) -> T:
         """Ask about the cluster as it is now. `key` identifies the question.
 
-        Raises what the question raises, and QuestionError if it takes too long.
+        `tell` is called with its progress, in the worker thread. Raises what the question raises, and TooLongError.
         """
         await self.source.ready()
         version = self.source.version
@@ -54,12 +58,13 @@ class Asking:
         if asked is None:
             asked, loop = _Asked(), asyncio.get_running_loop()
             snapshot = self.source.snapshot()
-            asked.answer = loop.run_in_executor(self._thread, self._answer, snapshot, question, asked.stop)
+            asked.answer = loop.run_in_executor(self._thread, self._answer, snapshot, question, asked)
             asked.answer.add_done_callback(_retrieve)
         self._asked[version, key] = asked
         for old in [each for each in self._asked if each[0] != version] or list(self._asked)[:-CACHED]:
             del self._asked[old]
         asked.waiting += 1
+        asked.told = (*asked.told, tell)
         try:
             answer: T = await asyncio.shield(asked.answer)
             return answer
@@ -79,8 +84,8 @@ class Asking:
         left_out = dict.fromkeys(self._insight.world.problems)
         return [*map(str, gaps), *others, *list(left_out)[-SHOWN:]]
 
-    def _answer(self, snapshot: Snapshot, question: Question[T], stop: threading.Event) -> T:
-        if stop.is_set() or self._closed.is_set():
+    def _answer(self, snapshot: Snapshot, question: Question[T], asked: _Asked) -> T:
+        if asked.stop.is_set() or self._closed.is_set():
             raise QuestionError("the request is gone")
         insight = self._insight
         if insight.snapshot is not snapshot:
@@ -89,15 +94,17 @@ class Asking:
         insight.world.reset()
         end = time.monotonic() + self._longest
 
-        def progress(_: str) -> None:
-            if stop.is_set() or self._closed.is_set() or time.monotonic() > end:
+        def progress(text: str) -> None:
+            if asked.stop.is_set() or self._closed.is_set() or time.monotonic() > end:
                 raise Stopped
+            for tell in asked.told:
+                tell(text)
 
         try:
             return question(insight, progress)
         except Stopped:
-            raise QuestionError(
-                f"the question took longer than {self._longest:g} s, which is the page's limit of time; "
+            raise TooLongError(
+                f"the question took longer than {self._longest:g} s, which is the server's limit of time; "
                 "the commands of bayplan have none"
             ) from None
 
@@ -113,6 +120,8 @@ class _Asked:
 
     answer: asyncio.Future[Any] = field(init=False)
     waiting: int = 0
+    told: tuple[Progress, ...] = ()
+    """They are told of its progress."""
     stop: threading.Event = field(default_factory=threading.Event)
 
 

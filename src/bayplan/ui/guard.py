@@ -26,15 +26,36 @@ HEADERS = {
 
 _LOCAL_NAMES = {"localhost", "ip6-localhost"}
 _READING = {"GET", "HEAD"}
-_ELSEWHERE = {"cross-site", "same-site"}
+ELSEWHERE = {"cross-site", "same-site"}
 """What browsers send as Sec-Fetch-Site if another site, or another port of this machine, led to the request."""
+
+
+class OwnNames:
+    """The Host headers that a server on `address` answers to.
+
+    A name in the header could be an attacker's that resolves to this address (DNS rebinding). So the header must be
+    this machine's name, or an IP address: of the loopback interface if the server listens there.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._loopback = is_loopback(address)
+        self._names = _LOCAL_NAMES if self._loopback else _LOCAL_NAMES | {socket.gethostname().lower(), address.lower()}
+
+    def __contains__(self, header: str) -> bool:
+        name = header.rpartition("]")[0].removeprefix("[") if "]" in header else header.partition(":")[0]
+        if name.lower() in self._names:
+            return True
+        try:
+            address = ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return address.is_loopback or not self._loopback
 
 
 class Guard:
     """Refuses requests. `address` is the one that the server listens on; `token` is what requests must have.
 
-    A name in the Host header could be an attacker's that resolves to this address (DNS rebinding). So the header must
-    be this machine's name, or an IP address: of the loopback interface if the server listens there.
+    The Host header must be one of `OwnNames`.
 
     A page of another site can link to this one, or send it a form, and the browser may add the cookie. Such a request
     asks nothing and changes nothing: one that opens a page gets a link to it, which the user may follow.
@@ -42,14 +63,13 @@ class Guard:
 
     def __init__(self, token: str, address: str, cookie: str = "bayplan") -> None:
         self._token = token
-        self._loopback = is_loopback(address)
-        self._names = _LOCAL_NAMES if self._loopback else _LOCAL_NAMES | {socket.gethostname().lower(), address.lower()}
+        self._names = OwnNames(address)
         self._cookie = cookie
 
     def refusal(self, request: web.BaseRequest) -> web.Response | None:
         """Return the response to a request that may not be answered; None for one that may."""
         host = request.headers.get("Host", "")
-        if not self._is_own(host):
+        if host not in self._names:
             return _text(HTTPStatus.FORBIDDEN, "The Host header is not an address of this server.")
         if request.method not in {*_READING, "POST"}:
             response = _text(HTTPStatus.METHOD_NOT_ALLOWED, "Use GET, or POST for the forms of the page.")
@@ -60,7 +80,7 @@ class Guard:
             response = web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": _without_token(request)})
             response.set_cookie(self._cookie, self._token, httponly=True, samesite="Strict")
             return response
-        if request.method in _READING and request.headers.get("Sec-Fetch-Site") in _ELSEWHERE:
+        if request.method in _READING and request.headers.get("Sec-Fetch-Site") in ELSEWHERE:
             return _link(request)
         if given is not None or not self._is_token(request.cookies.get(self._cookie, "")):
             return _text(HTTPStatus.FORBIDDEN, "Open the address that bayplan ui has printed: it has a token.")
@@ -69,17 +89,12 @@ class Guard:
         return None
 
     def _is_token(self, given: str) -> bool:
-        return hmac.compare_digest(given.encode(errors="replace"), self._token.encode())
+        return same_token(given, self._token)
 
-    def _is_own(self, header: str) -> bool:
-        name = header.rpartition("]")[0].removeprefix("[") if "]" in header else header.partition(":")[0]
-        if name.lower() in self._names:
-            return True
-        try:
-            address = ipaddress.ip_address(name)
-        except ValueError:
-            return False
-        return address.is_loopback or not self._loopback
+
+def same_token(given: str, token: str) -> bool:
+    """Return whether a token is the given one, in a time that doesn't depend on where they differ."""
+    return hmac.compare_digest(given.encode(errors="replace"), token.encode())
 
 
 def is_loopback(address: str) -> bool:

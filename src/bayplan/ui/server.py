@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -14,10 +12,8 @@ from bayplan.ui.app import Application
 from bayplan.ui.asking import LONGEST, Asking
 from bayplan.ui.guard import PARAMETER
 from bayplan.ui.routes import ROUTES
+from bayplan.ui.running import host_of, running
 from bayplan.ui.sources import Source
-
-GRACE = 2
-"""Seconds that open requests have to end; then their connections are aborted."""
 
 
 @asynccontextmanager
@@ -42,23 +38,5 @@ async def serving(
     asking = Asking(source, insight, longest)
     # Cookies are shared by all ports of a host, so that each server needs a name of its own.
     page = Application(asking, ROUTES, token, address, cookie=f"bayplan-{port}", limits=limits)
-    try:
-        page.http.start(listeners)
-        async with asyncio.TaskGroup() as tasks:
-            following = tasks.create_task(source.run(), name="page source")
-            warming = tasks.create_task(asking.ask("warm", lambda _, __: None), name="page warming")
-            try:
-                yield f"http://{_host(address)}:{port}/?{PARAMETER}={token}"
-            finally:
-                following.cancel()
-                warming.cancel()
-    finally:
-        asking.close()
-        await page.http.stop(GRACE)
-
-
-def _host(address: str) -> str:
-    """The address as it is written in a URL; one that means all interfaces becomes this machine's name."""
-    if address in {"0.0.0.0", "::", ""}:  # noqa: S104 - the user has chosen it
-        return socket.gethostname()
-    return f"[{address}]" if ":" in address else address
+    async with running(asking, page.http, listeners):
+        yield f"http://{host_of(address)}:{port}/?{PARAMETER}={token}"

@@ -1,0 +1,97 @@
+"""Replies as JSON: answers, errors of one line, and lines of progress."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from bayplan.insight.answers import Progress
+
+HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+"""The headers of every reply."""
+JSON, LINES = "application/json", "application/x-ndjson"
+FAILED = "the request failed; the server's log says why"
+SLOW = "a client did not read its reply"
+PAUSE = 0.2
+"""Seconds between two lines of progress."""
+
+
+log = logging.getLogger(__name__)
+
+
+class ServeError(Exception):
+    """A request that isn't answered as asked. The message is one line for the client."""
+
+    def __init__(self, status: HTTPStatus, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(one_line(message))
+        self.status = status
+        self.headers = headers or {}
+
+
+def encoded(value: Any) -> bytes:
+    """Return JSON-compatible values as one line."""
+    return msgspec.json.encode(value) + b"\n"
+
+
+def reply(body: bytes, status: HTTPStatus = HTTPStatus.OK, headers: Mapping[str, str] | None = None) -> web.Response:
+    """Return a reply with a body of JSON."""
+    return web.Response(body=body, status=status, content_type=JSON, headers={**HEADERS, **(headers or {})})
+
+
+def error_reply(error: ServeError) -> web.Response:
+    """Return the reply for an error."""
+    return reply(encoded({"error": str(error)}), error.status, error.headers)
+
+
+async def stream(
+    request: web.BaseRequest, ask: Callable[[Progress], Awaitable[bytes]], patience: float
+) -> web.StreamResponse:
+    """Reply with lines: `{"progress": TEXT}` while the question is asked, then `{"answer": ...}` or `{"error": ...}`.
+
+    `ask` returns the JSON of the answer. `patience`: the most seconds that the client may take to read a line.
+    """
+    response = web.StreamResponse(headers={**HEADERS, "Content-Type": LINES})
+    await response.prepare(request)
+    latest: list[str] = []
+    task = asyncio.ensure_future(ask(latest.append))
+    try:
+        while not (await asyncio.wait({task}, timeout=PAUSE))[0]:
+            if latest:
+                text = latest[-1]
+                latest.clear()
+                await _write(response, encoded({"progress": text}), patience)
+        try:
+            line = b'{"answer":' + task.result().rstrip() + b"}\n"
+        except ServeError as error:
+            line = encoded({"error": str(error), "status": error.status})
+        except Exception:
+            log.exception("%s failed", request.path)
+            line = encoded({"error": FAILED, "status": HTTPStatus.INTERNAL_SERVER_ERROR})
+        await _write(response, line, patience)
+    except ConnectionError as error:  # nobody reads any longer
+        log.info("%s: %s", request.path, error)
+        if request.transport is not None:
+            request.transport.abort()
+    finally:
+        task.cancel()
+    return response
+
+
+async def _write(response: web.StreamResponse, line: bytes, patience: float) -> None:
+    """Write a line. Raises ConnectionError for a client that doesn't read it."""
+    try:
+        async with asyncio.timeout(patience):
+            await response.write(line)
+    except TimeoutError:
+        raise ConnectionError(SLOW) from None
+
+
+def one_line(text: str) -> str:
+    """Return a text as one line."""
+    return " ".join(text.split())

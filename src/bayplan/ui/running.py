@@ -1,0 +1,39 @@
+"""Runs a server about a source: the web server, and what follows the source, until the caller stops it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+from bayplan.http_server import HttpServer
+from bayplan.ui.asking import Asking
+
+GRACE = 2
+"""Seconds that open requests have to end; then their connections are aborted."""
+
+
+@asynccontextmanager
+async def running(asking: Asking, http: HttpServer, listeners: Iterable[socket.socket]) -> AsyncIterator[None]:
+    """Serve on these sockets in the context, and follow the source. The first question is prepared at once."""
+    try:
+        http.start(listeners)
+        async with asyncio.TaskGroup() as tasks:
+            following = tasks.create_task(asking.source.run(), name="source")
+            warming = tasks.create_task(asking.ask("warm", lambda _, __: None), name="warming")
+            try:
+                yield
+            finally:
+                following.cancel()
+                warming.cancel()
+    finally:
+        asking.close()
+        await http.stop(GRACE)
+
+
+def host_of(address: str) -> str:
+    """Return the address as it is written in a URL; one that means all interfaces becomes this machine's name."""
+    if address in {"0.0.0.0", "::", ""}:  # noqa: S104 - the user has chosen it
+        return socket.gethostname()
+    return f"[{address}]" if ":" in address else address

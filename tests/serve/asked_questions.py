@@ -1,0 +1,81 @@
+"""One question of every kind about the small cluster, with the objects that its command reads from files."""
+
+from __future__ import annotations
+
+from served_questions import new_pod, node, pod
+
+CONFIGURATION = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [
+        {
+            "schedulerName": "default-scheduler",
+            "pluginConfig": [
+                {
+                    "name": "NodeResourcesFit",
+                    "args": {"scoringStrategy": {"type": "MostAllocated", "resources": [{"name": "cpu", "weight": 1}]}},
+                }
+            ],
+        }
+    ],
+}
+WORKLOAD = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "api", "namespace": "default"},
+    "spec": {
+        "replicas": 3,
+        "selector": {"matchLabels": {"app": "api"}},
+        "template": {
+            "metadata": {"labels": {"app": "api"}},
+            "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}]},
+        },
+    },
+}
+
+ASKED = {
+    "explain a pending pod": ("explain", {"pod": "default/big-0"}),
+    "explain with a namespace": ("explain", {"pod": "web-0", "namespace": "default", "nearest": 10}),
+    "explain all pending pods": ("explain-pending", {}),
+    "explain pods by selector": ("explain-pending", {"namespace": "default", "selector": "app=big"}),
+    "explain a workload": ("explain-workload", {"workload": "replicaset/web"}),
+    "why not": ("why-not", {"pod": "big-0", "node": "node-a1"}),
+    "fit": ("fit", {"objects": [new_pod("new-0"), new_pod("new-1", "7")]}),
+    "fit a workload": ("fit", {"objects": [WORKLOAD]}),
+    "capacity": ("capacity", {"kinds": [{"objects": [WORKLOAD]}], "labels": ["pool"]}),
+    "capacity of sets": (
+        "capacity",
+        {"kinds": [{"objects": [new_pod("a")], "copies": 2}, {"objects": [new_pod("b", "200m")]}], "most": 2},
+    ),
+    "capacity with preemption": ("capacity", {"kinds": [{"objects": [new_pod("a")]}], "preempt": True}),
+    "drain": ("drain", {"nodes": ["node-a1"], "force": True, "atOnce": True}),
+    "drain by labels": (
+        "drain",
+        {"selector": "pool=big", "ignoreDaemonsets": True, "deleteEmptydirData": True},
+    ),
+    "shrink": ("shrink", {"selector": "pool=big", "force": True, "deleteEmptydirData": True}),
+    "scale up": ("scale-up", {}),
+    "scale up for objects": ("scale-up", {"objects": [new_pod("new-0", "7")], "pools": ["big"], "most": 5}),
+    "what if nodes change": (
+        "what-if",
+        {
+            "removeNodes": ["node-a1"],
+            "addNodes": ["2xlike:node-b1"],
+            "uncordon": ["node-a2"],
+            "labels": [["node-b1", "disk=nvme"]],
+            "taints": [["node-a2", "gpu=yes:NoSchedule"]],
+        },
+    ),
+    "what if pods change": (
+        "what-if",
+        {"cordon": ["node-b1"], "deletePods": ["web-1"], "objects": [new_pod("new-0")], "replaceAll": True},
+    ),
+    "what if the workload scales": ("what-if", {"scale": ["replicaset/web=4"]}),
+    "what if another scheduler": ("what-if", {"configuration": CONFIGURATION}),
+    "balance": ("balance", {"like": "default/web-1", "most": 20}),
+    "balance of objects": ("balance", {"objects": [new_pod("new-0", "2")], "most": 20}),
+    "usage": ("usage", {"namespace": "default", "selector": "app=web", "by": ["workload"]}),
+    "diff of clusters": ("diff", {"before": [node("node-a1"), pod("web-0", node="node-a1", owner="web")]}),
+    "diff of schedulers": ("diff", {"configuration": CONFIGURATION}),
+}
+"""case -> the name of the question, and its parameters"""

@@ -1,0 +1,124 @@
+"""`bayplan serve` as a process, on a live cluster that it only reads, and with bad input."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import aiohttp
+import pytest
+from asked_questions import ASKED
+from click.testing import CliRunner
+from served_questions import Client, served, small_cluster
+from tests.support.waiting import until
+
+from bayplan.cli import main
+from bayplan.insight import Snapshot
+from bayplan.insight.sources.rights import EFFECTS, REQUIRED
+from bayplan.serve import app
+from bayplan.testing import make_node, make_pod
+from bayplan.testing.in_memory import load, make_client
+from bayplan.ui.sources import ClusterSource, FileSource
+
+PRINTED = re.compile(r"url: (\S+)\ntoken: (.+)\n")
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(small_cluster())}))
+    return str(path)
+
+
+@contextmanager
+def running(*arguments):
+    """The process, its URL, and what it says of the token."""
+    command = [sys.executable, "-m", "bayplan", "serve", *arguments]
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        try:
+            printed = ""
+            while not (found := PRINTED.search(printed)):
+                line = process.stdout.readline()
+                assert line, printed
+                printed += line
+            yield process, *found.groups()
+        finally:
+            process.kill()
+
+
+async def test_file_is_served_until_sigterm_with_a_token_that_only_the_user_can_read(file, tmp_path):
+    token_file = tmp_path / "token"
+    with running("--from", file, "--token-file", str(token_file)) as (process, url, token):
+        assert token == f"in {token_file}"
+        assert stat.S_IMODE(token_file.stat().st_mode) == 0o600
+        async with aiohttp.ClientSession() as session:
+            client = Client(session, url, token_file.read_text().strip())
+            assert (await client.call("GET", "/v1/cluster"))["nodes"] == 3
+            assert (await client.ask("explain", pod="big-0"))["outcome"] == "pending"
+        process.send_signal(signal.SIGTERM)
+        rest = process.communicate(timeout=15)[0]
+    assert process.returncode == 0
+    assert rest == ""
+
+
+async def test_live_cluster_is_followed_and_only_read():
+    """The API server counts the requests that could write; Secrets and ConfigMaps are not read either."""
+    api = make_client(make_node("a"), make_pod("web"), make_pod("big", requests={"cpu": "900"}))
+    async with served(ClusterSource(api, "the cluster")) as client:
+        assert (await client.call("GET", "/v1/cluster"))["nodes"] == 1
+        assert (await client.ask("explain", pod="big"))["outcome"] == "pending"
+        for name, parameters in ASKED.values():
+            async with client.send("POST", f"/v1/questions/{name}", parameters) as response:
+                assert response.status in {200, 422}
+        load(api.server, make_node("b"))
+
+        async def nodes():
+            return (await client.call("GET", "/v1/cluster"))["nodes"] == 2
+
+        await until(nodes)
+    sent = [request.info for request in api.transport.requests]
+    assert {info.verb for info in sent} == {"list", "watch"}
+    assert {info.resource for info in sent} == {kind.plural for kind in (*REQUIRED, *EFFECTS)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--from", "none.yaml"], "none.yaml"),
+        (["--from", "{file}", "--port", "{taken}"], "cannot listen on 127.0.0.1 port {taken}: Address already in use"),
+        (["--from", "{file}", "--token-file", "{short}"], "{short}: expected a token of at least 16 characters"),
+        (["--from", "{file}", "--token-file", "none/token"], "cannot write none/token: No such file or directory"),
+        (["--from", "{file}", "--longest", "0"], "--longest"),
+        (["--from", "{file}", "--config", "none.yaml"], "none.yaml"),
+    ],
+)
+def test_bad_input_is_one_message(file, tmp_path, arguments, message):
+    short = tmp_path / "short"
+    short.write_text("token\n")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        given = {"file": file, "taken": taken.getsockname()[1], "short": short}
+        result = CliRunner().invoke(main, ["serve", *(each.format(**given) for each in arguments)])
+    assert result.exit_code == 2
+    assert message.format(**given) in result.stderr
+    assert isinstance(result.exception, SystemExit)
+
+
+async def test_cluster_that_is_not_read_yet_is_503(monkeypatch):
+    monkeypatch.setattr(app, "PATIENCE", 0.05)
+
+    class Unread(FileSource):
+        async def ready(self):
+            await asyncio.Event().wait()
+
+    async with served(Unread(Snapshot(), None)) as client:
+        found = await client.ask("usage", status=503)
+    assert found["error"] == "the cluster has not been read yet: large clusters take up to half a minute"
