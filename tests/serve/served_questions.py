@@ -90,10 +90,14 @@ class Client:
 
 
 @asynccontextmanager
-async def served(source, insight=None, **options):
+async def served(source, **options):
     """A client of a server about a source."""
+
+    def make():
+        return Insight(Snapshot())
+
     async with (
-        serving(source, insight or Insight(Snapshot()), **options) as (url, token),
+        serving(source, make(), make, **options) as (url, token),
         aiohttp.ClientSession() as session,
     ):
         yield Client(session, url, token)

@@ -22,7 +22,7 @@ from tests.support.waiting import until
 from bayplan.cli import main
 from bayplan.insight import Snapshot
 from bayplan.insight.sources.rights import EFFECTS, REQUIRED
-from bayplan.serve import app
+from bayplan.serve import answering
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.in_memory import load, make_client
 from bayplan.ui.sources import ClusterSource, FileSource
@@ -113,7 +113,7 @@ def test_bad_input_is_one_message(file, tmp_path, arguments, message):
 
 
 async def test_cluster_that_is_not_read_yet_is_503(monkeypatch):
-    monkeypatch.setattr(app, "PATIENCE", 0.05)
+    monkeypatch.setattr(answering, "PATIENCE", 0.05)
 
     class Unread(FileSource):
         async def ready(self):

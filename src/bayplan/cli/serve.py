@@ -74,12 +74,16 @@ async def _serve(
     from bayplan.serve.server import serving
 
     stop = stop_signal()
-    insight = Insight(Snapshot(), followed.configuration, followed.plugins, seed=followed.seed)
+
+    def make() -> Insight:
+        return Insight(Snapshot(), followed.configuration, followed.plugins, seed=followed.seed)
+
+    insight = make()
     async with AsyncExitStack() as stack:
         source = await followed_source(followed, insight, stack)
         try:
             url, _ = await stack.enter_async_context(
-                serving(source, insight, address=address, port=port, token=token, longest=longest)
+                serving(source, insight, make, address=address, port=port, token=token, longest=longest)
             )
         except OSError as error:
             fail(f"cannot listen on {address} port {port}: {error.strerror}")

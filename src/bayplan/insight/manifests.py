@@ -346,7 +346,8 @@ def _key_of(document: Mapping[str, Any]) -> str:
 
 
 def _name_of(document: Mapping[str, Any]) -> str:
-    metadata = document.get("metadata") or {}
+    metadata = document.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
     return f"{document.get('kind')} {metadata.get('name') or metadata.get('generateName') or 'without a name'}"
 
 

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
-from typing import Any, get_type_hints
+from typing import Any
 
 import msgspec
 from aiohttp import web
 
 from bayplan.http_server import BodyError, HttpServer, Limits
-from bayplan.insight import QuestionError, Snapshot
 from bayplan.insight.answers import Progress
 from bayplan.insight.question_parameters import Question
 from bayplan.insight.question_types import QUESTIONS
+from bayplan.serve.answering import QUESTION_STATUSES, answer, answer_schema, answered, ready
 from bayplan.serve.guard import BearerGuard
 from bayplan.serve.openapi import document
 from bayplan.serve.operations import Call, Operation, find
-from bayplan.serve.replies import FAILED, JSON, LINES, ServeError, encoded, error_reply, reply, stream
-from bayplan.ui.asking import Asking, TooLongError
+from bayplan.serve.replies import FAILED, JSON, ServeError, encoded, error_reply, reply
+from bayplan.ui.asking import Asking
 
-PATIENCE = 5.0
-"""Seconds to wait for the first snapshot."""
 BODY_LIMIT = 16 * 2**20
 """Bytes of a body."""
-QUESTION_STATUSES = {
-    HTTPStatus.UNPROCESSABLE_ENTITY: "The question can't be answered, as one about a pod that doesn't exist.",
-    HTTPStatus.SERVICE_UNAVAILABLE: "The cluster has not been read yet.",
-    HTTPStatus.GATEWAY_TIMEOUT: "The question took too long.",
-}
 _CLUSTER = {
     "type": "object",
     "properties": {
@@ -157,38 +149,3 @@ def _question(name: str, body: type[Question], handle: Callable[[Call], Any]) ->
         statuses=QUESTION_STATUSES,
         streams=True,
     )
-
-
-def answer_schema(question: type[Question]) -> Mapping[str, Any]:
-    """Return the schema of a question's answer: docs/insight.md lists the fields."""
-    answer_type = get_type_hints(question.ask)["return"]
-    return {"type": "object", "title": answer_type.__name__, "description": (answer_type.__doc__ or "").strip()}
-
-
-async def answer(request: web.BaseRequest, ask: Callable[[Progress], Any], patience: float) -> web.StreamResponse:
-    """Reply with an answer, or, for a client that accepts lines, with its progress and the answer."""
-    if LINES in request.headers.get("Accept", ""):
-        return await stream(request, ask, patience)
-    return reply(await ask(lambda _: None))
-
-
-async def answered(asked: Awaitable[bytes]) -> bytes:
-    """Return an answer. Raises ServeError in place of other errors of questions."""
-    try:
-        return await asked
-    except TooLongError as error:
-        raise ServeError(HTTPStatus.GATEWAY_TIMEOUT, str(error)) from None
-    except QuestionError as error:
-        raise ServeError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from None
-
-
-async def ready(asking: Asking) -> Snapshot:
-    """Wait for the first snapshot. Raises ServeError."""
-    try:
-        async with asyncio.timeout(PATIENCE):
-            await asking.source.ready()
-    except TimeoutError:
-        reasons = "; ".join(asking.source.problems) or "large clusters take up to half a minute"
-        message = f"the cluster has not been read yet: {reasons}"
-        raise ServeError(HTTPStatus.SERVICE_UNAVAILABLE, message, {"Retry-After": "1"}) from None
-    return asking.source.snapshot()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from bayplan.http_server import Limits, bind
 from bayplan.insight import Insight
 from bayplan.serve.app import Application
 from bayplan.serve.guard import BearerGuard
+from bayplan.serve.transaction_operations import TransactionOperations
 from bayplan.ui.asking import LONGEST, Asking
 from bayplan.ui.running import host_of, running
 from bayplan.ui.sources import Source
@@ -21,6 +22,7 @@ LIMITS = Limits(connections=512, bodies=128 * 2**20)
 async def serving(
     source: Source,
     insight: Insight,
+    make: Callable[[], Insight],
     *,
     address: str = "127.0.0.1",
     port: int = 0,
@@ -30,14 +32,18 @@ async def serving(
 ) -> AsyncIterator[tuple[str, str]]:
     """Serve questions about a source in the context, and follow the source. Yields the URL and the token.
 
-    `insight`: has the scheduler's configuration; only the server uses it from now on. `port`: 0 for a free one.
-    `token`: by default a new one. `longest`: the most seconds of a question. Raises OSError if the address can't be
-    used.
+    `insight`: has the scheduler's configuration; only the server uses it from now on. `make`: makes another one like
+    it, for transactions. `port`: 0 for a free one. `token`: by default a new one. `longest`: the most seconds of a
+    question. Raises OSError if the address can't be used.
     """
     token = token or secrets.token_urlsafe(24)
     listeners = await bind(address, port)
     port = listeners[0].getsockname()[1]
     asking = Asking(source, insight, longest)
-    application = Application(asking, BearerGuard(token, address), limits=limits)
-    async with running(asking, application.http, listeners):
-        yield f"http://{host_of(address)}:{port}", token
+    transactions = TransactionOperations(asking, make, longest, limits.response)
+    application = Application(asking, BearerGuard(token, address), transactions.operations(), limits)
+    try:
+        async with running(asking, application.http, listeners):
+            yield f"http://{host_of(address)}:{port}", token
+    finally:
+        transactions.close()

@@ -118,6 +118,8 @@ class World:
         self.sharing = {name: Sharing(profile, _KEYS) for name, profile in self.profiles.items()}
         self._documents: Documents = MappingProxyType({})
         self._undo: list[Callable[[], object]] = []
+        self._changed: dict[tuple[Kind, str], None] = {}
+        """The objects that were changed since `move`."""
         self._happened: list[Happened] = []
         """The events since `move`, and those that `undo_to` leads to."""
         self._followers: list[MoveOnEvent] = []
@@ -192,12 +194,20 @@ class World:
         Pods are `PodInfo`s, other objects have the type of their kind.
         """
         self._undo.append(partial(self._put, kind, key, self.state.objects[kind].known(key)))
+        self._changed[kind, key] = None
         self._put(kind, key, obj)
+
+    def changed_objects(self) -> Iterator[tuple[Kind, str, Any]]:
+        """Yield the objects that were changed since `move`, as they are now; None for one that is gone."""
+        for kind, key in self._changed:
+            yield kind, key, self.state.objects[kind].known(key)
 
     def _claim_changed(self, before: Any, now: Any) -> None:
         """Record what DynamicResources changes by itself: without a client, PostFilter frees claims directly."""
         if not self._putting:
-            self.changed(partial(self._put, RESOURCE_CLAIM, full_name(now if before is None else before), before))
+            key = full_name(now if before is None else before)
+            self._changed[RESOURCE_CLAIM, key] = None
+            self.changed(partial(self._put, RESOURCE_CLAIM, key, before))
 
     def _put(self, kind: Kind, key: str, obj: Any) -> None:
         """Handle a change as the service does when the API server reports it."""
@@ -287,6 +297,7 @@ class World:
             self._undo.pop()()
         if not self._undo:
             self._sort_pods()
+            self._changed.clear()
             self._happened.clear()
             self.handle.events.clear()
             self.handle.activated.clear()

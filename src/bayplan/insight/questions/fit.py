@@ -120,7 +120,7 @@ def fit(world: World, expansion: Expansion, *, shown: int = 20, progress: Progre
         deployment = Deployment(world, expansion, progress)
         results = {**_kept(world, expansion.kept, before), **deployment.run()}
         pods = [PodFit(pod.what, REFUSED, None, (), pod.message) for pod in expansion.refused_pods]
-        found = (*(_pod_fit(key, result) for key, result in results.items()), *pods)
+        found = (*(pod_fit(key, result) for key, result in results.items()), *pods)
         return Fit(found, shown, refused, unknown, deployment.interrupted)
 
 
@@ -136,6 +136,7 @@ def _kept(world: World, keys: Iterable[str], before: Mapping[str, Result]) -> di
     return found
 
 
-def _pod_fit(key: str, result: Result) -> PodFit:
+def pod_fit(key: str, result: Result) -> PodFit:
+    """Return the outcome of a result for a pod."""
     victims = tuple(victim.key for victim in result.victims)
     return PodFit(key, result.fate.value, result.node, victims, message_of(result))

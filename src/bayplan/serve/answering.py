@@ -1,0 +1,61 @@
+"""How questions are answered: their statuses, answers at once or as lines, and the first snapshot."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import Any, TypeVar, get_type_hints
+
+from aiohttp import web
+
+from bayplan.insight import QuestionError, Snapshot
+from bayplan.insight.answers import Progress
+from bayplan.insight.question_parameters import Question
+from bayplan.serve.replies import LINES, ServeError, reply, stream
+from bayplan.ui.asking import Asking, TooLongError
+
+T = TypeVar("T")
+
+PATIENCE = 5.0
+"""Seconds to wait for the first snapshot."""
+QUESTION_STATUSES = {
+    HTTPStatus.UNPROCESSABLE_ENTITY: "The question can't be answered, as one about a pod that doesn't exist.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "The cluster has not been read yet.",
+    HTTPStatus.GATEWAY_TIMEOUT: "The question took too long.",
+}
+
+
+def answer_schema(question: type[Question]) -> Mapping[str, Any]:
+    """Return the schema of a question's answer: docs/insight.md lists the fields."""
+    answer_type = get_type_hints(question.ask)["return"]
+    return {"type": "object", "title": answer_type.__name__, "description": (answer_type.__doc__ or "").strip()}
+
+
+async def answer(request: web.BaseRequest, ask: Callable[[Progress], Any], patience: float) -> web.StreamResponse:
+    """Reply with an answer, or, for a client that accepts lines, with its progress and the answer."""
+    if LINES in request.headers.get("Accept", ""):
+        return await stream(request, ask, patience)
+    return reply(await ask(lambda _: None))
+
+
+async def answered(asked: Awaitable[T]) -> T:
+    """Return an answer. Raises ServeError in place of other errors of questions."""
+    try:
+        return await asked
+    except TooLongError as error:
+        raise ServeError(HTTPStatus.GATEWAY_TIMEOUT, str(error)) from None
+    except QuestionError as error:
+        raise ServeError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from None
+
+
+async def ready(asking: Asking) -> Snapshot:
+    """Wait for the first snapshot. Raises ServeError."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await asking.source.ready()
+    except TimeoutError:
+        reasons = "; ".join(asking.source.problems) or "large clusters take up to half a minute"
+        message = f"the cluster has not been read yet: {reasons}"
+        raise ServeError(HTTPStatus.SERVICE_UNAVAILABLE, message, {"Retry-After": "1"}) from None
+    return asking.source.snapshot()
