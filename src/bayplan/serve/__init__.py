@@ -1,4 +1,4 @@
-"""Questions for programs and assistants: JSON over HTTP (`bayplan serve`), and tools (`bayplan mcp`).
+"""Questions for programs: JSON over HTTP, and transactions (`bayplan serve`). They only read the cluster.
 
-Both only read the cluster. Start reading at `operations.py`.
+Start reading at `operations.py`.
 """
