@@ -29,6 +29,7 @@ from bayplan.plugins.node_resources.devices import DeviceCounts
 from bayplan.plugins.node_resources.shares import amounts, amounts_of_placement, scored_resources
 from bayplan.plugins.node_resources.shortages import details
 from bayplan.plugins.node_resources.strategies import most_allocated_of_one, strategy_of
+from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 N = TypeVar("N", int, Int64)
 """A number, or an array with one for each node."""
@@ -46,8 +47,13 @@ class NodeResourcesFit(Plugin):
     name = "NodeResourcesFit"
     arguments = NodeResourcesFitArgs
 
-    def __init__(self, args: NodeResourcesFitArgs = _DEFAULT_ARGUMENTS, handle: Handle | None = None) -> None:
-        self._devices = DeviceCounts(handle) if handle is not None else None
+    def __init__(
+        self,
+        args: NodeResourcesFitArgs = _DEFAULT_ARGUMENTS,
+        handle: Handle | None = None,
+        gates: FeatureGates = DEFAULT_GATES,
+    ) -> None:
+        self._devices = DeviceCounts(handle, gates) if handle is not None else None
         self._nominations = handle.nominations if handle is not None else Nominations()
         self._ignored = frozenset(args.ignoredResources)
         self._ignored_groups = frozenset(args.ignoredResourceGroups)
