@@ -174,9 +174,10 @@ def test_a_truncated_archive_is_named(tmp_path):
     assert "the file ends or breaks off here" in result.stderr
 
 
-@cases(
-    "family", {each: each for each in ("storage-capacity", "volume-limits", "taint-comparison", "device-taint-rules")}
-)
+GATED = ("storage-capacity", "volume-limits", "taint-comparison", "device-taint-rules")
+
+
+@cases("family", {each: each for each in GATED})
 def test_the_gates_of_a_scenario_count(family, tmp_path):
     path = ORACLE / f"gate-{family}.jsonl.gz"
     assert run(path, "--limit", 4).exit_code == 0
@@ -184,7 +185,7 @@ def test_the_gates_of_a_scenario_count(family, tmp_path):
         recorded = [json.loads(line) for line in file]
     for each in recorded:
         each["scenario"]["gates"] = {}
-    assert run(write(tmp_path, recorded)).exit_code == 1
+    assert run(write(tmp_path, recorded)).exit_code != 0  # decisions differ, or a configuration needs the gate
 
 
 @cases(
