@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
-from bayplan.api.pod_groups import POD_GROUPS, TOGETHER, spec_of
+from bayplan.api.pod_groups import POD_GROUPS, spec_of
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_groups import pod_group_of
 from bayplan.cluster.pod_info import PodInfo
@@ -33,7 +33,7 @@ IN_PROGRESS = Status.unresolvable("waiting for the preemption for this pod group
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VictimUnit:
-    """Pods that are evicted together or not at all: one pod, or all pods of a group with disruption mode PodGroup."""
+    """Pods that are evicted together or not at all: one pod, or all pods of a group that says so."""
 
     pods: Sequence[PodInfo]
     priority: int
@@ -126,7 +126,7 @@ class WorkloadAwarePreemption(Plugin):
             spec = spec_of(pod_group)
         except msgspec.ValidationError:
             return None
-        return (spec.priority or 0) if spec.disruptionMode == TOGETHER else None
+        return (spec.priority or 0) if spec.evicted_together else None
 
     def events(self) -> Iterable[EventHint]:
         """Register deletions of pods: they run PreEnqueue again for gated pods."""
