@@ -65,6 +65,16 @@ async def test_victims_are_evicted_as_the_disruption_mode_says(here, mode, evict
     assert here.nodes()["vip-1"] == "a"
 
 
+async def test_the_message_says_that_the_group_preempts(here):
+    await here.add_node("a")
+    await here.add_group("crew", 3, priority=10)
+    await here.add("one", "two", "three", of="crew")
+    await here.settle()
+    reason, message = await here.condition("crew")
+    assert reason == "Unschedulable"
+    assert message.endswith("pod group preemption: No preemption victims found for incoming preemptor")
+
+
 @pytest.mark.scheduler(version="1.37", gates=("GenericWorkload", "TopologyAwareWorkloadScheduling"))
 async def test_a_gang_is_placed_in_one_topology_domain(here):
     await here.add_node("a1", rack="a")

@@ -107,7 +107,8 @@ class GangDecided(Protocol):
 class GangPostFilter(Protocol):
     """Makes room for a gang as a whole. Returning None lets the members preempt on their own.
 
-    The trial is started only if the gang does not fit.
+    The trial is started only if the gang does not fit. If it finds no victims, the gang's message says why after
+    `preemption: `, or after the plugin's attribute `preemption_name` if it has one.
     """
 
     def gang_post_filter(self, gang: Gang, nodes: Nodes) -> GangTrial | None: ...

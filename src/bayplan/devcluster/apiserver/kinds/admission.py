@@ -131,9 +131,9 @@ def _add_tolerations(spec: Object) -> None:
 
 
 def _admit_pod_group(storage: RestStorage, pod_group: Object) -> None:
-    """Resolves the priority class, and rejects a group whose Workload does not have the template.
+    """Resolves the priority class, and in 1.36 rejects a group whose Workload does not have the template.
 
-    Mirrors admitPodGroup of plugin/pkg/admission/priority, and plugin/pkg/admission/podgroup.
+    Mirrors admitPodGroup of plugin/pkg/admission/priority, and plugin/pkg/admission/podgroup, which 1.37 lacks.
     """
     spec, metadata = pod_group["spec"], pod_group["metadata"]
     found = _class_of(storage, POD_GROUP, metadata.get("name", ""), spec)
@@ -144,30 +144,23 @@ def _admit_pod_group(storage: RestStorage, pod_group: Object) -> None:
             "on the priority class set in the spec"
         )
         raise forbidden(POD_GROUP, metadata.get("name", ""), why)
-    if reference := spec.get("workloadRef"):
-        _check_template(storage, metadata, reference["workloadName"], reference["templateName"])
-    elif reference := (spec.get("podGroupTemplateRef") or {}).get("workload"):  # 1.36
-        _check_template(storage, metadata, reference["workloadName"], reference["podGroupTemplateName"])
+    reference = (spec.get("podGroupTemplateRef") or {}).get("workload")
+    if reference:
+        _check_template(storage, metadata, reference)
 
 
-def _check_template(storage: RestStorage, metadata: Object, workload: str, template: str) -> None:
+def _check_template(storage: RestStorage, metadata: Object, reference: Object) -> None:
+    workload, template = reference["workloadName"], reference["podGroupTemplateName"]
     entry = storage.store.collection(WORKLOAD.resource).objects.get(f"{metadata['namespace']}/{workload}")
     if entry is None:
         why = f'PodGroup rejected: Workload "{workload}" not found'
     elif entry.terminating:
         why = f'PodGroup rejected: Workload "{workload}" is being deleted'
-    elif template not in _template_names(entry.load()["spec"]):
+    elif template not in {each["name"] for each in entry.load()["spec"]["podGroupTemplates"]}:
         why = f'PodGroup rejected: PodGroupTemplate "{template}" not found in Workload "{workload}"'
     else:
         return
     raise forbidden(POD_GROUP, metadata.get("name", ""), why)
-
-
-def _template_names(spec: Object) -> Iterator[str]:
-    """The names of the templates of PodGroups in a Workload, or in a template of a composite group."""
-    yield from (each["name"] for each in spec.get("podGroupTemplates") or ())
-    for composite in spec.get("compositePodGroupTemplates") or ():
-        yield from _template_names(composite)
 
 
 def _admit_node(_storage: RestStorage, node: Object) -> None:
