@@ -258,12 +258,12 @@ def test_log_levels(arguments, level, tmp_path):
         ),
         (
             "SchedulerAsyncPreemption=false",
-            "bayplan run: --feature-gates: SchedulerAsyncPreemption=false: this feature can't be disabled",
+            (
+                "bayplan run: --feature-gates: SchedulerAsyncPreemption=false: not supported: Bayplan never lets an "
+                "attempt wait for evictions"
+            ),
         ),
-        (
-            "SchedulerAsyncAPICalls=true",
-            "bayplan run: --feature-gates: SchedulerAsyncAPICalls=true: this feature is not supported yet",
-        ),
+        ("SchedulerAsyncAPICalls=true", ""),
         ("PodLevelResources", "bayplan run: --feature-gates: PodLevelResources: expected true or false, got ''"),
         ("PodLevelResources=on", "bayplan run: --feature-gates: PodLevelResources: expected true or false, got 'on'"),
     ],

@@ -145,7 +145,7 @@ def test_gates_that_require_another(gates, needed, prepared):
 
 def test_topology_without_gangs(prepared):
     made = prepared(feature_gates=("GenericWorkload=true,TopologyAwareWorkloadScheduling=true",))
-    assert made.gated_plugins == []
+    assert made.gates.enabled("TopologyAwareWorkloadScheduling")
     assert [
         "TopologyAwareWorkloadScheduling has no effect without GangScheduling=true" in each for each in made.warnings
     ] == [False, True]

@@ -10,7 +10,6 @@ from typing import Any
 
 from bayplan.api import durations
 from bayplan.api.labels import SUBDOMAIN, SUBDOMAIN_RULE
-from bayplan.cli import run_feature_gates
 from bayplan.cli.run_flags import FLAGS, Flag, FlagType, Treatment
 from bayplan.cli.run_logging import FORMATS
 from bayplan.cli.run_metrics import metrics_selection
@@ -37,6 +36,7 @@ from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Profile
 from bayplan.service.metrics.selection import MetricSelection
 from bayplan.service.scheduler import Settings
+from bayplan.versions import DEFAULT_GATES, OLDEST, FeatureGates, read_gates
 
 _IGNORED_WITH_CONFIG = {
     "kube-api-qps": "clientConnection.qps",
@@ -62,8 +62,7 @@ class Preparation:
 
     configuration: KubeSchedulerConfiguration = field(default_factory=KubeSchedulerConfiguration)
     plugins: list[ExtraPlugin] = field(default_factory=list)
-    gated_plugins: list[str] = field(default_factory=list)
-    """The plugins that feature gates add to the default ones."""
+    gates: FeatureGates = DEFAULT_GATES
     document: Document | None = None
     """The file with the profiles."""
     unschedulable_timeout: float = 300.0
@@ -105,17 +104,17 @@ class Preparation:
         """The profiles by name. Raises ConfigurationError or PluginLoadError if plugins can't be built."""
         if self.document is not None:
             try:
-                return build_profiles(self.configuration, handle, self.plugins, self.gated_plugins)
+                return build_profiles(self.configuration, handle, self.plugins, self.gates)
             except ConfigurationError as error:
                 source, line_of = self.document.source, self.document.line_of
                 raise ConfigurationError(self.document.in_order(error.faults), source, line_of) from None
         name = self.configuration.profiles[0].schedulerName
-        return {name: default_profile(name, handle, self.plugins, self.gated_plugins)}
+        return {name: default_profile(name, handle, self.plugins, self.gates)}
 
     @property
     def catalog(self) -> Catalog:
         """The plugins that the configuration may name."""
-        return Catalog(self.plugins, self.gated_plugins)
+        return Catalog(self.plugins, self.gates)
 
 
 def prepare(flags: Mapping[str, Any], plugins: Sequence[str], scheduler_name: str | None) -> Preparation:
@@ -156,10 +155,10 @@ def _check_flags(given: Sequence[tuple[Flag, Any]], prepared: Preparation) -> No
         elif flag.treatment is Treatment.WARNED and not _is_off(flag, value):
             unused.setdefault(flag.text, []).append(f"--{flag.name}")
         elif flag.name == "feature-gates":
-            gates = run_feature_gates.read_gates(value)
-            prepared.problems += [f"bayplan run: --feature-gates: {problem}" for problem in gates.problems]
-            prepared.warnings += [f"bayplan run: warning: --feature-gates: {warning}" for warning in gates.warnings]
-            prepared.gated_plugins = gates.plugins
+            read = read_gates(value, OLDEST)
+            prepared.problems += [f"bayplan run: --feature-gates: {problem}" for problem in read.problems]
+            prepared.warnings += [f"bayplan run: warning: --feature-gates: {warning}" for warning in read.warnings]
+            prepared.gates = read.gates
         elif flag.name == "logging-format" and value not in FORMATS:
             prepared.problems.append(f"bayplan run: --logging-format: expected text or json, got {value!r}")
         elif flag.type is FlagType.FLOAT and not math.isfinite(value):
@@ -184,7 +183,7 @@ def _read_configuration(path: Path, plugins_loaded: bool, prepared: Preparation)
     reading = None
     try:
         if plugins_loaded:
-            reading = read_configuration(path, prepared.plugins, prepared.gated_plugins)
+            reading = read_configuration(path, prepared.plugins, prepared.gates)
     except PluginLoadError as error:
         prepared.problems.append(f"bayplan run: {error}")
     except ConfigurationError as error:
