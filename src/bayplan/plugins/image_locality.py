@@ -40,7 +40,10 @@ class ImageLocality(Plugin):
             sums = present if sums is None else sums + present
         if sums is None:
             return np.zeros(len(nodes), dtype=np.int64)
-        most = _MAX_CONTAINER_THRESHOLD * self._count(spec)
+        counted = len(spec.containers or ()) + len(spec.initContainers or ())
+        if self._counts_volumes:
+            counted += len(_volumes(spec))
+        most = _MAX_CONTAINER_THRESHOLD * counted
         return MAX_NODE_SCORE * (np.clip(sums, _MIN_THRESHOLD, most) - _MIN_THRESHOLD) // (most - _MIN_THRESHOLD)
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> int:
@@ -48,13 +51,14 @@ class ImageLocality(Plugin):
         return nodes.table.images_version
 
     def sign(self, pod: PodInfo) -> tuple[str, ...]:
-        """The sorted images, with duplicates, and the number of images that the sum may grow with."""
-        return (*sorted(_images(pod.spec)), str(self._count(pod.spec)))
+        """The sorted images, with duplicates, and the number of containers."""
+        return pod.of_spec(ImageLocality, _signature)
 
-    def _count(self, spec: PodSpec) -> int:
-        """The number of containers, since 1.37 with the image volumes."""
-        containers = len(spec.containers or ()) + len(spec.initContainers or ())
-        return containers + (len(_volumes(spec)) if self._counts_volumes else 0)
+
+def _signature(pod: PodInfo) -> tuple[str, ...]:
+    spec = pod.spec
+    containers = len(spec.containers or ()) + len(spec.initContainers or ())
+    return (*sorted(_images(spec)), str(containers))
 
 
 def _images(spec: PodSpec) -> list[str]:
@@ -65,7 +69,7 @@ def _images(spec: PodSpec) -> list[str]:
 
 
 def _volumes(spec: PodSpec) -> list[str | None]:
-    """The images of image volumes."""
+    """Return the images of image volumes."""
     return [volume.image.reference for volume in spec.volumes or () if volume.image is not None]
 
 

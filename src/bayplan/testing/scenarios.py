@@ -30,6 +30,7 @@ from bayplan.config import (
 from bayplan.config.types import PluginConfig
 from bayplan.framework.profile import Profile
 from bayplan.simulation.handle import OfflineHandle
+from bayplan.versions import OLDEST, VERSIONS, FeatureGates, read_gates
 
 RECORDED_AT = datetime(2026, 7, 1, tzinfo=UTC)
 """The current time in a replay: after the release of kube-scheduler 1.36.2 and long after all times in scenarios."""
@@ -90,6 +91,10 @@ class _Recorded(msgspec.Struct, kw_only=True):
     objects: list[msgspec.Raw]
     pending: list[msgspec.Raw]
     config: dict[str, Any] | None = None
+    gates: dict[str, bool] = {}
+    """Feature gates whose values aren't the default ones."""
+    version: str = OLDEST
+    """The version of Kubernetes."""
 
 
 class _Document(msgspec.Struct):
@@ -149,12 +154,16 @@ def _scenario(line: bytes, family: str, place: str) -> Scenario:
     try:
         document = msgspec.json.decode(line, type=_Document)
         recorded = document.scenario
-        configuration = parse_configuration(recorded.config) if recorded.config else KubeSchedulerConfiguration()
+        gates = _gates(recorded)
+        configuration = (
+            parse_configuration(recorded.config, gates=gates) if recorded.config else KubeSchedulerConfiguration()
+        )
         state = ClusterState()
         handle = OfflineHandle(state)
         handle.time = RECORDED_AT
         profiles = {
-            each.schedulerName: build_profile(_with_every_candidate(each), handle) for each in configuration.profiles
+            each.schedulerName: build_profile(_with_every_candidate(each), handle, gates=gates)
+            for each in configuration.profiles
         }
         for raw in recorded.objects:
             _take_over(bytes(raw), state, profiles)
@@ -168,6 +177,16 @@ def _scenario(line: bytes, family: str, place: str) -> Scenario:
         if step.chosen and step.chosen not in state.table.row_of:
             raise UnreadableScenarios(f"{place}: pod {step.pod} goes to node {step.chosen}, which does not exist")
     return Scenario(family, recorded.name, place, state, profiles, pending, document.decisions)
+
+
+def _gates(recorded: _Recorded) -> FeatureGates:
+    """The gates of a scenario. Raises UnreadableScenarios."""
+    if recorded.version not in VERSIONS:
+        raise UnreadableScenarios(f"unknown version {recorded.version!r}: expected one of {', '.join(VERSIONS)}")
+    read = read_gates([f"{name}={str(value).lower()}" for name, value in recorded.gates.items()], recorded.version)
+    if read.problems:
+        raise UnreadableScenarios("; ".join(read.problems))
+    return read.gates
 
 
 def _with_every_candidate(profile: KubeSchedulerProfile) -> KubeSchedulerProfile:

@@ -47,14 +47,6 @@ class Asked:
     quick: bool = False
 
 
-def _usage(insight: Insight, form: Mapping[str, str], _: Progress) -> Answer:
-    return insight.usage(form["namespace"] or None, shown=ROWS)
-
-
-def _scale_up(insight: Insight, form: Mapping[str, str], progress: Progress) -> Answer:
-    return insight.scale_up(pools=_words(form["pools"]), shown=ROWS, progress=progress)
-
-
 def _capacity(insight: Insight, form: Mapping[str, str], progress: Progress) -> Answer:
     document = _manifest(insight, form["like"], form["namespace"] or "default")
     return insight.capacity([document], labels=_words(form["by"]), shown=ROWS, progress=progress)
@@ -89,14 +81,14 @@ QUESTIONS: Mapping[str, Asked] = {
         "Usage",
         "Who uses the cluster: what pods request, by namespace, workload and priority.",
         (_NAMESPACE,),
-        _usage,
+        lambda insight, form, _: insight.usage(form["namespace"] or None, shown=ROWS),
         quick=True,
     ),
     "scale-up": Asked(
         "Scale up",
         "How many new nodes of which pool would be enough for the pods that are pending?",
         (FormField("pools", "only pools", "web batch"),),
-        _scale_up,
+        lambda insight, form, told: insight.scale_up(pools=_words(form["pools"]), shown=ROWS, progress=told),
     ),
     "capacity": Asked(
         "Capacity",
