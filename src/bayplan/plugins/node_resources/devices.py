@@ -16,7 +16,7 @@ from bayplan.cluster.node_table import NodeTable
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.devices.allocations import ClaimAllocations
 from bayplan.devices.cel.selectors import Selectors
-from bayplan.devices.classes import ExtendedResources
+from bayplan.devices.classes import ExtendedResources, selectors_of
 from bayplan.devices.slices import PoolId, Slice
 from bayplan.framework.device_slices import device_slices
 from bayplan.framework.handle import Handle
@@ -89,5 +89,4 @@ class DeviceCounts:
 
 
 def _expressions(device_class: DeviceClass) -> tuple[str, ...]:
-    selectors = device_class.spec.selectors or ()
-    return tuple(each.cel.expression for each in selectors if each.cel is not None)
+    return tuple(each.cel.expression for each in selectors_of(device_class) if each.cel is not None)

@@ -16,7 +16,7 @@ from bayplan.cluster.columns import Bool, Int32, Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_info import DEFAULT_REQUESTS, PodInfo
-from bayplan.devices.classes import CLASS_PREFIX
+from bayplan.devices.classes import CLASS_PREFIX, explicit_resource
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint, Topics
 from bayplan.framework.gangs import Gang, Placement
 from bayplan.framework.handle import Handle
@@ -224,8 +224,8 @@ def after_node_change(
 
 def after_device_class_change(pod: PodInfo, old: DeviceClass | None, new: DeviceClass) -> Hint:
     """Requeue for a class that newly offers an extended resource which the pod requests."""
-    offered = new.spec.extendedResourceName
-    if old is not None and (old.spec.extendedResourceName or "") == (offered or ""):
+    offered = explicit_resource(new)
+    if old is not None and explicit_resource(old) == offered:
         return Hint.SKIP
     names = {offered} if offered else set()
     if old is None and new.metadata is not None:
