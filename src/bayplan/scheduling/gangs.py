@@ -204,9 +204,12 @@ class GangAttempt:
         name = plugin.name
         with self.state.what_if() as what_if:
             answer = _next(trial, None, name)
+            enough = None if getattr(plugin, "places_most", False) else 0
             while not isinstance(answer, GangVictims | Status):
                 what_if.remove_only(answer)
-                answer = _next(trial, (yield from self._fit()).fits, name)
+                found = yield from self._fit()
+                enough = len(found.placed) if enough is None else enough
+                answer = _next(trial, found.fits and len(found.placed) >= enough, name)
             if isinstance(answer, Status):
                 fit.no_room = f"{getattr(plugin, 'preemption_name', 'preemption')}: {answer.message}"
                 return fit

@@ -61,6 +61,7 @@ class WorkloadAwarePreemption(Plugin):
     def __init__(self, handle: Handle, gates: FeatureGates = DEFAULT_GATES) -> None:
         self._handle = handle
         self._group_decides = gates.enabled("PodGroupPriorityOfVictims")
+        self.places_most = gates.enabled("PodGroupPreemptionPlacesMost")
         self.preemption_name = "pod group preemption" if gates.enabled("PodGroupPreemptionPrefix") else "preemption"
         self._pod_groups = handle.objects(POD_GROUPS)
         self._budgets = handle.objects(POD_DISRUPTION_BUDGET)
