@@ -72,8 +72,8 @@ async def nominated(here):
     await here.settle()
     for name in ("low-1", "low-2"):
         await here.client.patch(POD, name, {"metadata": {"finalizers": ["example.com/stay"]}}, "default")
-    await here.add_group("vip", 1, priority=10)
     await here.add("vip-1", "vip-2", of="vip")
+    await here.add_group("vip", 1, priority=10)
     await here.settle()
     pods = [await here.client.get(POD, name, "default") for name in ("vip-1", "vip-2")]
     return [pod.status.nominatedNodeName for pod in pods].count("a")

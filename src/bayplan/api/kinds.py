@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from bayplan.api.models import model_named
@@ -208,6 +208,17 @@ RESOURCE_SLICE = _kind("resource.k8s.io/v1", "ResourceSlice", "resourceslices", 
 KINDS: tuple[Kind, ...] = tuple(value for value in globals().values() if isinstance(value, Kind))
 """All kinds above, in the order of the table."""
 
+DEVICE_TAINT_RULE = _kind(
+    "resource.k8s.io/v1",
+    "DeviceTaintRule",
+    "devicetaintrules",
+    namespaced=False,
+    status=True,
+    model="resource_v1beta2.DeviceTaintRule",  # its fields are those of v1
+)
+"""Served from 1.37 on. 1.36 serves v1beta2 with the feature gate DRADeviceTaintRules."""
+DEVICE_TAINT_RULE_V1BETA2 = replace(DEVICE_TAINT_RULE, version="v1beta2")
+
 WORKLOAD = _kind("scheduling.k8s.io/v1beta1", "Workload", "workloads")
 POD_GROUP = _kind("scheduling.k8s.io/v1beta1", "PodGroup", "podgroups", status=True)
 COMPOSITE_POD_GROUP = _kind("scheduling.k8s.io/v1alpha3", "CompositePodGroup", "compositepodgroups", status=True)
@@ -228,7 +239,7 @@ _REFERENCE = re.compile(r"(?P<plural>[a-z0-9-]+)\.(?P<version>v[0-9]+[a-z0-9]*)\
 
 def kind_of(reference: str) -> Kind:
     """The kind for a name such as `Pod` or a reference `plural.version.group`. Raises ValueError."""
-    for kind in KINDS:
+    for kind in (*KINDS, DEVICE_TAINT_RULE):
         if kind.kind == reference:
             return kind
     return custom_kind(reference)

@@ -197,7 +197,10 @@ def _with_every_candidate(profile: KubeSchedulerProfile) -> KubeSchedulerProfile
     return msgspec.structs.replace(profile, pluginConfig=[*profile.pluginConfig, every])
 
 
-_KIND_OF = {(kind.api_version, kind.kind): kind for kind in kinds.KINDS}
+_KIND_OF = {
+    **{(kind.api_version, kind.kind): kind for kind in (*kinds.KINDS, kinds.DEVICE_TAINT_RULE)},
+    (kinds.DEVICE_TAINT_RULE_V1BETA2.api_version, kinds.DEVICE_TAINT_RULE.kind): kinds.DEVICE_TAINT_RULE,
+}
 
 
 def _take_over(raw: bytes, state: ClusterState, profiles: Container[str]) -> None:
