@@ -17,12 +17,8 @@ from bayplan.api.kinds import Kind, custom_kind
 POD_GROUPS = "podgroups.v1beta1.scheduling.k8s.io"
 """The kind that all PodGroups are read as."""
 
-OLDER: Mapping[Kind, tuple[Kind, ...]] = {
-    custom_kind(POD_GROUPS): tuple(
-        custom_kind(f"podgroups.{version}.scheduling.k8s.io") for version in ("v1alpha3", "v1alpha2")
-    )
-}
-"""The kind that PodGroups are read as -> the other versions in which servers have them, the newest one first."""
+OLDER_POD_GROUPS = tuple(custom_kind(f"podgroups.{version}.scheduling.k8s.io") for version in ("v1alpha3", "v1alpha2"))
+"""The other versions in which servers have them, the newest one first."""
 
 SCHEDULED, SCHEDULED_IN_1_36 = "PodGroupInitiallyScheduled", "PodGroupScheduled"
 
@@ -90,8 +86,8 @@ def spec_of(pod_group: Any) -> PodGroupSpec:
 
 def served_as(pod_group: Mapping[str, Any]) -> Kind:
     """The kind by which the server has a PodGroup."""
-    newest, older = next(iter(OLDER.items()))
-    return next((kind for kind in older if kind.api_version == pod_group.get("apiVersion")), newest)
+    version = pod_group.get("apiVersion")
+    return next((kind for kind in OLDER_POD_GROUPS if kind.api_version == version), custom_kind(POD_GROUPS))
 
 
 def scheduled_condition(pod_group: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from bayplan.api.kinds import NODE, POD, Kind
-from bayplan.api.older_kinds import OLDER
+from bayplan.api.older_versions import OLDER
 from bayplan.client import Client, ListWatch
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from bayplan.api.kinds import NODE, POD, Kind, kind_of
-from bayplan.api.older_kinds import OLDER
+from bayplan.api.older_versions import OLDER
 from bayplan.client import ApiError, Client, ListWatch
 from bayplan.client.list_watch import IDLE_SECONDS
 from bayplan.client.permissions import missing_permissions

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from bayplan.api import older_kinds
+from bayplan.api import older_versions
 from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE, Kind
 from bayplan.api.objects import encode
 
@@ -21,7 +21,7 @@ _SAME, _DIFFERENT = "v1beta2", "v1beta1"
 
 OLDER: Mapping[Kind, tuple[Kind, ...]] = {
     **{kind: tuple(replace(kind, version=version) for version in (_SAME, _DIFFERENT)) for kind in _KINDS},
-    **older_kinds.OLDER,
+    **older_versions.OLDER,
 }
 """kind -> the same kind in older versions, the newest one first"""
 
