@@ -47,7 +47,7 @@ def gates_table():
     yield f"| gate | {' | '.join(VERSIONS)} | switches | in Bayplan |"
     yield f"|---|{'---|' * len(VERSIONS)}---|---|"
     for gate in sorted(GATES.values(), key=lambda each: each.name):
-        stages = [gate.stages[each] if each in gate.stages else "" for each in VERSIONS]
+        stages = [gate.stages.get(each, "") for each in VERSIONS]
         locked = all(each.endswith("locked") for each in gate.stages.values())
         cells = (gate.name, *stages, gate.switches, gate.fixed or ("always on" if locked else "can be switched"))
         yield f"| {' | '.join(cells)} |".replace("|  |", "| |")
