@@ -282,7 +282,7 @@ def test_all_errors_are_reported_at_once(tmp_path):
     lines = done.stderr.splitlines()
     assert done.exit_code == 2
     assert [line for line in lines if "unknown feature gate" in line] == lines[1:3]
-    assert "--emulated-version is not supported" in lines[0]
+    assert lines[0] == "bayplan run: --emulated-version: unknown version '1.30': expected one of 1.36, 1.37"
     assert f"{policy}: has no plugin" in lines[3]
     assert lines[4].startswith(f"{config}:3: colour: unknown field")
     assert len(lines) == 5

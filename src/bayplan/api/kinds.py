@@ -208,15 +208,7 @@ RESOURCE_SLICE = _kind("resource.k8s.io/v1", "ResourceSlice", "resourceslices", 
 KINDS: tuple[Kind, ...] = tuple(value for value in globals().values() if isinstance(value, Kind))
 """All kinds above, in the order of the table."""
 
-DEVICE_TAINT_RULE = _kind(
-    "resource.k8s.io/v1",
-    "DeviceTaintRule",
-    "devicetaintrules",
-    namespaced=False,
-    status=True,
-    model="resource_v1beta2.DeviceTaintRule",  # its fields are those of v1
-)
-"""Served from 1.37 on. 1.36 serves v1beta2 with the feature gate DRADeviceTaintRules."""
+DEVICE_TAINT_RULE = _kind("resource.k8s.io/v1", "DeviceTaintRule", "devicetaintrules", namespaced=False, status=True)
 DEVICE_TAINT_RULE_V1BETA2 = replace(DEVICE_TAINT_RULE, version="v1beta2")
 
 WORKLOAD = _kind("scheduling.k8s.io/v1beta1", "Workload", "workloads")

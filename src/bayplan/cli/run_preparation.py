@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,16 @@ from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Profile
 from bayplan.service.metrics.selection import MetricSelection
 from bayplan.service.scheduler import Settings
-from bayplan.versions import DEFAULT_GATES, OLDEST, FeatureGates, read_gates
+from bayplan.versions import (
+    DEFAULT_GATES,
+    OLDEST,
+    VERSIONS,
+    FeatureGates,
+    Version,
+    emulated_version,
+    gates_of,
+    read_gates,
+)
 
 _IGNORED_WITH_CONFIG = {
     "kube-api-qps": "clientConnection.qps",
@@ -63,6 +73,9 @@ class Preparation:
     configuration: KubeSchedulerConfiguration = field(default_factory=KubeSchedulerConfiguration)
     plugins: list[ExtraPlugin] = field(default_factory=list)
     gates: FeatureGates = DEFAULT_GATES
+    """The version of Kubernetes to decide as, and what is on in it."""
+    as_version: Callable[[Version], Preparation] | None = None
+    """Prepare the same for the version of a cluster; None if --emulated-version names one."""
     document: Document | None = None
     """The file with the profiles."""
     unschedulable_timeout: float = 300.0
@@ -118,22 +131,52 @@ class Preparation:
 
 
 def prepare(flags: Mapping[str, Any], plugins: Sequence[str], scheduler_name: str | None) -> Preparation:
-    """Read and validate everything. `flags` are kube-scheduler's by parameter (None or empty: not given)."""
+    """Read and validate everything. `flags` are kube-scheduler's by parameter (None or empty: not given).
+
+    Without --emulated-version, the first version in which nothing is wrong is taken until the cluster's is known.
+    """
     given = [(flag, flags[flag.parameter]) for flag in FLAGS if flags.get(flag.parameter) not in {None, (), ""}]
-    prepared = Preparation()
-    _check_flags(given, prepared)
-    loaded = True
+    loaded: list[ExtraPlugin] | PluginLoadError
     try:
-        prepared.plugins = load_plugins(plugins)
-        Catalog(prepared.plugins)
+        loaded = load_plugins(plugins)
+        Catalog(loaded)
     except PluginLoadError as error:
-        prepared.problems.append(f"bayplan run: {error}")
-        prepared.plugins, loaded = [], False
+        loaded = error
+    make = partial(_prepare, flags, given, loaded, scheduler_name)
+    wanted = next((value for flag, value in given if flag.name == "emulated-version"), None)
+    if wanted is not None:
+        try:
+            return make(emulated_version(",".join(wanted)))
+        except ValueError as error:
+            prepared = make(OLDEST)
+            prepared.problems.insert(0, f"bayplan run: --emulated-version: {error}")
+            return prepared
+    prepared = make(OLDEST)
+    if prepared.problems:
+        prepared = next((other for each in VERSIONS[1:] if not (other := make(each)).problems), prepared)
+    prepared.as_version = make
+    return prepared
+
+
+def _prepare(
+    flags: Mapping[str, Any],
+    given: Sequence[tuple[Flag, Any]],
+    plugins: list[ExtraPlugin] | PluginLoadError,
+    scheduler_name: str | None,
+    version: Version,
+) -> Preparation:
+    prepared = Preparation(gates=gates_of(version))
+    _check_flags(given, prepared)
+    loaded = not isinstance(plugins, PluginLoadError)
+    if isinstance(plugins, PluginLoadError):
+        prepared.problems.append(f"bayplan run: {plugins}")
+    else:
+        prepared.plugins = list(plugins)
     if scheduler_name is not None and not (len(scheduler_name) <= 253 and SUBDOMAIN.fullmatch(scheduler_name)):
         prepared.problems.append(f"bayplan run: --scheduler-name {scheduler_name!r}: {SUBDOMAIN_RULE}")
     values = {flag.name: value for flag, value in given}
     prepared.serving = serving(values, prepared.problems)
-    prepared.metrics = metrics_selection(values, prepared.problems)
+    prepared.metrics = metrics_selection(values, prepared.problems, version)
     prepared.flags = flag_values(flags)
     if "config" in values:
         _read_configuration(Path(values["config"]), loaded, prepared)
@@ -155,7 +198,7 @@ def _check_flags(given: Sequence[tuple[Flag, Any]], prepared: Preparation) -> No
         elif flag.treatment is Treatment.WARNED and not _is_off(flag, value):
             unused.setdefault(flag.text, []).append(f"--{flag.name}")
         elif flag.name == "feature-gates":
-            read = read_gates(value, OLDEST)
+            read = read_gates(value, prepared.gates.version)
             prepared.problems += [f"bayplan run: --feature-gates: {problem}" for problem in read.problems]
             prepared.warnings += [f"bayplan run: warning: --feature-gates: {warning}" for warning in read.warnings]
             prepared.gates = read.gates
@@ -191,7 +234,7 @@ def _read_configuration(path: Path, plugins_loaded: bool, prepared: Preparation)
         return
     if reading is None:  # then it isn't known which plugins exist, but the rest can be validated
         try:
-            load_configuration(path)
+            load_configuration(path, prepared.gates)
         except ConfigurationError as error:
             prepared.problems += str(error).splitlines()
         return

@@ -10,8 +10,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 from lightkube.models.core_v1 import NodeSelector as NodeSelectorObject
-from lightkube.models.resource_v1 import Device, DeviceTaint, ResourceSlice
-from lightkube.models.resource_v1beta2 import DeviceTaintRule
+from lightkube.models.resource_v1 import Device, DeviceTaint, DeviceTaintRule, ResourceSlice
 
 from bayplan.api import quantity
 from bayplan.api.selectors import NodeSelector, parse_node_selector

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-from lightkube.models.resource_v1 import ResourceClaim, ResourceClaimStatus
-from lightkube.models.resource_v1beta2 import DeviceTaintRule
+from lightkube.models.resource_v1 import DeviceTaintRule, ResourceClaim, ResourceClaimStatus
 
 from bayplan.api.kinds import DEVICE_CLASS, DEVICE_TAINT_RULE, RESOURCE_CLAIM, RESOURCE_SLICE
 from bayplan.cluster.pod_info import PodInfo
