@@ -78,6 +78,9 @@ class Follower:
     def gone(self, pod: PodInfo, life: Life) -> None:
         """A pod is gone. Why: `life.leaving`."""
 
+    def finished(self, origin: str) -> None:
+        """A pod is over, and nothing replaces it any more."""
+
     def node_added(self, name: str) -> None:
         """A node was added."""
 

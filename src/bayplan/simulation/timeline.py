@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -122,6 +122,24 @@ class Timeline(Outcomes):
 
         self.after(seconds, again)
 
+    def waiting(self) -> Iterator[PodInfo]:
+        """Yield the pods that could not be placed at their last attempt, in the order of their arrival.
+
+        Those that wait for their victims, and gated ones, are not among them.
+        """
+        nominated = self.world.state.nominations.node_of
+        for life in self.lives.values():
+            if life.bound_at is None and life.leaving is None:
+                queued = self._queue.get(life.uid)
+                if queued is not None and queued.attempts and not queued.gated and not nominated(life.uid):
+                    yield queued.pod
+
+    @property
+    def any_waiting(self) -> bool:
+        """Whether there may be pods in `waiting`."""
+        pending = self._queue.pending_pods()
+        return pending.unschedulable + pending.backoff > 0
+
     def random(self, name: str) -> random.Random:
         """Return the random numbers of a model. They depend on no other model's."""
         return random.Random(f"{self._seed} {name}")
@@ -211,9 +229,10 @@ class Timeline(Outcomes):
 
     def end(self, origin: str) -> None:
         """Delete a pod, or what has replaced it. An unknown pod is ignored."""
-        uid = self._latest.pop(origin, None)
+        uid = self._latest.get(origin)
         if uid is not None:
             self._leave(uid, Leaving.DELETED)
+            self._finish(origin)
 
     def evict(self, pod: PodInfo, why: Leaving) -> None:
         """Evict a pod, which terminates and is replaced. One that is leaving already is ignored."""
@@ -246,19 +265,26 @@ class Timeline(Outcomes):
         controllers = self.behaviour.controllers
         if not life.leaving.is_eviction or not controllers.replaces(pod):
             if self._latest.get(life.origin) == uid:
-                del self._latest[life.origin]
+                self._finish(life.origin)
         elif controllers.waits_until_gone(pod) or not evicted:
             self.after(controllers.seconds, self._replace, pod, life)
 
     def _replace(self, pod: PodInfo, life: Life) -> None:
         """Create the replacement of an evicted pod, unless its owner has deleted it."""
-        if self._latest.get(life.origin) != life.uid or self._has_lost_its_node(pod):
-            self._latest.pop(life.origin, None)
+        if self._latest.get(life.origin) != life.uid:
+            return
+        if self._has_lost_its_node(pod):
+            self._finish(life.origin)
             return
         number = life.number + 1
         replacement = self.behaviour.controllers.replacement(pod, number)
         self._latest[life.origin] = replacement.uid
         self._arrive(replacement, Life(replacement.key, replacement.uid, life.origin, self.now, life.runs, number))
+
+    def _finish(self, origin: str) -> None:
+        if self._latest.pop(origin, None) is not None:
+            for follower in self._followers:
+                follower.finished(origin)
 
     def _has_lost_its_node(self, pod: PodInfo) -> bool:
         """Whether a pod of a DaemonSet is not needed any more."""
