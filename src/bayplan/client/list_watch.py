@@ -87,7 +87,8 @@ class ListWatch(Generic[T]):
     (default: `kind.type`). With `look_for_kind`, a server that lacks the kind counts as one without objects, and is
     asked again after that many seconds, because a custom resource may be defined or deleted later. A silent watch is
     replaced after `idle_seconds`. `failures` records handlers that fail. `report_failure` reports requests that fail
-    (default: a warning for each). `sleep`, `clock` and `rng` are for tests.
+    (default: a warning for each), and `report_list` that all objects of a complete list were reported. `sleep`, `clock`
+    and `rng` are for tests.
     """
 
     def __init__(
@@ -106,6 +107,7 @@ class ListWatch(Generic[T]):
         idle_seconds: float = IDLE_SECONDS,
         failures: Failures | None = None,
         report_failure: ReportFailure | None = None,
+        report_list: Callable[[], None] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
@@ -148,6 +150,7 @@ class ListWatch(Generic[T]):
         """Whether the last watch reported no change."""
         self._failures = failures or Failures()
         self._report_failure = report_failure or _log_failure
+        self._report_list = report_list
         self._list_seconds = 0.0
         """How long the last list took."""
         self._away = False
@@ -211,6 +214,8 @@ class ListWatch(Generic[T]):
         self._list_seconds = self._clock() - began
         self.problem = ""
         self.synced.set()
+        if self._report_list is not None:
+            self._report_list()
 
     async def _list_pages(self, limit: int) -> None:
         seen = set()

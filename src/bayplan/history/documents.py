@@ -11,7 +11,19 @@ from typing import Any
 
 import msgspec
 
-from bayplan.api.kinds import NODE, POD, Kind
+from bayplan.api.kinds import (
+    CRON_JOB,
+    DAEMON_SET,
+    DEPLOYMENT,
+    JOB,
+    NODE,
+    POD,
+    REPLICA_SET,
+    REPLICATION_CONTROLLER,
+    RESOURCE_QUOTA,
+    STATEFUL_SET,
+    Kind,
+)
 from bayplan.api.times import rfc3339
 from bayplan.history.format import Document
 
@@ -32,6 +44,19 @@ _TOKEN = re.compile(r"kube-api-access-[a-z0-9]{5}")
 """The volume that the ServiceAccount admission plugin adds to every pod, with a name of its own in each."""
 _TOKEN_NAME = "kube-api-access"  # noqa: S105 - the name of a volume
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+_WITH_STATUS_OF_PODS = frozenset(
+    {
+        CRON_JOB,
+        DAEMON_SET,
+        DEPLOYMENT,
+        JOB,
+        REPLICA_SET,
+        REPLICATION_CONTROLLER,
+        RESOURCE_QUOTA,
+        STATEFUL_SET,
+    }
+)
+"""The kinds whose status changes with every pod, and says nothing that the pods don't say."""
 _HEARTBEAT = ("lastHeartbeatTime", "lastTransitionTime")
 _UNUSED_STATUS = ("nodeInfo", "addresses", "daemonEndpoints", "volumesInUse", "volumesAttached", "config")
 """The fields of a node's status that no decision depends on, and some of which change all the time."""
@@ -49,6 +74,8 @@ def document_of(kind: Kind, obj: Mapping[str, Any]) -> Document:
             metadata.pop(field, None)
         stored.pop("status", None)
         stored["spec"] = _pod_spec(_mapping(obj, "spec"))
+    elif kind in _WITH_STATUS_OF_PODS:
+        stored.pop("status", None)
     elif kind is NODE:
         stored["status"] = _node_status(_mapping(obj, "status"))
     raw = _sorted.encode(stored)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from functools import cache
 from typing import Any, NamedTuple
 
 from lightkube.models.core_v1 import Pod
@@ -15,6 +16,8 @@ from bayplan.api.requests import CPU, MEMORY, parse_amounts, pod_requests
 from bayplan.history import format as columns
 from bayplan.history.documents import document_of
 from bayplan.history.format import Document, Row
+from bayplan.insight.sources.documents import kind_named
+from bayplan.insight.sources.reading import SnapshotError
 
 TERMINATED = ("Succeeded", "Failed")
 
@@ -105,9 +108,34 @@ class Following:
         row.reason = reason if kind is POD else ""
         yield Change(row)
 
-    def knows(self, kind: Kind, key: str) -> bool:
-        """Whether an object is known."""
-        return key in self._known.get(kind, {})
+    def keys(self, kind: Kind) -> tuple[str, ...]:
+        """The keys of all known objects of a kind."""
+        return tuple(self._known.get(kind, ()))
+
+    def restore(self, row: Row) -> None:
+        """Know what an earlier recording has reported."""
+        kind = kind_of(row.api_version, row.kind)
+        if kind is None:
+            return
+        known, key = self._known.setdefault(kind, {}), f"{row.namespace}/{row.name}" if row.namespace else row.name
+        old = known.get(key)
+        if row.event in {columns.NODE_REMOVED, columns.OBJECT_REMOVED}:
+            known.pop(key, None)
+        elif row.event == columns.POD_ENDED:
+            known[key] = _Known(row.uid, old.document if old else "", ended=True)
+        elif row.event == columns.POD_BOUND:
+            known[key] = _Known(row.uid, old.document if old else "", row.node)
+        elif row.document:
+            known[key] = _Known(row.uid, row.document, old.node if old and old.uid == row.uid else "")
+
+
+@cache
+def kind_of(api_version: str, name: str) -> Kind | None:
+    """The kind of a row; None for one that this version of Bayplan doesn't know."""
+    try:
+        return kind_named(api_version, name)
+    except SnapshotError:
+        return None
 
 
 def key_of(obj: Mapping[str, Any]) -> str:

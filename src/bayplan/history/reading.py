@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -30,10 +29,11 @@ from bayplan.history.events import (
     PodChanged,
     PodEnded,
 )
+from bayplan.history.following import kind_of
 from bayplan.history.format import EVENTS, FORMAT, MANIFEST, VERSION, HistoryError, Manifest, Missing, Row
 from bayplan.history.segments import Segment, segments_in
 from bayplan.insight.snapshot import Snapshot, frozen
-from bayplan.insight.sources.documents import identify, kind_named
+from bayplan.insight.sources.documents import identify
 from bayplan.insight.sources.reading import SnapshotError
 
 _WITHOUT_DOCUMENT = frozenset({columns.POD_BOUND, columns.POD_ENDED, columns.NODE_REMOVED, columns.OBJECT_REMOVED})
@@ -137,9 +137,9 @@ class History:
         """
         last = self.begin
         for row, documents in self._rows():
-            last = max(last, row.time_utc)
-            if row.initial:
+            if row.initial or row.event in _GAPS:
                 continue
+            last = max(last, row.time_utc)
             row.time_utc = last
             event = _event(row, documents)
             if event is not None:
@@ -216,20 +216,21 @@ class _Check:
     def read(self, segment: Segment) -> None:
         documents = segment.documents().keys()
         for row in segment.rows():
-            time = row.time_utc
             self.events[row.event] += 1
+            if row.event in _GAPS:
+                self._gap(row)
+                continue
+            time = row.time_utc
             self.first = time if self.first is None else min(self.first, time)
             self.last = time if self.last is None else max(self.last, time)
             if self._now is not None and self.last - time > self._back:
                 self._back, self._back_at = self.last - time, self.last
             self._now = time
-            if row.event in _GAPS:
-                self._gap(row)
-            elif row.event not in EVENTS:
+            if row.event not in EVENTS:
                 self._unknown[f"events {row.event!r}"] += 1
             elif row.event not in _WITHOUT_DOCUMENT and row.document not in documents:
                 self._without_document[f"segment {segment.number}"] += 1
-            elif _kind_of(row.api_version, row.kind) is None:
+            elif kind_of(row.api_version, row.kind) is None:
                 self._unknown[f"events about {row.api_version} {row.kind}"] += 1
 
     def _gap(self, row: Row) -> None:
@@ -259,21 +260,13 @@ def _key(row: Row) -> str:
     return f"{row.namespace}/{row.name}" if row.namespace else row.name
 
 
-@cache
-def _kind_of(api_version: str, name: str) -> Kind | None:
-    try:
-        return kind_named(api_version, name)
-    except SnapshotError:
-        return None
-
-
 def _document(row: Row, documents: dict[str, str]) -> Json:
     return identified(documents[row.document], row.namespace, row.name, row.uid, row.created_utc or row.time_utc)
 
 
 def _event(row: Row, documents: dict[str, str]) -> Event | None:
     """The typed event of a row; None for a gap, and for a row that is one of the problems."""
-    time, key, uid, kind = row.time_utc, _key(row), row.uid, _kind_of(row.api_version, row.kind)
+    time, key, uid, kind = row.time_utc, _key(row), row.uid, kind_of(row.api_version, row.kind)
     match row.event:
         case columns.POD_BOUND:
             return PodBound(time, key, uid, row.node)

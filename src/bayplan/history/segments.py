@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -40,8 +40,9 @@ class Segment:
 
     def rows(self) -> Iterator[Row]:
         """What happened, in the order of the file."""
-        if self.in_journal:
-            yield from (line for line in journal_lines(journal_file(self.folder, self.number)) if isinstance(line, Row))
+        lines = self._lines()
+        if lines is not None:
+            yield from (line for line in lines if isinstance(line, Row))
             return
         pa = import_pyarrow()
         with pa.parquet.ParquetFile(events_file(self.folder, self.number)) as file:
@@ -54,12 +55,21 @@ class Segment:
 
     def documents(self) -> dict[str, str]:
         """The JSON of each document by its key."""
-        if self.in_journal:
-            lines = journal_lines(journal_file(self.folder, self.number))
+        lines = self._lines()
+        if lines is not None:
             return {line.document: line.json for line in lines if isinstance(line, Document)}
         pa = import_pyarrow()
         table = pa.parquet.read_table(documents_file(self.folder, self.number), columns=["document", "json"])
         return dict(zip(table["document"].to_pylist(), table["json"].to_pylist(), strict=True))
+
+    def _lines(self) -> Iterator[Row | Document] | None:
+        """The lines of the journal; None if there is none, or none any longer because a recorder has converted it."""
+        if not self.in_journal:
+            return None
+        try:
+            return journal_lines(journal_file(self.folder, self.number).open("rb"))
+        except FileNotFoundError:
+            return None
 
 
 def segments_in(folder: Path, problems: list[str]) -> Iterator[Segment]:
@@ -83,7 +93,9 @@ def _journal(folder: Path, number: int, problems: list[str]) -> Iterator[Segment
     path = journal_file(folder, number)
     bad: list[str] = []
     try:
-        found = sum(1 for _ in journal_lines(path, bad))
+        found = sum(1 for _ in journal_lines(path.open("rb"), bad))
+    except FileNotFoundError:  # a recorder has converted it just now
+        found = 1
     except OSError as error:
         problems.append(f"{path.name}: {error.strerror or error}: this segment is left out")
         return
@@ -93,20 +105,19 @@ def _journal(folder: Path, number: int, problems: list[str]) -> Iterator[Segment
         yield Segment(folder, number, in_journal=True)
 
 
-def journal_lines(path: Path, bad: list[str] | None = None) -> Iterator[Row | Document]:
-    """The rows and documents of a journal. `bad` gets what is wrong with each line that is neither. Raises OSError."""
-    with path.open("rb") as file:
+def journal_lines(file: BinaryIO, bad: list[str] | None = None) -> Iterator[Row | Document]:
+    """The rows and documents of an open journal. `bad` gets what is wrong with each line that is neither."""
+    with file:
         for number, line in enumerate(file, start=1):
             try:
                 yield (_document if line.startswith(b'{"document":') else _row).decode(line)
             except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-                if bad is not None:
-                    cut = not line.endswith(b"\n")
-                    bad.append(
-                        f"line {number} is cut off, so one event is lost"
-                        if cut
-                        else f"line {number} is damaged: {error}"
-                    )
+                if bad is None:
+                    continue
+                if line.endswith(b"\n"):
+                    bad.append(f"line {number} is damaged: {error}")
+                else:
+                    bad.append(f"line {number} is cut off, so one event is lost")
 
 
 _row = msgspec.json.Decoder(Row)

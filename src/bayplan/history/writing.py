@@ -103,7 +103,9 @@ def prepare_folder(folder: Path) -> None:
 def write_segment(pa: Any, folder: Path, segment: int, rows: Sequence[Row], documents: dict[str, Document]) -> None:
     """Write rows and the documents that they refer to. The segment counts once its events are there. Raises OSError."""
     needed = dict.fromkeys(row.document for row in rows if row.document)
-    _write(pa, documents_file(folder, segment), [documents[key] for key in needed], document_schema(pa))
+    _write(
+        pa, documents_file(folder, segment), [documents[key] for key in needed if key in documents], document_schema(pa)
+    )
     _write(pa, events_file(folder, segment), rows, event_schema(pa))
 
 
@@ -127,7 +129,8 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 def count(counts: Counts, rows: Iterable[Row]) -> None:
     """Add a segment to the counts of a manifest, but for its nodes."""
-    counts.segments += 1
+    before = counts.events
     for row in rows:
         counts.events += 1
         counts.pods += row.event == columns.POD_ARRIVED
+    counts.segments += counts.events > before

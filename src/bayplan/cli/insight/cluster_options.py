@@ -116,7 +116,7 @@ class Followed:
     seed: int
 
 
-_SOURCE = (
+_CLUSTER = (
     click.option(
         "--kubeconfig",
         type=FilesOfKind("file", ""),
@@ -124,6 +124,9 @@ _SOURCE = (
         help="The kubeconfig. Default: KUBECONFIG, or ~/.kube/config.",
     ),
     click.option("--context", metavar="NAME", help="The context of the kubeconfig. Default: the current one."),
+)
+_SOURCE = (
+    *_CLUSTER,
     click.option(
         "--from",
         "path",
@@ -171,6 +174,17 @@ def source_options(command: Command) -> Command:
             return command(_source(kubeconfig, context, path), **others)
 
     return _with(call, _SOURCE)
+
+
+def kubeconfig_options(command: Command) -> Command:
+    """Add `--kubeconfig` and `--context`. Bad input ends the command with one message."""
+
+    @functools.wraps(command)
+    def call(**arguments: Any) -> Any:
+        with errors_reported():
+            return command(**arguments)
+
+    return _with(call, _CLUSTER)
 
 
 def follow_options(command: Command) -> Command:
@@ -271,11 +285,12 @@ def errors_reported() -> Iterator[None]:
     from bayplan.client import ConfigError
     from bayplan.client.errors import NoKubeconfigError
     from bayplan.config import ConfigurationError, PluginLoadError
+    from bayplan.history.format import HistoryError
     from bayplan.insight import SnapshotError
 
     try:
         yield
-    except (SnapshotError, ConfigError, PluginLoadError) as error:
+    except (SnapshotError, HistoryError, ConfigError, PluginLoadError) as error:
         missing = isinstance(error, NoKubeconfigError) or isinstance(error.__cause__, NoKubeconfigError)
         fail(f"{error}; {_HOW_TO_BEGIN}" if missing else str(error))
     except ConfigurationError as error:
