@@ -36,7 +36,7 @@ def group(name, cpu="4", *, daemons=False, **options):
             pod = make_pod(f"agent-{node}", cpu="500m", node=node, owner=DAEMON)
             yield POD, pod.key, pod
 
-    return NodeGroup(name, make, lambda labels: labels.get("pool") == name, **options)
+    return NodeGroup(name, make, lambda node: node.metadata.labels.get("pool") == name, **options)
 
 
 def autoscaled(happenings, *groups, preset="cluster-autoscaler", budgets=None, **options):

@@ -54,6 +54,31 @@ class PodEnds:
 
 
 @dataclass(frozen=True, slots=True)
+class PodIsPlaced:
+    """Another scheduler binds a pod."""
+
+    at: float
+    uid: str
+    node: str
+
+    def happen(self, timeline: Timeline) -> None:
+        """Bind the pod."""
+        timeline.place(self.uid, self.node)
+
+
+@dataclass(frozen=True, slots=True)
+class PodChanges:
+    """The labels or the spec of a pod change. `pod`: without its node."""
+
+    at: float
+    pod: PodInfo
+
+    def happen(self, timeline: Timeline) -> None:
+        """Store the new version."""
+        timeline.update(self.pod)
+
+
+@dataclass(frozen=True, slots=True)
 class NodeComes:
     """A node is added, or changes."""
 

@@ -227,6 +227,24 @@ class Timeline(Outcomes):
         else:
             self._queue.add(pod, self.now)
 
+    def place(self, origin: str, node: str) -> None:
+        """Bind a pod that another scheduler has decided about, if it has no node and that node exists."""
+        life = self.lives.get(self._latest.get(origin, ""))
+        pod = None if life is None else self.world.pod(life.key)
+        if pod is not None and not pod.node_name and self.world.state.nodes.position(node) is not None:
+            bound = pod.on_node(node)
+            bound.started = self.moment.timestamp()
+            self.world.change(POD, pod.key, bound)
+            self._has_node(bound, node)
+
+    def update(self, pod: PodInfo) -> None:
+        """Store a new version of a pod without its node, unless the pod is gone, or was replaced."""
+        known = self.world.pod(pod.key)
+        if known is not None and known.uid == pod.uid and not known.terminating:
+            new = pod.on_node(known.node_name) if known.node_name else pod
+            new.started = known.started
+            self.world.change(POD, pod.key, new)
+
     def end(self, origin: str) -> None:
         """Delete a pod, or what has replaced it. An unknown pod is ignored."""
         uid = self._latest.get(origin)
@@ -309,7 +327,12 @@ class Timeline(Outcomes):
     # Nodes and other objects
 
     def put(self, kind: Kind, key: str, obj: Any) -> None:
-        """Add, change or remove (None) an object that is neither a pod nor a node that goes."""
+        """Add, change or remove (None) an object that is neither a pod nor a node that goes.
+
+        Kinds that no plugin reads are ignored.
+        """
+        if kind is not NODE and kind not in self.world.handle.watched:
+            return
         comes = kind is NODE and self.world.state.nodes.position(key) is None
         self.world.change(kind, key, obj)
         if comes:

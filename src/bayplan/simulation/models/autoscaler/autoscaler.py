@@ -39,8 +39,7 @@ class Autoscaler(Follower):
     def node_added(self, name: str) -> None:
         """Take over a node that has come otherwise."""
         if self._timeline is not None and self._fleet is not None:
-            node = self._timeline.world.state.objects[NODE][name]
-            self._fleet.adopt(name, node.metadata.labels or {})
+            self._fleet.adopt(name, self._timeline.world.state.objects[NODE][name])
 
     def node_removed(self, name: str) -> None:
         """Forget a node."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import count
 
+from lightkube.models.core_v1 import Node
+
 from bayplan.api.kinds import NODE, POD
 from bayplan.simulation.followers import Leaving
 from bayplan.simulation.models.autoscaler.groups import NodeGroup
@@ -25,11 +27,11 @@ class Fleet:
         self._numbers = count(1)
         self._sizes = dict.fromkeys(groups, 0)
         for name, node in timeline.world.state.objects[NODE].items():
-            self.adopt(name, (node.metadata.labels if node.metadata else None) or {})
+            self.adopt(name, node)
 
-    def adopt(self, name: str, labels: dict[str, str]) -> None:
+    def adopt(self, name: str, node: Node) -> None:
         """Take a node for one of the first group that has such nodes."""
-        group = next((each for each in self.groups if each.has(labels)), None)
+        group = next((each for each in self.groups if each.has(node)), None)
         if group is not None and name not in self.group_of:
             self.group_of[name] = group
             self._sizes[group] += 1

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
+
+from lightkube.models.core_v1 import Node
 
 from bayplan.api.kinds import Kind
 
@@ -16,13 +18,13 @@ NewObjects = Iterable[tuple[Kind, str, Any]]
 class NodeGroup:
     """Equal nodes, of one zone as a rule.
 
-    `make`: returns a new node of a name, with what belongs to it. `has`: whether a node with these labels is one of the
-    group. `price`: of a node for an hour; None if it isn't known. `delay`: the seconds until a new node is ready.
+    `make`: returns a new node of a name, with what belongs to it. `has`: whether a node is one of the group. `price`:
+    of a node for an hour; None if it isn't known. `delay`: the seconds until a new node is ready.
     """
 
     name: str
     make: Callable[[str], NewObjects]
-    has: Callable[[Mapping[str, str]], bool]
+    has: Callable[[Node], bool]
     minimum: int = 0
     maximum: int = 1000
     price: float | None = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,10 @@ class Rules:
     tries: int = 10
     patience: float = 600.0
     careful: bool = True
+
+    def changed(self, fields: Mapping[str, float | bool]) -> Rules:
+        """Return rules with other values of some fields."""
+        return replace(self, **{name: type(getattr(self, name))(value) for name, value in fields.items()})
 
 
 PRESETS = {
