@@ -203,7 +203,7 @@ def _saving(now: Summary, then: Summary, days: float) -> str:
         return ""
     saving = then.cost - now.cost
     week = f"{dollars(saving * 7 / days, signed=True)} a week"
-    return week if abs(days - 7) < 0.1 else f"{dollars(saving, signed=True)}, {week}"  # noqa: PLR2004 - a week
+    return week if abs(days - 7) < 0.1 else f"{dollars(saving, signed=True)}, {week}"
 
 
 def compare(

@@ -16,8 +16,8 @@ from bayplan.history.events import NodeAdded, NodeChanged, NodeRemoved, PodArriv
 from bayplan.history.reading import History
 from bayplan.replay.node_pools import NodePool, PoolKey, key_of_document
 from bayplan.replay.pods import PodMaker
-from bayplan.simulation.measures import belongs_to
 from bayplan.simulation.meter import Meter, PriceOf, Summary
+from bayplan.simulation.owners import belongs_to
 
 ENDS_BY_ITSELF = frozenset({"Succeeded", "Failed"})
 DISRUPTIONS = {

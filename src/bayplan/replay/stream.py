@@ -41,7 +41,7 @@ from bayplan.simulation.happenings import (
     PodEnds,
     PodIsPlaced,
 )
-from bayplan.simulation.owners import owners_of
+from bayplan.simulation.owners import belongs_to
 
 _VOLUMES = (PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM)
 Json = Mapping[str, Any]
@@ -268,7 +268,7 @@ def other_objects(history: History) -> dict[Kind, Mapping[str, bytes]]:
 
 
 def _belongs_to_node(pod: PodInfo) -> bool:
-    return any(kind in {"DaemonSet", "Node"} for kind, _ in owners_of(pod))
+    return belongs_to(pod) is None
 
 
 def _decoded(kind: Kind, document: Json) -> Any:

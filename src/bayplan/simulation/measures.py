@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from bayplan.api.kinds import CRON_JOB, DAEMON_SET, JOB, NODE
+from bayplan.api.kinds import NODE
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.simulation.followers import Follower, Life
 from bayplan.simulation.meter import Meter, PriceOf, Summary
-from bayplan.simulation.owners import owners_of
+from bayplan.simulation.owners import belongs_to
 from bayplan.simulation.timeline import Timeline
-
-_NOT_SPREAD = frozenset({JOB.kind, CRON_JOB.kind})
-_OF_NODES = frozenset({DAEMON_SET.kind, "Node"})
-"""The owners of pods that belong to their node: they keep no node busy, and are not evicted when it goes."""
 
 
 class Measures(Follower):
@@ -70,24 +66,3 @@ class Measures(Follower):
         """Count a node no longer."""
         if self._timeline is not None:
             self._meter.node_removed(self._timeline.now, name)
-
-
-def belongs_to(pod: PodInfo) -> str | None:
-    """Return the service of a pod, as in `deployment default/web`; "" for one that is never spread.
-
-    None for a pod that belongs to its node.
-    """
-    found: tuple[str | None] | None = pod.cache.get(belongs_to)
-    if found is None:
-        found = pod.cache[belongs_to] = (_belongs_to(pod),)
-    return found[0]
-
-
-def _belongs_to(pod: PodInfo) -> str | None:
-    owners = list(owners_of(pod))
-    if not owners:
-        return ""
-    kind, name = owners[-1]
-    if kind in _OF_NODES:
-        return None
-    return "" if kind in _NOT_SPREAD else f"{kind.lower()} {pod.namespace}/{name}"

@@ -6,10 +6,13 @@ from collections.abc import Iterator
 
 import msgspec
 
-from bayplan.api.kinds import CRON_JOB, DEPLOYMENT, JOB, REPLICA_SET
+from bayplan.api.kinds import CRON_JOB, DAEMON_SET, DEPLOYMENT, JOB, REPLICA_SET
 from bayplan.cluster.pod_info import PodInfo
 
 _HASH = "pod-template-hash"
+_NOT_SPREAD = frozenset({JOB.kind, CRON_JOB.kind})
+_OF_NODES = frozenset({DAEMON_SET.kind, "Node"})
+"""The owners of pods that belong to their node: they keep no node busy, and are not evicted when it goes."""
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -66,3 +69,24 @@ def workload_of(pod: PodInfo) -> str:
     """Return the workload of a pod, such as `deployment default/web`; "" for a pod without a controller."""
     owners = list(owners_of(pod))
     return f"{owners[-1][0].lower()} {pod.namespace}/{owners[-1][1]}" if owners else ""
+
+
+def belongs_to(pod: PodInfo) -> str | None:
+    """Return the service of a pod, as in `deployment default/web`; "" for one that is never spread.
+
+    None for a pod that belongs to its node.
+    """
+    found: tuple[str | None] | None = pod.cache.get(belongs_to)
+    if found is None:
+        found = pod.cache[belongs_to] = (_belongs_to(pod),)
+    return found[0]
+
+
+def _belongs_to(pod: PodInfo) -> str | None:
+    owners = list(owners_of(pod))
+    if not owners:
+        return ""
+    kind, name = owners[-1]
+    if kind in _OF_NODES:
+        return None
+    return "" if kind in _NOT_SPREAD else f"{kind.lower()} {pod.namespace}/{name}"

@@ -23,7 +23,7 @@ from bayplan.executor.ports import Binding
 from bayplan.executor.runtime import Only
 from bayplan.framework.events import ClusterEvent
 from bayplan.framework.remedies import is_daemon
-from bayplan.framework.status import Status
+from bayplan.framework.status import Status, success
 from bayplan.queue import QueuedPod
 from bayplan.scheduling import Plan
 from bayplan.simulation.agenda import Agenda
@@ -377,8 +377,12 @@ class _TimedPorts(MemoryPorts):
         self._timeline = timeline
 
     async def bind(self, binding: Binding) -> Status:
-        binding.pod.started = self._timeline.moment.timestamp()  # an assumed pod is a copy of its own
-        return await super().bind(binding)
+        """Put the pod on its node. Nothing is kept to undo that."""
+        pod = binding.pod
+        pod.started = self._timeline.moment.timestamp()  # an assumed pod is a copy of its own
+        self._timeline.world.change(POD, pod.key, pod)
+        self._timeline.bound(binding)
+        return success()
 
 
 def _terminating(pod: PodInfo, moment: datetime) -> PodInfo:

@@ -31,7 +31,7 @@ class Autoscaler(Follower):
         self._timeline = timeline
         self._fleet = fleet = Fleet(timeline, self._groups)
         self._down = down = ScaleDown(timeline, fleet, self._rules, self._budgets)
-        timeline.every(self._rules.scan, ScaleUp(timeline, fleet).scan)
+        timeline.every(self._rules.scan, ScaleUp(timeline, fleet, self._rules).scan)
         timeline.every(self._rules.scan_idle, down.scan)
         for group in self._groups:
             fleet.add(group, max(group.minimum - fleet.size(group), 0))

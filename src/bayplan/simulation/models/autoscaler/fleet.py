@@ -13,14 +13,16 @@ from bayplan.simulation.timeline import Timeline
 
 
 class Fleet:
-    """Adds and removes nodes of groups. `coming`: the group of every node that was asked for and is not ready.
+    """Adds and removes nodes of groups.
 
-    `added_at`: when the last node was asked for. `group_of`: the group of every node that has one, by name.
+    `coming`: the group of every node that was asked for and is not ready. `added_at`: when the last one was asked for.
+    `ready_at`: when every node was ready that was asked for. `group_of`: the group of every node that has one, by name.
     """
 
     def __init__(self, timeline: Timeline, groups: list[NodeGroup]) -> None:
         self.groups = groups
         self.coming: dict[str, NodeGroup] = {}
+        self.ready_at: dict[str, float] = {}
         self.group_of: dict[str, NodeGroup] = {}
         self.added_at = -1e9
         self._timeline = timeline
@@ -56,6 +58,7 @@ class Fleet:
 
     def _ready(self, name: str) -> None:
         group = self.coming.pop(name)
+        self.ready_at[name] = self._timeline.now
         self.group_of[name] = group
         for kind, key, obj in group.make(name):
             if kind is POD:
@@ -69,6 +72,7 @@ class Fleet:
 
     def forget(self, name: str) -> None:
         """Forget a node that is gone."""
+        self.ready_at.pop(name, None)
         group = self.group_of.pop(name, None)
         if group is not None:
             self._sizes[group] -= 1

@@ -10,14 +10,13 @@ import numpy as np
 from bayplan.api.kinds import NODE
 from bayplan.api.requests import CPU, MEMORY
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.remedies import is_daemon
 from bayplan.simulation.followers import Leaving
 from bayplan.simulation.models.autoscaler.fleet import Fleet
 from bayplan.simulation.models.autoscaler.groups import NodeGroup
 from bayplan.simulation.models.autoscaler.rules import Rules
 from bayplan.simulation.models.autoscaler.trials import Trials, cordoned
 from bayplan.simulation.models.budgets import Budgets
-from bayplan.simulation.owners import owners_of
+from bayplan.simulation.owners import belongs_to, owners_of
 from bayplan.simulation.timeline import Timeline
 
 _STAY = ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"), ("karpenter.sh/do-not-disrupt", "true")
@@ -93,7 +92,7 @@ class ScaleDown:
 
     def _movable(self, name: str) -> list[PodInfo]:
         """The pods that have to move before a node can go: all but those of DaemonSets, and mirror pods."""
-        return [pod for pod in self._pods(name) if not is_daemon(pod) and _owner(pod) != "Node"]
+        return [pod for pod in self._pods(name) if belongs_to(pod) is not None]
 
     def _remove_empty(self, names: list[str]) -> None:
         rules, fleet = self._rules, self._fleet
@@ -132,8 +131,7 @@ class ScaleDown:
             if group.price is not None and group.price < own and self._fleet.size(group) < group.maximum
         ]
         for group in sorted(cheaper, key=lambda group: (group.price or 0.0, group.name)):
-            growth = trials.growth(group, left, 1)
-            if growth is not None and len(growth.pods) == len(left):
+            if len(trials.growth(group, left, 1)[1]) == len(left):
                 return group
         return None
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
 
 from lightkube.models.core_v1 import Node, NodeSpec
 from msgspec import structs
 
 from bayplan.api.kinds import NODE, POD
-from bayplan.api.requests import CPU, MEMORY
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.status import PluginError
 from bayplan.simulation.claims import release_claims
@@ -20,74 +18,47 @@ _TRIED = "\x00trial-"
 """Begins the names of nodes that are only tried; no node can have such a name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Growth:
-    """So many new nodes of a group place these pods. `waste`: the share of their CPU and memory that stays unused."""
-
-    group: NodeGroup
-    nodes: int
-    pods: frozenset[str]
-    waste: float
-
-
 class Trials:
     """Tries things in a world. Open a what-if that nothing follows around all calls."""
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._names = 0
 
     def add(self, group: NodeGroup) -> str:
         """Add a node of a group, and return its name."""
-        self._names += 1
-        name = f"{_TRIED}{self._names}"
+        name = f"{_TRIED}{len(self._world.state.table.row_of)}"
         for kind, key, obj in group.make(name):
             self._world.change(kind, key, obj)
         return name
 
-    def place(self, pods: Iterable[PodInfo]) -> list[PodInfo]:
-        """Place pods where they fit, without preemption, and return those that fit nowhere."""
-        left: list[PodInfo] = []
-        hopeless: set[Hashable] = set()
-        for pod in pods:
-            alike = self._world.alike(pod)
-            if alike is not None and alike in hopeless:
-                left.append(pod)
-            elif not self._placed(pod):
-                left.append(pod)
-                if alike is not None:
-                    hopeless.add(alike)
-        return left
-
-    def growth(self, group: NodeGroup, pods: Sequence[PodInfo], most: int) -> Growth | None:
-        """Return the nodes of a group that place as many of these pods as it can, up to `most`; None for none.
+    def growth(self, group: NodeGroup, pods: Sequence[PodInfo], most: int) -> tuple[int, set[str]]:
+        """Return how many nodes of a group place as many of these pods as it can, up to `most`; and these pods.
 
         A node is added whenever the next pod does not fit, and taken back if it doesn't fit there either.
         """
         world = self._world
         placed: set[str] = set()
-        names: list[str] = []
+        number = 0
         hopeless: set[Hashable] = set()
         with world.what_if():
             for pod in pods:
                 alike = world.alike(pod)
                 if alike is not None and alike in hopeless:
                     continue
-                if names and self._placed(pod):
+                if number and self._placed(pod):
                     placed.add(pod.uid)
                     continue
                 mark = world.mark()
-                if len(names) < most:
-                    name = self.add(group)
+                if number < most:
+                    self.add(group)
                     if self._placed(pod):
-                        names.append(name)
+                        number += 1
                         placed.add(pod.uid)
                         continue
                     world.undo_to(mark)
                 if alike is not None:
                     hopeless.add(alike)
-            waste = self._waste(names)
-        return Growth(group, len(names), frozenset(placed), waste) if names else None
+        return number, placed
 
     def move(self, name: str, pods: Sequence[PodInfo]) -> list[PodInfo]:
         """Move pods of a node to other nodes. Returns those that fit nowhere; they have no node then."""
@@ -118,19 +89,6 @@ class Trials:
             assert decision.node is not None
             world.change(POD, decision.pod.key, decision.pod.on_node(decision.node))
         return any(decision.pod.uid == pod.uid for decision in plan.placed)
-
-    def _waste(self, names: Sequence[str]) -> float:
-        nodes = self._world.state.nodes
-        shares = []
-        for name in names:
-            position = nodes.position(name)
-            if position is not None:
-                info = nodes.info(position)
-                for resource in (CPU, MEMORY):
-                    allocatable = info.allocatable_of(resource)
-                    if allocatable:
-                        shares.append(1 - info.requested_of(resource) / allocatable)
-        return sum(shares) / len(shares) if shares else 1.0
 
 
 def as_pending(pod: PodInfo) -> PodInfo:
