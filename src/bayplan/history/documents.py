@@ -68,7 +68,7 @@ def document_of(kind: Kind, obj: Mapping[str, Any]) -> Document:
     annotations = metadata.get("annotations")
     if isinstance(annotations, dict) and _WHOLE_OBJECT in annotations:
         metadata["annotations"] = {key: value for key, value in annotations.items() if key != _WHOLE_OBJECT}
-    stored = {"apiVersion": kind.api_version, "kind": kind.kind, **obj, "metadata": metadata}
+    stored = {**obj, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
     if kind is POD:
         for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "generateName"):
             metadata.pop(field, None)
