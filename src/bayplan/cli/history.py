@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.insight.cluster_options import errors_reported, warn
+from bayplan.cli.insight.cluster_options import SourceOptions, errors_reported, source_options, warn
 
 if TYPE_CHECKING:
     from bayplan.history.format import Manifest
@@ -43,10 +43,67 @@ def import_(files: Sequence[Path], folder: Path, snapshot_file: Path | None) -> 
     AKS. docs/history.md describes them and the columns of traces.
     """
     from bayplan.history.sources.audit import import_audit
+    from bayplan.history.sources.trace import import_trace, is_trace
+
+    traces = [path for path in files if is_trace(path)]
+    if traces and len(traces) < len(files):
+        raise click.UsageError(f"{traces[0]} is a trace, and other files are not: import them one after the other")
+    with errors_reported():
+        make = import_trace if traces else import_audit
+        manifest, problems = make(files, folder, snapshot=_snapshot(snapshot_file))
+        _report(manifest, folder, problems)
+
+
+@history.command("synthesize")
+@click.argument("folder", metavar="DIR", type=_FOLDER)
+@click.option(
+    "--days", type=click.FloatRange(0, 366, min_open=True), default=7.0, show_default=True, help="Its length."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Chooses times and durations.")
+@click.option(
+    "--swing",
+    type=click.FloatRange(0, 1),
+    default=0.4,
+    show_default=True,
+    help="By what share there are fewer replicas at night than at the peak of the day.",
+)
+@click.option(
+    "--job-seconds",
+    type=click.FloatRange(0, min_open=True),
+    default=600.0,
+    show_default=True,
+    help="How long pods of Jobs run, where no finished Job shows it.",
+)
+@click.option(
+    "--rollout-days",
+    type=click.FloatRange(0),
+    default=7.0,
+    show_default=True,
+    help="The average time between two rollouts of a workload. 0: none.",
+)
+@source_options
+def synthesize_(
+    source: SourceOptions, folder: Path, days: float, seed: int, swing: float, job_seconds: float, rollout_days: float
+) -> None:
+    """Make up a history in DIR from a snapshot alone: what its workloads would do over days.
+
+    Replicas follow a day curve, CronJobs their schedules, and Jobs run as long as finished ones did. Every answer says
+    that it is made up. The same snapshot, options and seed give the same history.
+    """
+    from bayplan.history.sources.synthesis import Synthesis, synthesize
+
+    manifest, problems = synthesize(source.read(), folder, Synthesis(days, seed, swing, job_seconds, rollout_days))
+    _report(manifest, folder, problems)
+
+
+@history.command()
+@click.argument("folder", metavar="DIR", type=_FOLDER)
+def sample(folder: Path) -> None:
+    """Write the sample history to DIR: a made-up week of a shop with 24 nodes."""
+    from bayplan.history.sample import write_sample
 
     with errors_reported():
-        manifest, problems = import_audit(files, folder, snapshot=_snapshot(snapshot_file))
-        _report(manifest, folder, problems)
+        _report(write_sample(folder), folder, ())
 
 
 @history.command()
