@@ -11,6 +11,8 @@ import click
 from bayplan.cli.insight.cluster_options import SourceOptions, errors_reported, source_options, warn
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from bayplan.history.format import Manifest
     from bayplan.insight import Snapshot
 
@@ -27,7 +29,7 @@ def history() -> None:
 
 
 @history.command("import")
-@click.argument("files", metavar="FILES...", nargs=-1, required=True, type=_EXISTING)
+@click.argument("files", metavar="[FILES]...", nargs=-1, type=_EXISTING)
 @click.option("--to", "folder", metavar="DIR", type=_FOLDER, required=True, help="The folder of the new history.")
 @click.option(
     "--snapshot",
@@ -36,8 +38,22 @@ def history() -> None:
     type=_EXISTING,
     help="What is known of the cluster otherwise, such as its nodes: a saved snapshot, or files of objects.",
 )
-def import_(files: Sequence[Path], folder: Path, snapshot_file: Path | None) -> None:
-    """Make a history from audit logs of kube-apiserver, or from a trace.
+@click.option("--prometheus", "url", metavar="URL", help="Read the metrics of kube-state-metrics from this server.")
+@click.option("--since", metavar="TIME", default="7d", show_default=True, help="With --prometheus: 12h, 7d, or a time.")
+@click.option("--until", metavar="TIME", default="0s", help="With --prometheus: as --since. Default: now.")
+@click.option(
+    "--header", "headers", metavar="TEXT", multiple=True, help="With --prometheus: `Name: value`. Repeatable."
+)
+def import_(
+    files: Sequence[Path],
+    folder: Path,
+    snapshot_file: Path | None,
+    url: str | None,
+    since: str,
+    until: str,
+    headers: Sequence[str],
+) -> None:
+    """Make a history from audit logs of kube-apiserver, from a trace, or from Prometheus.
 
     Audit logs are JSON lines of level Request or RequestResponse, compressed or not, or the exports of EKS, GKE and
     AKS. docs/history.md describes them and the columns of traces.
@@ -46,12 +62,51 @@ def import_(files: Sequence[Path], folder: Path, snapshot_file: Path | None) -> 
     from bayplan.history.sources.trace import import_trace, is_trace
 
     traces = [path for path in files if is_trace(path)]
+    if bool(files) == (url is not None):
+        raise click.UsageError("expected either FILES or --prometheus URL")
     if traces and len(traces) < len(files):
         raise click.UsageError(f"{traces[0]} is a trace, and other files are not: import them one after the other")
     with errors_reported():
-        make = import_trace if traces else import_audit
-        manifest, problems = make(files, folder, snapshot=_snapshot(snapshot_file))
+        snapshot = _snapshot(snapshot_file)
+        if url is not None:
+            manifest, problems = _from_prometheus(url, folder, since, until, headers, snapshot)
+        else:
+            make = import_trace if traces else import_audit
+            manifest, problems = make(files, folder, snapshot=snapshot)
         _report(manifest, folder, problems)
+
+
+def _from_prometheus(
+    url: str, folder: Path, since: str, until: str, headers: Sequence[str], snapshot: Snapshot | None
+) -> tuple[Manifest, list[str]]:
+    from datetime import UTC, datetime
+
+    from bayplan.history.sources.kube_state_metrics import import_prometheus
+    from bayplan.history.sources.prometheus import headers_of
+
+    now = datetime.now(UTC).replace(microsecond=0)
+    begin, end = _time("--since", since, now), _time("--until", until, now)
+    if begin >= end:
+        raise click.UsageError(f"--since {since} is not before --until {until}")
+    return import_prometheus(url, folder, begin, end, headers=headers_of(headers), snapshot=snapshot)
+
+
+def _time(option: str, text: str, now: datetime) -> datetime:
+    """A time, or a time ago."""
+    from datetime import timedelta
+
+    from bayplan.history.following import moment
+
+    number, unit = text[:-1], text[-1:]
+    if unit in _UNITS and number.isdecimal():
+        return now - timedelta(seconds=int(number) * _UNITS[unit])
+    found = moment(text)
+    if found is None:
+        raise click.UsageError(f"{option} {text!r}: expected 12h, 7d, or a time such as 2026-01-01T00:00:00Z")
+    return found
+
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 @history.command("synthesize")
