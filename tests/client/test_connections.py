@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trustme
 from tests.support.tables import cases
+from tests.support.waiting import until
 
 from bayplan.client import ClusterAccess, ConfigError, HttpClient, TransportError
 from bayplan.client import connections as module
@@ -165,9 +166,7 @@ async def test_unused_connection_is_closed(monkeypatch):
 async def test_cancelled_request_closes_its_connection():
     async with served(b"<pause>") as server, HttpClient(server.url) as client:
         request = asyncio.create_task(client.request("GET", "/"))
-        async with asyncio.timeout(5):
-            while not server.requests:  # noqa: ASYNC110 - the server has no event for it
-                await asyncio.sleep(0.01)
+        await until(lambda: server.requests)
         request.cancel()
         await asyncio.gather(request, return_exceptions=True)
         async with asyncio.timeout(5):

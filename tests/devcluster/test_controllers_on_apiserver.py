@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.support.cleaners import CLEANERS
 from tests.support.control_plane import ASSETS, ControlPlane
+from tests.support.tables import cases
 
 from bayplan.api.kinds import CONFIG_MAP, DEPLOYMENT, JOB, NAMESPACE, NODE, POD, REPLICA_SET
 from bayplan.client import ApiError, HttpClient, PatchType, load_kubeconfig
@@ -158,13 +159,13 @@ async def test_orphans_are_kept(cluster: Real):
     assert len(cluster.all(POD, where)) == 1
 
 
-@pytest.mark.parametrize(
-    ("spec", "outcome", "succeeded"),
-    [
-        pytest.param({"completions": 3, "parallelism": 2}, "Complete", 3, id="plain"),
-        pytest.param({"completions": 2, "parallelism": 2, "completionMode": "Indexed"}, "Complete", 2, id="indexed"),
-        pytest.param({"activeDeadlineSeconds": 1, "parallelism": 0, "completions": 1}, "Failed", 0, id="too late"),
-    ],
+@cases(
+    "spec, outcome, succeeded",
+    {
+        "plain": ({"completions": 3, "parallelism": 2}, "Complete", 3),
+        "indexed": ({"completions": 2, "parallelism": 2, "completionMode": "Indexed"}, "Complete", 2),
+        "too late": ({"activeDeadlineSeconds": 1, "parallelism": 0, "completions": 1}, "Failed", 0),
+    },
 )
 async def test_api_server_accepts_the_status_of_finished_jobs(cluster: Real, spec, outcome, succeeded):
     where = await namespace(cluster, f"jobs-{outcome.lower()}-{succeeded}-{len(spec)}")

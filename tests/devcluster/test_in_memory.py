@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan.api.kinds import LEASE, NODE, POD
 from bayplan.client import ApiError, Client, PatchType, TransportError
@@ -44,15 +45,15 @@ async def test_create_returns_the_object_with_defaults(client):
     assert await names(client, POD) == ["p"]
 
 
-@pytest.mark.parametrize(
-    ("selection", "expected"),
-    [
-        pytest.param({}, ["a", "b"], id="all"),
-        pytest.param({"label_selector": "tier in (x, y)"}, ["a"], id="labels"),
-        pytest.param({"label_selector": "!tier"}, ["b"], id="no label"),
-        pytest.param({"field_selector": "metadata.name!=a"}, ["b"], id="fields"),
-        pytest.param({"limit": 1}, ["a", "b"], id="pages"),
-    ],
+@cases(
+    "selection, expected",
+    {
+        "all": ({}, ["a", "b"]),
+        "labels": ({"label_selector": "tier in (x, y)"}, ["a"]),
+        "no label": ({"label_selector": "!tier"}, ["b"]),
+        "fields": ({"field_selector": "metadata.name!=a"}, ["b"]),
+        "pages": ({"limit": 1}, ["a", "b"]),
+    },
 )
 async def test_list_selects(client, selection, expected):
     assert await names(client, NODE, **selection) == expected
@@ -103,12 +104,12 @@ def condition(kind, status):
     return {"status": {"conditions": [{"type": kind, "status": status}]}}
 
 
-@pytest.mark.parametrize(
-    ("patch_type", "expected"),
-    [
-        pytest.param(PatchType.STRATEGIC, {"A": "False", "B": "True"}, id="strategic: by type"),
-        pytest.param(PatchType.MERGE, {"A": "False"}, id="merge: all together"),
-    ],
+@cases(
+    "patch_type, expected",
+    {
+        "strategic: by type": (PatchType.STRATEGIC, {"A": "False", "B": "True"}),
+        "merge: all together": (PatchType.MERGE, {"A": "False"}),
+    },
 )
 async def test_patch_merges_conditions(client, patch_type, expected):
     await client.create(POD, pod("p"))

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan.api.kinds import CONFIG_MAP, NODE, POD, PRIORITY_CLASS, custom_kind
 from bayplan.clock import ManualClock
@@ -38,31 +39,26 @@ def test_all_documents_are_read_and_objects_without_a_namespace_come_first(tmp_p
     assert read[1].document["metadata"]["labels"] == {"since": "2026-01-01"}
 
 
-@pytest.mark.parametrize(
-    ("content", "complaint"),
-    [
-        pytest.param("a: [", "document 1 (line 1): not valid YAML", id="not YAML"),
-        pytest.param(f"{POD_YAML}---\na: b: c\n", "document 2 (line 6): not valid YAML", id="not YAML further down"),
-        pytest.param(
-            "- a\n", "document 1 (line 1): expected an object with apiVersion and kind, not a list", id="list"
-        ),
-        pytest.param("hello\n", "expected an object with apiVersion and kind, not 'hello'", id="text"),
-        pytest.param("kind: Pod\n", "apiVersion is missing", id="no version"),
-        pytest.param(
-            f"{POD_YAML}---\napiVersion: v1\nkind: Pot\n", "document 2 (line 6): there is no kind Pot in v1", id="kind"
-        ),
-        pytest.param(
+@cases(
+    "content, complaint",
+    {
+        "not YAML": ("a: [", "document 1 (line 1): not valid YAML"),
+        "not YAML further down": (f"{POD_YAML}---\na: b: c\n", "document 2 (line 6): not valid YAML"),
+        "list": ("- a\n", "document 1 (line 1): expected an object with apiVersion and kind, not a list"),
+        "text": ("hello\n", "expected an object with apiVersion and kind, not 'hello'"),
+        "no version": ("kind: Pod\n", "apiVersion is missing"),
+        "kind": (f"{POD_YAML}---\napiVersion: v1\nkind: Pot\n", "document 2 (line 6): there is no kind Pot in v1"),
+        "kind of another group": (
             "apiVersion: v1\nkind: Deployment\n",
             "there is no kind Deployment in v1; Deployment is served in apps/v1",
-            id="kind of another group",
         ),
-        pytest.param("apiVersion: v1\nkind: Pod\n", "Pod: metadata.name is missing", id="no name"),
-        pytest.param("apiVersion: v1\nkind: Pod\nmetadata: web\n", "Pod: metadata.name is missing", id="odd metadata"),
-        pytest.param(b"\xff\xfe", "not a text file in UTF-8: byte 0 is 0xff", id="not a text"),
-        pytest.param("[" * 5000, "document 1: nested too deeply", id="too deep"),
-        pytest.param("a: !odd b\n", "could not determine a constructor for the tag '!odd'", id="unknown tag"),
-        pytest.param("\x00", "not valid YAML", id="control characters"),
-    ],
+        "no name": ("apiVersion: v1\nkind: Pod\n", "Pod: metadata.name is missing"),
+        "odd metadata": ("apiVersion: v1\nkind: Pod\nmetadata: web\n", "Pod: metadata.name is missing"),
+        "not a text": (b"\xff\xfe", "not a text file in UTF-8: byte 0 is 0xff"),
+        "too deep": ("[" * 5000, "document 1: nested too deeply"),
+        "unknown tag": ("a: !odd b\n", "could not determine a constructor for the tag '!odd'"),
+        "control characters": ("\x00", "not valid YAML"),
+    },
 )
 def test_error_names_the_location(tmp_path: Path, content: str | bytes, complaint: str):
     file = tmp_path / "bad.yaml"

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from contextlib import suppress
 from typing import Any, Self
 
 import msgspec
 from aiohttp import web
+from tests.support.waiting import until
 
 encode = msgspec.json.encode
 
@@ -31,6 +31,7 @@ class OddServer:
         self.watches: dict[str, int] = {"pods": 0, "nodes": 0}
         self.url = ""
         self._version = 1
+        self._sent: dict[web.StreamResponse, tuple[str, int]] = {}
         self._lines: defaultdict[str, list[tuple[int, bytes]]] = defaultdict(list)
         self._changed = asyncio.Condition()
         self._wakers: set[asyncio.Task[None]] = set()
@@ -81,6 +82,13 @@ class OddServer:
         for plural in list(self.objects):
             self.send(plural, encode({"type": "ERROR", "object": gone}))
 
+    async def delivered(self) -> None:
+        """Wait until every open watch has been sent what was reported so far."""
+        await until(lambda: all(seen >= self._latest(plural) for plural, seen in self._sent.values()))
+
+    def _latest(self, plural: str) -> int:
+        return self._lines[plural][-1][0] if self._lines[plural] else 0
+
     def _report(self, plural: str, line: bytes) -> None:
         self._lines[plural].append((self._version, line + b"\n"))
         waker = asyncio.get_running_loop().create_task(self._wake())
@@ -123,17 +131,23 @@ class OddServer:
         seen = int(request.query.get("resourceVersion", "0"))
         lines = self._lines[plural]
         self.watches[plural] = self.watches.get(plural, 0) + 1
-        with suppress(TimeoutError, ConnectionError):
+        self._sent[response] = (plural, seen)
+        try:
             async with asyncio.timeout(float(request.query.get("timeoutSeconds", "60"))):
                 while True:
                     due = [line for version, line in lines if version > seen]
                     if due:
                         seen = lines[-1][0]
                         await response.write(b"".join(due))
+                        self._sent[response] = (plural, seen)
                         continue
                     async with self._changed:
                         await self._changed.wait()
-        self.watches[plural] -= 1
+        except (TimeoutError, ConnectionError):
+            pass
+        finally:
+            self.watches[plural] -= 1
+            del self._sent[response]
         return response
 
     def _write(self, parts: list[str], body: Any) -> web.Response:

@@ -51,8 +51,9 @@ READ = (
 )
 """The resources that the default plugins read."""
 
+READING = "list and watch"
 TASKS: Mapping[str, tuple[Task, tuple[str, ...]]] = {
-    "list and watch": (
+    READING: (
         list_and_watch,
         tuple(f"{verb} {resource}" for resource in READ for verb in ("list", "watch")),
     ),

@@ -109,9 +109,9 @@ async def test_silent_watch_of_an_unchanged_kind_is_ended_by_the_server(cluster,
     """The client has no reason to break it: the server ends it in time, after a bookmark."""
     await cluster.add_nodes(1)
     async with running_scheduler(proxy.access, settings=replace(FAST, watch_idle=4.0)):
-        await asyncio.sleep(0.5)
-        asked = [seen.path for seen in proxy.requests if seen.is_watch and "/storageclasses" in seen.path]
-    assert asked
+        asked = await until(
+            lambda: [seen.path for seen in proxy.requests if seen.is_watch and "/storageclasses" in seen.path]
+        )
     assert all("timeoutSeconds=3&" in f"{path}&" for path in asked)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-import time
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from odd_kinds import odd_things, odd_users
 from odd_objects import GARBAGE, JSON, changes, good_node, good_pod, mutated, odd_node, odd_pod
 from odd_server import OddServer, encode
+from tests.support.waiting import until
 from workloads import NAME
 
 from bayplan.client import HttpClient
@@ -74,16 +74,19 @@ class OddObjects(RuleBasedStateMachine):
         self.runner.run(self._bind_good_pods(count))
 
     async def _bind_good_pods(self, count: int) -> None:
-        began, keys = time.monotonic(), []
+        keys = []
         for _ in range(count):
             self.good += 1
             pod = good_pod(self.good)
             keys.append(f"default/{pod['metadata']['name']}")
             self.server.put("pods", keys[-1], pod)
-        while waiting := [key for key in keys if not self.server.objects["pods"][key]["spec"].get("nodeName")]:
-            assert not self.running.done(), "the scheduler has ended"
-            assert time.monotonic() - began < WITHIN, f"{waiting} are not bound"
-            await asyncio.sleep(0.005)
+        pods = self.server.objects["pods"]
+        await until(
+            lambda: self.running.done() or all(pods[key]["spec"].get("nodeName") for key in keys),
+            within=WITHIN,
+            step=0.005,
+        )
+        assert not self.running.done(), "the scheduler has ended"
 
     @rule(number=st.integers(0, 4), how=changes())
     def an_odd_pod(self, number: int, how: Any) -> None:
@@ -102,7 +105,7 @@ class OddObjects(RuleBasedStateMachine):
             self.server.put(plural, key, mutated(THINGS[plural, key], how))
         for user, (_, how) in zip(odd_users(), things, strict=False):
             self.server.put("pods", f"default/{user['metadata']['name']}", mutated(user, how[:1]))
-        await asyncio.sleep(0.02)
+        await self.server.delivered()
 
     @rule(number=st.integers(0, 4))
     def an_odd_pod_goes(self, number: int) -> None:
@@ -135,22 +138,19 @@ class OddObjects(RuleBasedStateMachine):
 
     async def _put(self, plural: str, key: str, document: Any) -> None:
         self.server.put(plural, key, document)
-        await asyncio.sleep(0.01)
+        await self.server.delivered()
 
     async def _remove(self, plural: str, key: str) -> None:
         self.server.remove(plural, key)
-        await asyncio.sleep(0.01)
+        await self.server.delivered()
 
     async def _send(self, plural: str, line: bytes) -> None:
         """Send a line that may break the watch, and wait for the next watch, which reports something."""
         self.server.send(plural, line)
-        await asyncio.sleep(0.05)
-        began = time.monotonic()
-        while not self.server.watches[plural]:
-            assert time.monotonic() - began < 20, "no watch is open"
-            await asyncio.sleep(0.01)
+        await self.server.delivered()
+        await until(lambda: self.server.watches[plural], within=20)
         self.server.bookmark(plural)
-        await asyncio.sleep(0.05)
+        await self.server.delivered()
 
     def _touch(self) -> None:
         """All good objects get a new version."""
@@ -177,9 +177,8 @@ class OddObjects(RuleBasedStateMachine):
                     self.server.remove(plural, key)
             self._touch()
             self.server.expire()
-            await asyncio.sleep(0.5)
+            await self.server.delivered()
             await self._bind_good_pods(1)
-            assert not self.running.done()
             assert not await self._differences()
             table = self.scheduler.state.table
             assert sum(table.pod_count[table.row_of[f"good-{number}"]] for number in range(3)) == self.good

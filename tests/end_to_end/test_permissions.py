@@ -18,10 +18,11 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from clusters import ADMIN_TOKEN, Embedded, check_permissions, embedded, unchecked
-from permissions import FILES, GRANTED, TASKS, UNUSED, bound_roles, permission_of, revoke
+from permissions import FILES, GRANTED, READ, READING, TASKS, UNUSED, bound_roles, permission_of, revoke
 from running import bayplan_run
 from scheduler_tasks import allow_to_read_metrics, scheduler, serving, status_of
 from shipped import ACCOUNT, NAMESPACE, manifests
+from tests.support.waiting import until
 from workloads import NAME, pods
 
 from bayplan.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, LEASE, ROLE, ROLE_BINDING
@@ -31,6 +32,8 @@ from bayplan.devcluster.apiserver.authorization.bootstrap_policy import bootstra
 from bayplan.devcluster.apiserver.authorization.rules import Rule
 
 NEEDED = [(task, permission) for task, (_, permissions) in TASKS.items() for permission in permissions]
+SINGLE = [(task, permission) for task, permission in NEEDED if task != READING]
+"""Those that are revoked one by one. Those to list and to watch are revoked together, and reported in one message."""
 BINDINGS = [
     manifest for file in FILES for manifest in manifests(file) if manifest.kind in {CLUSTER_ROLE_BINDING, ROLE_BINDING}
 ]
@@ -124,7 +127,26 @@ async def test_task_uses_its_permissions(tmp_path, task):
         assert ungranted == [], "requests without a permission in GRANTED"
 
 
-@pytest.mark.parametrize(("task", "permission"), NEEDED, ids=[permission for _, permission in NEEDED])
+def missing_of(report):
+    return re.findall(r"^  (\S+): no ([^;]*);", report, re.MULTILINE)
+
+
+@pytest.mark.parametrize("verb", ["list", "watch"])
+async def test_missing_permissions_to_read_are_logged(tmp_path, verb):
+    expected = sorted(f"{verb} {resource}" for resource in READ)
+    assert GRANTED.keys() >= set(expected), "no bound role grants them"
+    async with trial(tmp_path) as (cluster, attempt):
+        await revoke(cluster, *expected)
+        async with scheduler(cluster):
+            await attempt.until(lambda: attempt.logged("permissions are missing"))
+            if verb == "watch":  # other kinds are listed once nodes are
+                await attempt.until(lambda: attempt.denied == expected)
+    assert set(attempt.denied) <= set(expected)
+    (report,) = (line for line in attempt.lines if "permissions are missing" in line)
+    assert missing_of(report) == [(resource, verb) for resource in sorted(READ)]
+
+
+@pytest.mark.parametrize(("task", "permission"), SINGLE, ids=[permission for _, permission in SINGLE])
 async def test_missing_permission_is_logged(tmp_path, task, permission):
     assert permission in GRANTED, "no bound role grants it"
     (verb,), (group,), (resource,) = (
@@ -137,10 +159,6 @@ async def test_missing_permission_is_logged(tmp_path, task, permission):
         await attempt.run(task)
         assert attempt.denied == [permission]
         assert attempt.logged(f'{LACKS} {verb} resource "{resource}" in API group "{group}"')
-
-
-def missing_of(report):
-    return re.findall(r"^  (\S+): no ([^;]*);", report, re.MULTILINE)
 
 
 async def apply_grant(cluster, report):
@@ -164,9 +182,8 @@ async def test_bayplan_run_reports_all_missing_permissions_and_starts_once_they_
         assert report.startswith("bayplan run: permissions are missing for 3 of 18 kinds (403 Forbidden: nodes is")
         assert missing_of(report) == MISSING
         await apply_grant(cluster, report)
-        async with bayplan_run(*arguments) as running, asyncio.timeout(20):
-            while not running.logged("ready: "):  # noqa: ASYNC110 - the process has no event
-                await asyncio.sleep(0.05)
+        async with bayplan_run(*arguments) as running:
+            await until(lambda: running.logged("ready: "), within=20)
             assert running.problems == []
 
 

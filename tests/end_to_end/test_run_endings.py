@@ -6,6 +6,7 @@ import asyncio
 import signal
 
 from running import bayplan_run
+from tests.support.waiting import until
 from workloads import NAME, pod
 
 from bayplan.api.kinds import LEASE
@@ -121,8 +122,7 @@ async def test_work_that_ignores_its_cancellation_and_threads_end_with_the_proce
 
 async def test_method_that_blocks_the_event_loop_ends_with_the_process(cluster, tmp_path):
     async def blocked(run):
-        while not run.logged("plugin Blocking in Permit has been blocking"):  # noqa: ASYNC110 - another process
-            await asyncio.sleep(0.05)
+        await until(lambda: run.logged("plugin Blocking in Permit has been blocking"), within=20)
 
     lines = await ended(cluster, tmp_path, BLOCKING, ["any"], blocked)
     assert "plugin Blocking in Permit still runs 2 s after the signal; the process ends without it" in lines

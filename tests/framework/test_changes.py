@@ -16,6 +16,7 @@ from lightkube.models.core_v1 import (
     Toleration,
 )
 from lightkube.models.meta_v1 import ObjectMeta
+from tests.support.tables import cases
 
 from bayplan.api.objects import encode
 from bayplan.cluster.pod_info import PodInfo
@@ -189,22 +190,18 @@ def test_object_event_is_labeled_by_kind_and_action(resource, action, label):
     assert (event.resource, event.action, event.label) == (resource, action, label)
 
 
-@pytest.mark.parametrize(
-    ("registered", "happened", "matches"),
-    [
-        pytest.param(ALL_EVENTS, changes.NODE_ADD, True, id="all events"),
-        pytest.param(ALL_EVENTS, changes.FORCE_ACTIVATE, True, id="all events cover an event for all kinds"),
-        pytest.param(
-            changes.NODE_ADD, changes.FORCE_ACTIVATE, False, id="a kind's event does not cover an event for all kinds"
-        ),
-        pytest.param(ClusterEvent(ANY, Action.ADD), changes.NODE_ADD, True, id="any kind, this action"),
-        pytest.param(ClusterEvent(ANY, Action.ADD), changes.NODE_DELETE, False, id="any kind, another action"),
-        pytest.param(ClusterEvent(NODE, Action.ALL), changes.NODE_DELETE, True, id="this kind, any action"),
-        pytest.param(
-            ClusterEvent(POD, Action.UPDATE_POD_LABEL), changes.ASSIGNED_POD_UPDATE, False, id="less specific update"
-        ),
-        pytest.param(ClusterEvent(POD, Action.ALL), changes.UNSCHEDULED_POD_UPDATE, True, id="every action of pods"),
-    ],
+@cases(
+    "registered, happened, matches",
+    {
+        "all events": (ALL_EVENTS, changes.NODE_ADD, True),
+        "all events cover an event for all kinds": (ALL_EVENTS, changes.FORCE_ACTIVATE, True),
+        "a kind's event does not cover an event for all kinds": (changes.NODE_ADD, changes.FORCE_ACTIVATE, False),
+        "any kind, this action": (ClusterEvent(ANY, Action.ADD), changes.NODE_ADD, True),
+        "any kind, another action": (ClusterEvent(ANY, Action.ADD), changes.NODE_DELETE, False),
+        "this kind, any action": (ClusterEvent(NODE, Action.ALL), changes.NODE_DELETE, True),
+        "less specific update": (ClusterEvent(POD, Action.UPDATE_POD_LABEL), changes.ASSIGNED_POD_UPDATE, False),
+        "every action of pods": (ClusterEvent(POD, Action.ALL), changes.UNSCHEDULED_POD_UPDATE, True),
+    },
 )
 def test_registered_event_matches(registered, happened, matches):
     assert registered.matches(happened) is matches

@@ -7,6 +7,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from tests.support.tables import cases
 
 from bayplan.framework.gangs import Gang, Placement
 from bayplan.framework.interface import Plugin
@@ -66,7 +67,7 @@ REJECTED = {
 }
 
 
-@pytest.mark.parametrize(("answer", "why"), REJECTED.values(), ids=REJECTED)
+@cases("answer, why", REJECTED)
 def test_plugin_rejects_the_gang(answer, why):
     status = generated(answer)
     assert (status.message, status.plugin, status.rejected) == (why, "Generator", True)
@@ -78,7 +79,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize(("answer", "why"), BROKEN.values(), ids=BROKEN)
+@cases("answer, why", BROKEN)
 def test_invalid_placements_raise_plugin_error(answer, why):
     with pytest.raises(PluginError) as error:
         generated(answer)
@@ -99,7 +100,7 @@ CHOICES = {
 }
 
 
-@pytest.mark.parametrize(("scorers", "weights", "chosen"), CHOICES.values(), ids=CHOICES)
+@cases("scorers, weights, chosen", CHOICES)
 def test_best_placement_has_the_highest_score(scorers, weights, chosen):
     assert best(*scorers, **weights) == chosen
 
@@ -116,7 +117,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("scorer", "why"), WRONG.values(), ids=WRONG)
+@cases("scorer, why", WRONG)
 def test_invalid_score_raises_plugin_error(scorer, why):
     with pytest.raises(PluginError) as error:
         best(scorer)

@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 from tests.history.small_histories import BEGIN, at, node, pod, small_changes, write_small
 
-from bayplan.api.kinds import NODE, POD, PRIORITY_CLASS
+from bayplan.api.kinds import NODE, POD, PRIORITY_CLASS, custom_kind
 from bayplan.history.events import NodeChanged, NodeRemoved, Owner, PodArrived, PodBound, PodEnded
 from bayplan.history.following import Change, Following
 from bayplan.history.format import EVENTS, HistoryError, Missing, Row
@@ -270,3 +270,21 @@ def test_without_pyarrow_one_line_names_the_command(monkeypatch: pytest.MonkeyPa
 def test_the_schema_of_the_files_is_that_of_the_rows(tmp_path: Path) -> None:
     write_small(tmp_path)
     assert parquet.read_schema(tmp_path / "events-000001.parquet").names == list(Row.__struct_fields__)
+
+
+def test_custom_objects_keep_their_kind(tmp_path: Path) -> None:
+    following, kind = Following(), custom_kind("podgroups.v1alpha1.scheduling.x-k8s.io")
+    group = {"metadata": {"name": "g", "namespace": "default"}, "spec": {"minMember": 2}}
+    changes = [
+        *following.put(kind, group, at(0), initial=True),
+        *following.put(kind, {**group, "kind": "PodGroup", "spec": {"minMember": 3}}, at(5)),
+        *following.removed(kind, "default/g", at(6)),
+    ]
+    write_history(tmp_path / "h", changes, source="a test")
+    history = History.open(tmp_path / "h")
+    assert history.problems == ()
+    assert list(history.start().of_kind(kind)) == ["default/g"]
+    assert [(type(event).__name__, event.kind, event.key) for event in history.events()] == [
+        ("ObjectChanged", kind, "default/g"),
+        ("ObjectRemoved", kind, "default/g"),
+    ]

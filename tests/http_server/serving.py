@@ -19,10 +19,11 @@ QUICK = Limits(handshake=0.2, header=0.2, body=0.2, response=0.2, idle=0.4, paus
 
 
 class Served:
-    """A running server. `release` lets requests for /wait return."""
+    """A running server. `release` lets requests for /wait return; `serving` counts them."""
 
     def __init__(self, limits, tls=None):
         self.begun = asyncio.Event()
+        self.serving = 0
         self.release = asyncio.Event()
         self.http = HttpServer(
             self._handle, log=logging.getLogger("bayplan.test"), limits=limits, tls=tls, hosts=HostNames("127.0.0.1")
@@ -31,6 +32,7 @@ class Served:
 
     async def _handle(self, request):
         if request.path == "/wait":
+            self.serving += 1
             self.begun.set()
             await self.release.wait()
         if request.path == "/large":

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from serving import HALF, QUICK, REQUEST, closed, contexts, served
 from tests.support.tables import cases
+from tests.support.waiting import until
 
 PATIENT = replace(QUICK, handshake=60, header=60, idle=60)
 
@@ -129,9 +130,7 @@ async def test_handshakes_count_as_waiting_connections(tmp_path):
 async def test_connections_are_refused_if_all_serve_requests(caplog):
     async with served(replace(PATIENT, connections=5)) as one:
         busy = [await one.open(REQUEST.replace(b"/ ", b"/wait ", 1)) for _ in range(5)]
-        async with asyncio.timeout(10):
-            while len(one.http._connections.serving) < 5:  # noqa: ASYNC110 - aiohttp has no event for it
-                await asyncio.sleep(0.01)
+        await until(lambda: one.serving == 5)
         for _ in range(3):
             reader, writer = await one.open(REQUEST)
             assert await closed(reader) == b""

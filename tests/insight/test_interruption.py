@@ -92,8 +92,7 @@ def called(*arguments):
     ids=" ".join,
 )
 def test_ctrl_c_prints_what_is_known_and_exits_with_130(files, monkeypatch, command):
-    for module in ("explain", "why_not", "fit"):
-        monkeypatch.setattr(f"bayplan.cli.insight.{module}.interruptible", PressedOnce)
+    monkeypatch.setattr("bayplan.cli.insight.answering.interruptible", PressedOnce)
     result = called(*command)
 
     assert result.exit_code == 130

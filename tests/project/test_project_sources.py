@@ -5,15 +5,12 @@ from __future__ import annotations
 import ast
 import importlib
 import re
-import resource
 import subprocess
-import sys
 import tomllib
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.support.tables import cases
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted((ROOT / "src" / "bayplan").rglob("*.py"))
@@ -83,26 +80,6 @@ def test_every_dependency_is_pinned():
         text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8").lower()
         pinned = set(re.findall(r"^([\w.-]+)==", text, re.MULTILINE))
         assert {re.match(r"[\w.-]+", each)[0].lower() for each in wanted} <= pinned
-
-
-@cases(
-    "command, seconds",
-    {
-        "import bayplan": (["-c", "import bayplan"], 0.3),
-        "bayplan --help": (["-m", "bayplan", "--help"], 0.5),
-        "bayplan --version": (["-m", "bayplan", "--version"], 0.5),
-    },
-)
-def test_startup_is_quick(command, seconds):
-    assert min(cpu_seconds(command) for _ in range(3)) < seconds
-
-
-def cpu_seconds(command):
-    """Return the CPU time of a command, which hardly depends on the load of the machine."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, *command], capture_output=True, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 @pytest.mark.parametrize("failing", ["step true\nstep sh -c 'exit 7'", "beside sh -c 'exit 7'\nstep true\nfinish"])

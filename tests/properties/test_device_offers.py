@@ -29,6 +29,7 @@ from bayplan.plugins.dynamic_resources.offers import Offers
 from bayplan.plugins.dynamic_resources.pools import _pool
 from bayplan.plugins.dynamic_resources.results import allocation_result
 from bayplan.plugins.dynamic_resources.solutions import AllocationError, InvalidPools
+from bayplan.plugins.dynamic_resources.wanted import ClaimsOnNode
 from bayplan.testing.builders import make_node
 from bayplan.testing.documents import known, put, typed
 
@@ -278,7 +279,7 @@ def uncached(world, claims):
         node = world.state.nodes.info(position)
         try:
             reach = AllDevices((), pools_of(slices, node.name, node.labels), (), uniform=False, repeatable=False)
-            granted = Exhaustive(supply, reach, node.name, node.labels, claims, lambda: None).run()
+            granted = Exhaustive(ClaimsOnNode(supply, reach, node.name, node.labels, claims), lambda: None).run()
             results = None if granted is None else [allocation_result(each, node.name) for each in granted]
             found[node.name] = "cannot allocate all claims" if results is None else devices(results)
         except (AllocationError, InvalidPools) as problem:

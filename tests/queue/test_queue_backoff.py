@@ -1,5 +1,6 @@
 import pytest
 from queue_builders import NODES, attempt, fail, make_pod, make_queue, names, pod_in
+from tests.support.tables import cases
 
 from bayplan.framework.changes import NODE_ADD
 from bayplan.queue import Place, QueuedPod
@@ -17,17 +18,17 @@ def test_backoff_doubles_up_to_the_maximum(failures, seconds):
     assert AttemptBackoff().duration(failures) == seconds
 
 
-@pytest.mark.parametrize(
-    ("failed_at", "failures", "errors", "expiration"),
-    [
-        pytest.param(0.0, 1, 0, 2.0, id="a window's start counts as within it"),
-        pytest.param(0.3, 1, 0, 2.0, id="up to the end of the window"),
-        pytest.param(0.999, 1, 0, 2.0, id="late in the window"),
-        pytest.param(1.0, 1, 0, 3.0, id="in the next window"),
-        pytest.param(0.5, 3, 0, 5.0, id="third time"),
-        pytest.param(0.5, 3, 1, 2.0, id="errors are counted separately"),
-        pytest.param(0.5, 0, 0, float("-inf"), id="never failed"),
-    ],
+@cases(
+    "failed_at, failures, errors, expiration",
+    {
+        "a window's start counts as within it": (0.0, 1, 0, 2.0),
+        "up to the end of the window": (0.3, 1, 0, 2.0),
+        "late in the window": (0.999, 1, 0, 2.0),
+        "in the next window": (1.0, 1, 0, 3.0),
+        "third time": (0.5, 3, 0, 5.0),
+        "errors are counted separately": (0.5, 3, 1, 2.0),
+        "never failed": (0.5, 0, 0, float("-inf")),
+    },
 )
 def test_backoff_expires_at_the_end_of_its_window(failed_at, failures, errors, expiration):
     queued = QueuedPod(make_pod("a"), failed_at, unschedulable_count=failures, consecutive_errors=errors)

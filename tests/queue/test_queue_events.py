@@ -1,5 +1,6 @@
 import pytest
 from queue_builders import NODES, attempt, fail, make_pod, make_queue, names, pod_in, queues, skips
+from tests.support.tables import cases
 
 from bayplan.framework.changes import (
     ASSIGNED_POD_ADD,
@@ -16,10 +17,7 @@ pytestmark = pytest.mark.feature("Requeueing: events, hints, updates, activation
 # Events
 
 
-@pytest.mark.parametrize(
-    ("now", "expected"),
-    [pytest.param(0.5, Place.BACKOFF, id="backoff not over"), pytest.param(2.0, Place.ACTIVE, id="backoff over")],
-)
+@cases("now, expected", {"backoff not over": (0.5, Place.BACKOFF), "backoff over": (2.0, Place.ACTIVE)})
 def test_helpful_event_requeues_the_pod(now, expected):
     queue = make_queue(NODES)
     queued = attempt(queue, make_pod("a"), 0, ["Fit"])
@@ -34,41 +32,35 @@ def test_event_of_a_pending_plugin_skips_the_backoff():
     assert queued.place is Place.ACTIVE
 
 
-@pytest.mark.parametrize(
-    ("registered", "happened", "moves"),
-    [
-        pytest.param(NODE_ADD, NODE_ADD, True, id="same event"),
-        pytest.param(NODE_ADD, NODE_DELETE, False, id="another action"),
-        pytest.param(NODE_ADD, ASSIGNED_POD_ADD, False, id="another kind"),
-        pytest.param(
+@cases(
+    "registered, happened, moves",
+    {
+        "same event": (NODE_ADD, NODE_ADD, True),
+        "another action": (NODE_ADD, NODE_DELETE, False),
+        "another kind": (NODE_ADD, ASSIGNED_POD_ADD, False),
+        "one of several": (
             ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
             ClusterEvent(NODE, Action.UPDATE_NODE_LABEL),
             True,
-            id="one of several",
         ),
-        pytest.param(
+        "specific update matches the general one": (
             ClusterEvent(POD, Action.UPDATE),
             ClusterEvent(POD, Action.UPDATE_POD_LABEL),
             True,
-            id="specific update matches the general one",
         ),
-        pytest.param(
+        "general update does not match a specific one": (
             ClusterEvent(POD, Action.UPDATE_POD_LABEL),
             UNSCHEDULED_POD_UPDATE,
             False,
-            id="general update does not match a specific one",
         ),
-        pytest.param(ClusterEvent("*", Action.ALL), ASSIGNED_POD_DELETE, True, id="all events"),
-        pytest.param(
-            NODE_ADD, ClusterEvent(NODE, Action.UPDATE_NODE_TAINT), True, id="new nodes include changed taints"
-        ),
-        pytest.param(
+        "all events": (ClusterEvent("*", Action.ALL), ASSIGNED_POD_DELETE, True),
+        "new nodes include changed taints": (NODE_ADD, ClusterEvent(NODE, Action.UPDATE_NODE_TAINT), True),
+        "new nodes do not include changed labels": (
             ClusterEvent(NODE, Action.UPDATE_NODE_LABEL),
             ClusterEvent(NODE, Action.UPDATE_NODE_TAINT),
             False,
-            id="new nodes do not include changed labels",
         ),
-    ],
+    },
 )
 def test_only_registered_events_requeue_a_pod(registered, happened, moves):
     queue = make_queue({"Fit": [EventHint(registered)]})
@@ -104,9 +96,7 @@ def test_only_restricts_the_pods_that_an_event_requeues():
     assert names(queue, 50) == ["a"]
 
 
-@pytest.mark.parametrize(
-    "answer", [pytest.param(ZeroDivisionError, id="raises"), pytest.param(None, id="invalid result")]
-)
+@cases("answer", {"raises": ZeroDivisionError, "invalid result": None})
 def test_failing_hint_requeues_the_pod_and_is_logged(answer, caplog):
     def hint(*_):
         if answer is not None:
@@ -125,19 +115,17 @@ def test_failing_hint_requeues_the_pod_and_is_logged(answer, caplog):
 # Updates of pending pods
 
 
-@pytest.mark.parametrize(
-    ("event", "hint", "changed", "expected"),
-    [
-        pytest.param(Action.UPDATE_POD_LABEL, queues, {"labels": {"x": "y"}}, Place.ACTIVE, id="labels, hint queues"),
-        pytest.param(
-            Action.UPDATE_POD_LABEL, skips, {"labels": {"x": "y"}}, Place.UNSCHEDULABLE, id="labels, hint skips"
-        ),
-        pytest.param(Action.UPDATE_POD_LABEL, queues, {"nominated": "n1"}, Place.UNSCHEDULABLE, id="another change"),
-        pytest.param(Action.UPDATE_POD_SCALE_DOWN, queues, {"cpu": "500m"}, Place.ACTIVE, id="scaled down"),
-        pytest.param(Action.UPDATE_POD_SCALE_DOWN, queues, {"cpu": "2"}, Place.UNSCHEDULABLE, id="scaled up"),
-        pytest.param(Action.UPDATE, queues, {"cpu": "2"}, Place.ACTIVE, id="any update"),
-        pytest.param(Action.UPDATE, queues, {"nominated": "n1"}, Place.UNSCHEDULABLE, id="only status"),
-    ],
+@cases(
+    "event, hint, changed, expected",
+    {
+        "labels, hint queues": (Action.UPDATE_POD_LABEL, queues, {"labels": {"x": "y"}}, Place.ACTIVE),
+        "labels, hint skips": (Action.UPDATE_POD_LABEL, skips, {"labels": {"x": "y"}}, Place.UNSCHEDULABLE),
+        "another change": (Action.UPDATE_POD_LABEL, queues, {"nominated": "n1"}, Place.UNSCHEDULABLE),
+        "scaled down": (Action.UPDATE_POD_SCALE_DOWN, queues, {"cpu": "500m"}, Place.ACTIVE),
+        "scaled up": (Action.UPDATE_POD_SCALE_DOWN, queues, {"cpu": "2"}, Place.UNSCHEDULABLE),
+        "any update": (Action.UPDATE, queues, {"cpu": "2"}, Place.ACTIVE),
+        "only status": (Action.UPDATE, queues, {"nominated": "n1"}, Place.UNSCHEDULABLE),
+    },
 )
 def test_update_requeues_an_unschedulable_pod_if_a_hint_agrees(event, hint, changed, expected):
     queue = make_queue({"Fit": [EventHint(ClusterEvent(POD, event), hint)]})
@@ -220,17 +208,14 @@ def test_gated_pod_is_not_nominated():
     assert queue.nominations.node_of("uid-a") is None
 
 
-@pytest.mark.parametrize(
+@cases(
     "ends",
-    [
-        pytest.param(lambda queue, pod: queue.delete(pod, 50), id="deleted"),
-        pytest.param(lambda queue, _: queue.delete(make_pod("p", priority=5), 50), id="deleted before it was written"),
-        pytest.param(lambda queue, _: queue.update(None, make_pod("p", priority=5, version="2"), 50), id="cleared"),
-        pytest.param(
-            lambda queue, _: queue.update(None, make_pod("p", priority=5, version="2", nominated="n2"), 50),
-            id="moved",
-        ),
-    ],
+    {
+        "deleted": lambda queue, pod: queue.delete(pod, 50),
+        "deleted before it was written": lambda queue, _: queue.delete(make_pod("p", priority=5), 50),
+        "cleared": lambda queue, _: queue.update(None, make_pod("p", priority=5, version="2"), 50),
+        "moved": lambda queue, _: queue.update(None, make_pod("p", priority=5, version="2", nominated="n2"), 50),
+    },
 )
 def test_end_of_a_nomination_requeues_pods_of_equal_or_lower_priority(ends):
     queue = make_queue({"Fit": [EventHint(ASSIGNED_POD_DELETE)]})

@@ -1,5 +1,6 @@
 import pytest
 from queue_builders import NODES, Gate, attempt, by_priority, counts, fail, make_pod, make_queue, names, pod_in, skips
+from tests.support.tables import cases
 
 from bayplan.cluster.nominations import Nominations
 from bayplan.framework.changes import ASSIGNED_POD_DELETE, NODE_ADD, NODE_DELETE
@@ -9,14 +10,14 @@ from bayplan.queue import Place, QueueProfile, SchedulingQueue
 # Order
 
 
-@pytest.mark.parametrize(
-    ("pods", "expected"),
-    [
-        pytest.param([("a", 0, 1), ("b", 5, 2), ("c", 9, 3)], "cba", id="higher priority first"),
-        pytest.param([("a", 0, 3), ("b", 0, 1), ("c", 0, 2)], "bca", id="then time of arrival"),
-        pytest.param([("a", 0, 1), ("b", 0, 1), ("c", 0, 1)], "abc", id="then insertion order"),
-        pytest.param([("a", -5, 1), ("b", 0, 2), ("c", 2**31 - 1, 3)], "cba", id="extremes"),
-    ],
+@cases(
+    "pods, expected",
+    {
+        "higher priority first": ([("a", 0, 1), ("b", 5, 2), ("c", 9, 3)], "cba"),
+        "then time of arrival": ([("a", 0, 3), ("b", 0, 1), ("c", 0, 2)], "bca"),
+        "then insertion order": ([("a", 0, 1), ("b", 0, 1), ("c", 0, 1)], "abc"),
+        "extremes": ([("a", -5, 1), ("b", 0, 2), ("c", 2**31 - 1, 3)], "cba"),
+    },
 )
 def test_pods_are_popped_in_sort_key_order(pods, expected):
     queue = make_queue()
@@ -56,13 +57,13 @@ def test_pod_whose_queue_sort_fails_is_popped_last(caplog):
 # Adding pods
 
 
-@pytest.mark.parametrize(
+@cases(
     "foreign",
-    [
-        pytest.param(make_pod("a", node="n1"), id="bound"),
-        pytest.param(make_pod("a", phase="Succeeded"), id="terminated"),
-        pytest.param(make_pod("a", scheduler="other-scheduler"), id="of another scheduler"),
-    ],
+    {
+        "bound": make_pod("a", node="n1"),
+        "terminated": make_pod("a", phase="Succeeded"),
+        "of another scheduler": make_pod("a", scheduler="other-scheduler"),
+    },
 )
 def test_pods_that_need_no_scheduling_are_ignored(foreign):
     queue = make_queue()
@@ -107,21 +108,21 @@ def test_attempts_and_time_of_the_first_one_are_recorded():
 # Returning after an attempt
 
 
-@pytest.mark.parametrize(
-    ("plugins", "pending", "event", "expected"),
-    [
-        pytest.param([], [], None, Place.BACKOFF, id="error: backoff"),
-        pytest.param(["Fit"], [], None, Place.UNSCHEDULABLE, id="rejected, no event"),
-        pytest.param(["Fit"], [], NODE_ADD, Place.BACKOFF, id="rejected, helpful event during the attempt"),
-        pytest.param(["Fit"], [], NODE_DELETE, Place.UNSCHEDULABLE, id="rejected, other event during the attempt"),
-        pytest.param(["Deaf"], [], NODE_ADD, Place.UNSCHEDULABLE, id="hint skips"),
-        pytest.param(["Deaf", "Fit"], [], NODE_ADD, Place.BACKOFF, id="one of two hints queues"),
-        pytest.param([], ["Fit"], NODE_ADD, Place.ACTIVE, id="event of a pending plugin"),
-        pytest.param(["Fit"], ["Deaf"], NODE_ADD, Place.BACKOFF, id="event of another plugin"),
-        pytest.param(["Deaf"], ["Fit"], NODE_ADD, Place.ACTIVE, id="pending plugin takes precedence"),
-        pytest.param(["Unknown"], [], NODE_ADD, Place.BACKOFF, id="unknown rejector: any event requeues"),
-        pytest.param(["Mute"], [], NODE_ADD, Place.UNSCHEDULABLE, id="plugin without events: no event requeues"),
-    ],
+@cases(
+    "plugins, pending, event, expected",
+    {
+        "error: backoff": ([], [], None, Place.BACKOFF),
+        "rejected, no event": (["Fit"], [], None, Place.UNSCHEDULABLE),
+        "rejected, helpful event during the attempt": (["Fit"], [], NODE_ADD, Place.BACKOFF),
+        "rejected, other event during the attempt": (["Fit"], [], NODE_DELETE, Place.UNSCHEDULABLE),
+        "hint skips": (["Deaf"], [], NODE_ADD, Place.UNSCHEDULABLE),
+        "one of two hints queues": (["Deaf", "Fit"], [], NODE_ADD, Place.BACKOFF),
+        "event of a pending plugin": ([], ["Fit"], NODE_ADD, Place.ACTIVE),
+        "event of another plugin": (["Fit"], ["Deaf"], NODE_ADD, Place.BACKOFF),
+        "pending plugin takes precedence": (["Deaf"], ["Fit"], NODE_ADD, Place.ACTIVE),
+        "unknown rejector: any event requeues": (["Unknown"], [], NODE_ADD, Place.BACKOFF),
+        "plugin without events: no event requeues": (["Mute"], [], NODE_ADD, Place.UNSCHEDULABLE),
+    },
 )
 def test_place_after_a_failed_attempt(plugins, pending, event, expected):
     queue = make_queue({"Fit": [EventHint(NODE_ADD)], "Deaf": [EventHint(NODE_ADD, skips)], "Mute": []})
@@ -134,13 +135,13 @@ def test_place_after_a_failed_attempt(plugins, pending, event, expected):
     assert queue.get(queued.uid) is queued
 
 
-@pytest.mark.parametrize(
-    ("events", "expected"),
-    [
-        pytest.param([NODE_ADD, ASSIGNED_POD_DELETE], Place.ACTIVE, id="event of the pending plugin last"),
-        pytest.param([ASSIGNED_POD_DELETE, NODE_ADD], Place.ACTIVE, id="event of the pending plugin first"),
-        pytest.param([NODE_ADD, NODE_DELETE], Place.BACKOFF, id="no event of the pending plugin"),
-    ],
+@cases(
+    "events, expected",
+    {
+        "event of the pending plugin last": ([NODE_ADD, ASSIGNED_POD_DELETE], Place.ACTIVE),
+        "event of the pending plugin first": ([ASSIGNED_POD_DELETE, NODE_ADD], Place.ACTIVE),
+        "no event of the pending plugin": ([NODE_ADD, NODE_DELETE], Place.BACKOFF),
+    },
 )
 def test_all_events_of_an_attempt_are_evaluated_for_a_pending_plugin(events, expected):
     queue = make_queue({"Fit": [EventHint(NODE_ADD)], "Claims": [EventHint(ASSIGNED_POD_DELETE)]})
@@ -187,18 +188,14 @@ def test_pod_returned_twice_is_queued_once():
     assert queued.unschedulable_count == 1
 
 
-@pytest.mark.parametrize(
+@cases(
     "goes",
-    [
-        pytest.param(lambda queue, pod: queue.delete(pod, 0), id="deleted"),
-        pytest.param(lambda queue, pod: queue.remove(pod.uid), id="bound by another scheduler"),
-        pytest.param(
-            lambda queue, pod: queue.update(pod, make_pod("a", version="2", node="n1"), 0), id="seen on a node"
-        ),
-        pytest.param(
-            lambda queue, pod: queue.update(pod, make_pod("a", version="2", phase="Failed"), 0), id="seen terminated"
-        ),
-    ],
+    {
+        "deleted": lambda queue, pod: queue.delete(pod, 0),
+        "bound by another scheduler": lambda queue, pod: queue.remove(pod.uid),
+        "seen on a node": lambda queue, pod: queue.update(pod, make_pod("a", version="2", node="n1"), 0),
+        "seen terminated": lambda queue, pod: queue.update(pod, make_pod("a", version="2", phase="Failed"), 0),
+    },
 )
 @pytest.mark.parametrize("place", ["active", "backoff", "unschedulable", "gated", "in-flight"])
 def test_deleted_pod_does_not_return(place, goes):

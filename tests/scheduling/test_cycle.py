@@ -6,6 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan import Plugin, Status
 from bayplan.framework.interface import PostFilterResult
@@ -99,9 +100,7 @@ def test_the_message_includes_post_filter():
 
 
 @pytest.mark.feature("Nominated pods: filters with and without them")
-@pytest.mark.parametrize(
-    ("priority", "node"), [pytest.param(5, None, id="of equal priority"), pytest.param(6, "a", id="of lower priority")]
-)
+@cases("priority, node", {"of equal priority": (5, None), "of lower priority": (6, "a")})
 def test_nominated_pods_reserve_resources(priority, node):
     cluster = make_cluster(make_node("a", cpu="2"))
     nominee = make_pod("vip", cpu="2", priority=5, status={"nominatedNodeName": "a"})

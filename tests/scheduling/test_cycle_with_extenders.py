@@ -6,15 +6,10 @@ import random
 from dataclasses import replace
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan import Plugin, Status
-from bayplan.framework.extenders import (
-    ExtenderError,
-    ExtenderFilter,
-    ExtenderPreempt,
-    ExtenderScore,
-    Filtered,
-)
+from bayplan.framework.extenders import ExtenderError, ExtenderFilter, ExtenderPreempt, ExtenderScore, Filtered
 from bayplan.framework.interface import Candidate, NodeNames
 from bayplan.scheduling import Options, Outcome, Unit, attempt, decide
 from bayplan.testing.builders import make_cluster, make_node, make_pod
@@ -86,15 +81,15 @@ def content(cluster, pod):
         return end.value.decisions[0]
 
 
-@pytest.mark.parametrize(
-    ("pod", "taken"),
-    [
-        pytest.param(make_pod("p", cpu="1"), {"a": "1"}, id="fits"),
-        pytest.param(make_pod("p", cpu="3"), {}, id="too big"),
-        pytest.param(make_pod("p", cpu="2", priority=9), {"a": "2", "b": "1", "c": "2"}, id="preempts"),
-        pytest.param(make_pod("p", cpu="1", status={"nominatedNodeName": "b"}), {}, id="nominated"),
-        pytest.param(make_pod("p", node_selector={"kubernetes.io/hostname": "c"}), {}, id="single feasible node"),
-    ],
+@cases(
+    "pod, taken",
+    {
+        "fits": (make_pod("p", cpu="1"), {"a": "1"}),
+        "too big": (make_pod("p", cpu="3"), {}),
+        "preempts": (make_pod("p", cpu="2", priority=9), {"a": "2", "b": "1", "c": "2"}),
+        "nominated": (make_pod("p", cpu="1", status={"nominatedNodeName": "b"}), {}),
+        "single feasible node": (make_pod("p", node_selector={"kubernetes.io/hostname": "c"}), {}),
+    },
 )
 def test_extenders_that_change_nothing_do_not_change_the_decision(pod, taken):
     with_them = content(three(**taken), pod)
@@ -125,23 +120,21 @@ def test_extender_scores_may_overflow():
     assert decision.node == "b", "the sum of the largest one is negative, as for kube-scheduler"
 
 
-@pytest.mark.parametrize(
-    ("answer", "message", "plugins"),
-    [
-        pytest.param(
+@cases(
+    "answer, message, plugins",
+    {
+        "reasons are counted": (
             Filtered([], {"a": NO, "b": NO, "c": NEVER}),
             "0/3 nodes are available: 1 never, 2 no.",
             {"Extender"},
-            id="reasons are counted",
         ),
-        pytest.param(Filtered([], {}), "0/3 nodes are available:", {"Extender"}, id="without a reason"),
-        pytest.param(
+        "without a reason": (Filtered([], {}), "0/3 nodes are available:", {"Extender"}),
+        "an unknown node is left out": (
             Filtered([], {"a": NO, "ghost": NO}),
             "0/3 nodes are available: 1 no.",
             {"Extender"},
-            id="an unknown node is left out",
         ),
-    ],
+    },
 )
 def test_a_pod_that_only_extenders_reject_waits_for_them(answer, message, plugins):
     decision, _ = answered(three(), make_pod("p"), answer)
@@ -171,7 +164,7 @@ def test_a_pod_does_not_wait_for_extenders_that_reject_nothing():
     assert decision.diagnosis.unschedulable_plugins == {"NodeResourcesFit"}
 
 
-@pytest.mark.parametrize("answers", [(ExtenderError("dead"),), ("all", ExtenderError("dead"))], ids=["filter", "score"])
+@cases("answers", {"filter": (ExtenderError("dead"),), "score": ("all", ExtenderError("dead"))})
 def test_a_failing_extender_fails_the_attempt(answers):
     decision, _ = answered(three(), make_pod("p"), *answers)
     assert (decision.outcome, decision.message, decision.nominated_node) == (Outcome.ERROR, "dead", None)
@@ -184,13 +177,7 @@ class TestNominatedNode:
         decision, questions = answered(three(), self.POD, "all")
         assert (decision.node, questions) == ("b", [(ExtenderFilter, ["b"])])
 
-    @pytest.mark.parametrize(
-        "answer",
-        [
-            pytest.param(Filtered([], {"b": NO}), id="rejected"),
-            pytest.param(ExtenderError("dead"), id="failed"),
-        ],
-    )
+    @cases("answer", {"rejected": Filtered([], {"b": NO}), "failed": ExtenderError("dead")})
     def test_other_nodes_are_tried_if_it_is_rejected(self, answer):
         decision, questions = answered(three(), self.POD, answer, Filtered(["c"], {}))
         assert questions == [(ExtenderFilter, ["b"]), (ExtenderFilter, ["a", "b", "c"])]

@@ -7,6 +7,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.tables import cases
 
 from bayplan import Plugin
 from bayplan.config import KubeSchedulerProfile, build_profile
@@ -63,26 +64,24 @@ def empty_profile(plugin, percentage):
     return profile
 
 
-@pytest.mark.parametrize(
-    ("percentage", "total", "enough"),
-    [
-        pytest.param(0, 99, 99, id="few nodes: all"),
-        pytest.param(0, 100, 100, id="as many as the least"),
-        pytest.param(50, 150, 100, id="never less than 100"),
-        pytest.param(30, 1000, 300, id="the percentage"),
-        pytest.param(100, 5000, 5000, id="all"),
-        pytest.param(0, 1000, 420, id="adaptive: 50 - 1000/125"),
-        pytest.param(0, 5000, 500, id="adaptive: 50 - 5000/125"),
-        pytest.param(0, 6000, 300, id="adaptive: not below 5"),
-    ],
+@cases(
+    "percentage, total, enough",
+    {
+        "few nodes: all": (0, 99, 99),
+        "as many as the least": (0, 100, 100),
+        "never less than 100": (50, 150, 100),
+        "the percentage": (30, 1000, 300),
+        "all": (100, 5000, 5000),
+        "adaptive: 50 - 1000/125": (0, 1000, 420),
+        "adaptive: 50 - 5000/125": (0, 5000, 500),
+        "adaptive: not below 5": (0, 6000, 300),
+    },
 )
 def test_the_number_of_nodes_to_find_is_that_of_upstream(percentage, total, enough):
     assert enough_nodes(empty_profile(Picky(), percentage), total) == enough
 
 
-@pytest.mark.parametrize(
-    "plugin", [None, Signs(), Whole()], ids=["the built-in ones", "answers are kept", "whole table"]
-)
+@cases("plugin", {"the built-in ones": None, "answers are kept": Signs(), "whole table": Whole()})
 def test_all_nodes_are_filtered_by_whole_table_plugins(plugin):
     assert enough_nodes(empty_profile(plugin, 10), 5000) == 5000
 

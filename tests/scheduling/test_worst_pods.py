@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan.testing.builders import make_cluster, make_node, make_pod, pod_affinity, pod_term, spread_over
 
@@ -49,21 +50,20 @@ def on_nodes():
     return {"affinity": {"nodeAffinity": required}}
 
 
-@pytest.mark.parametrize(
+@cases(
     "fields",
-    [
-        pytest.param(preferring(chosen, ZONE), id="preferred affinity terms"),
-        pytest.param(preferring(all_but, ZONE), id="preferred affinity terms that match most pods"),
-        pytest.param(away(chosen, HOSTNAME), id="anti-affinity terms"),
-        pytest.param(away(all_but, HOSTNAME), id="anti-affinity terms that match most pods"),
-        pytest.param(away(chosen, "own-{}"), id="anti-affinity terms with topology keys of their own"),
-        pytest.param(
-            {"spread": [spread_over(f"own-{n}", labelSelector=chosen(n, "spread")) for n in range(500)]},
-            id="spread constraints with topology keys of their own",
-        ),
-        pytest.param(on_nodes(), id="node selector terms with keys of their own"),
-        pytest.param({**away(all_but, HOSTNAME), "priority": 10}, id="preempting, with anti-affinity terms"),
-    ],
+    {
+        "preferred affinity terms": preferring(chosen, ZONE),
+        "preferred affinity terms that match most pods": preferring(all_but, ZONE),
+        "anti-affinity terms": away(chosen, HOSTNAME),
+        "anti-affinity terms that match most pods": away(all_but, HOSTNAME),
+        "anti-affinity terms with topology keys of their own": away(chosen, "own-{}"),
+        "spread constraints with topology keys of their own": {
+            "spread": [spread_over(f"own-{n}", labelSelector=chosen(n, "spread")) for n in range(500)]
+        },
+        "node selector terms with keys of their own": on_nodes(),
+        "preempting, with anti-affinity terms": {**away(all_but, HOSTNAME), "priority": 10},
+    },
 )
 def test_pod_is_decided_within_a_second(cluster, fields):
     pod = make_pod("worst", labels={"app": "worst"}, **fields)

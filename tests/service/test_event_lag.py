@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import msgspec
-import pytest
 from tests.service.conftest import make_pod
+from tests.support.tables import cases
 
 from bayplan.service import event_recorder
 from bayplan.service.event_recorder import EventRecorder
@@ -84,12 +84,12 @@ def run(work, pods: int, **server_options: float) -> tuple[SlowServer, EventReco
         return runner.run(story())
 
 
-@pytest.mark.parametrize(
-    ("work", "options"),
-    [
-        pytest.param(burst, {"rate": 1000}, id="a server that bindings keep busy"),
-        pytest.param(steadily, {"rate": 10_000, "seconds": 0.15}, id="a server with a long way to it"),
-    ],
+@cases(
+    "work, options",
+    {
+        "a server that bindings keep busy": (burst, {"rate": 1000}),
+        "a server with a long way to it": (steadily, {"rate": 10_000, "seconds": 0.15}),
+    },
 )
 def test_events_are_written_within_5_seconds_at_500_pods_per_second(work, options):
     server, recorder = run(work, 8000, **options)

@@ -2,8 +2,8 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import msgspec
-import pytest
 from tests.service.conftest import make_pod
+from tests.support.tables import cases
 
 from bayplan.client import ApiError, TransportError, events
 from bayplan.service import event_recorder
@@ -59,7 +59,7 @@ async def test_a_repetition_starts_a_series_and_further_ones_are_counted(client,
     assert client.requests[1][3:] == (name, {"series": {"count": 2, "lastObservedTime": "2027-01-15T08:16:40.000000Z"}})
 
 
-@pytest.mark.parametrize("other", [make_pod("other"), make_pod(uid="another")], ids=["another name", "another uid"])
+@cases("other", {"another name": make_pod("other"), "another uid": make_pod(uid="another")})
 async def test_event_of_another_pod_is_not_a_repetition(client, clock, other) -> None:
     recorder = EventRecorder(client, clock)
     async with writing(recorder):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan.api.kinds import POD
 from bayplan.devcluster.apiserver import Fault
@@ -157,13 +158,10 @@ async def test_members_of_two_profiles_are_rejected_with_a_reason(here):
     )
 
 
-LOST_BINDINGS = {
-    "the server says no": {"answer": 500},
-    "no answer comes": {"drop": "before"},
-}
+LOST_BINDINGS = {"the server says no": {"answer": 500}, "no answer comes": {"drop": "before"}}
 
 
-@pytest.mark.parametrize("fault", LOST_BINDINGS.values(), ids=LOST_BINDINGS)
+@cases("fault", LOST_BINDINGS)
 async def test_a_failed_binding_is_retried(here, fault):
     await here.add_node("a", cpu="4")
     here.client.server.faults.add(Fault(subresource="binding", times=1, **fault))
@@ -221,7 +219,7 @@ CONFUSED = {
 }
 
 
-@pytest.mark.parametrize(("answer", "reason"), CONFUSED.values(), ids=CONFUSED)
+@cases("answer, reason", CONFUSED)
 @pytest.mark.scheduler(plugins=[Gangs, Confused])
 async def test_an_error_in_gang_of_fails_the_attempt(here, answer, reason, monkeypatch):
     monkeypatch.setattr(Confused, "answer", answer)

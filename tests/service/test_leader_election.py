@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.tables import cases
 
 from bayplan.api.kinds import EVENT, LEASE
 from bayplan.client import TransportError
@@ -68,12 +69,7 @@ class Candidate:
         self.client = InMemoryClient(server, retries=0)
         self.wall = WallClock(time, skew)
         self.elector = LeaderElector(
-            self.client,
-            name,
-            elapsed=lambda: time.now,
-            clock=self.wall,
-            sleep=time.sleep,
-            rng=random.Random(name),
+            self.client, name, elapsed=lambda: time.now, clock=self.wall, sleep=time.sleep, rng=random.Random(name)
         )
         self.task = asyncio.create_task(self._run())
         self.lost = False
@@ -171,7 +167,7 @@ async def test_leader_that_cannot_renew_stops_before_another_starts(world):
     assert two.elector.leads()
 
 
-@pytest.mark.parametrize("drop", ["before", "after"], ids=["lost request", "lost response"])
+@cases("drop", {"lost request": "before", "lost response": "after"})
 async def test_short_outage_keeps_the_lease(world, drop):
     time, client, candidate = world
     one = candidate("one")

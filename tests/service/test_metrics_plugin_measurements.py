@@ -2,6 +2,7 @@
 
 import pytest
 from prometheus_client import generate_latest
+from tests.support.tables import cases
 
 from bayplan.framework.measurements import Unmeasured
 from bayplan.service.metrics.exposition import build_registry
@@ -31,16 +32,14 @@ def test_plugin_metrics_are_exposed() -> None:
         assert line in text
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "message"),
-    [
-        pytest.param("count", "example_moved", "the suffix _total", id="counter without suffix"),
-        pytest.param("observe", "example_moved_total", "the suffix _seconds", id="duration without suffix"),
-        pytest.param("count", "example-moved_total", "is not a valid metric name", id="invalid name"),
-        pytest.param(
-            "count", "scheduler_schedule_attempts_total", "is reserved for the scheduler", id="reserved prefix"
-        ),
-    ],
+@cases(
+    "kind, name, message",
+    {
+        "counter without suffix": ("count", "example_moved", "the suffix _total"),
+        "duration without suffix": ("observe", "example_moved_total", "the suffix _seconds"),
+        "invalid name": ("count", "example-moved_total", "is not a valid metric name"),
+        "reserved prefix": ("count", "scheduler_schedule_attempts_total", "is reserved for the scheduler"),
+    },
 )
 def test_invalid_names_are_rejected(kind, name, message) -> None:
     measurements = PluginMeasurements()

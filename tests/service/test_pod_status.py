@@ -5,6 +5,7 @@ import pytest
 from lightkube.models.core_v1 import Pod, PodCondition
 from lightkube.models.meta_v1 import ObjectMeta
 from tests.service.conftest import make_pod
+from tests.support.tables import cases
 
 from bayplan.api.objects import UndecodableObject
 from bayplan.client import ApiError, TransportError
@@ -67,14 +68,14 @@ async def test_writes_the_condition(client, clock) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("standing", "written"),
-    [
-        pytest.param(condition(), False, id="the same"),
-        pytest.param(condition(message="0/2 nodes are available."), True, id="another message"),
-        pytest.param(condition(reason="SchedulerError"), True, id="another reason"),
-        pytest.param(condition(observedGeneration=None), True, id="an older generation"),
-    ],
+@cases(
+    "standing, written",
+    {
+        "the same": (condition(), False),
+        "another message": (condition(message="0/2 nodes are available."), True),
+        "another reason": (condition(reason="SchedulerError"), True),
+        "an older generation": (condition(observedGeneration=None), True),
+    },
 )
 async def test_writes_a_condition_only_when_it_changes(client, clock, standing, written) -> None:
     writer = PodStatusWriter(client, clock)

@@ -15,6 +15,7 @@ import pytest
 from lightkube.models.core_v1 import ConfigMap
 from lightkube.models.meta_v1 import ObjectMeta
 from tests.support.certificates import Authority
+from tests.support.tables import cases
 from tests.support.waiting import until
 
 from bayplan.client import ApiError, Page, TransportError, WatchEvent
@@ -133,58 +134,49 @@ async def ask(server, tls, headers=()):
             return response.status
 
 
-@pytest.mark.parametrize(
-    ("authority", "name", "headers", "options", "expected"),
-    [
-        pytest.param(
-            PROXIES, "front-proxy-client", HEADERS, {}, ("carol", ["devs", "system:authenticated"]), id="proxy"
-        ),
-        pytest.param(
+@cases(
+    "authority, name, headers, options, expected",
+    {
+        "proxy": (PROXIES, "front-proxy-client", HEADERS, {}, ("carol", ["devs", "system:authenticated"])),
+        "several groups, headers in any case": (
             PROXIES,
             "front-proxy-client",
             [("x-remote-user", "carol"), ("X-REMOTE-GROUP", "a"), ("X-REMOTE-GROUP", ""), ("X-REMOTE-GROUP", "b")],
             {},
             ("carol", ["a", "b", "system:authenticated"]),
-            id="several groups, headers in any case",
         ),
-        pytest.param(
+        "anonymous user of a proxy": (
             PROXIES,
             "front-proxy-client",
             {"X-Remote-User": "system:anonymous", "X-Remote-Group": "system:unauthenticated"},
             {},
             ("system:anonymous", ["system:unauthenticated"]),
-            id="anonymous user of a proxy",
         ),
-        pytest.param(PROXIES, "front-proxy-client", {}, {}, 401, id="proxy without a user header"),
-        pytest.param(
+        "proxy without a user header": (PROXIES, "front-proxy-client", {}, {}, 401),
+        "proxy that forwards a token": (
             PROXIES,
             "front-proxy-client",
             {"Authorization": "Bearer good"},
             {},
             ("tom", ["system:authenticated"]),
-            id="proxy that forwards a token",
         ),
-        pytest.param(
-            CLIENTS, "bob", HEADERS, {}, ("bob", ["ops", AUTHENTICATED]), id="client certificate with proxy headers"
-        ),
-        pytest.param(
+        "client certificate with proxy headers": (CLIENTS, "bob", HEADERS, {}, ("bob", ["ops", AUTHENTICATED])),
+        "proxy whose name is not allowed": (
             PROXIES,
             "other-proxy",
             HEADERS,
             {"requestheader": ProxyHeaders(("X-Remote-User",), allowed_names=("front-proxy-client",))},
             401,
-            id="proxy whose name is not allowed",
         ),
-        pytest.param(
+        "other headers, one of several allowed names": (
             PROXIES,
             "second",
             {"X-Second": "dave", "X-Id": "7"},
             {"requestheader": ProxyHeaders(("X-First", "X-Second"), ("X-Id",), allowed_names=("first", "second"))},
             ("dave", ["system:authenticated"]),
-            id="other headers, one of several allowed names",
         ),
-        pytest.param(None, "", HEADERS, {}, ("system:anonymous", ["system:unauthenticated"]), id="no certificate"),
-    ],
+        "no certificate": (None, "", HEADERS, {}, ("system:anonymous", ["system:unauthenticated"])),
+    },
 )
 async def test_front_proxy_names_the_user(tmp_path, authority, name, headers, options, expected) -> None:
     reviewer = Reviewer(AssertionError("both files are given, so the cluster must not be asked"))
@@ -230,20 +222,17 @@ NAMED = ("commonName", "bob")
 UID = "1.3.6.1.4.1.57683.2"
 
 
-@pytest.mark.parametrize(
-    ("subject", "user"),
-    [
-        pytest.param(
+@cases(
+    "subject, user",
+    {
+        "name and groups": (
             (("organizationName", "ops"), ("organizationName", "devs"), NAMED),
             AuthenticatedUser("bob", ("ops", "devs"), "", CREDENTIAL),
-            id="name and groups",
         ),
-        pytest.param(
-            (NAMED, ("commonName", "eve")), AuthenticatedUser("bob", (), "", CREDENTIAL), id="first of two names"
-        ),
-        pytest.param((NAMED, (UID, "7")), AuthenticatedUser("bob", (), "7", CREDENTIAL), id="uid"),
-        pytest.param((("organizationName", "ops"),), None, id="no name"),
-    ],
+        "first of two names": ((NAMED, ("commonName", "eve")), AuthenticatedUser("bob", (), "", CREDENTIAL)),
+        "uid": ((NAMED, (UID, "7")), AuthenticatedUser("bob", (), "7", CREDENTIAL)),
+        "no name": ((("organizationName", "ops"),), None),
+    },
 )
 def test_certificate_names_the_user(subject, user) -> None:
     assert user_of_certificate(certificate_of(*subject)) == user
@@ -255,15 +244,15 @@ def test_certificate_with_invalid_uids_is_rejected(uids) -> None:
         user_of_certificate(certificate_of(NAMED, *((UID, uid) for uid in uids)))
 
 
-@pytest.mark.parametrize(
-    ("now", "chain", "members", "signed"),
-    [
-        pytest.param(10, {b"ca"}, {b"ca", b"other"}, True, id="valid"),
-        pytest.param(11, {b"ca"}, {b"ca"}, False, id="expired since the handshake"),
-        pytest.param(10, {b"ca", b"der"}, {b"other"}, False, id="another authority"),
-        pytest.param(10, {b"der", b"between", b"ca"}, {b"between"}, True, id="trusted intermediate"),
-        pytest.param(10, set(), {b"ca"}, False, id="unknown chain"),
-    ],
+@cases(
+    "now, chain, members, signed",
+    {
+        "valid": (10, {b"ca"}, {b"ca", b"other"}, True),
+        "expired since the handshake": (11, {b"ca"}, {b"ca"}, False),
+        "another authority": (10, {b"ca", b"der"}, {b"other"}, False),
+        "trusted intermediate": (10, {b"der", b"between", b"ca"}, {b"between"}, True),
+        "unknown chain": (10, set(), {b"ca"}, False),
+    },
 )
 def test_certificate_is_checked_against_the_authorities(now, chain, members, signed) -> None:
     certificate = certificate_of(NAMED, expires_at=10, chain=frozenset(chain))

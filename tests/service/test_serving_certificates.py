@@ -6,6 +6,7 @@ from contextlib import suppress
 import pytest
 from handshakes import shake_hands
 from tests.support.certificates import Authority
+from tests.support.tables import cases
 
 from bayplan.service.serving.certificates import Certificates
 from bayplan.service.serving.options import ServingError, ServingOptions
@@ -53,10 +54,7 @@ def test_changed_certificates_are_loaded(tmp_path, caplog) -> None:
     ("suites", "expected"),
     [
         (("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",), {"ECDHE-ECDSA-AES256-GCM-SHA384"}),
-        (
-            ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", "TLS_AES_128_GCM_SHA256"),
-            {"ECDHE-RSA-CHACHA20-POLY1305"},
-        ),
+        (("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", "TLS_AES_128_GCM_SHA256"), {"ECDHE-RSA-CHACHA20-POLY1305"}),
     ],
 )
 def test_cipher_suites_are_configurable(suites, expected) -> None:
@@ -83,37 +81,23 @@ def test_removed_authority_is_no_longer_trusted(tmp_path) -> None:
         handshake(certificates.context, server, pem)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        pytest.param({"tls_cert_file": "tls.crt"}, "must be given together", id="certificate without a key"),
-        pytest.param(
+@cases(
+    "options, message",
+    {
+        "certificate without a key": ({"tls_cert_file": "tls.crt"}, "must be given together"),
+        "missing file": (
             {"tls_cert_file": "no.crt", "tls_private_key_file": "tls.key"},
             "--tls-cert-file .*no.crt.*: cannot be read: No such file or directory",
-            id="missing file",
         ),
-        pytest.param(
-            {"tls_cert_file": "tls.key", "tls_private_key_file": "tls.crt"},
-            "is invalid",
-            id="certificate and key swapped",
-        ),
-        pytest.param(
-            {"client_ca_file": "tls.key"}, "--client-ca-file .*tls.key: is invalid", id="client CA without certificates"
-        ),
-        pytest.param(
+        "certificate and key swapped": ({"tls_cert_file": "tls.key", "tls_private_key_file": "tls.crt"}, "is invalid"),
+        "client CA without certificates": ({"client_ca_file": "tls.key"}, "--client-ca-file .*tls.key: is invalid"),
+        "proxy CA without certificates": (
             {"requestheader_client_ca_file": "tls.key"},
             "--requestheader-client-ca-file .*tls.key: is invalid",
-            id="proxy CA without certificates",
         ),
-        pytest.param(
-            {"tls_cipher_suites": ("TLS_NULL",)}, "'TLS_NULL' is not one of TLS_ECDHE_ECDSA", id="unknown cipher suite"
-        ),
-        pytest.param(
-            {"tls_min_version": "VersionTLS10"},
-            "must be one of VersionTLS12, VersionTLS13",
-            id="unsupported TLS version",
-        ),
-    ],
+        "unknown cipher suite": ({"tls_cipher_suites": ("TLS_NULL",)}, "'TLS_NULL' is not one of TLS_ECDHE_ECDSA"),
+        "unsupported TLS version": ({"tls_min_version": "VersionTLS10"}, "must be one of VersionTLS12, VersionTLS13"),
+    },
 )
 def test_invalid_options_are_rejected(tmp_path, options, message) -> None:
     write_pair(tmp_path, Authority())
@@ -150,17 +134,16 @@ def test_given_certificate_takes_precedence_over_the_directory(tmp_path) -> None
     assert not (tmp_path / "none").exists()
 
 
-@pytest.mark.parametrize(
-    ("files", "message"),
-    [
-        pytest.param(
+@cases(
+    "files, message",
+    {
+        "key without certificate": (
             {"kube-scheduler.key": ""},
             "there is kube-scheduler.key, but no kube-scheduler.crt",
-            id="key without certificate",
         ),
-        pytest.param({"kube-scheduler.key": "", "kube-scheduler.crt": ""}, "is invalid", id="empty files"),
-        pytest.param(None, "cannot be written to: File exists", id="not a directory"),
-    ],
+        "empty files": ({"kube-scheduler.key": "", "kube-scheduler.crt": ""}, "is invalid"),
+        "not a directory": (None, "cannot be written to: File exists"),
+    },
 )
 def test_unusable_directory_is_reported(tmp_path, files, message) -> None:
     folder = tmp_path / "folder"

@@ -6,6 +6,7 @@ import pytest
 from cryptography import x509
 from handshakes import shake_hands
 from tests.support.certificates import Authority
+from tests.support.tables import cases
 
 from bayplan.service.serving.certificates import Certificates
 from bayplan.service.serving.options import NamedCertificate, ServingError, ServingOptions
@@ -49,21 +50,21 @@ def context(tmp_path):
     ).context
 
 
-@pytest.mark.parametrize(
-    ("asked", "served"),
-    [
-        pytest.param("found.example", "found.example", id="common name of the certificate"),
-        pytest.param("FOUND.example", "found.example", id="in upper case"),
-        pytest.param("a.wide.example", "found.example", id="wildcard in the certificate"),
-        pytest.param("a.b.wide.example", "default.example", id="wildcard matches one label only"),
-        pytest.param("named.example", "given.example", id="given name"),
-        pytest.param("x.star.example", "given.example", id="given wildcard"),
-        pytest.param("given.example", "default.example", id="given names replace those in the certificate"),
-        pytest.param("also.example", "second.example", id="given names take precedence over names in certificates"),
-        pytest.param("taken.example", "first.example", id="first of two with the same name"),
-        pytest.param("elsewhere.example", "default.example", id="unknown name"),
-        pytest.param(None, "given.example", id="no name, so the bind address"),
-    ],
+@cases(
+    "asked, served",
+    {
+        "common name of the certificate": ("found.example", "found.example"),
+        "in upper case": ("FOUND.example", "found.example"),
+        "wildcard in the certificate": ("a.wide.example", "found.example"),
+        "wildcard matches one label only": ("a.b.wide.example", "default.example"),
+        "given name": ("named.example", "given.example"),
+        "given wildcard": ("x.star.example", "given.example"),
+        "given names replace those in the certificate": ("given.example", "default.example"),
+        "given names take precedence over names in certificates": ("also.example", "second.example"),
+        "first of two with the same name": ("taken.example", "first.example"),
+        "unknown name": ("elsewhere.example", "default.example"),
+        "no name, so the bind address": (None, "given.example"),
+    },
 )
 def test_certificate_is_selected_by_server_name(context, asked, served) -> None:
     assert served_for(context, asked) == served

@@ -1,4 +1,5 @@
 import pytest
+from tests.support.tables import cases
 
 from bayplan.service.serving.health import HEALTHZ, LIVEZ, READYZ, HealthChecks
 
@@ -11,22 +12,19 @@ def checks():
     return checks
 
 
-@pytest.mark.parametrize(
-    ("endpoint", "check", "options", "expected"),
-    [
-        pytest.param(HEALTHZ, "", {}, (True, "ok"), id="healthy"),
-        pytest.param(
-            HEALTHZ, "", {"verbose": True}, (True, "[+]ping ok\n[+]lease ok\nhealthz check passed\n"), id="verbose"
-        ),
-        pytest.param(
+@cases(
+    "endpoint, check, options, expected",
+    {
+        "healthy": (HEALTHZ, "", {}, (True, "ok")),
+        "verbose": (HEALTHZ, "", {"verbose": True}, (True, "[+]ping ok\n[+]lease ok\nhealthz check passed\n")),
+        "unhealthy, without the reason": (
             LIVEZ,
             "",
             {},
             (False, "[+]ping ok\n[-]loop failed: reason withheld\nlivez check failed\n"),
-            id="unhealthy, without the reason",
         ),
-        pytest.param(LIVEZ, "", {"exclude": ["loop"]}, (True, "ok"), id="unhealthy check excluded"),
-        pytest.param(
+        "unhealthy check excluded": (LIVEZ, "", {"exclude": ["loop"]}, (True, "ok")),
+        "known and unknown names excluded": (
             HEALTHZ,
             "",
             {"verbose": True, "exclude": ["b", "lease", "a"]},
@@ -37,13 +35,10 @@ def checks():
                     'warn: some health checks cannot be excluded: no matches for "a","b"\nhealthz check passed\n'
                 ),
             ),
-            id="known and unknown names excluded",
         ),
-        pytest.param(READYZ, "ping", {}, (True, "ok"), id="single healthy check"),
-        pytest.param(
-            LIVEZ, "loop", {}, (False, "internal server error: blocked by a plugin\n"), id="single unhealthy check"
-        ),
-    ],
+        "single healthy check": (READYZ, "ping", {}, (True, "ok")),
+        "single unhealthy check": (LIVEZ, "loop", {}, (False, "internal server error: blocked by a plugin\n")),
+    },
 )
 def test_check_results(checks, endpoint, check, options, expected) -> None:
     assert checks.check(endpoint, check, **{"verbose": False, "exclude": [], **options}) == expected

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 from tests.support.certificates import Authority
+from tests.support.tables import cases
 
 from bayplan.client import ApiError, Page, TransportError
 from bayplan.service.serving.health import HealthChecks
@@ -89,47 +90,33 @@ def forbidden(user, path, reason=": no <rule>"):
     )
 
 
-@pytest.mark.parametrize(
-    ("path", "headers", "status", "expected"),
-    [
-        pytest.param("/metrics", {}, 403, forbidden("system:anonymous", "/metrics"), id="no credentials"),
-        pytest.param("/metrics", {"Authorization": "Bearer bad"}, 401, UNAUTHORIZED, id="invalid token"),
-        pytest.param(
-            "/metrics", {"Authorization": "Bearer g\u00f6\u00f6d"}, 401, UNAUTHORIZED, id="token that is not ASCII"
-        ),
-        pytest.param("/metrics", {"Authorization": "Bearer broken"}, 401, UNAUTHORIZED, id="token review fails"),
-        pytest.param(
-            "/metrics",
-            {"Authorization": "Bearer "},
-            403,
-            forbidden("system:anonymous", "/metrics"),
-            id="empty token",
-        ),
-        pytest.param(
+@cases(
+    "path, headers, status, expected",
+    {
+        "no credentials": ("/metrics", {}, 403, forbidden("system:anonymous", "/metrics")),
+        "invalid token": ("/metrics", {"Authorization": "Bearer bad"}, 401, UNAUTHORIZED),
+        "token that is not ASCII": ("/metrics", {"Authorization": "Bearer g\u00f6\u00f6d"}, 401, UNAUTHORIZED),
+        "token review fails": ("/metrics", {"Authorization": "Bearer broken"}, 401, UNAUTHORIZED),
+        "empty token": ("/metrics", {"Authorization": "Bearer "}, 403, forbidden("system:anonymous", "/metrics")),
+        "password, which is ignored": (
             "/metrics",
             {"Authorization": "Basic Z29vZA=="},
             403,
             forbidden("system:anonymous", "/metrics"),
-            id="password, which is ignored",
         ),
-        pytest.param(
+        "proxy headers without a certificate": (
             "/metrics",
             {"X-Remote-User": "carol", "X-Remote-Group": "system:masters"},
             403,
             forbidden("system:anonymous", "/metrics"),
-            id="proxy headers without a certificate",
         ),
-        pytest.param("/metrics", TOKEN, 200, "page", id="allowed"),
-        pytest.param("/configz", TOKEN, 403, forbidden("alice", "/configz"), id="denied"),
-        pytest.param("/<b>", TOKEN, 403, forbidden("alice", "/&lt;b&gt;"), id="path with HTML is escaped"),
-        pytest.param("/livez", {}, 200, "ok", id="open path"),
-        pytest.param(
-            "/livez", {"Authorization": "Bearer bad"}, 401, UNAUTHORIZED, id="open path with an invalid token"
-        ),
-        pytest.param(
-            "/livez/ping", {}, 403, forbidden("system:anonymous", "/livez/ping"), id="path below an open path"
-        ),
-    ],
+        "allowed": ("/metrics", TOKEN, 200, "page"),
+        "denied": ("/configz", TOKEN, 403, forbidden("alice", "/configz")),
+        "path with HTML is escaped": ("/<b>", TOKEN, 403, forbidden("alice", "/&lt;b&gt;")),
+        "open path": ("/livez", {}, 200, "ok"),
+        "open path with an invalid token": ("/livez", {"Authorization": "Bearer bad"}, 401, UNAUTHORIZED),
+        "path below an open path": ("/livez/ping", {}, 403, forbidden("system:anonymous", "/livez/ping")),
+    },
 )
 async def test_requests_are_authorized(path, headers, status, expected) -> None:
     async with served() as server:

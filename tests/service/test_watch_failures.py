@@ -6,8 +6,8 @@ import asyncio
 import json
 import logging
 
-import pytest
 import yaml
+from tests.support.tables import cases
 
 from bayplan.api.kinds import NODE, POD, SERVICE, STORAGE_CLASS
 from bayplan.client import ApiError, TransportError
@@ -63,27 +63,26 @@ def reported(caplog, *failures, denied=None, synced=False):
     return [record.getMessage() for record in caplog.records], reviewer.reviews
 
 
-@pytest.mark.parametrize(
-    ("failures", "lines"),
-    [
-        ([(0, NODE)], ["nodes: GET http://server/api/v1/nodes: connection refused; retrying"]),
-        (
+@cases(
+    "failures, lines",
+    {
+        "one kind": ([(0, NODE)], ["nodes: GET http://server/api/v1/nodes: connection refused; retrying"]),
+        "an outage": (
             [(0, POD), (0.1, NODE), (0.5, SERVICE), (2, NODE), (4, POD), (8, SERVICE)],
             ["3 kinds (nodes, pods, services): GET http://server/api/v1/pods: connection refused; retrying"],
         ),
-        (
+        "another kind": (
             [(0, POD), (5, NODE)],
             [
                 "pods: GET http://server/api/v1/pods: connection refused; retrying",
                 "2 kinds (nodes, pods): GET http://server/api/v1/pods: connection refused; retrying",
             ],
         ),
-        (
+        "a long outage": (
             [(0, POD), (10, POD), (REPEAT + 5, POD)],
             2 * ["pods: GET http://server/api/v1/pods: connection refused; retrying"],
         ),
-    ],
-    ids=["one kind", "an outage", "another kind", "a long outage"],
+    },
 )
 def test_cause_is_reported_once_with_all_kinds(caplog, failures, lines):
     assert reported(caplog, *((at, kind, refused(kind)) for at, kind in failures)) == (lines, 0)

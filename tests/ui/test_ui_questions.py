@@ -11,7 +11,7 @@ from tests.support.tables import cases
 
 from bayplan.insight import Insight, Snapshot
 from bayplan.insight.answers import Stopped
-from bayplan.ui.answer_parts import Cell, Grid, Line, parts_of
+from bayplan.ui.answer_parts import Cell, Grid, TextLine, parts_of
 from bayplan.ui.questions_page import QUESTIONS
 from bayplan.ui.sources import FileSource
 
@@ -123,7 +123,7 @@ def test_cells_that_name_nodes_and_pods_are_links():
 
 def test_part_that_the_page_cannot_show_is_an_error():
     insight = Insight(Snapshot())
-    assert parts_of(insight, Shown(Text("headline", style="bold"))) == (Line("headline", strong=True),)
+    assert parts_of(insight, Shown(Text("headline", style="bold"))) == (TextLine("headline", strong=True),)
     with pytest.raises(TypeError, match="an answer has a Columns"):
         parts_of(insight, Shown(Columns()))
 

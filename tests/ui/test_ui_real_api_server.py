@@ -8,6 +8,7 @@ import os
 import pytest
 from served_page import node, pod, served
 from tests.support.control_plane import ASSETS, ControlPlane
+from tests.support.waiting import until
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.client import HttpClient, connect, load_kubeconfig
@@ -33,10 +34,12 @@ def plane():
 
 async def shown(visitor, path, text):
     """Wait until a page has a text. Returns it."""
-    async with asyncio.timeout(20):
-        while text not in (page := await visitor.page(path)).text:  # noqa: ASYNC110 - the cluster sets no event
-            await asyncio.sleep(0.05)
-    return page
+
+    async def found():
+        page = await visitor.page(path)
+        return page if text in page.text else None
+
+    return await until(found, within=20)
 
 
 async def test_page_follows_a_real_cluster(plane):

@@ -26,7 +26,7 @@ from bayplan.executor.executor import Executor
 from bayplan.executor.handlers import NodeHandler, ObjectHandler, PodHandler, Receiver, SentNode
 from bayplan.executor.intake import Intake
 from bayplan.executor.ports import Binding, Ports, Regarding
-from bayplan.executor.runtime import Move, Only, Runtime
+from bayplan.executor.runtime import MoveOnEvent, Only, Runtime
 from bayplan.framework.binding_runner import run_pre_bind
 from bayplan.framework.events import ClusterEvent
 from bayplan.framework.handle import Handle
@@ -233,7 +233,7 @@ class Counter:
         evictor = ApiEvictor(services.client, services.clock, self, services.failures)
         return replace(services.ports(), run=self.run, binder=self, evictor=evictor, statuses=self, recorder=self)
 
-    def timed(self, move: Move) -> Move:
+    def timed(self, move: MoveOnEvent) -> MoveOnEvent:
         """Return what `move` does, measured."""
 
         def timed(event: ClusterEvent, old: object, new: object, only: Only | None = None) -> None:

@@ -13,7 +13,7 @@ from bayplan.api.requests import is_extended
 from bayplan.cli import cluster_detached
 from bayplan.cli.cluster_contents import read_contents
 from bayplan.cli.cluster_detached import UnusableClusterError
-from bayplan.cli.cluster_serving import Wanted, check_kubeconfig, serve
+from bayplan.cli.cluster_serving import Extras, check_kubeconfig, serve
 from bayplan.cli.run_options import accept_hosts_option, plugin_option
 from bayplan.cli.ui import need_extra
 from bayplan.clock import RunningClock
@@ -189,7 +189,7 @@ def cluster(
             need_extra()
         contents = read_contents(files)
         check_kubeconfig(kubeconfig)
-        wanted = Wanted(
+        wanted = Extras(
             contents=contents,
             kubeconfig=kubeconfig,
             scheduler=scheduler or bool(plugins),

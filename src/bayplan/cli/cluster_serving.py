@@ -35,7 +35,7 @@ _MOST_LINES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Extras:
     """What to run besides the cluster itself."""
 
     contents: Contents
@@ -50,7 +50,7 @@ class Wanted:
     """The pipe to announce the cluster on, in place of stdout; None in the foreground."""
 
 
-async def serve(served: DevCluster, wanted: Wanted) -> None:
+async def serve(served: DevCluster, wanted: Extras) -> None:
     """Run a cluster until SIGTERM or SIGINT. Raises UnusableError and ManifestError if it can't be started."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -101,7 +101,7 @@ async def _prepare(served: DevCluster, contents: Contents) -> None:
     await served.nodes_ready(contents.node_names)
 
 
-def _write_kubeconfig(served: DevCluster, wanted: Wanted, stack: AsyncExitStack) -> Path:
+def _write_kubeconfig(served: DevCluster, wanted: Extras, stack: AsyncExitStack) -> Path:
     """Write the kubeconfig and hold its lock. With --set-context, make it kubectl's until the end."""
     path = wanted.kubeconfig
     if path is None:
@@ -177,7 +177,7 @@ def _announce(text: str, ready_fd: int | None) -> None:
         pipe.write(text)
 
 
-def _announcement(served: DevCluster, wanted: Wanted, kubeconfig: Path, page: str) -> str:
+def _announcement(served: DevCluster, wanted: Extras, kubeconfig: Path, page: str) -> str:
     nodes = served.node_names | wanted.contents.node_names
     count = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
     lines = [f"Serving an embedded Kubernetes cluster with {count} at {served.url}"]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from datetime import timedelta
 from pathlib import Path
 
 import click
+import msgspec
 
 from bayplan.cli.insight.cluster_options import fail, kubeconfig_options
 
@@ -72,7 +74,11 @@ async def _record(folder: Path, redact: bool, kubeconfig: str | None, context: s
 
 
 def _report(folder: Path) -> None:
-    from bayplan.history.reading import History
+    """Say what the manifest says, which needs no memory for the history."""
+    from bayplan.history.format import MANIFEST, Manifest
 
-    history = History.open(folder)
-    click.echo(f"Recorded {history.pods:,} pods in {history.length} to {folder}")
+    manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
+    assert manifest.begin is not None
+    assert manifest.end is not None
+    length = timedelta(seconds=int((manifest.end - manifest.begin).total_seconds()))
+    click.echo(f"Recorded {manifest.counts.pods:,} pods in {length} to {folder}")

@@ -6,9 +6,9 @@ Mirrors framework.PodInfo (pkg/scheduler/framework/types.go).
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from lightkube.models.core_v1 import Pod, PodSpec, PodStatus, Volume
@@ -27,6 +27,9 @@ _NO_LABELS: Mapping[str, str] = {}
 
 
 ANY_IP = "0.0.0.0"  # noqa: S104 - the API's value for all addresses of a node; nothing listens on it here
+
+
+T = TypeVar("T")
 
 
 class HostPort(NamedTuple):
@@ -113,6 +116,13 @@ class PodInfo:
         """When the pod started on its node, in seconds since the epoch; infinity if it has not."""
         self.cache: dict[Hashable, Any] = {}
         """Values that plugins derive from this pod alone, by the plugins' keys."""
+
+    def of_spec(self, key: Hashable, compute: Callable[[PodInfo], T]) -> T:
+        """Return `compute(self)`, which must depend only on what `spec_cache` may depend on; computed once."""
+        value: T | None = self.spec_cache.get(key)
+        if value is None:
+            value = self.spec_cache[key] = compute(self)
+        return value
 
     @classmethod
     def from_raw(cls, raw: bytes) -> PodInfo:

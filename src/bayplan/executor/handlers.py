@@ -18,7 +18,7 @@ from bayplan.api.objects import bare, decode
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.executor.intake import Intake
-from bayplan.executor.runtime import Move, Runtime
+from bayplan.executor.runtime import MoveOnEvent, Runtime
 from bayplan.framework.changes import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
@@ -56,7 +56,7 @@ class SentNode(msgspec.Struct, frozen=True, gc=False):
         return cls(decode(Node, raw), bare(raw))
 
 
-class PendingPods(Protocol):
+class PodQueue(Protocol):
     """The pods without a node, as the handler of pods sees them. A SchedulingQueue is one."""
 
     def pending(self, uid: str) -> PodInfo | None:
@@ -84,12 +84,12 @@ class Receiver:
     """
 
     state: ClusterState
-    pending: PendingPods
+    pending: PodQueue
     waiting: PodsInPermit[Any]
     intake: Intake
     profiles: Container[str]
     now: Callable[[], float]
-    move: Move
+    move: MoveOnEvent
     forget: Callable[[str], None]
 
     @classmethod
@@ -107,7 +107,7 @@ class Receiver:
         )
 
     @classmethod
-    def of(cls, runtime: Runtime, move: Move | None = None) -> Receiver:
+    def of(cls, runtime: Runtime, move: MoveOnEvent | None = None) -> Receiver:
         """The state and the queue of a scheduler. `move`: by default that of the runtime."""
         ports = runtime.ports
         return cls(
@@ -123,7 +123,7 @@ class Receiver:
 
 
 class NoPendingPods:
-    """Implements PendingPods where nothing is scheduled."""
+    """Implements PodQueue where nothing is scheduled."""
 
     def pending(self, uid: str) -> PodInfo | None:
         """No pod is pending."""

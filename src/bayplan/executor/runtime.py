@@ -20,7 +20,7 @@ Only = Callable[[PodInfo], bool]
 """Whether an event may requeue a pod."""
 
 
-class Move(Protocol):
+class MoveOnEvent(Protocol):
     """Requeues the pods that an event may make schedulable."""
 
     def __call__(self, event: ClusterEvent, old: object, new: object, only: Only | None = None, /) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from bayplan.api.kinds import (
+    ALPHA_KINDS,
     CRON_JOB,
     DAEMON_SET,
     DEPLOYMENT,
@@ -68,7 +69,7 @@ def document_of(kind: Kind, obj: Mapping[str, Any]) -> Document:
     annotations = metadata.get("annotations")
     if isinstance(annotations, dict) and _WHOLE_OBJECT in annotations:
         metadata["annotations"] = {key: value for key, value in annotations.items() if key != _WHOLE_OBJECT}
-    stored = {"apiVersion": kind.api_version, "kind": kind.kind, **obj, "metadata": metadata}
+    stored = {**obj, "apiVersion": kind.api_version, "kind": kind_name(kind, obj), "metadata": metadata}
     if kind is POD:
         for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "generateName"):
             metadata.pop(field, None)
@@ -83,6 +84,16 @@ def document_of(kind: Kind, obj: Mapping[str, Any]) -> Document:
 
 
 _sorted = msgspec.json.Encoder(order="sorted")
+
+
+def kind_name(kind: Kind, obj: Mapping[str, Any]) -> str:
+    """The `kind` of an object: lists of built-in kinds don't say it, and a custom kind doesn't know it."""
+    if kind.model:
+        return kind.kind
+    return str(obj.get("kind") or _ALPHA.get((kind.api_version, kind.plural)) or kind.kind)
+
+
+_ALPHA = {(kind.api_version, kind.plural): kind.kind for kind in ALPHA_KINDS}
 
 
 def _mapping(obj: Mapping[str, Any], field: str) -> Mapping[str, Any]:

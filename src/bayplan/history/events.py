@@ -34,6 +34,9 @@ class PodArrived:
     document: Json
     """The pod as it was created: without node and status."""
     owner: Owner | None = None
+    runs: float | None = None
+    """After how many seconds on a node the pod ends by itself, where that is known without its end: no PodEnded says
+    when a pod of a trace or a synthesized history ended, because no scheduler has placed it yet."""
 
 
 @dataclass(frozen=True, slots=True)

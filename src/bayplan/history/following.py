@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any, NamedTuple
 
 from lightkube.models.core_v1 import Pod
 
 from bayplan.api import quantity
-from bayplan.api.kinds import NODE, POD, Kind
+from bayplan.api.kinds import NODE, POD, Kind, custom_kind
 from bayplan.api.objects import UndecodableObject, convert
 from bayplan.api.requests import CPU, MEMORY, parse_amounts, pod_requests
 from bayplan.history import format as columns
-from bayplan.history.documents import document_of
+from bayplan.history.documents import document_of, kind_name
 from bayplan.history.format import Document, Row
 from bayplan.insight.sources.documents import kind_named
 from bayplan.insight.sources.reading import SnapshotError
@@ -104,7 +104,7 @@ class Following:
             return
         event = {POD: columns.POD_ENDED, NODE: columns.NODE_REMOVED}.get(kind, columns.OBJECT_REMOVED)
         namespace, _, name = key.rpartition("/")
-        row = Row(time, event, False, kind.api_version, kind.kind, namespace, name, old.uid)
+        row = Row(time, event, False, kind.api_version, kind_name(kind, {}), namespace, name, old.uid)
         row.reason = reason if kind is POD else ""
         yield Change(row)
 
@@ -133,8 +133,8 @@ class Following:
 def kind_of(api_version: str, name: str) -> Kind | None:
     """The kind of a row; None for one that this version of Bayplan doesn't know."""
     try:
-        return kind_named(api_version, name)
-    except SnapshotError:
+        return custom_kind(name) if "." in name else kind_named(api_version, name)
+    except (SnapshotError, ValueError):
         return None
 
 
@@ -145,14 +145,14 @@ def key_of(obj: Mapping[str, Any]) -> str:
 
 
 def moment(text: Any) -> datetime | None:
-    """A time of an object; None if there is none, or it can't be read."""
+    """A time of an object, in UTC; None if there is none, or it can't be read."""
     if not isinstance(text, str):
         return None
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return found if found.tzinfo is not None else None
+    return found.astimezone(UTC) if found.tzinfo is not None else None
 
 
 def end_reason(status: Mapping[str, Any]) -> str:
@@ -189,7 +189,7 @@ def _row(
         event,
         initial,
         kind.api_version,
-        kind.kind,
+        kind_name(kind, obj),
         str(metadata.get("namespace") or ""),
         str(metadata["name"]),
         str(metadata.get("uid") or ""),

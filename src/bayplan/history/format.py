@@ -83,6 +83,9 @@ class Row(msgspec.Struct, omit_defaults=True):
     """Of pods: what they request, as the scheduler counts it. Of nodes: what is allocatable."""
     priority: int | None = None
     """Of pods."""
+    runs_seconds: float | None = None
+    """Of `pod_arrived`: after how many seconds on a node the pod ends by itself, where the source says that rather than
+    when it ended: traces and synthesized histories."""
     document: str = ""
     """The key of the object's document; "" for events that need none."""
 
@@ -175,6 +178,7 @@ def event_schema(pa: Any) -> Any:
     """The columns of `events-*.parquet`: those of Row, in its order. `pa`: pyarrow. Returns a pyarrow.Schema."""
     time, text, number = pa.timestamp("us", tz="UTC"), pa.string(), pa.int64()
     types = {"initial": pa.bool_(), "cpu_millicores": number, "memory_bytes": number, "priority": number}
+    types["runs_seconds"] = pa.float64()
     types |= dict.fromkeys(("time_utc", "created_utc", "started_utc"), time)
     return pa.schema(
         [

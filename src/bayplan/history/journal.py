@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bayplan.api.objects import encode
 from bayplan.history.following import Change
-from bayplan.history.format import Document, Row, import_pyarrow, journal_file, segment_of
+from bayplan.history.format import Counts, Document, Row, import_pyarrow, journal_file, segment_of
 from bayplan.history.segments import journal_lines
 from bayplan.history.writing import write_segment
 
@@ -71,20 +71,15 @@ def next_segment(folder: Path) -> int:
     return max((segment_of(path) or 0 for path in folder.iterdir()), default=0) + 1
 
 
-def convert_journal(folder: Path, segment: int) -> list[Row]:
-    """Replace a closed journal by Parquet files. Returns its rows. Raises OSError; then the journal stays."""
+def convert_journal(folder: Path, segment: int, counts: Counts) -> None:
+    """Replace a closed journal by Parquet files, and add it to `counts`. Raises OSError; then the journal stays."""
     path = journal_file(folder, segment)
-    rows: list[Row] = []
-    documents: dict[str, Document] = {}
     bad: list[str] = []
-    for line in journal_lines(path.open("rb"), bad):
-        if isinstance(line, Document):
-            documents[line.document] = line
-        else:
-            rows.append(line)
+    lines = sum(1 for _ in journal_lines(path.open("rb"), bad))
     for problem in bad:
         logger.warning("%s: %s", path.name, problem)
-    if rows:
-        write_segment(import_pyarrow(), folder, segment, rows, documents)
+    if lines:
+        documents = (line for line in journal_lines(path.open("rb")) if isinstance(line, Document))
+        rows = (line for line in journal_lines(path.open("rb")) if isinstance(line, Row))
+        write_segment(import_pyarrow(), folder, segment, rows, documents, counts)
     path.unlink()
-    return rows

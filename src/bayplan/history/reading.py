@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from bayplan.api.kinds import Kind
+from bayplan.api.objects import encode
 from bayplan.history import format as columns
 from bayplan.history.documents import identified, on_node
 from bayplan.history.events import (
@@ -33,7 +34,7 @@ from bayplan.history.following import kind_of
 from bayplan.history.format import EVENTS, FORMAT, MANIFEST, VERSION, HistoryError, Manifest, Missing, Row
 from bayplan.history.segments import Segment, segments_in
 from bayplan.insight.snapshot import Snapshot, frozen
-from bayplan.insight.sources.documents import identify
+from bayplan.insight.sources.documents import stored
 from bayplan.insight.sources.reading import SnapshotError
 
 _WITHOUT_DOCUMENT = frozenset({columns.POD_BOUND, columns.POD_ENDED, columns.NODE_REMOVED, columns.OBJECT_REMOVED})
@@ -102,30 +103,27 @@ class History:
 
     def start(self) -> Snapshot:
         """The cluster at the begin: nodes, pods with their nodes, claims, budgets, priority classes and all others."""
-        pods: dict[str, Json] = {}
-        others: list[Json] = []
+        documents_of: dict[Kind, dict[str, Json]] = {}
         for row, documents in self._rows():
-            if not row.initial:
+            kind, key = kind_of(row.api_version, row.kind), _key(row)
+            if not row.initial or kind is None:
                 continue
-            key = _key(row)
+            known = documents_of.setdefault(kind, {})
             if row.event == columns.POD_BOUND:
-                if key in pods:
-                    pods[key] = on_node(pods[key], row.node, row.started_utc)
+                if key in known:
+                    known[key] = on_node(known[key], row.node, row.started_utc)
             elif row.document in documents:
-                document = _document(row, documents)
-                if row.event == columns.POD_ARRIVED:
-                    pods[key] = document
-                else:
-                    others.append(document)
+                known[key] = _document(row, documents)
         found: dict[Kind, dict[str, bytes]] = {}
         problems = []
-        for document in (*others, *pods.values()):
-            try:
-                kind, key, raw = identify(document)
-            except SnapshotError as error:
-                problems.append(str(error))
-            else:
-                found.setdefault(kind, {})[key] = raw
+        for kind, known in documents_of.items():
+            for document in known.values():
+                try:
+                    key, raw = stored(kind, encode(document))
+                except SnapshotError as error:
+                    problems.append(str(error))
+                else:
+                    found.setdefault(kind, {})[key] = raw
         return Snapshot(frozen(found), self.source, self.begin, (), tuple(problems))
 
     def events(self) -> Iterator[Event]:
@@ -284,7 +282,7 @@ def _event(row: Row, documents: dict[str, str]) -> Event | None:
     match row.event:
         case columns.POD_ARRIVED:
             owner = Owner(row.owner_kind, row.owner_name) if row.owner_kind else None
-            return PodArrived(time, key, uid, document, owner)
+            return PodArrived(time, key, uid, document, owner, row.runs_seconds)
         case columns.POD_CHANGED:
             return PodChanged(time, key, uid, document)
         case columns.NODE_ADDED:

@@ -23,8 +23,7 @@ from bayplan.history.following import Change, Following, key_of
 from bayplan.history.format import MANIFEST, HistoryError, Manifest, Row, segment_of
 from bayplan.history.journal import Journal, convert_journal, next_segment
 from bayplan.history.segments import segments_in
-from bayplan.history.writing import count, prepare_folder, write_manifest
-from bayplan.insight.sources.documents import stored
+from bayplan.history.writing import prepare_folder, write_manifest
 from bayplan.insight.sources.older_versions import updated
 from bayplan.insight.sources.rights import CUSTOM_EFFECT, EFFECTS, REQUIRED
 from bayplan.insight.sources.served import served_version
@@ -174,7 +173,7 @@ def _restore(folder: Path, following: Following, manifest: Manifest) -> datetime
         if columns.events_file(folder, segment).exists():
             path.unlink()  # it was converted
         else:
-            count(manifest.counts, convert_journal(folder, segment))
+            convert_journal(folder, segment, manifest.counts)
     problems: list[str] = []
     known = False
     for found in segments_in(folder, problems):
@@ -247,7 +246,7 @@ class _Session:
         self._journal = Journal(self._folder, full.segment + 1)
         self._opened = self.clock.monotonic()
         full.close()
-        count(self._manifest.counts, await asyncio.to_thread(convert_journal, self._folder, full.segment))
+        await asyncio.to_thread(convert_journal, self._folder, full.segment, self._manifest.counts)
         write_manifest(self._folder, self._manifest)
 
     def finish(self) -> None:
@@ -255,7 +254,7 @@ class _Session:
         self._journal.close()
         if self._failure is not None:
             return
-        count(self._manifest.counts, convert_journal(self._folder, self._journal.segment))
+        convert_journal(self._folder, self._journal.segment, self._manifest.counts)
         self._manifest.end = self.clock.now()
         write_manifest(self._folder, self._manifest)
 
@@ -270,7 +269,7 @@ class _Follow:
         self._listed = False
         self._client = client
         self._session = session
-        self._watch: ListWatch[bytes] | None = None
+        self._watch: ListWatch[dict[str, Any]] | None = None
         self._seen: set[str] = set()
         self._shown: dict[str, str] = {}
         """key -> its redacted key"""
@@ -299,19 +298,17 @@ class _Follow:
             self._client,
             version,
             self,
-            decode=lambda raw: stored(self.kind, updated(version, raw))[1],
+            decode=lambda raw: _object.decode(updated(version, raw)),
             look_for_kind=None if self.kind in REQUIRED else LOOK_AGAIN,
             report_list=self._complete,
             report_failure=_report_failure,
         )
         await self._watch.run()
 
-    def put(self, key: str, new: bytes) -> None:
+    def put(self, key: str, new: Mapping[str, Any]) -> None:
         """See client.Sink."""
         session = self._session
-        obj: Mapping[str, Any] | None = msgspec.json.decode(new)
-        if session.redaction is not None and obj is not None:
-            obj = session.redaction(self.kind, key, obj)
+        obj = session.redaction(self.kind, key, new) if session.redaction is not None else new
         if obj is None:
             return
         shown = key_of(obj)
@@ -369,6 +366,9 @@ class _Follow:
         self._in_gap = False
         self._contact = time
         self._session.write([Change(Row(time, columns.GAP_ENDED, kind=self.kind.kind))])
+
+
+_object = msgspec.json.Decoder(dict[str, Any])
 
 
 def _report_failure(kind: Kind, error: RequestError, pause: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from importlib.metadata import version
 from itertools import islice
@@ -32,6 +32,8 @@ from bayplan.history.format import (
 
 ROWS = 200_000
 """The rows of a segment of an imported history."""
+_BATCH = 5_000
+"""The rows, or documents, that are converted at a time."""
 
 
 def write_history(
@@ -77,8 +79,9 @@ def write_history(
         for segment in range(1, len(rows) // ROWS + 2):
             part = list(islice(left, ROWS))
             if part:
-                write_segment(pa, folder, segment, part, documents)
-                count(manifest.counts, part)
+                needed = dict.fromkeys(row.document for row in part if row.document)
+                found = (documents[key] for key in needed if key in documents)
+                write_segment(pa, folder, segment, part, found, manifest.counts)
         write_manifest(folder, manifest)
     except OSError as error:
         raise HistoryError(f"cannot write {folder}: {error.strerror or error}") from error
@@ -100,37 +103,38 @@ def prepare_folder(folder: Path) -> None:
         raise HistoryError(f"{folder} has other files: a history needs a folder of its own")
 
 
-def write_segment(pa: Any, folder: Path, segment: int, rows: Sequence[Row], documents: dict[str, Document]) -> None:
-    """Write rows and the documents that they refer to. The segment counts once its events are there. Raises OSError."""
-    needed = dict.fromkeys(row.document for row in rows if row.document)
-    _write(
-        pa, documents_file(folder, segment), [documents[key] for key in needed if key in documents], document_schema(pa)
-    )
-    _write(pa, events_file(folder, segment), rows, event_schema(pa))
+def write_segment(
+    pa: Any, folder: Path, segment: int, rows: Iterable[Row], documents: Iterable[Document], counts: Counts
+) -> None:
+    """Write a segment, and add it to `counts`. It counts once its events are there. Raises OSError."""
+    _write(pa, documents_file(folder, segment), documents, document_schema(pa))
+    before = counts.events
+    _write(pa, events_file(folder, segment), _counted(rows, counts), event_schema(pa))
+    counts.segments += counts.events > before
 
 
-def _write(pa: Any, path: Path, structs: Sequence[msgspec.Struct], schema: Any) -> None:
-    arrays = []
-    for field in schema:
-        values = [getattr(struct, field.name) for struct in structs]
-        if field.nullable and pa.types.is_string(field.type):
-            values = [value or None for value in values]
-        arrays.append(pa.array(values, field.type))
-    table = pa.Table.from_arrays(arrays, schema=schema)
-    with replacing(path, private=True) as file:
-        pa.parquet.write_table(table, file, compression="zstd")
+def _counted(rows: Iterable[Row], counts: Counts) -> Iterator[Row]:
+    for row in rows:
+        counts.events += 1
+        counts.pods += row.event == columns.POD_ARRIVED
+        yield row
+
+
+def _write(pa: Any, path: Path, structs: Iterable[msgspec.Struct], schema: Any) -> None:
+    """Write structs as a table, a batch at a time."""
+    left = iter(structs)
+    with replacing(path, private=True) as file, pa.parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+        while batch := list(islice(left, _BATCH)):
+            arrays = []
+            for field in schema:
+                values = [getattr(struct, field.name) for struct in batch]
+                if field.nullable and pa.types.is_string(field.type):
+                    values = [value or None for value in values]
+                arrays.append(pa.array(values, field.type))
+            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write `history.json`. Raises OSError."""
     with replacing(folder / MANIFEST, private=True) as file:
         file.write(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
-
-
-def count(counts: Counts, rows: Iterable[Row]) -> None:
-    """Add a segment to the counts of a manifest, but for its nodes."""
-    before = counts.events
-    for row in rows:
-        counts.events += 1
-        counts.pods += row.event == columns.POD_ARRIVED
-    counts.segments += counts.events > before

@@ -222,9 +222,9 @@ class Manifests:
 
     def _daemon_set(self, document: Document, expansion: Expansion) -> None:
         owner: Any = convert(kinds.DAEMON_SET.type, document)
-        placement = daemon_pods.Placement.of(owner)
+        eligible = daemon_pods.Eligibility.of(owner)
         nodes = self._snapshot.of_kind(kinds.NODE).items()
-        names = [name for name, raw in nodes if placement.judge(decode(kinds.NODE.type, raw)).run]
+        names = [name for name, raw in nodes if eligible.judge(decode(kinds.NODE.type, raw)).run]
         self._at_most(len(names), owner)
         for name in names:
             self._create_pods([daemon_pods.new_pod(owner, "0", name)], owner, expansion)

@@ -45,9 +45,13 @@ class ImageLocality(Plugin):
 
     def sign(self, pod: PodInfo) -> tuple[str, ...]:
         """The sorted images, with duplicates, and the number of containers."""
-        spec = pod.spec
-        containers = len(spec.containers or ()) + len(spec.initContainers or ())
-        return (*sorted(_images(spec)), str(containers))
+        return pod.of_spec(ImageLocality, _signature)
+
+
+def _signature(pod: PodInfo) -> tuple[str, ...]:
+    spec = pod.spec
+    containers = len(spec.containers or ()) + len(spec.initContainers or ())
+    return (*sorted(_images(spec)), str(containers))
 
 
 def _images(spec: PodSpec) -> list[str]:

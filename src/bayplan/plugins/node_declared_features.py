@@ -58,12 +58,12 @@ class NodeDeclaredFeatures(Plugin):
 
 def required_features(pod: PodInfo) -> frozenset[str]:
     """Return the features that a node has to declare for the pod to be scheduled there."""
-    found: frozenset[str] | None = pod.spec_cache.get(NodeDeclaredFeatures)
-    if found is None:
-        spec = pod.spec
-        found = frozenset([name for name, requires in _FEATURES.items() if requires(spec)])
-        pod.spec_cache[NodeDeclaredFeatures] = found
-    return found
+    return pod.of_spec(NodeDeclaredFeatures, _required_features)
+
+
+def _required_features(pod: PodInfo) -> frozenset[str]:
+    spec = pod.spec
+    return frozenset([name for name, requires in _FEATURES.items() if requires(spec)])
 
 
 def after_node_change(pod: PodInfo, old: Node | None, new: Node) -> Hint:

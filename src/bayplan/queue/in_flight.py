@@ -61,7 +61,7 @@ class InFlight:
         """Begin an attempt, or let a pod join the running one."""
         pod = queued.pod
         if not joins:
-            self.unit = {}
+            self.unit.clear()
         self.unit[pod.uid] = queued
         self._attempts[pod.uid] = _Attempt(queued, pod, pod)
         self._starts[pod.uid] = self._first + len(self._events)

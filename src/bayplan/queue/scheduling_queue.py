@@ -30,9 +30,7 @@ POPPED_FROM_BACKOFF = "PopFromBackoffQ"
 
 
 class SchedulingQueue:
-    """The pods that are not bound yet.
-
-    A pod is in one `Place` at a time.
+    """The pods that are not bound yet, each in one `Place`.
 
     The queue is a pure state machine: it reads no clock and starts no task. The caller passes the time as `now`, in
     seconds, which must not decrease. Pods that are bound or terminated, or whose scheduler name has no profile, are
@@ -48,9 +46,6 @@ class SchedulingQueue:
         caller: returns the function that calls the PreEnqueue plugins for a pod.
         ask_hint: calls a hint.
         failures: where failures of QueueSort, PreEnqueue and hints are recorded.
-
-    Attributes:
-        incoming: how often pods entered a place, by place and cause.
     """
 
     def __init__(
@@ -70,6 +65,7 @@ class SchedulingQueue:
             raise ValueError("a scheduling queue needs at least one profile")
         self.nominations = nominations
         self.incoming: Counter[tuple[Place, str]] = Counter()
+        """How often pods entered a place, by place and cause."""
         self._profiles = profiles
         self._unschedulable_timeout = unschedulable_timeout
         self._caller = caller
@@ -82,6 +78,8 @@ class SchedulingQueue:
         self._unschedulable = UnschedulablePods(self._hints.topics_of)
         self.groups = RejectionGroups(self._unschedulable, self._backoff_rule, sort_key, own)
         self._in_flight = InFlight()
+        self.unit: Mapping[str, QueuedPod] = self._in_flight.unit
+        """By uid, the pods of the running attempt: popped or taken for it, and neither placed nor requeued yet."""
         self._waiting: dict[str, QueuedPod] = {}
 
     # Events from the API server
@@ -187,11 +185,6 @@ class SchedulingQueue:
         self._leave(queued)
         self._start(queued, now, joins=joins)
         return queued
-
-    @property
-    def unit(self) -> Mapping[str, QueuedPod]:
-        """The pods of the running attempt by uid: popped or taken for it, and neither placed nor requeued yet."""
-        return self._in_flight.unit
 
     def placed(self, pod: PodInfo) -> None:
         """Record that a pod in flight was placed: pods that were rejected for the same reasons have their turn."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
 from bayplan.cluster.nodes import Nodes
@@ -16,8 +17,8 @@ _DECIDING = (Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE)
 _RECENT_VALUES = 16
 """For each plugin: the values of `rests_on` that are known to recur."""
 
-Values = tuple[tuple[str, Hashable], ...]
-"""(plugin name, value) pairs."""
+Values = tuple[Hashable, ...]
+"""What plugins declare, in the order of the profile; None for one that is apart."""
 
 
 class PodKey(NamedTuple):
@@ -25,14 +26,13 @@ class PodKey(NamedTuple):
 
     Pods with equal `apart`, `signature` and `rests_on` get the same verdict and raw score on the same row, now and
     later, from all plugins but those that are `apart`, which run for each pod. `signature` and `rests_on`: what the
-    other plugins declare. Pods with equal `now` are treated alike by all plugins that choose a node, as long as nothing
-    changes in the cluster; None if a plugin doesn't tell.
+    other plugins declare. `now`: what all plugins declare; None if one doesn't tell.
     """
 
     apart: frozenset[str]
     signature: Values
     rests_on: Values
-    now: Hashable
+    now: tuple[Values, Values] | None
 
 
 class Keys:
@@ -40,15 +40,19 @@ class Keys:
 
     def __init__(self, profile: Profile) -> None:
         deciding = once(map(profile.at, _DECIDING))
-        self._sign = [_method(plugin, "sign", "Sign") for plugin in deciding if implements(plugin, Sign)]
+        self._signing = [plugin for plugin in deciding if implements(plugin, Sign)]
+        self._resting = [plugin for plugin in deciding if implements(plugin, RestsOn)]
+        self._sign = [plugin.sign for plugin in self._signing]
+        self._rests_on = [plugin.rests_on for plugin in self._resting]
         self._signed = len(self._sign) == len(deciding)
-        self._rest = [_method(plugin, "rests_on", "RestsOn") for plugin in deciding if implements(plugin, RestsOn)]
-        self._recent: dict[str, Latest[Hashable, bool]] = {one.name: Latest(_RECENT_VALUES) for one in self._rest}
+        self._recent: list[Latest[Hashable, bool]] = [Latest(_RECENT_VALUES) for _ in self._resting]
         filters = once(map(profile.at, (Point.PRE_FILTER, Point.FILTER)))
         self.filtering = frozenset(plugin.name for plugin in filters)
         """The plugins that can reject a pod on a node."""
         self._cache_key = object()
         """Of signatures in the caches of pods."""
+        self._last: PodKey | None = None
+        """The last key without plugins that are apart. Pods come in rows of equal ones."""
 
     def of(self, pod: PodInfo, nodes: Nodes, *, recurring: bool = True) -> PodKey | None:
         """Return the key of a pod; None if a plugin of the profile has no signatures. Raises PluginError.
@@ -58,27 +62,62 @@ class Keys:
         """
         if not self._signed:
             return None
-        kept: tuple[Values, list[str]] | None = pod.cache.get(self._cache_key)
-        if kept is None:
-            signature = _declared(self._sign, pod)
-            kept = signature, [name for name, value in signature if value is None]
-            pod.cache[self._cache_key] = kept
-        signature, apart = kept
-        values = tuple([each for each in _declared(self._rest, pod, nodes) if each[1] != ()])
-        unknown = bool(apart)
-        for name, value in values:
-            if value is None or isinstance(value, OnlyNow) or (recurring and not self._recurs(name, value)):
-                apart = [*apart, name]
+        last = self._last
+        try:
+            signature: Values | None = pod.cache.get(self._cache_key)
+            if signature is None:
+                signature = pod.cache[self._cache_key] = tuple([sign(pod) for sign in self._sign])
+            values: Values = tuple([rests_on(pod, nodes) for rests_on in self._rests_on])
+            now = signature, values
+            if last is not None and last.now == now:
+                return last
+            hash(now)
+        except BaseException:  # noqa: BLE001 - `call` finds the plugin; calling it for each plugin costs every pod
+            signature = _declared(self._signing, "sign", Sign.__name__, pod)
+            values = _declared(self._resting, "rests_on", RestsOn.__name__, pod, nodes)
+            now = signature, values
+        return self._key(signature, values, now, recurring=recurring)
+
+    def _key(self, signature: Values, values: Values, now: tuple[Values, Values], *, recurring: bool) -> PodKey:
+        unsigned = [plugin.name for plugin, value in zip(self._signing, signature, strict=True) if value is None]
+        unknown, apart = bool(unsigned), set(unsigned)
+        for place, value in enumerate(values):
+            if value == ():
+                continue
+            if value is None or isinstance(value, OnlyNow) or (recurring and not self._recurs(place, value)):
+                apart.add(self._resting[place].name)
                 unknown = unknown or value is None
         if not apart:
-            return PodKey(_NONE, signature, values, (signature, values))
-        names = frozenset(apart)
-        shared, depends = (tuple([each for each in some if each[0] not in names]) for some in (signature, values))
-        return PodKey(names, shared, depends, None if unknown else (signature, values))
+            key = self._last = PodKey(_NONE, signature, values, now)
+            return key
+        shared, depends = (
+            tuple([None if plugin.name in apart else value for plugin, value in zip(plugins, some, strict=True)])
+            for plugins, some in ((self._signing, signature), (self._resting, values))
+        )
+        return PodKey(frozenset(apart), shared, depends, None if unknown else now)
 
-    def _recurs(self, name: str, value: Hashable) -> bool:
-        """Return whether a value was seen lately. The very first one may recur."""
-        recent = self._recent[name]
+    def rejecting(self, key: PodKey) -> Values | None:
+        """Return what the plugins that can reject pods declare; None if a plugin doesn't tell."""
+        if key.now is None:
+            return None
+        sides = zip((self._signing, self._resting), key.now, strict=True)
+        return tuple(
+            [
+                value
+                for plugins, values in sides
+                for plugin, value in zip(plugins, values, strict=True)
+                if plugin.name in self.filtering
+            ]
+        )
+
+    def rest_of(self, key: PodKey, plugins: AbstractSet[str]) -> Values:
+        """Return what the results of some plugins rest on."""
+        pairs = zip(self._resting, key.rests_on, strict=True)
+        return tuple([value for plugin, value in pairs if plugin.name in plugins])
+
+    def _recurs(self, place: int, value: Hashable) -> bool:
+        """Return whether a plugin's value was seen lately. The very first one may recur."""
+        recent = self._recent[place]
         if recent.use(value):
             return True
         first = not recent
@@ -94,34 +133,13 @@ def of_post_filters(profile: Profile, pod: PodInfo) -> Values | None:
     plugins = profile.at(Point.POST_FILTER)
     if not all(implements(plugin, Sign) for plugin in plugins):
         return None
-    values = _declared([_method(plugin, "sign", "Sign") for plugin in plugins], pod)
-    return None if any(value is None for _, value in values) else values
+    values = _declared(plugins, "sign", Sign.__name__, pod)
+    return None if None in values else values
 
 
-class _Method(NamedTuple):
-    """A method by which a plugin declares something."""
-
-    name: str
-    """The plugin's."""
-    declare: Callable[..., Hashable]
-    plugin: Any
-    point: str
-
-
-def _method(plugin: Any, method: str, point: str) -> _Method:
-    return _Method(plugin.name, getattr(plugin, method), plugin, point)
-
-
-def _declared(methods: Sequence[_Method], *arguments: Any) -> Values:
+def _declared(plugins: Sequence[Any], method: str, point: str, *arguments: Any) -> Values:
     """Return what each plugin declares. Raises PluginError, also if that is not hashable."""
-    try:
-        values = tuple([(name, declare(*arguments)) for name, declare, _, _ in methods])
-        hash(values)
-    except BaseException:  # noqa: BLE001 - `call` finds the plugin; calling it for each plugin costs every pod
-        return tuple(
-            [(each.name, call(each.plugin, each.point, _hashable, each.declare, *arguments)) for each in methods]
-        )
-    return values
+    return tuple([call(each, point, _hashable, getattr(each, method), *arguments) for each in plugins])
 
 
 def _hashable(method: Callable[..., Hashable], *arguments: Any) -> Hashable:

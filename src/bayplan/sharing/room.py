@@ -109,7 +109,7 @@ class SharedRun(KeyedRun):
         if self.state.nominations.node_of(self.pod.uid) is not None:
             return None
         try:
-            alike = self._sharing.alike(self.key, self.profile, self.pod)
+            alike = self._sharing.alike(self.key, self.profile, self.pod, rejected=True)
         except PluginError as error:
             self.record(error, self.pod)
             return None
@@ -129,6 +129,8 @@ class Sharing:
         self._keys = Keys(profile)
         self._halves: dict[frozenset[str], Halves] = {}
         self._rows: Latest[Hashable, SharedRows] = Latest(capacity)
+        self._last: tuple[PodKey, SharedRows] | None = None
+        """The rows that were used last, which are the last ones of `_rows`, and their key."""
         self._seen: Latest[Hashable, bool] = Latest(_SEEN)
         self.kept: Latest[Hashable, Any] = Latest(_KEPT)
         """(key of the pods, the plugin's own key) -> what a PostFilter plugin keeps for them."""
@@ -156,7 +158,7 @@ class Sharing:
                 run = self._shared(key, profile, state, nodes, pod, call, record, gang)
             except PluginError:
                 self._rows.pop(key[:3], None)
-                key = None
+                self._last = key = None
         if run is not None:
             self.used += 1
             return run
@@ -183,8 +185,6 @@ class Sharing:
         cycle = rows.begin(pod, nodes, gang) if rejection is None else rejection.cycle
         if cycle is None:
             return None
-        if next(reversed(self._rows.values())) is not rows:  # else don't hash the long key again
-            self._rows.move_to_end(key[:3])
         run = SharedRun(rows, self, key, profile, state, nodes, pod, cycle, record)
         run.decided = rejection
         return run
@@ -215,29 +215,32 @@ class Sharing:
         key = self._keys.of(pod, state.nodes, recurring=False)
         if key is None or not plugins or not key.apart.isdisjoint(plugins) or not self._keys.filtering >= plugins:
             return None
-        return tuple([each for each in key.rests_on if each[0] in plugins])
+        return self._keys.rest_of(key, plugins)
 
-    def alike(self, key: PodKey, profile: Profile, pod: PodInfo) -> Hashable:
+    def alike(self, key: PodKey, profile: Profile, pod: PodInfo, *, rejected: bool = False) -> Hashable:
         """Return what all plugins read of a pod, and its priority; None if that is unknown.
 
-        Pods with equal values are decided alike as long as the state is the same. `profile`: that of the attempt, which
-        may have other PostFilter plugins. Raises PluginError.
+        Pods with equal values are decided alike as long as the state is the same. `rejected`: whether that is needed of
+        rejections only. `profile`: that of the attempt, which may have other PostFilter plugins. Raises PluginError.
         """
-        last = None if key.now is None else of_post_filters(profile, pod)
-        return None if last is None else (key.now, pod.priority, last)
+        deciding = self._keys.rejecting(key) if rejected else key.now
+        preempting = None if deciding is None else of_post_filters(profile, pod)
+        return None if preempting is None else (deciding, pod.priority, preempting)
 
     def _rejection(self, rows: SharedRows, key: PodKey, profile: Profile, state: ClusterState, pod: PodInfo) -> Any:
         """Return the decision about an equal pod that was rejected in an equal state, if there is one."""
         found = rows.rejection
         if found is None or found[2] != state.version or state.nominations.node_of(pod.uid) is not None:
             return None
-        return found[0] if found[1] == self.alike(key, profile, pod) else None
+        return found[0] if found[1] == self.alike(key, profile, pod, rejected=True) else None
 
     def _refreshed(self, key: PodKey, pod: PodInfo, nodes: Nodes, call: Caller) -> SharedRows | None:
         """Return the rows of a key, which are up to date; None for the first pod. Raises PluginError."""
-        shared = key[:3]
-        rows = self._rows.get(shared)
+        shared, last, self._last = key[:3], self._last, None
+        # the long key of the pods that come in a row isn't hashed again
+        rows = self._rows.use(shared) if last is None or last[0] is not key else last[1]
         if rows is not None and rows.refresh(pod, nodes, call):
+            self._last = key, rows
             return rows
         if rows is None and key[:2] not in self._seen:
             self._seen[key[:2]] = True
@@ -248,6 +251,7 @@ class Sharing:
         rows = SharedRows.build(self._halves[key.apart], pod, nodes, call)
         if rows is not None:
             self._rows[shared] = rows
+            self._last = key, rows
         return rows
 
 

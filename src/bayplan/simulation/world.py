@@ -26,7 +26,7 @@ from bayplan.config.profiles import profile_of_all
 from bayplan.config.types import DEFAULT_SCHEDULER_NAME, OUR_SCHEDULER_NAME
 from bayplan.executor.handlers import NodeHandler, ObjectHandler, PodHandler, Receiver, SentNode
 from bayplan.executor.intake import Intake
-from bayplan.executor.runtime import Move, Only
+from bayplan.executor.runtime import MoveOnEvent, Only
 from bayplan.failures import Failures
 from bayplan.framework.calling import call
 from bayplan.framework.events import ClusterEvent
@@ -120,7 +120,7 @@ class World:
         self._undo: list[Callable[[], object]] = []
         self._happened: list[Happened] = []
         """The events since `move`, and those that `undo_to` leads to."""
-        self._followers: list[Move] = []
+        self._followers: list[MoveOnEvent] = []
         self._putting = False
         self._unsorted: set[str] = set()
         """Nodes to which pods were added, so that their order may depend on the past."""
@@ -242,7 +242,7 @@ class World:
         return self._happened[moment:]
 
     @contextmanager
-    def followed_by(self, queue: SchedulingQueue, move: Move, now: Callable[[], float]) -> Iterator[None]:
+    def followed_by(self, queue: SchedulingQueue, move: MoveOnEvent, now: Callable[[], float]) -> Iterator[None]:
         """Tell a queue about changes of its pods, and `move` about events, while the context is open."""
         self._followers.append(move)
         try:

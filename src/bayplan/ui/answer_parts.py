@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"-?|[0-9][0-9,.]*[A-Za-z%]*( \([0-9]+%\))?")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TextLine:
     """A line of text. `strong`: whether it is a heading."""
 
     text: str
@@ -44,12 +44,12 @@ class Grid:
     rows: tuple[tuple[Cell, ...], ...]
 
 
-def parts_of(insight: Insight, answer: Answer) -> tuple[Line | Grid, ...]:
+def parts_of(insight: Insight, answer: Answer) -> tuple[TextLine | Grid, ...]:
     """Return an answer about the cluster of an Insight as lines and tables."""
     return tuple(_parts(insight, answer.render()))
 
 
-def _parts(insight: Insight, shown: RenderableType, *, indented: bool = False) -> Iterator[Line | Grid]:
+def _parts(insight: Insight, shown: RenderableType, *, indented: bool = False) -> Iterator[TextLine | Grid]:
     match shown:
         case Group():
             for renderable in shown.renderables:
@@ -65,7 +65,7 @@ def _parts(insight: Insight, shown: RenderableType, *, indented: bool = False) -
             text = _plain(shown)
             if text.strip():
                 strong = isinstance(shown, Text) and shown.style == "bold"
-                yield Line(text.strip(), strong, indented or text.startswith("  "))
+                yield TextLine(text.strip(), strong, indented or text.startswith("  "))
         case _:
             raise TypeError(f"an answer has a {type(shown).__name__}, which the page can't show")
 

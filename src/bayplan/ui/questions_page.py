@@ -15,7 +15,7 @@ from bayplan.api.labels import InvalidSelector, parse_label_selector
 from bayplan.insight import Insight, QuestionError
 from bayplan.insight.answers import Answer, Progress
 from bayplan.insight.owners import WORKLOADS, kind_called
-from bayplan.ui.answer_parts import Grid, Line, parts_of
+from bayplan.ui.answer_parts import Grid, TextLine, parts_of
 from bayplan.ui.app import PageError, Visit
 
 ROWS = 200
@@ -27,7 +27,7 @@ _PAUSE = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FormField:
     """A field of a form. `example`: for its text; a check box has none. `needed`: whether it may not be empty."""
 
     name: str
@@ -42,17 +42,9 @@ class Asked:
 
     title: str
     text: str
-    fields: tuple[Field, ...]
+    fields: tuple[FormField, ...]
     ask: Callable[[Insight, Mapping[str, str], Progress], Answer]
     quick: bool = False
-
-
-def _usage(insight: Insight, form: Mapping[str, str], _: Progress) -> Answer:
-    return insight.usage(form["namespace"] or None, shown=ROWS)
-
-
-def _scale_up(insight: Insight, form: Mapping[str, str], progress: Progress) -> Answer:
-    return insight.scale_up(pools=_words(form["pools"]), shown=ROWS, progress=progress)
 
 
 def _capacity(insight: Insight, form: Mapping[str, str], progress: Progress) -> Answer:
@@ -77,44 +69,47 @@ def _shrink(insight: Insight, form: Mapping[str, str], progress: Progress) -> An
     return insight.shrink(selector.matches, **flags, shown=ROWS, progress=progress)
 
 
-_NAMESPACE = Field("namespace", "in namespace", "default")
-_IGNORE_DAEMONSETS = Field("ignore_daemonsets", "ignore pods of DaemonSets")
-_FLAGS = (Field("delete_emptydir_data", "delete the data of emptyDir volumes"), Field("force", "delete bare pods"))
+_NAMESPACE = FormField("namespace", "in namespace", "default")
+_IGNORE_DAEMONSETS = FormField("ignore_daemonsets", "ignore pods of DaemonSets")
+_FLAGS = (
+    FormField("delete_emptydir_data", "delete the data of emptyDir volumes"),
+    FormField("force", "delete bare pods"),
+)
 
 QUESTIONS: Mapping[str, Asked] = {
     "usage": Asked(
         "Usage",
         "Who uses the cluster: what pods request, by namespace, workload and priority.",
         (_NAMESPACE,),
-        _usage,
+        lambda insight, form, _: insight.usage(form["namespace"] or None, shown=ROWS),
         quick=True,
     ),
     "scale-up": Asked(
         "Scale up",
         "How many new nodes of which pool would be enough for the pods that are pending?",
-        (Field("pools", "only pools", "web batch"),),
-        _scale_up,
+        (FormField("pools", "only pools", "web batch"),),
+        lambda insight, form, told: insight.scale_up(pools=_words(form["pools"]), shown=ROWS, progress=told),
     ),
     "capacity": Asked(
         "Capacity",
         "How many more pods of a workload, or like a pod, would be placed?",
         (
-            Field("like", "like", "deployment/web", needed=True),
+            FormField("like", "like", "deployment/web", needed=True),
             _NAMESPACE,
-            Field("by", "also by labels of nodes", "kubernetes.io/arch"),
+            FormField("by", "also by labels of nodes", "kubernetes.io/arch"),
         ),
         _capacity,
     ),
     "drain": Asked(
         "Drain",
         "Where do the pods of these nodes go, and what blocks the drain?",
-        (Field("nodes", "nodes", "node-a node-b", needed=True), _IGNORE_DAEMONSETS, *_FLAGS),
+        (FormField("nodes", "nodes", "node-a node-b", needed=True), _IGNORE_DAEMONSETS, *_FLAGS),
         _drain,
     ),
     "shrink": Asked(
         "Shrink",
         "Which nodes can go with every pod still placed?",
-        (Field("selector", "only nodes with labels", "pool=batch"), *_FLAGS),
+        (FormField("selector", "only nodes with labels", "pool=batch"), *_FLAGS),
         _shrink,
     ),
 }
@@ -133,7 +128,7 @@ async def question_page(visit: Visit, name: str) -> web.Response:
         raise PageError(HTTPStatus.NOT_FOUND, f"there is no question {name}; there is {', '.join(QUESTIONS)}")
     form = {field.name: visit.query.get(field.name, "").strip() for field in question.fields}
 
-    def ask(insight: Insight, progress: Progress) -> tuple[tuple[Line | Grid, ...], bool]:
+    def ask(insight: Insight, progress: Progress) -> tuple[tuple[TextLine | Grid, ...], bool]:
         answer = question.ask(insight, form, progress)
         return parts_of(insight, answer), answer.interrupted
 

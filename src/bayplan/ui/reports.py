@@ -66,7 +66,7 @@ class WorkloadCount:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejection:
+class RejectedPods:
     """Equal pending pods, and what keeps them from the node; nothing if the node is feasible for them."""
 
     pods: tuple[str, ...]
@@ -87,7 +87,7 @@ class NodeReport:
     taints: tuple[str, ...]
     bars: tuple[Bar, ...]
     pods: tuple[PodRow, ...]
-    rejections: tuple[Rejection, ...]
+    rejections: tuple[RejectedPods, ...]
     others: int
 
 
@@ -165,14 +165,14 @@ def waiting_pods(world: World, namespace: str = "") -> list[PodInfo]:
     return sorted(waiting, key=lambda pod: (-pod.priority, pod.key))
 
 
-def _rejections(world: World, position: int, progress: Progress) -> tuple[tuple[Rejection, ...], int]:
+def _rejections(world: World, position: int, progress: Progress) -> tuple[tuple[RejectedPods, ...], int]:
     """Compare the pending pods with a node; of equal pods only one. Returns also how many sorts are left out."""
     sorts = grouped((world.alike(pod) or key, pod) for key, pod in sorted(world.pending.items()))
     largest = sorted(sorts.values(), key=len, reverse=True)
-    found: list[Rejection] = []
+    found: list[RejectedPods] = []
     for pods in largest[:SORTS_OF_PODS]:
         progress(f"{plural(len(found), 'sort')} of pods")
-        found.append(Rejection(tuple(pod.key for pod in pods), tuple(Blockers(world, pods[0]).of(position))))
+        found.append(RejectedPods(tuple(pod.key for pod in pods), tuple(Blockers(world, pods[0]).of(position))))
     return tuple(found), max(len(largest) - SORTS_OF_PODS, 0)
 
 

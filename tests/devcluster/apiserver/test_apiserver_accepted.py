@@ -1,14 +1,14 @@
 """Odd objects that kube-apiserver accepts, and so does the embedded server."""
 
-import pytest
+from tests.support.tables import cases
 
 
-@pytest.mark.parametrize(
+@cases(
     "spec",
-    [
-        {"schedulerName": "my-custom-scheduler // a comment"},
-        {"schedulerName": "My_Scheduler." * 30},
-        {
+    {
+        "comment": {"schedulerName": "my-custom-scheduler // a comment"},
+        "long name": {"schedulerName": "My_Scheduler." * 30},
+        "source behind a gate": {
             "volumes": [
                 {
                     "name": "v",
@@ -16,8 +16,7 @@ import pytest
                 }
             ]
         },
-    ],
-    ids=["comment", "long name", "source behind a gate"],
+    },
 )
 async def test_pod_that_kube_apiserver_accepts_is_accepted(client, spec):
     body = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}], **spec}}

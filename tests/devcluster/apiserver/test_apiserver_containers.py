@@ -1,6 +1,7 @@
 """Validation of containers, claims, volumes and device selectors: every wrong field is reported."""
 
 import pytest
+from tests.support.tables import cases
 
 PODS = "/api/v1/namespaces/default/pods"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
@@ -18,10 +19,10 @@ def causes(error):
     }
 
 
-@pytest.mark.parametrize(
-    ("container", "expected"),
-    [
-        (
+@cases(
+    "container, expected",
+    {
+        "users": (
             {"securityContext": {"runAsUser": -5, "runAsGroup": 2**31}},
             {
                 ("securityContext.runAsUser", "Invalid value: -5: must be between 0 and 2147483647, inclusive"),
@@ -31,7 +32,7 @@ def causes(error):
                 ),
             },
         ),
-        (
+        "probe": (
             {"livenessProbe": {"periodSeconds": -1, "successThreshold": 2}},
             {
                 ("livenessProbe", "Required value: must specify a handler type"),
@@ -39,18 +40,15 @@ def causes(error):
                 ("livenessProbe.successThreshold", "Invalid value: 2: must be 1"),
             },
         ),
-        (
+        "handlers": (
             {"readinessProbe": {"httpGet": {"port": 0, "scheme": "FTP"}, "tcpSocket": {"port": "a--b"}}},
             {
                 ("readinessProbe.tcpSocket", "Forbidden: may not specify more than 1 handler type"),
                 ("readinessProbe.httpGet.port", "Invalid value: 0: must be between 1 and 65535, inclusive"),
-                (
-                    "readinessProbe.httpGet.scheme",
-                    'Unsupported value: "FTP": supported values: "HTTP", "HTTPS"',
-                ),
+                ("readinessProbe.httpGet.scheme", 'Unsupported value: "FTP": supported values: "HTTP", "HTTPS"'),
             },
         ),
-        (
+        "sleep": (
             {"lifecycle": {"preStop": {"sleep": {"seconds": 60}}}},
             {
                 (
@@ -59,13 +57,10 @@ def causes(error):
                 )
             },
         ),
-        (
+        "environment": (
             {"env": [{"name": "A=B"}, {"name": "C", "value": "1", "valueFrom": {"fieldRef": {"fieldPath": "x"}}}]},
             {
-                (
-                    "env[0].name",
-                    VARIABLE,
-                ),
+                ("env[0].name", VARIABLE),
                 (
                     "env[1].valueFrom.fieldRef.fieldPath",
                     'Invalid value: "x": error converting fieldPath: field label not supported: x',
@@ -73,7 +68,7 @@ def causes(error):
                 ("env[1].valueFrom", 'Invalid value: "": may not be specified when `value` is not empty'),
             },
         ),
-        (
+        "ports": (
             {
                 "ports": [
                     {"containerPort": 80, "name": "web", "hostPort": 80},
@@ -86,8 +81,7 @@ def causes(error):
                 ("ports[1].hostPort", 'Duplicate value: "TCP//80"'),
             },
         ),
-    ],
-    ids=["users", "probe", "handlers", "sleep", "environment", "ports"],
+    },
 )
 async def test_every_wrong_field_of_a_container_is_reported(client, container, expected):
     spec = {"containers": [{"name": "c", "image": "i", **container}]}
@@ -132,11 +126,7 @@ async def test_security_context_of_a_pod_is_validated(client):
     ids=lambda change: next(iter(change)),
 )
 async def test_spec_of_a_pending_claim_is_immutable(client, change):
-    spec = {
-        "accessModes": ["ReadWriteOnce"],
-        "storageClassName": "fast",
-        "resources": {"requests": {"storage": "1Gi"}},
-    }
+    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "fast", "resources": {"requests": {"storage": "1Gi"}}}
     await client.create(CLAIMS, {"metadata": {"name": "c"}, "spec": spec})
     error = await client.patch(f"{CLAIMS}/c", {"spec": change}, status=422)
 

@@ -1,6 +1,7 @@
 """Custom resources: verbs, status and scale, several versions, and ownership."""
 
 import pytest
+from tests.support.tables import cases
 
 PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NAME = f"{PATH}/gangs.example.com"
@@ -101,27 +102,30 @@ async def test_patches_by_type(gangs):
     ]
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "message"),
-    [
-        (
+@cases(
+    "body, status, message",
+    {
+        "minimum": (
             gang(size=0),
             422,
             'Gang.example.com "g" is invalid: spec.size: Invalid value: 0: spec.size in body should be',
         ),
-        ({"metadata": {"name": "g"}, "spec": {}}, 422, "spec.size: Required value"),
-        (gang(mode="Odd"), 422, 'spec.mode: Unsupported value: "Odd": supported values: "Strict", "Loose"'),
-        (
+        "required": ({"metadata": {"name": "g"}, "spec": {}}, 422, "spec.size: Required value"),
+        "enum": (gang(mode="Odd"), 422, 'spec.mode: Unsupported value: "Odd": supported values: "Strict", "Loose"'),
+        "version": (
             {**gang(), "apiVersion": "example.com/v9"},
             400,
             "the API version in the data (example.com/v9) does not match",
         ),
-        ({**gang(), "kind": "Crew"}, 422, 'kind: Invalid value: "Crew": must be Gang'),
-        (gang(metadata={"labels": 1}), 400, "cannot unmarshal number into Go struct field ObjectMeta.metadata.labels"),
-        (gang("Upper"), 422, 'metadata.name: Invalid value: "Upper"'),
-        ([], 400, "an object is expected"),
-    ],
-    ids=["minimum", "required", "enum", "version", "kind", "metadata", "name", "no object"],
+        "kind": ({**gang(), "kind": "Crew"}, 422, 'kind: Invalid value: "Crew": must be Gang'),
+        "metadata": (
+            gang(metadata={"labels": 1}),
+            400,
+            "cannot unmarshal number into Go struct field ObjectMeta.metadata.labels",
+        ),
+        "name": (gang("Upper"), 422, 'metadata.name: Invalid value: "Upper"'),
+        "no object": ([], 400, "an object is expected"),
+    },
 )
 async def test_invalid_objects_are_rejected(gangs, body, status, message):
     assert message in (await gangs.create(GANGS, body, status))["message"]

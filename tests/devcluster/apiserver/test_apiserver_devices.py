@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
+from tests.support.tables import cases
 
 BASE = "/apis/resource.k8s.io/v1"
 CLAIMS = f"{BASE}/namespaces/default/resourceclaims"
@@ -41,14 +41,14 @@ def message(answer, kind, name):
     return answer["message"].removeprefix(prefix)
 
 
-@pytest.mark.parametrize(
-    ("request_", "mode", "count"),
-    [
-        pytest.param(exactly(), "ExactCount", 1, id="no mode"),
-        pytest.param(exactly(count=3), "ExactCount", 3, id="count"),
-        pytest.param(exactly(count=0), "ExactCount", 1, id="zero count"),
-        pytest.param(exactly(allocationMode="All"), "All", None, id="all devices"),
-    ],
+@cases(
+    "request_, mode, count",
+    {
+        "no mode": (exactly(), "ExactCount", 1),
+        "count": (exactly(count=3), "ExactCount", 3),
+        "zero count": (exactly(count=0), "ExactCount", 1),
+        "all devices": (exactly(allocationMode="All"), "All", None),
+    },
 )
 async def test_request_defaults_to_one_device(api, request_, mode, count):
     made = await api.create(CLAIMS, claim(request_))
@@ -80,62 +80,43 @@ NO_REQUEST = "must be the name of a request in the claim or the name of a reques
 NO_ATTRIBUTE = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
 
 
-@pytest.mark.parametrize(
-    ("body", "problem"),
-    [
-        pytest.param(
-            claim({"name": "r"}), f"{REQUEST}: Required value: {ONE_OF}", id="neither exactly nor firstAvailable"
-        ),
-        pytest.param(claim(exactly("R")), f'{REQUEST}.name: Invalid value: "R": {NO_LABEL}', id="invalid name"),
-        pytest.param(
-            claim(exactly(), exactly()), 'spec.devices.requests[1]: Duplicate value: "r"', id="duplicate name"
-        ),
-        pytest.param(
-            claim({"name": "r", "exactly": {}}),
-            f"{REQUEST}.exactly.deviceClassName: Required value",
-            id="no class",
-        ),
-        pytest.param(
+@cases(
+    "body, problem",
+    {
+        "neither exactly nor firstAvailable": (claim({"name": "r"}), f"{REQUEST}: Required value: {ONE_OF}"),
+        "invalid name": (claim(exactly("R")), f'{REQUEST}.name: Invalid value: "R": {NO_LABEL}'),
+        "duplicate name": (claim(exactly(), exactly()), 'spec.devices.requests[1]: Duplicate value: "r"'),
+        "no class": (claim({"name": "r", "exactly": {}}), f"{REQUEST}.exactly.deviceClassName: Required value"),
+        "unknown mode": (
             claim(exactly(allocationMode="Some")),
             f'{REQUEST}.exactly.allocationMode: Unsupported value: "Some": supported values: "All", "ExactCount"',
-            id="unknown mode",
         ),
-        pytest.param(
+        "all with a count": (
             claim(exactly(allocationMode="All", count=1)),
             f"{REQUEST}.exactly.count: Invalid value: 1: must not be specified when allocationMode is 'All'",
-            id="all with a count",
         ),
-        pytest.param(
+        "negative count": (
             claim(exactly(count=-1)),
             f"{REQUEST}.exactly.count: Invalid value: -1: must be greater than zero",
-            id="negative count",
         ),
-        pytest.param(
+        "a selector without an expression": (
             claim(exactly(selectors=[{}])),
             f"{REQUEST}.exactly.selectors[0].cel: Required value",
-            id="a selector without an expression",
         ),
-        pytest.param(
+        "too many requests": (
             claim(*(exactly(f"r{number}") for number in range(33))),
             "spec.devices.requests: Too many: 33: must have at most 32 items",
-            id="too many requests",
         ),
-        pytest.param(
+        "constraint on unknown request": (
             claim(constraints=[{"requests": ["other"], "matchAttribute": "a.example.com/b"}]),
             f'spec.devices.constraints[0].requests[0]: Invalid value: "other": {NO_REQUEST}',
-            id="constraint on unknown request",
         ),
-        pytest.param(
+        "constraint without attribute": (
             claim(constraints=[{"requests": ["r"]}]),
             f"spec.devices.constraints[0]: Required value: {NO_ATTRIBUTE}",
-            id="constraint without attribute",
         ),
-        pytest.param(
-            claim(config=[{"requests": ["r"]}]),
-            "spec.devices.config[0].opaque: Required value",
-            id="empty configuration",
-        ),
-    ],
+        "empty configuration": (claim(config=[{"requests": ["r"]}]), "spec.devices.config[0].opaque: Required value"),
+    },
 )
 async def test_invalid_claim_is_rejected(api, body, problem):
     assert message(await api.create(CLAIMS, body, 422), "ResourceClaim", "c") == problem
@@ -160,35 +141,30 @@ async def test_new_claim_has_no_status(api):
     assert made["status"] == {}
 
 
-@pytest.mark.parametrize(
-    ("status", "problem"),
-    [
-        pytest.param(
+@cases(
+    "status, problem",
+    {
+        "reserved without allocation": (
             {"reservedFor": [POD]},
             "status.reservedFor: Forbidden: may not be specified when `allocated` is not set",
-            id="reserved without allocation",
         ),
-        pytest.param(
+        "reserved twice": (
             {"allocation": ALLOCATION, "reservedFor": [POD, POD]},
             'status.reservedFor[1]: Duplicate value: "u"',
-            id="reserved twice",
         ),
-        pytest.param(
+        "reservation without fields": (
             {"allocation": ALLOCATION, "reservedFor": [{"resource": "pods", "name": "p"}]},
             "status.reservedFor[0].uid: Required value",
-            id="reservation without fields",
         ),
-        pytest.param(
+        "result for unknown request": (
             {"allocation": {"devices": {"results": [{"request": "other", **DEVICE}]}}},
             f'status.allocation.devices.results[0].request: Invalid value: "other": {NO_REQUEST}',
-            id="result for unknown request",
         ),
-        pytest.param(
+        "result without driver": (
             {"allocation": {"devices": {"results": [{"request": "r", **DEVICE, "driver": ""}]}}},
             "status.allocation.devices.results[0].driver: Required value",
-            id="result without driver",
         ),
-    ],
+    },
 )
 async def test_invalid_claim_status_is_rejected(api, status, problem):
     await api.create(CLAIMS, claim())
@@ -238,36 +214,29 @@ async def test_status_update_keeps_the_metadata(api):
 WAYS = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
 
 
-@pytest.mark.parametrize(
-    ("body", "problem"),
-    [
-        pytest.param(resource_slice(driver=""), "spec.driver: Required value", id="no driver"),
-        pytest.param(resource_slice(nodeName=None), f"spec: Required value: {WAYS}", id="no node"),
-        pytest.param(
+@cases(
+    "body, problem",
+    {
+        "no driver": (resource_slice(driver=""), "spec.driver: Required value"),
+        "no node": (resource_slice(nodeName=None), f"spec: Required value: {WAYS}"),
+        "two kinds of node selection": (
             resource_slice(allNodes=True),
             f'spec: Invalid value: "{{`nodeName`, `allNodes`}}": {WAYS}, but multiple fields are set',
-            id="two kinds of node selection",
         ),
-        pytest.param(
-            resource_slice({"name": "d"}, {"name": "d"}), 'spec.devices[1]: Duplicate value: "d"', id="duplicate name"
-        ),
-        pytest.param(
-            resource_slice({"name": "D"}),
-            f'spec.devices[0].name: Invalid value: "D": {NO_LABEL}',
-            id="invalid name",
-        ),
-        pytest.param(
+        "duplicate name": (resource_slice({"name": "d"}, {"name": "d"}), 'spec.devices[1]: Duplicate value: "d"'),
+        "invalid name": (resource_slice({"name": "D"}), f'spec.devices[0].name: Invalid value: "D": {NO_LABEL}'),
+        "too many devices": (
             resource_slice(*({"name": f"d{number}"} for number in range(129))),
             "spec.devices: Too many: 129: must have at most 128 items",
-            id="too many devices",
         ),
-        pytest.param(
+        "no slices in the pool": (
             resource_slice(pool={"name": "node", "generation": -1, "resourceSliceCount": 0}),
-            "[spec.pool.resourceSliceCount: Invalid value: 0: must be greater than zero, "
-            "spec.pool.generation: Invalid value: -1: must be greater than or equal to zero]",
-            id="no slices in the pool",
+            (
+                "[spec.pool.resourceSliceCount: Invalid value: 0: must be greater than zero, "
+                "spec.pool.generation: Invalid value: -1: must be greater than or equal to zero]"
+            ),
         ),
-    ],
+    },
 )
 async def test_invalid_slice_is_rejected(api, body, problem):
     assert message(await api.create(SLICES, body, 422), "ResourceSlice", "s") == problem
@@ -282,45 +251,46 @@ async def test_pool_and_node_of_a_slice_are_immutable(api):
     assert changed["metadata"]["generation"] == 2
 
 
-@pytest.mark.parametrize(
-    ("spec", "problem"),
-    [
-        pytest.param(
+@cases(
+    "spec, problem",
+    {
+        "native resource": (
             {"extendedResourceName": "cpu"},
             'spec.extendedResourceName: Invalid value: "cpu": must be a valid extended resource name',
-            id="native resource",
         ),
-        pytest.param({"selectors": [{}]}, "spec.selectors[0].cel: Required value", id="empty selector"),
-        pytest.param({"config": [{}]}, "spec.config[0].opaque: Required value", id="empty configuration"),
-    ],
+        "empty selector": ({"selectors": [{}]}, "spec.selectors[0].cel: Required value"),
+        "empty configuration": ({"config": [{}]}, "spec.config[0].opaque: Required value"),
+    },
 )
 async def test_invalid_class_is_rejected(api, spec, problem):
     assert message(await api.create(CLASSES, device_class(**spec), 422), "DeviceClass", "gpu") == problem
 
 
-@pytest.mark.parametrize(
-    ("references", "problem"),
-    [
-        pytest.param(
+@cases(
+    "references, problem",
+    {
+        "duplicate name": (
             [{"name": "a", "resourceClaimName": "c"}, {"name": "a", "resourceClaimName": "d"}],
             'spec.resourceClaims[1].name: Duplicate value: "a"',
-            id="duplicate name",
         ),
-        pytest.param([{"resourceClaimName": "c"}], "spec.resourceClaims[0].name: Required value", id="no name"),
-        pytest.param(
+        "no name": ([{"resourceClaimName": "c"}], "spec.resourceClaims[0].name: Required value"),
+        "no claim": (
             [{"name": "a"}],
-            'spec.resourceClaims[0]: Invalid value: {"Name":"a","ResourceClaimName":null,'
-            '"ResourceClaimTemplateName":null}: '
-            "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
-            id="no claim",
+            (
+                'spec.resourceClaims[0]: Invalid value: {"Name":"a","ResourceClaimName":null,'
+                '"ResourceClaimTemplateName":null}: '
+                "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+            ),
         ),
-        pytest.param(
+        "claim and template": (
             [{"name": "a", "resourceClaimName": "c", "resourceClaimTemplateName": "t"}],
-            'spec.resourceClaims[0]: Invalid value: {"Name":"a","ResourceClaimName":"c","ResourceClaimTemplateName":'
-            '"t"}: at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified',
-            id="claim and template",
+            (
+                'spec.resourceClaims[0]: Invalid value: {"Name":"a","ResourceClaimName":"c",'
+                '"ResourceClaimTemplateName":"t"}: at most one of `resourceClaimName` or '
+                "`resourceClaimTemplateName` may be specified"
+            ),
         ),
-    ],
+    },
 )
 async def test_invalid_claims_of_a_pod_are_rejected(api, make_pod, references, problem):
     answer = await api.create("/api/v1/namespaces/default/pods", make_pod(resourceClaims=references), 422)

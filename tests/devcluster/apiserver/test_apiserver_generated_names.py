@@ -2,7 +2,7 @@
 
 import random
 
-import pytest
+from tests.support.tables import cases
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
@@ -29,13 +29,13 @@ class Suffixes(random.Random):
         return self.remaining.pop(0)
 
 
-@pytest.mark.parametrize(
-    ("suffixes", "name"),
-    [
-        pytest.param(["44444"], "m-44444", id="first"),
-        pytest.param(["taken", "44444", "55555"], "m-44444", id="second"),
-        pytest.param([*["taken"] * 7, "44444"], "m-44444", id="eighth"),
-    ],
+@cases(
+    "suffixes, name",
+    {
+        "first": (["44444"], "m-44444"),
+        "second": (["taken", "44444", "55555"], "m-44444"),
+        "eighth": ([*["taken"] * 7, "44444"], "m-44444"),
+    },
 )
 async def test_taken_names_are_not_used(client, in_memory, suffixes, name):
     await client.create(MAPS, {"metadata": {"name": "m-taken"}})
@@ -52,21 +52,20 @@ async def test_names_are_taken_by_kind_and_namespace(client, in_memory):
     assert (await client.create(MAPS, {"metadata": {"generateName": "m-"}}))["metadata"]["name"] == "m-taken"
 
 
-@pytest.mark.parametrize(
-    ("path", "spec", "qualified", "details"),
-    [
-        pytest.param(MAPS, {}, "configmaps", {"kind": "configmaps"}, id="core"),
-        pytest.param(
+@cases(
+    "path, spec, qualified, details",
+    {
+        "core": (MAPS, {}, "configmaps", {"kind": "configmaps"}),
+        "group": (
             LEASES,
             {"spec": {}},
             "leases.coordination.k8s.io",
             {"group": "coordination.k8s.io", "kind": "leases"},
-            id="group",
         ),
-        pytest.param(EVENTS, EVENT, "events", {"kind": "events"}, id="stored in another group"),
-    ],
+        "stored in another group": (EVENTS, EVENT, "events", {"kind": "events"}),
+    },
 )
-@pytest.mark.parametrize("finalizers", [[], ["a/b"]], ids=["taken", "taken by an object that is being deleted"])
+@cases("finalizers", {"taken": [], "taken by an object that is being deleted": ["a/b"]})
 async def test_eighth_taken_name_is_a_conflict(client, in_memory, path, spec, qualified, details, finalizers):
     await client.create(path, {"metadata": {"name": "m-taken", "finalizers": finalizers}, **spec})
     if finalizers:
@@ -87,12 +86,12 @@ async def test_eighth_taken_name_is_a_conflict(client, in_memory, path, spec, qu
     assert in_memory.storage.random.remaining == ["44444"]
 
 
-@pytest.mark.parametrize(
-    ("prefix", "end"),
-    [
-        pytest.param({}, "already exists", id="none"),
-        pytest.param({"generateName": "m-"}, "not able to generate a unique name for the object", id="unused"),
-    ],
+@cases(
+    "prefix, end",
+    {
+        "none": ({}, "already exists"),
+        "unused": ({"generateName": "m-"}, "not able to generate a unique name for the object"),
+    },
 )
 async def test_given_name_is_not_replaced(client, prefix, end):
     await client.create(MAPS, {"metadata": {"name": "m"}})

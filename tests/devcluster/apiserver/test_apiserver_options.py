@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan.devcluster.apiserver import HttpRequest
 
@@ -10,18 +11,20 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 MERGE = {"Content-Type": "application/merge-patch+json"}
 
 
-@pytest.mark.parametrize(
-    ("query", "message"),
-    [
-        ("dryRun=x", 'dryRun: Unsupported value: ["x"]: supported values: "All"'),
-        (f"fieldManager={'m' * 129}", "fieldManager: Too long: may not be more than 128 bytes"),
-        ("fieldManager=a%07", 'fieldManager: Invalid value: "a\\u0007": invalid character U+0007 (at position 1)'),
-        (
+@cases(
+    "query, message",
+    {
+        "dry run": ("dryRun=x", 'dryRun: Unsupported value: ["x"]: supported values: "All"'),
+        "long manager": (f"fieldManager={'m' * 129}", "fieldManager: Too long: may not be more than 128 bytes"),
+        "unprintable manager": (
+            "fieldManager=a%07",
+            'fieldManager: Invalid value: "a\\u0007": invalid character U+0007 (at position 1)',
+        ),
+        "validation": (
             "fieldValidation=Loose",
             'fieldValidation: Unsupported value: "Loose": supported values: "", "Ignore", "Strict", "Warn"',
         ),
-    ],
-    ids=["dry run", "long manager", "unprintable manager", "validation"],
+    },
 )
 @pytest.mark.parametrize(
     ("method", "kind"), [("POST", "CreateOptions"), ("PUT", "UpdateOptions"), ("PATCH", "PatchOptions")]
@@ -53,7 +56,7 @@ async def test_manager_of_128_bytes_is_accepted(client, make_config_map):
     await client.create(f"{CONFIG_MAPS}?fieldManager={'m' * 128}", make_config_map())
 
 
-@pytest.mark.parametrize("body", [{"dryRun": ["x"]}, {"propagationPolicy": "Odd"}], ids=["dry run", "propagation"])
+@cases("body", {"dry run": {"dryRun": ["x"]}, "propagation": {"propagationPolicy": "Odd"}})
 async def test_invalid_delete_options_are_rejected(client, make_config_map, body):
     await client.create(CONFIG_MAPS, make_config_map())
     error = await client.delete(f"{CONFIG_MAPS}/m", body, status=422)
@@ -79,20 +82,22 @@ async def test_get_of_a_future_version_times_out(client, make_config_map):
     assert error["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
 
 
-@pytest.mark.parametrize(
-    ("token", "problem"),
-    [
-        ("é", "illegal base64 data at input byte 0"),
-        ("abc=", "illegal base64 data at input byte 3"),
-        ("abcde", "illegal base64 data at input byte 4"),
-        ("YQ", "invalid character 'a' looking for beginning of value"),
-        ("e30", "server does not recognize this encoded version "),
-        ("eyJ2IjoibWV0YS5rOHMuaW8vdjEifQ", "incorrect encoded start resourceVersion (version meta.k8s.io/v1)"),
-        ("eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MX0", "encoded start key empty (version meta.k8s.io/v1)"),
-        ("eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiIuLi94In0", "../x"),
-        ("WzFd", "json: "),
-    ],
-    ids=["not ASCII", "padding", "length", "not JSON", "no version", "no revision", "no key", "path", "list"],
+@cases(
+    "token, problem",
+    {
+        "not ASCII": ("é", "illegal base64 data at input byte 0"),
+        "padding": ("abc=", "illegal base64 data at input byte 3"),
+        "length": ("abcde", "illegal base64 data at input byte 4"),
+        "not JSON": ("YQ", "invalid character 'a' looking for beginning of value"),
+        "no version": ("e30", "server does not recognize this encoded version "),
+        "no revision": (
+            "eyJ2IjoibWV0YS5rOHMuaW8vdjEifQ",
+            "incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+        ),
+        "no key": ("eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MX0", "encoded start key empty (version meta.k8s.io/v1)"),
+        "path": ("eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MSwic3RhcnQiOiIuLi94In0", "../x"),
+        "list": ("WzFd", "json: "),
+    },
 )
 async def test_invalid_continue_token_is_400(in_memory, token, problem):
     response = await in_memory.handle(HttpRequest("GET", "/api/v1/pods", {"limit": "1", "continue": token}))

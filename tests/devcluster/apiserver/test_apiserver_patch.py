@@ -1,6 +1,7 @@
 """The result of each type of patch."""
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan.api.kinds import POD, SERVICE
 from bayplan.devcluster.apiserver.applying import apply_configuration
@@ -8,16 +9,15 @@ from bayplan.devcluster.apiserver.patch import apply_json_patch, apply_merge_pat
 from bayplan.devcluster.apiserver.status import StatusError
 
 
-@pytest.mark.parametrize(
-    ("patch", "result"),
-    [
-        ({"a": None}, {"b": {"c": 1}}),
-        ({"b": {"d": 2}}, {"a": [1], "b": {"c": 1, "d": 2}}),
-        ({"a": [2]}, {"a": [2], "b": {"c": 1}}),
-        ({"b": 3}, {"a": [1], "b": 3}),
-        ({"x": {"y": None, "z": 1}}, {"a": [1], "b": {"c": 1}, "x": {"z": 1}}),
-    ],
-    ids=["remove", "merge", "replace a list", "replace an object", "nulls in a new object"],
+@cases(
+    "patch, result",
+    {
+        "remove": ({"a": None}, {"b": {"c": 1}}),
+        "merge": ({"b": {"d": 2}}, {"a": [1], "b": {"c": 1, "d": 2}}),
+        "replace a list": ({"a": [2]}, {"a": [2], "b": {"c": 1}}),
+        "replace an object": ({"b": 3}, {"a": [1], "b": 3}),
+        "nulls in a new object": ({"x": {"y": None, "z": 1}}, {"a": [1], "b": {"c": 1}, "x": {"z": 1}}),
+    },
 )
 def test_merge_patch(patch, result):
     original = {"a": [1], "b": {"c": 1}}
@@ -32,30 +32,28 @@ def names(items):
 SPEC = {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "2"}, {"name": "c", "image": "3"}]}
 
 
-@pytest.mark.parametrize(
-    ("patch", "expected"),
-    [
-        ([{"name": "b", "image": "9"}], [("a", "1"), ("b", "9"), ("c", "3")]),
-        ([{"name": "d", "image": "4"}], [("d", "4"), ("a", "1"), ("b", "2"), ("c", "3")]),
-        ([{"name": "b", "$patch": "delete"}], [("a", "1"), ("c", "3")]),
-        ([{"name": "z", "image": "0"}, {"$patch": "replace"}], [("z", "0")]),
-        ([], [("a", "1"), ("b", "2"), ("c", "3")]),
-    ],
-    ids=["change one", "add one", "delete one", "replace all", "nothing"],
+@cases(
+    "patch, expected",
+    {
+        "change one": ([{"name": "b", "image": "9"}], [("a", "1"), ("b", "9"), ("c", "3")]),
+        "add one": ([{"name": "d", "image": "4"}], [("d", "4"), ("a", "1"), ("b", "2"), ("c", "3")]),
+        "delete one": ([{"name": "b", "$patch": "delete"}], [("a", "1"), ("c", "3")]),
+        "replace all": ([{"name": "z", "image": "0"}, {"$patch": "replace"}], [("z", "0")]),
+        "nothing": ([], [("a", "1"), ("b", "2"), ("c", "3")]),
+    },
 )
 def test_strategic_patch_merges_containers_by_name(patch, expected):
     patched = apply_strategic_patch(POD, {"spec": SPEC}, {"spec": {"containers": patch}})
     assert [(item["name"], item["image"]) for item in patched["spec"]["containers"]] == expected
 
 
-@pytest.mark.parametrize(
-    ("order", "patch", "expected"),
-    [
-        (["c", "b", "a"], [], "cba"),
-        (["c", "d", "a"], [{"name": "d"}], "bcda"),
-        (["b", "a"], [{"name": "a", "image": "5"}], "bac"),
-    ],
-    ids=["order alone", "order with a new one", "order of some"],
+@cases(
+    "order, patch, expected",
+    {
+        "order alone": (["c", "b", "a"], [], "cba"),
+        "order with a new one": (["c", "d", "a"], [{"name": "d"}], "bcda"),
+        "order of some": (["b", "a"], [{"name": "a", "image": "5"}], "bac"),
+    },
 )
 def test_strategic_patch_orders_elements(order, patch, expected):
     body = {"spec": {"$setElementOrder/containers": [{"name": name} for name in order], "containers": patch}}
@@ -65,16 +63,15 @@ def test_strategic_patch_orders_elements(order, patch, expected):
     assert "".join(names(patched["spec"]["containers"])) == expected
 
 
-@pytest.mark.parametrize(
-    ("patch", "expected"),
-    [
-        ({"finalizers": ["b"]}, {"finalizers": ["a", "b"]}),
-        ({"$deleteFromPrimitiveList/finalizers": ["a"]}, {"finalizers": []}),
-        ({"labels": {"x": None, "y": "2"}}, {"finalizers": ["a"], "labels": {"y": "2"}}),
-        ({"labels": {"$patch": "replace", "z": "3"}}, {"finalizers": ["a"], "labels": {"z": "3"}}),
-        ({"labels": {"$patch": "delete"}}, {"finalizers": ["a"], "labels": {}}),
-    ],
-    ids=["add to plain values", "delete from plain values", "null", "replace a map", "delete a map"],
+@cases(
+    "patch, expected",
+    {
+        "add to plain values": ({"finalizers": ["b"]}, {"finalizers": ["a", "b"]}),
+        "delete from plain values": ({"$deleteFromPrimitiveList/finalizers": ["a"]}, {"finalizers": []}),
+        "null": ({"labels": {"x": None, "y": "2"}}, {"finalizers": ["a"], "labels": {"y": "2"}}),
+        "replace a map": ({"labels": {"$patch": "replace", "z": "3"}}, {"finalizers": ["a"], "labels": {"z": "3"}}),
+        "delete a map": ({"labels": {"$patch": "delete"}}, {"finalizers": ["a"], "labels": {}}),
+    },
 )
 def test_strategic_directives_in_metadata(patch, expected):
     metadata = {"finalizers": ["a"], "labels": {"x": "1"}}
@@ -107,10 +104,13 @@ def test_json_patch():
     assert original == {"a": [1]}
 
 
-@pytest.mark.parametrize(
-    ("operations", "code"),
-    [({"op": "add"}, 400), ([{"op": "fly", "path": "/a"}], 400), ([{"op": "remove", "path": "/x/y"}], 422)],
-    ids=["not a list", "unknown operation", "missing path"],
+@cases(
+    "operations, code",
+    {
+        "not a list": ({"op": "add"}, 400),
+        "unknown operation": ([{"op": "fly", "path": "/a"}], 400),
+        "missing path": ([{"op": "remove", "path": "/x/y"}], 422),
+    },
 )
 def test_json_patch_that_does_not_apply_is_rejected(operations, code):
     with pytest.raises(StatusError) as caught:

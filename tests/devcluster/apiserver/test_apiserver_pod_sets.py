@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
+from tests.support.tables import cases
 
 APPS = "/apis/apps/v1/namespaces/default"
 SETS, DAEMONS, REVISIONS = f"{APPS}/statefulsets", f"{APPS}/daemonsets", f"{APPS}/controllerrevisions"
@@ -24,52 +24,42 @@ UNNAMED_VOLUME = "spec.template.spec.volumes[0].name: Required value"
 PERCENT = "a valid percent string must be a numeric string followed by an ending '%'"
 
 
-@pytest.mark.parametrize(
-    ("path", "spec", "problem"),
-    [
-        pytest.param(SETS, {"podManagementPolicy": "Any"}, "must be 'OrderedReady' or 'Parallel'", id="policy"),
-        pytest.param(
-            SETS, {"updateStrategy": {"type": "x"}}, "must be 'RollingUpdate' or 'OnDelete'", id="stateful strategy"
-        ),
-        pytest.param(
+@cases(
+    "path, spec, problem",
+    {
+        "policy": (SETS, {"podManagementPolicy": "Any"}, "must be 'OrderedReady' or 'Parallel'"),
+        "stateful strategy": (SETS, {"updateStrategy": {"type": "x"}}, "must be 'RollingUpdate' or 'OnDelete'"),
+        "OnDelete with a partition": (
             SETS,
             {"updateStrategy": {"type": "OnDelete", "rollingUpdate": {"partition": 1}}},
             "only allowed for updateStrategy 'RollingUpdate'",
-            id="OnDelete with a partition",
         ),
-        pytest.param(SETS, rolling(partition=-1), "must be greater than or equal to 0", id="partition"),
-        pytest.param(SETS, rolling(maxUnavailable="a/b"), PERCENT, id="stateful share"),
-        pytest.param(SETS, rolling(maxUnavailable=0), "cannot be 0", id="no share"),
-        pytest.param(SETS, rolling(maxUnavailable="101%"), "must not be greater than 100%", id="too large a share"),
-        pytest.param(SETS, {"ordinals": {"start": -1}}, "must be greater than or equal to 0", id="ordinals"),
-        pytest.param(
+        "partition": (SETS, rolling(partition=-1), "must be greater than or equal to 0"),
+        "stateful share": (SETS, rolling(maxUnavailable="a/b"), PERCENT),
+        "no share": (SETS, rolling(maxUnavailable=0), "cannot be 0"),
+        "too large a share": (SETS, rolling(maxUnavailable="101%"), "must not be greater than 100%"),
+        "ordinals": (SETS, {"ordinals": {"start": -1}}, "must be greater than or equal to 0"),
+        "retention": (
             SETS,
             {"persistentVolumeClaimRetentionPolicy": {"whenScaled": "Sell"}},
             'supported values: "Delete", "Retain"',
-            id="retention",
         ),
-        pytest.param(
+        "claim template": (
             SETS,
             {"volumeClaimTemplates": [{"metadata": {"name": "d"}, "spec": {"accessModes": ["ReadWriteOnce"]}}]},
             "spec.volumeClaimTemplates[0].spec.resources[storage]: Required value",
-            id="claim template",
         ),
-        pytest.param(
-            SETS, {"volumeClaimTemplates": [{"spec": CLAIM}]}, UNNAMED_VOLUME, id="claim template without metadata"
-        ),
-        pytest.param(
+        "claim template without metadata": (SETS, {"volumeClaimTemplates": [{"spec": CLAIM}]}, UNNAMED_VOLUME),
+        "claim template without a name": (
             SETS,
             {"volumeClaimTemplates": [{"metadata": {"labels": {"a": "b"}}, "spec": CLAIM}]},
             UNNAMED_VOLUME,
-            id="claim template without a name",
         ),
-        pytest.param(
-            DAEMONS, {"updateStrategy": {"type": "x"}}, 'supported values: "OnDelete", "RollingUpdate"', id="strategy"
-        ),
-        pytest.param(DAEMONS, rolling(maxUnavailable="a/b"), PERCENT, id="share"),
-        pytest.param(DAEMONS, rolling(maxUnavailable=0), "cannot be 0 when maxSurge is 0", id="neither"),
-        pytest.param(DAEMONS, rolling(maxSurge=1), "may not be set when maxUnavailable is non-zero", id="both"),
-    ],
+        "strategy": (DAEMONS, {"updateStrategy": {"type": "x"}}, 'supported values: "OnDelete", "RollingUpdate"'),
+        "share": (DAEMONS, rolling(maxUnavailable="a/b"), PERCENT),
+        "neither": (DAEMONS, rolling(maxUnavailable=0), "cannot be 0 when maxSurge is 0"),
+        "both": (DAEMONS, rolling(maxSurge=1), "may not be set when maxUnavailable is non-zero"),
+    },
 )
 async def test_invalid_spec_is_rejected(api, path, spec, problem):
     answer = await api.create(path, document(**spec), status=422)

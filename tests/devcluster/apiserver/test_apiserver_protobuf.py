@@ -2,7 +2,7 @@
 
 import struct
 
-import pytest
+from tests.support.tables import cases
 
 from bayplan.devcluster.apiserver.protobuf import MAGIC, PROTOBUF, read_protobuf
 
@@ -66,10 +66,14 @@ async def test_binding_with_explicit_empty_fields(api, make_pod):
     assert (await api.get("/api/v1/namespaces/default/pods/p"))["spec"]["nodeName"] == "n"
 
 
-@pytest.mark.parametrize(
+@cases(
     "body",
-    [b"", b"{}", MAGIC + b"\xff\xff", envelope("apps/v1", "Deployment", b"\x0a\x7f")],
-    ids=["empty", "json", "garbage", "truncated"],
+    {
+        "empty": b"",
+        "json": b"{}",
+        "garbage": MAGIC + b"\xff\xff",
+        "truncated": envelope("apps/v1", "Deployment", b"\x0a\x7f"),
+    },
 )
 async def test_invalid_body_is_rejected(api, body):
     status, answer = await api("POST", DEPLOYMENTS, body, **{"Content-Type": PROTOBUF})

@@ -1,6 +1,6 @@
 """LimitRanges, ResourceQuotas and RuntimeClasses: their effect on new pods and claims, and the usage of quotas."""
 
-import pytest
+from tests.support.tables import cases
 
 PODS = "/api/v1/namespaces/default/pods"
 QUOTAS = "/api/v1/namespaces/default/resourcequotas"
@@ -107,14 +107,14 @@ async def test_deleted_quota_limits_nothing(client):
     await client.create(PODS, pod("a"))
 
 
-@pytest.mark.parametrize(
-    ("scope", "inside", "outside"),
-    [
-        ({"scopes": ["BestEffort"]}, pod("a"), pod("b", {"cpu": "1"})),
-        ({"scopes": ["NotBestEffort"]}, pod("a", {"cpu": "1"}), pod("b")),
-        ({"scopes": ["Terminating"]}, pod("a", activeDeadlineSeconds=5), pod("b")),
-        ({"scopes": ["NotTerminating"]}, pod("a"), pod("b", activeDeadlineSeconds=5)),
-        (
+@cases(
+    "scope, inside, outside",
+    {
+        "best effort": ({"scopes": ["BestEffort"]}, pod("a"), pod("b", {"cpu": "1"})),
+        "not best effort": ({"scopes": ["NotBestEffort"]}, pod("a", {"cpu": "1"}), pod("b")),
+        "terminating": ({"scopes": ["Terminating"]}, pod("a", activeDeadlineSeconds=5), pod("b")),
+        "not terminating": ({"scopes": ["NotTerminating"]}, pod("a"), pod("b", activeDeadlineSeconds=5)),
+        "priority class": (
             {
                 "scopeSelector": {
                     "matchExpressions": [
@@ -125,8 +125,7 @@ async def test_deleted_quota_limits_nothing(client):
             pod("a", priorityClassName="system-node-critical"),
             pod("b"),
         ),
-    ],
-    ids=["best effort", "not best effort", "terminating", "not terminating", "priority class"],
+    },
 )
 async def test_quota_counts_the_pods_in_its_scopes(client, scope, inside, outside):
     await client.create(QUOTAS, quota({"pods": "1"}, **scope))
@@ -160,10 +159,7 @@ async def test_quota_counts_devices_by_class(client):
         {"name": "small", "deviceClassName": "gpu", "count": 3},
         {"name": "any", "deviceClassName": "nic", "allocationMode": "All"},
     ]
-    requests = [
-        {"name": "one", "firstAvailable": alternatives},
-        {"name": "two", "exactly": {"deviceClassName": "gpu"}},
-    ]
+    requests = [{"name": "one", "firstAvailable": alternatives}, {"name": "two", "exactly": {"deviceClassName": "gpu"}}]
     claim = {"metadata": {"name": "a"}, "spec": {"devices": {"requests": requests}}}
     await client.create(claims, claim)
     assert await used(client) == {gpus: "4", nics: "32"}
@@ -212,31 +208,40 @@ async def test_limit_range_completes_itself(client):
     assert (completed["default"], completed["defaultRequest"]) == ({"cpu": "2"}, {"cpu": "2", "memory": "1Mi"})
 
 
-@pytest.mark.parametrize(
-    ("item", "requests", "limits", "message"),
-    [
-        ({"min": {"cpu": "1"}}, {"cpu": "500m"}, {}, "minimum cpu usage per Container is 1, but request is 500m"),
-        ({"max": {"cpu": "1"}}, {"cpu": "1"}, {"cpu": "2"}, "maximum cpu usage per Container is 1, but limit is 2"),
-        (
+@cases(
+    "item, requests, limits, message",
+    {
+        "below the minimum": (
+            {"min": {"cpu": "1"}},
+            {"cpu": "500m"},
+            {},
+            "minimum cpu usage per Container is 1, but request is 500m",
+        ),
+        "above the maximum": (
+            {"max": {"cpu": "1"}},
+            {"cpu": "1"},
+            {"cpu": "2"},
+            "maximum cpu usage per Container is 1, but limit is 2",
+        ),
+        "ratio": (
             {"maxLimitRequestRatio": {"cpu": "2"}},
             {"cpu": "1"},
             {"cpu": "3"},
             "cpu max limit to request ratio per Container is 2, but provided ratio is 3.000000",
         ),
-        (
+        "ratio without request": (
             {"maxLimitRequestRatio": {"memory": "2"}},
             {},
             {},
             "memory max limit to request ratio per Container is 2, but no request is specified or request is 0",
         ),
-        (
+        "pod without limit": (
             {"type": "Pod", "max": {"memory": "1Gi"}},
             {},
             {},
             "maximum memory usage per Pod is 1Gi.  No limit is specified",
         ),
-    ],
-    ids=["below the minimum", "above the maximum", "ratio", "ratio without request", "pod without limit"],
+    },
 )
 async def test_limit_range_rejects_pods(client, item, requests, limits, message):
     await client.create(LIMIT_RANGES, limit_range({"type": "Container", **item}))
@@ -266,21 +271,23 @@ async def test_limit_range_leaves_other_namespaces_alone(client):
     assert created["spec"]["containers"][0]["resources"] == {}
 
 
-@pytest.mark.parametrize(
-    ("item", "message"),
-    [
-        ({"type": "Node"}, 'Invalid value: "Node": must be a standard limit type or fully qualified'),
-        ({"type": "Pod", "default": {"cpu": "1"}}, "Forbidden: may not be specified when `type` is 'Pod'"),
-        (
+@cases(
+    "item, message",
+    {
+        "type": ({"type": "Node"}, 'Invalid value: "Node": must be a standard limit type or fully qualified'),
+        "default of a pod": (
+            {"type": "Pod", "default": {"cpu": "1"}},
+            "Forbidden: may not be specified when `type` is 'Pod'",
+        ),
+        "minimum above maximum": (
             {"type": "Container", "min": {"cpu": "2"}, "max": {"cpu": "1"}},
             "min value 2 is greater than max value 1",
         ),
-        (
+        "claim without storage": (
             {"type": "PersistentVolumeClaim"},
             "either minimum or maximum storage value is required, but neither was provided",
         ),
-    ],
-    ids=["type", "default of a pod", "minimum above maximum", "claim without storage"],
+    },
 )
 async def test_limit_range_validation(client, item, message):
     error = await client.create(LIMIT_RANGES, limit_range(item), status=422)
@@ -302,24 +309,23 @@ async def test_runtime_class_completes_the_pod(client):
     assert {"key": "gvisor", "operator": "Exists"} in created["spec"]["tolerations"]
 
 
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ({"runtimeClassName": "none"}, 'pod rejected: RuntimeClass "none" not found'),
-        (
+@cases(
+    "spec, message",
+    {
+        "unknown class": ({"runtimeClassName": "none"}, 'pod rejected: RuntimeClass "none" not found'),
+        "overhead without class": (
             {"overhead": {"cpu": "1"}},
             "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
         ),
-        (
+        "other overhead": (
             {"runtimeClassName": "gvisor", "overhead": {"cpu": "1"}},
             "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead",
         ),
-        (
+        "other node selector": (
             {"runtimeClassName": "gvisor", "nodeSelector": {"runtime": "runc"}},
             "conflict: runtimeClass.scheduling.nodeSelector[runtime] = gvisor; pod.spec.nodeSelector[runtime] = runc",
         ),
-    ],
-    ids=["unknown class", "overhead without class", "other overhead", "other node selector"],
+    },
 )
 async def test_runtime_class_rejects_contradictions(client, spec, message):
     runtime_class = {"metadata": {"name": "gvisor"}, "handler": "runsc", "overhead": {"podFixed": {"cpu": "250m"}}}

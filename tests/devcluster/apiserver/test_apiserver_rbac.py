@@ -2,6 +2,7 @@
 
 import aiohttp
 import pytest
+from tests.support.tables import cases
 
 from bayplan.devcluster.apiserver import ADMIN, ApiServer, User
 
@@ -67,16 +68,16 @@ async def test_unserved_resource_is_forbidden_before_not_found(jane):
     assert (await jane.get("/apis/nowhere/v1/things", 403))["details"] == {"group": "nowhere", "kind": "things"}
 
 
-@pytest.mark.parametrize(
-    ("subject", "allowed"),
-    [
-        pytest.param({"kind": "User", "name": "jane"}, True, id="user"),
-        pytest.param({"kind": "User", "name": "joe"}, False, id="another user"),
-        pytest.param({"kind": "Group", "name": "dev"}, True, id="group"),
-        pytest.param({"kind": "Group", "name": "jane"}, False, id="group with the name of the user"),
-        pytest.param({"kind": "Group", "name": "system:authenticated"}, True, id="system:authenticated"),
-        pytest.param({"kind": "ServiceAccount", "name": "jane", "namespace": "default"}, False, id="service account"),
-    ],
+@cases(
+    "subject, allowed",
+    {
+        "user": ({"kind": "User", "name": "jane"}, True),
+        "another user": ({"kind": "User", "name": "joe"}, False),
+        "group": ({"kind": "Group", "name": "dev"}, True),
+        "group with the name of the user": ({"kind": "Group", "name": "jane"}, False),
+        "system:authenticated": ({"kind": "Group", "name": "system:authenticated"}, True),
+        "service account": ({"kind": "ServiceAccount", "name": "jane", "namespace": "default"}, False),
+    },
 )
 @pytest.mark.parametrize("namespace", ["", "default"])
 async def test_binding_applies_to_its_subjects(api, jane, subject, namespace, allowed):
@@ -148,19 +149,19 @@ async def test_update_of_a_missing_object_requires_create(api, jane):
     await jane.put(f"{leases}/l", lease, 201)
 
 
-@pytest.mark.parametrize(
-    ("headers", "path", "status"),
-    [
-        pytest.param({}, "/livez", 200, id="anonymous health check"),
-        pytest.param({}, "/version", 200, id="anonymous version"),
-        pytest.param({}, "/api", 403, id="anonymous discovery"),
-        pytest.param({}, PODS, 403, id="anonymous list"),
-        pytest.param({"Authorization": "Bearer wrong"}, "/livez", 401, id="wrong token"),
-        pytest.param({"Authorization": "Bearer e30.e30.e30"}, "/livez", 401, id="token of another issuer"),
-        pytest.param({"Authorization": "Bearer é.é.é"}, "/livez", 401, id="malformed token"),
-        pytest.param({"Authorization": "Basic eDp5"}, "/livez", 200, id="basic authentication"),
-        pytest.param({"Authorization": "Bearer admins"}, "/metrics", 404, id="administrator"),
-    ],
+@cases(
+    "headers, path, status",
+    {
+        "anonymous health check": ({}, "/livez", 200),
+        "anonymous version": ({}, "/version", 200),
+        "anonymous discovery": ({}, "/api", 403),
+        "anonymous list": ({}, PODS, 403),
+        "wrong token": ({"Authorization": "Bearer wrong"}, "/livez", 401),
+        "token of another issuer": ({"Authorization": "Bearer e30.e30.e30"}, "/livez", 401),
+        "malformed token": ({"Authorization": "Bearer é.é.é"}, "/livez", 401),
+        "basic authentication": ({"Authorization": "Basic eDp5"}, "/livez", 200),
+        "administrator": ({"Authorization": "Bearer admins"}, "/metrics", 404),
+    },
 )
 async def test_request_is_authenticated(server, make_requests, headers, path, status):
     async with aiohttp.ClientSession(server.url) as session:
@@ -198,31 +199,26 @@ async def test_access_reviews(api, jane):
     assert any("/openapi" in rule["nonResourceURLs"] for rule in rules["status"]["nonResourceRules"])
 
 
-@pytest.mark.parametrize(
-    ("resource", "spec", "problem"),
-    [
-        pytest.param(
-            "subjectaccessreviews", {"user": "a"}, "spec.resourceAttributes: Invalid value", id="no attributes"
-        ),
-        pytest.param(
+@cases(
+    "resource, spec, problem",
+    {
+        "no attributes": ("subjectaccessreviews", {"user": "a"}, "spec.resourceAttributes: Invalid value"),
+        "no user": (
             "subjectaccessreviews",
             {"nonResourceAttributes": {"verb": "get", "path": "/"}},
             "spec.user: Invalid value",
-            id="no user",
         ),
-        pytest.param(
+        "two kinds of attributes": (
             "subjectaccessreviews",
             {"user": "a", "resourceAttributes": {"verb": "get"}, "nonResourceAttributes": {"verb": "get"}},
             "cannot be specified in combination with resourceAttributes",
-            id="two kinds of attributes",
         ),
-        pytest.param(
+        "another namespace": (
             "namespaces/default/localsubjectaccessreviews",
             {"user": "a", "resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "other"}},
             "spec.resourceAttributes.namespace: Invalid value",
-            id="another namespace",
         ),
-    ],
+    },
 )
 async def test_invalid_review_is_rejected(api, resource, spec, problem):
     assert problem in (await api.create(f"{REVIEWS}/{resource}", {"spec": spec}, 422))["message"]
@@ -318,47 +314,41 @@ async def test_escalate_and_bind_allow_granting_more(api, jane):
     await jane.create(bindings, {"metadata": {"name": "e"}, "roleRef": role_ref("ClusterRole", "edit")}, 403)
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "problem"),
-    [
-        pytest.param("clusterroles", {"rules": [{}]}, "rules[0].verbs: Required value", id="no verbs"),
-        pytest.param(
+@cases(
+    "path, body, problem",
+    {
+        "no verbs": ("clusterroles", {"rules": [{}]}, "rules[0].verbs: Required value"),
+        "resources and paths": (
             "clusterroles",
             {"rules": [{**READ_PODS, "nonResourceURLs": ["/x"]}]},
             "rules cannot apply to both regular resources and non-resource URLs",
-            id="resources and paths",
         ),
-        pytest.param(
+        "unknown operator in a selector": (
             "clusterroles",
             {"aggregationRule": {"clusterRoleSelectors": [{"matchExpressions": [{"key": "a", "operator": "Like"}]}]}},
             "aggregationRule.clusterRoleSelectors[0].matchExpressions[0].operator: Invalid value",
-            id="unknown operator in a selector",
         ),
-        pytest.param(
+        "paths in a role": (
             "namespaces/default/roles",
             {"rules": [{"verbs": ["get"], "nonResourceURLs": ["/x"]}]},
             "namespaced rules cannot apply to non-resource URLs",
-            id="paths in a role",
         ),
-        pytest.param(
+        "role in a cluster role binding": (
             "clusterrolebindings",
             {"roleRef": {"kind": "Role", "name": "r"}},
             'roleRef.kind: Unsupported value: "Role": supported values: "ClusterRole"',
-            id="role in a cluster role binding",
         ),
-        pytest.param(
+        "account without namespace": (
             "clusterrolebindings",
             {"roleRef": role_ref("ClusterRole", "r"), "subjects": [{"kind": "ServiceAccount", "name": "a"}]},
             "subjects[0].namespace: Required value",
-            id="account without namespace",
         ),
-        pytest.param(
+        "unknown kind of subject": (
             "clusterrolebindings",
             {"roleRef": role_ref("ClusterRole", "r"), "subjects": [{"kind": "Robot", "name": "a"}]},
             'subjects[0].kind: Unsupported value: "Robot"',
-            id="unknown kind of subject",
         ),
-    ],
+    },
 )
 async def test_invalid_roles_and_bindings_are_rejected(api, path, body, problem):
     assert problem in (await api.create(f"{RBAC}/{path}", {"metadata": {"name": "x"}, **body}, 422))["message"]

@@ -2,6 +2,7 @@
 
 import aiohttp
 import pytest
+from tests.support.tables import cases
 
 from bayplan.devcluster.apiserver import ADMIN, ApiServer
 
@@ -55,13 +56,13 @@ async def grant(api, *rules, subject=DRIVER):
     await api.create(f"{RBAC}/clusterrolebindings", bound)
 
 
-@pytest.mark.parametrize(
-    ("before", "status"),
-    [
-        pytest.param({}, ALLOCATED, id="allocation"),
-        pytest.param(ALLOCATED, RESERVED, id="reservation"),
-        pytest.param(ALLOCATED, {"allocation": None}, id="deallocation"),
-    ],
+@cases(
+    "before, status",
+    {
+        "allocation": ({}, ALLOCATED),
+        "reservation": (ALLOCATED, RESERVED),
+        "deallocation": (ALLOCATED, {"allocation": None}),
+    },
 )
 async def test_status_permission_is_not_sufficient(api, driver, before, status):
     await api.patch(f"{CLAIMS}/c/status", {"status": before})
@@ -94,14 +95,14 @@ def driver_rule(verb, driver="gpu.example.com"):
     return {"verbs": [verb], "apiGroups": [GROUP], "resources": ["resourceclaims/driver"], "resourceNames": [driver]}
 
 
-@pytest.mark.parametrize(
-    ("right", "allowed"),
-    [
-        pytest.param(driver_rule("arbitrary-node:patch"), True, id="own devices on any node"),
-        pytest.param(driver_rule("arbitrary-node:patch", "other.example.com"), False, id="devices of another driver"),
-        pytest.param(driver_rule("associated-node:patch"), False, id="devices of another node"),
-        pytest.param(binding("patch"), False, id="binding permission"),
-    ],
+@cases(
+    "right, allowed",
+    {
+        "own devices on any node": (driver_rule("arbitrary-node:patch"), True),
+        "devices of another driver": (driver_rule("arbitrary-node:patch", "other.example.com"), False),
+        "devices of another node": (driver_rule("associated-node:patch"), False),
+        "binding permission": (binding("patch"), False),
+    },
 )
 async def test_driver_writes_status_of_its_own_devices(api, driver, right, allowed):
     await api.patch(f"{CLAIMS}/c/status", {"status": ALLOCATED})

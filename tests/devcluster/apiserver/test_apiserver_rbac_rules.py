@@ -3,6 +3,7 @@
 from urllib.parse import parse_qsl
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan.devcluster.apiserver.authorization.attributes import Attributes, attributes_of, forbidden_request
 from bayplan.devcluster.apiserver.authorization.bootstrap_policy import bootstrap_policy
@@ -17,76 +18,66 @@ def attributes(verb="get", resource="pods", group="", subresource="", name=""):
     return Attributes(verb, group, resource, subresource, "default", name)
 
 
-@pytest.mark.parametrize(
-    ("rule", "what", "allowed"),
-    [
-        pytest.param({}, attributes(), True, id="exact match"),
-        pytest.param({}, attributes("delete"), False, id="another verb"),
-        pytest.param({"verbs": ["*"]}, attributes("approve"), True, id="all verbs"),
-        pytest.param({}, attributes(group="apps"), False, id="another group"),
-        pytest.param({"apiGroups": ["*"]}, attributes(group="apps"), True, id="all groups"),
-        pytest.param({}, attributes(resource="nodes"), False, id="another resource"),
-        pytest.param({"resources": ["*"]}, attributes(subresource="status"), True, id="all resources and subresources"),
-        pytest.param({}, attributes(subresource="status"), False, id="resource without subresource"),
-        pytest.param({"resources": ["pods/status"]}, attributes(), False, id="subresource without resource"),
-        pytest.param({"resources": ["pods/status"]}, attributes(subresource="status"), True, id="subresource"),
-        pytest.param(
-            {"resources": ["*/status"]}, attributes(subresource="status"), True, id="subresource of all resources"
-        ),
-        pytest.param({"resources": ["*/status"]}, attributes(subresource="log"), False, id="another subresource"),
-        pytest.param(
-            {"resources": ["pods/*"]}, attributes(subresource="log"), False, id="no wildcard for subresources"
-        ),
-        pytest.param({"resourceNames": ["a"]}, attributes(name="a"), True, id="name"),
-        pytest.param({"resourceNames": ["a"]}, attributes(name="b"), False, id="another name"),
-        pytest.param({"resourceNames": ["a"]}, attributes("list"), False, id="list without a name"),
-        pytest.param({}, Attributes("get", path="/pods"), False, id="path for a resource rule"),
-        pytest.param({"nonResourceURLs": ["/metrics"]}, Attributes("get", path="/metrics"), True, id="path"),
-        pytest.param({"nonResourceURLs": ["/metrics"]}, Attributes("get", path="/metrics/slis"), False, id="subpath"),
-        pytest.param({"nonResourceURLs": ["/m*"]}, Attributes("get", path="/metrics/slis"), True, id="prefix"),
-        pytest.param({"nonResourceURLs": ["*"]}, Attributes("get", path="/anything"), True, id="all paths"),
-        pytest.param({"nonResourceURLs": ["*"]}, Attributes("put", path="/x"), False, id="path with another verb"),
-    ],
+@cases(
+    "rule, what, allowed",
+    {
+        "exact match": ({}, attributes(), True),
+        "another verb": ({}, attributes("delete"), False),
+        "all verbs": ({"verbs": ["*"]}, attributes("approve"), True),
+        "another group": ({}, attributes(group="apps"), False),
+        "all groups": ({"apiGroups": ["*"]}, attributes(group="apps"), True),
+        "another resource": ({}, attributes(resource="nodes"), False),
+        "all resources and subresources": ({"resources": ["*"]}, attributes(subresource="status"), True),
+        "resource without subresource": ({}, attributes(subresource="status"), False),
+        "subresource without resource": ({"resources": ["pods/status"]}, attributes(), False),
+        "subresource": ({"resources": ["pods/status"]}, attributes(subresource="status"), True),
+        "subresource of all resources": ({"resources": ["*/status"]}, attributes(subresource="status"), True),
+        "another subresource": ({"resources": ["*/status"]}, attributes(subresource="log"), False),
+        "no wildcard for subresources": ({"resources": ["pods/*"]}, attributes(subresource="log"), False),
+        "name": ({"resourceNames": ["a"]}, attributes(name="a"), True),
+        "another name": ({"resourceNames": ["a"]}, attributes(name="b"), False),
+        "list without a name": ({"resourceNames": ["a"]}, attributes("list"), False),
+        "path for a resource rule": ({}, Attributes("get", path="/pods"), False),
+        "path": ({"nonResourceURLs": ["/metrics"]}, Attributes("get", path="/metrics"), True),
+        "subpath": ({"nonResourceURLs": ["/metrics"]}, Attributes("get", path="/metrics/slis"), False),
+        "prefix": ({"nonResourceURLs": ["/m*"]}, Attributes("get", path="/metrics/slis"), True),
+        "all paths": ({"nonResourceURLs": ["*"]}, Attributes("get", path="/anything"), True),
+        "path with another verb": ({"nonResourceURLs": ["*"]}, Attributes("put", path="/x"), False),
+    },
 )
 def test_rule_allows(rule, what, allowed):
     whole = rule if "nonResourceURLs" in rule else {**READ_PODS, **rule}
     assert Rule.of({"verbs": ["get"], **whole}).allows(what) is allowed
 
 
-@pytest.mark.parametrize(
-    ("owned", "wanted", "missing"),
-    [
-        pytest.param([READ_PODS], READ_PODS, [], id="equal"),
-        pytest.param([], READ_PODS, ['{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}'], id="no rules"),
-        pytest.param(
+@cases(
+    "owned, wanted, missing",
+    {
+        "equal": ([READ_PODS], READ_PODS, []),
+        "no rules": ([], READ_PODS, ['{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}']),
+        "missing verb": (
             [{**READ_PODS, "verbs": ["get"]}],
             READ_PODS,
             ['{APIGroups:[""], Resources:["pods"], Verbs:["list"]}'],
-            id="missing verb",
         ),
-        pytest.param(
-            [{**READ_PODS, "verbs": ["get"]}, {**READ_PODS, "verbs": ["list"]}], READ_PODS, [], id="several rules"
-        ),
-        pytest.param(
+        "several rules": ([{**READ_PODS, "verbs": ["get"]}, {**READ_PODS, "verbs": ["list"]}], READ_PODS, []),
+        "one name for all": (
             [{**READ_PODS, "resourceNames": ["a"]}],
             {**READ_PODS, "verbs": ["get"]},
             ['{APIGroups:[""], Resources:["pods"], Verbs:["get"]}'],
-            id="one name for all",
         ),
-        pytest.param([READ_PODS], {**READ_PODS, "resourceNames": ["a"]}, [], id="all for one name"),
-        pytest.param(
+        "all for one name": ([READ_PODS], {**READ_PODS, "resourceNames": ["a"]}, []),
+        "subresource of all resources": (
             [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*/scale"]}],
             {"verbs": ["get"], "apiGroups": ["apps"], "resources": ["deployments/scale", "deployments"]},
             ['{APIGroups:["apps"], Resources:["deployments"], Verbs:["get"]}'],
-            id="subresource of all resources",
         ),
-        pytest.param(
+        "paths": (
             [{"verbs": ["get"], "nonResourceURLs": ["/healthz/*"]}],
             {"verbs": ["get"], "nonResourceURLs": ["/healthz/ping", "/livez"]},
             ['{NonResourceURLs:["/livez"], Verbs:["get"]}'],
-            id="paths",
         ),
-    ],
+    },
 )
 def test_rules_do_not_cover(owned, wanted, missing):
     assert [str(rule) for rule in not_covered([*map(Rule.of, owned)], [Rule.of(wanted)])] == missing
@@ -116,35 +107,33 @@ def test_attributes_of_a_request(method, target, expected):
     assert attributes_of(read_request_info(method, path, query), query) == expected
 
 
-@pytest.mark.parametrize(
-    ("what", "message", "details"),
-    [
-        pytest.param(
+@cases(
+    "what, message, details",
+    {
+        "namespaced": (
             Attributes("list", "", "pods", "", "default"),
             'pods is forbidden: User "jane" cannot list resource "pods" in API group "" in the namespace "default"',
             {"kind": "pods"},
-            id="namespaced",
         ),
-        pytest.param(
+        "subresource": (
             Attributes("get", "apps", "deployments", "scale", "shop", "web"),
-            'deployments.apps "web" is forbidden: User "jane" cannot get resource "deployments/scale" '
-            'in API group "apps" in the namespace "shop"',
+            (
+                'deployments.apps "web" is forbidden: User "jane" cannot get resource "deployments/scale" '
+                'in API group "apps" in the namespace "shop"'
+            ),
             {"name": "web", "group": "apps", "kind": "deployments"},
-            id="subresource",
         ),
-        pytest.param(
+        "cluster-scoped": (
             Attributes("watch", "", "nodes"),
             'nodes is forbidden: User "jane" cannot watch resource "nodes" in API group "" at the cluster scope',
             {"kind": "nodes"},
-            id="cluster-scoped",
         ),
-        pytest.param(
+        "escaped path": (
             Attributes("get", path="/a<b>&c"),
             'forbidden: User "jane" cannot get path "/a&lt;b&gt;&amp;c"',
             {},
-            id="escaped path",
         ),
-    ],
+    },
 )
 def test_message_of_a_forbidden_request(what, message, details):
     error = forbidden_request(User("jane"), what, "")

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import aiohttp
 import pytest
+from tests.support.tables import cases
 
 from bayplan.devcluster.apiserver import ADMIN, ApiServer, Tls
 
@@ -127,16 +128,14 @@ async def test_token_is_valid_for_its_audiences(api):
     assert "authenticated" not in await review(api, token)
 
 
-@pytest.mark.parametrize(
-    ("change", "error"),
-    [
-        pytest.param(
-            lambda token: token[:-2] + ("AA" if token[-2:] != "AA" else "BB"), "invalid bearer token", id="signature"
-        ),
-        pytest.param(lambda token: token.replace(".", ".e30", 1), "invalid bearer token", id="claims"),
-        pytest.param(lambda _: "x", "invalid bearer token", id="not a token"),
-        pytest.param(lambda _: "a.b.c", "invalid bearer token", id="not base64"),
-    ],
+@cases(
+    "change, error",
+    {
+        "signature": (lambda token: token[:-2] + ("AA" if token[-2:] != "AA" else "BB"), "invalid bearer token"),
+        "claims": (lambda token: token.replace(".", ".e30", 1), "invalid bearer token"),
+        "not a token": (lambda _: "x", "invalid bearer token"),
+        "not base64": (lambda _: "a.b.c", "invalid bearer token"),
+    },
 )
 async def test_tampered_token_is_rejected(api, change, error):
     token = change(await token_of(api))
@@ -144,19 +143,15 @@ async def test_tampered_token_is_rejected(api, change, error):
     await api.get("/version", 401, **bearer(token))
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "problem"),
-    [
-        pytest.param({"spec": {"expirationSeconds": 599}}, 422, "a duration less than 10 minutes", id="too short"),
-        pytest.param({"spec": {"expirationSeconds": 1 << 33}}, 422, "larger than 2^32 seconds", id="too long"),
-        pytest.param({"metadata": {"name": "al"}}, 422, "must match the service account name", id="another account"),
-        pytest.param(
-            {"metadata": {"uid": "x"}}, 409, "the UID in the token request (x) does not match", id="another UID"
-        ),
-        pytest.param(
-            {"metadata": {"namespace": "x"}}, 422, "must match the service account namespace", id="another namespace"
-        ),
-    ],
+@cases(
+    "body, status, problem",
+    {
+        "too short": ({"spec": {"expirationSeconds": 599}}, 422, "a duration less than 10 minutes"),
+        "too long": ({"spec": {"expirationSeconds": 1 << 33}}, 422, "larger than 2^32 seconds"),
+        "another account": ({"metadata": {"name": "al"}}, 422, "must match the service account name"),
+        "another UID": ({"metadata": {"uid": "x"}}, 409, "the UID in the token request (x) does not match"),
+        "another namespace": ({"metadata": {"namespace": "x"}}, 422, "must match the service account namespace"),
+    },
 )
 async def test_invalid_token_request_is_rejected(api, body, status, problem):
     assert problem in (await api.create(f"{ACCOUNTS}/bob/token", body, status))["message"]

@@ -4,6 +4,7 @@ import copy
 
 import pytest
 from mutations import KINDS
+from tests.support.tables import cases
 from valid_objects import VALID_OBJECTS
 
 SUBDOMAIN = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.'"
@@ -99,19 +100,18 @@ async def test_immutable_field_is_not_changed(client, name, path, value, field):
     assert field in {cause["field"] for cause in error["details"]["causes"]}
 
 
-@pytest.mark.parametrize(
-    ("metadata", "status", "message"),
-    [
-        ({}, 400, "the name of the object (a based on URL) was undeterminable: name must be provided"),
-        ({"name": "a", "resourceVersion": "x"}, 500, 'strconv.ParseUint: parsing "x": invalid syntax'),
-        (
+@cases(
+    "metadata, status, message",
+    {
+        "no name": ({}, 400, "the name of the object (a based on URL) was undeterminable: name must be provided"),
+        "text": ({"name": "a", "resourceVersion": "x"}, 500, 'strconv.ParseUint: parsing "x": invalid syntax'),
+        "large": (
             {"name": "a", "resourceVersion": "9" * 20},
             500,
             f'strconv.ParseUint: parsing "{"9" * 20}": value out of range',
         ),
-        ({"name": "a", "resourceVersion": "0"}, 200, None),
-    ],
-    ids=["no name", "text", "large", "zero"],
+        "zero": ({"name": "a", "resourceVersion": "0"}, 200, None),
+    },
 )
 async def test_update_needs_a_name_and_a_number_as_version(client, metadata, status, message):
     path = kind_of("ConfigMap").path("default")
@@ -134,23 +134,25 @@ async def test_empty_dry_run_option_is_rejected(client):
     assert error["details"]["causes"][0]["message"] == 'Unsupported value: [""]: supported values: "All"'
 
 
-@pytest.mark.parametrize(
-    ("spec", "problem"),
-    [
-        ({"containers": "x"}, '.spec.containers: expected list, got "x"'),
-        ({"containers": [1]}, ".spec.containers: element 0: associative list with keys may not have non-map elements"),
-        (
+@cases(
+    "spec, problem",
+    {
+        "list": ({"containers": "x"}, '.spec.containers: expected list, got "x"'),
+        "element": (
+            {"containers": [1]},
+            ".spec.containers: element 0: associative list with keys may not have non-map elements",
+        ),
+        "two errors": (
             {"containers": [{"name": "c", "image": 5}], "os": True},
             'errors:\n  .spec.containers[name="c"].image: expected string, got 5\n  .spec.os: expected map, got true',
         ),
-        ({"affinity": []}, ".spec.affinity: expected map, got []"),
-        ({"nope": 1}, ".spec.nope: field not declared in schema"),
-        (
+        "map": ({"affinity": []}, ".spec.affinity: expected map, got []"),
+        "unknown": ({"nope": 1}, ".spec.nope: field not declared in schema"),
+        "duplicate": (
             {"containers": [{"name": "c"}, {"name": "c"}]},
             '.spec.containers: duplicate entries for key [name="c"]',
         ),
-    ],
-    ids=["list", "element", "two errors", "map", "unknown", "duplicate"],
+    },
 )
 async def test_applied_configuration_with_wrong_types_is_rejected(client, spec, problem):
     document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}

@@ -1,6 +1,6 @@
 """Validation of how Deployments roll out."""
 
-import pytest
+from tests.support.tables import cases
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 TEMPLATE = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
@@ -19,20 +19,23 @@ def deployment(rolling_update, **spec):
     }
 
 
-@pytest.mark.parametrize(
-    ("rolling_update", "field", "message"),
-    [
-        ({"maxUnavailable": "a/b"}, "maxUnavailable", f'Invalid value: "a/b": {NOT_A_PERCENTAGE}'),
-        ({"maxSurge": "5"}, "maxSurge", f'Invalid value: "5": {NOT_A_PERCENTAGE}'),
-        ({"maxSurge": -1}, "maxSurge", "Invalid value: -1: must be greater than or equal to 0"),
-        ({"maxUnavailable": "101%"}, "maxUnavailable", 'Invalid value: "101%": must not be greater than 100%'),
-        (
+@cases(
+    "rolling_update, field, message",
+    {
+        "text": ({"maxUnavailable": "a/b"}, "maxUnavailable", f'Invalid value: "a/b": {NOT_A_PERCENTAGE}'),
+        "number as text": ({"maxSurge": "5"}, "maxSurge", f'Invalid value: "5": {NOT_A_PERCENTAGE}'),
+        "negative": ({"maxSurge": -1}, "maxSurge", "Invalid value: -1: must be greater than or equal to 0"),
+        "more than all": (
+            {"maxUnavailable": "101%"},
+            "maxUnavailable",
+            'Invalid value: "101%": must not be greater than 100%',
+        ),
+        "both zero": (
             {"maxUnavailable": 0, "maxSurge": "0%"},
             "maxUnavailable",
             "Invalid value: 0: may not be 0 when `maxSurge` is 0",
         ),
-    ],
-    ids=["text", "number as text", "negative", "more than all", "both zero"],
+    },
 )
 async def test_invalid_limit_of_a_rolling_update_is_rejected(client, rolling_update, field, message):
     error = await client.create(DEPLOYMENTS, deployment(rolling_update), status=422)

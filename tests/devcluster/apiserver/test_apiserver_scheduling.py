@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan.api.kinds import POD_GROUP, PRIORITY_CLASS, WORKLOAD
 from bayplan.client import ApiError, ClusterAccess, HttpClient, PatchType
@@ -39,7 +40,7 @@ async def test_groups_are_not_served_without_alpha():
             await client.list(POD_GROUP)
 
 
-@pytest.mark.parametrize("spec", [GANG, BASIC], ids=["gang", "basic"])
+@cases("spec", {"gang": GANG, "basic": BASIC})
 async def test_pod_group_defaults(client, spec):
     created = await client.create(POD_GROUP, group(spec))
     assert created.metadata.generation == 1
@@ -65,14 +66,11 @@ REJECTED = {
     "explicit priority": ({**GANG, "priority": 7}, "must match the priority computed (0)"),
     "missing priority class": ({**GANG, "priorityClassName": "vip"}, "no PriorityClass with name vip"),
     "missing workload": (of_template("workers", "other"), 'Workload "other" not found'),
-    "missing template": (
-        of_template("drivers"),
-        'PodGroupTemplate "drivers" not found in Workload "train"',
-    ),
+    "missing template": (of_template("drivers"), 'PodGroupTemplate "drivers" not found in Workload "train"'),
 }
 
 
-@pytest.mark.parametrize(("spec", "why"), REJECTED.values(), ids=REJECTED)
+@cases("spec, why", REJECTED)
 async def test_invalid_pod_group_is_rejected(client, spec, why):
     await client.create(WORKLOAD, workload("workers"))
     with pytest.raises(ApiError) as rejected:
@@ -119,7 +117,7 @@ WORKLOADS = {
 }
 
 
-@pytest.mark.parametrize(("document", "why"), WORKLOADS.values(), ids=WORKLOADS)
+@cases("document, why", WORKLOADS)
 async def test_invalid_workload_is_rejected(client, document, why):
     with pytest.raises(ApiError) as rejected:
         await client.create(WORKLOAD, document)

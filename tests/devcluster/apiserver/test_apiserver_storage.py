@@ -1,8 +1,8 @@
 """Admission of claims and volumes."""
 
 import aiohttp
-import pytest
 from tests.support.storage_documents import claim, default_class, storage_class, volume
+from tests.support.tables import cases
 
 from bayplan.clock import ManualClock
 from bayplan.devcluster.apiserver import ApiServer
@@ -14,18 +14,18 @@ BETA = {"annotations": {"storageclass.beta.kubernetes.io/is-default-class": "tru
 BETA_CLASS = {"annotations": {"volume.beta.kubernetes.io/storage-class": "old"}}
 
 
-@pytest.mark.parametrize(
-    ("classes", "new_claim", "expected"),
-    [
-        pytest.param([], claim("c"), None, id="no class"),
-        pytest.param([storage_class("a")], claim("c"), None, id="no default"),
-        pytest.param([storage_class("a"), default_class("b")], claim("c"), "b", id="default class"),
-        pytest.param([storage_class("a", metadata=BETA)], claim("c"), "a", id="default by the beta annotation"),
-        pytest.param([default_class("b"), default_class("a")], claim("c"), "a", id="first of several defaults by name"),
-        pytest.param([default_class("a")], claim("c", "x"), "x", id="claim names a class"),
-        pytest.param([default_class("a")], claim("c", ""), "", id="claim names no class"),
-        pytest.param([default_class("a")], claim("c", metadata=BETA_CLASS), None, id="claim has the beta annotation"),
-    ],
+@cases(
+    "classes, new_claim, expected",
+    {
+        "no class": ([], claim("c"), None),
+        "no default": ([storage_class("a")], claim("c"), None),
+        "default class": ([storage_class("a"), default_class("b")], claim("c"), "b"),
+        "default by the beta annotation": ([storage_class("a", metadata=BETA)], claim("c"), "a"),
+        "first of several defaults by name": ([default_class("b"), default_class("a")], claim("c"), "a"),
+        "claim names a class": ([default_class("a")], claim("c", "x"), "x"),
+        "claim names no class": ([default_class("a")], claim("c", ""), ""),
+        "claim has the beta annotation": ([default_class("a")], claim("c", metadata=BETA_CLASS), None),
+    },
 )
 async def test_claim_gets_the_default_class(api, classes, new_claim, expected):
     for one in classes:
@@ -44,12 +44,12 @@ async def test_newest_of_several_default_classes_is_used(make_requests):
         assert (await api.create(CLAIMS, claim("c")))["spec"]["storageClassName"] == "b"
 
 
-@pytest.mark.parametrize(
-    ("path", "document", "finalizer"),
-    [
-        pytest.param(CLAIMS, claim("one", "x"), "kubernetes.io/pvc-protection", id="claim"),
-        pytest.param(VOLUMES, volume("one", "x"), "kubernetes.io/pv-protection", id="volume"),
-    ],
+@cases(
+    "path, document, finalizer",
+    {
+        "claim": (CLAIMS, claim("one", "x"), "kubernetes.io/pvc-protection"),
+        "volume": (VOLUMES, volume("one", "x"), "kubernetes.io/pv-protection"),
+    },
 )
 async def test_protected_object_is_removed_without_its_finalizer(api, path, document, finalizer):
     assert (await api.create(path, document))["metadata"]["finalizers"] == [finalizer]

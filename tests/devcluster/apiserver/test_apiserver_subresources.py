@@ -3,6 +3,7 @@
 import shutil
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan.devcluster.apiserver import HttpRequest
 
@@ -13,10 +14,7 @@ DEPLOYMENT = {
     "spec": {
         "replicas": 3,
         "selector": {"matchLabels": {"app": "web"}},
-        "template": {
-            "metadata": {"labels": {"app": "web"}},
-            "spec": {"containers": [{"name": "c", "image": "i"}]},
-        },
+        "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
     },
 }
 
@@ -46,27 +44,26 @@ async def test_resize_changes_the_resources_of_a_container(client):
     assert (await client.get(f"{PODS}/p/resize"))["spec"] == changed["spec"]
 
 
-@pytest.mark.parametrize(
-    ("patch", "message"),
-    [
-        (
+@cases(
+    "patch, message",
+    {
+        "quality of service": (
             resized({"requests": {"cpu": "500m"}}),
             'spec: Invalid value: "Guaranteed": Pod QOS Class may not change as a result of resizing',
         ),
-        (
+        "container": (
             {"spec": {"containers": [{"name": "d", "image": "i"}]}},
             "spec.containers: Forbidden: containers may not be added or removed on resize",
         ),
-        (
+        "other resource": (
             resized({"requests": {"ephemeral-storage": "1Gi"}}),
             "spec: Forbidden: only cpu and memory resources are mutable",
         ),
-        (
+        "request above the limit": (
             resized({"requests": {"cpu": "3"}}),
             'spec.containers[0].resources.requests: Invalid value: "3": must be less than or equal to cpu limit of 1',
         ),
-    ],
-    ids=["quality of service", "container", "other resource", "request above the limit"],
+    },
 )
 async def test_invalid_resize_is_rejected(client, patch, message):
     await client.create(PODS, pod_with(resources("1")))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from storage_state import PROVISIONED_BY, SELECTED_NODE, annotations, message, phases
 from tests.support.storage_documents import DRIVER, HOSTNAME, ZONE, allowed, claim, storage_class, volume
+from tests.support.tables import cases
 
 from bayplan.api.kinds import (
     CSI_NODE,
@@ -64,13 +64,13 @@ async def test_immediate_claim_gets_a_volume_at_once(world):
     )
 
 
-@pytest.mark.parametrize(
-    ("fields", "keys", "expected"),
-    [
-        pytest.param({}, [], [], id="a driver that is everywhere"),
-        pytest.param({}, [HOSTNAME], [{HOSTNAME: ["node-1"]}], id="a driver of single nodes"),
-        pytest.param(allowed(ZONE, "z0", "z1"), [], [{ZONE: ["z1"]}], id="a class of zones"),
-    ],
+@cases(
+    "fields, keys, expected",
+    {
+        "a driver that is everywhere": ({}, [], []),
+        "a driver of single nodes": ({}, [HOSTNAME], [{HOSTNAME: ["node-1"]}]),
+        "a class of zones": (allowed(ZONE, "z0", "z1"), [], [{ZONE: ["z1"]}]),
+    },
 )
 async def test_delayed_claim_gets_a_volume_for_the_selected_node(world, fields, keys, expected):
     await zoned(world)
@@ -86,13 +86,13 @@ async def test_delayed_claim_gets_a_volume_for_the_selected_node(world, fields, 
     assert places(made(world)) == expected
 
 
-@pytest.mark.parametrize(
-    ("node", "fields", "problem"),
-    [
-        pytest.param("gone", {}, 'node "gone" not found', id="deleted node"),
-        pytest.param("node-0", allowed(ZONE, "z1"), "is not in allowed topologies", id="not allowed there"),
-        pytest.param("node-0", {}, "not enough capacity", id="no room there"),
-    ],
+@cases(
+    "node, fields, problem",
+    {
+        "deleted node": ("gone", {}, 'node "gone" not found'),
+        "not allowed there": ("node-0", allowed(ZONE, "z1"), "is not in allowed topologies"),
+        "no room there": ("node-0", {}, "not enough capacity"),
+    },
 )
 async def test_impossible_selected_node_is_removed_and_the_next_one_is_used(world, node, fields, problem):
     await zoned(world)
@@ -134,9 +134,7 @@ async def test_volume_that_the_server_rejects_is_retried(world):
     assert "failed to save persistentvolume" in await message(world, "c", "ProvisioningFailed")
 
 
-@pytest.mark.parametrize(
-    ("policy", "expected"), [pytest.param("Delete", None, id="deleted"), pytest.param("Retain", "Released", id="kept")]
-)
+@cases("policy, expected", {"deleted": ("Delete", None), "kept": ("Retain", "Released")})
 async def test_provisioned_volume_is_deleted_or_kept_by_its_policy(world, policy, expected):
     await world.create(STORAGE_CLASS, storage_class("made", reclaimPolicy=policy))
     await world.create(PERSISTENT_VOLUME_CLAIM, wanted())

@@ -4,6 +4,7 @@ import pytest
 from lightkube.models.core_v1 import Node, PersistentVolumeClaim
 from lightkube.models.storage_v1 import CSINode, CSIStorageCapacity, StorageClass
 from tests.support.storage_documents import DRIVER, ZONE, allowed, claim, storage_class
+from tests.support.tables import cases
 
 from bayplan.api.objects import convert
 from bayplan.devcluster.controllers.csi_topology import (
@@ -42,17 +43,17 @@ def room(capacity, zone, *, largest=None, storage_class_name="made"):
     return convert(CSIStorageCapacity, {**document, **({"maximumVolumeSize": largest} if largest else {})})
 
 
-@pytest.mark.parametrize(
-    ("fields", "csi_node", "expected"),
-    [
-        pytest.param({}, None, {}, id="a driver that is everywhere"),
-        pytest.param({}, csi("a", ZONE), {ZONE: "z1"}, id="the driver's keys"),
-        pytest.param({}, csi("a", ZONE, driver="other"), {}, id="another driver's keys"),
-        pytest.param(allowed(ZONE, "z1", "z2"), None, {ZONE: "z1"}, id="the class's keys"),
-        pytest.param(allowed(ZONE, "z1"), csi("a", ZONE), {ZONE: "z1"}, id="both"),
-        pytest.param(allowed(ZONE, "z2"), None, "is not in allowed topologies", id="not allowed there"),
-        pytest.param(allowed(RACK, "r1"), None, f'node "a" lacks the topology labels {RACK}', id="without the label"),
-    ],
+@cases(
+    "fields, csi_node, expected",
+    {
+        "a driver that is everywhere": ({}, None, {}),
+        "the driver's keys": ({}, csi("a", ZONE), {ZONE: "z1"}),
+        "another driver's keys": ({}, csi("a", ZONE, driver="other"), {}),
+        "the class's keys": (allowed(ZONE, "z1", "z2"), None, {ZONE: "z1"}),
+        "both": (allowed(ZONE, "z1"), csi("a", ZONE), {ZONE: "z1"}),
+        "not allowed there": (allowed(ZONE, "z2"), None, "is not in allowed topologies"),
+        "without the label": (allowed(RACK, "r1"), None, f'node "a" lacks the topology labels {RACK}'),
+    },
 )
 def test_topology_for_a_selected_node(fields, csi_node, expected):
     where = node("a", zone="z1", region="r")
@@ -63,14 +64,14 @@ def test_topology_for_a_selected_node(fields, csi_node, expected):
         assert place_for_node(DRIVER, of(**fields), where, csi_node) == expected
 
 
-@pytest.mark.parametrize(
-    ("fields", "csi_nodes", "expected"),
-    [
-        pytest.param({}, [], [{}], id="a driver that is everywhere"),
-        pytest.param({}, [csi("a", ZONE)], [{ZONE: "z1"}, {ZONE: "z2"}], id="the zones of nodes"),
-        pytest.param(allowed(ZONE, "z2", "z9"), [csi("a", ZONE)], [{ZONE: "z2"}, {ZONE: "z9"}], id="the allowed ones"),
-        pytest.param({}, [csi("a", RACK)], "no node has the topology labels", id="no node has the label"),
-    ],
+@cases(
+    "fields, csi_nodes, expected",
+    {
+        "a driver that is everywhere": ({}, [], [{}]),
+        "the zones of nodes": ({}, [csi("a", ZONE)], [{ZONE: "z1"}, {ZONE: "z2"}]),
+        "the allowed ones": (allowed(ZONE, "z2", "z9"), [csi("a", ZONE)], [{ZONE: "z2"}, {ZONE: "z9"}]),
+        "no node has the label": ({}, [csi("a", RACK)], "no node has the topology labels"),
+    },
 )
 def test_topologies_for_an_unused_claim(fields, csi_nodes, expected):
     nodes = [node("a", zone="z1"), node("b", zone="z2"), node("c", zone="z2"), node("d")]
@@ -97,16 +98,16 @@ def test_allowed_topologies_are_the_combinations_of_a_term():
     assert found == [{ZONE: "1", RACK: "r"}, {ZONE: "2", RACK: "r"}]
 
 
-@pytest.mark.parametrize(
-    ("capacities", "expected"),
-    [
-        pytest.param([], True, id="no capacity objects"),
-        pytest.param([room("1Gi", "z1", storage_class_name="other")], True, id="capacity of another class"),
-        pytest.param([room("1Gi", "z1")], True, id="just enough"),
-        pytest.param([room("1Mi", "z1")], False, id="too little"),
-        pytest.param([room("9Gi", "z2")], False, id="elsewhere"),
-        pytest.param([room("9Gi", "z1", largest="1Mi")], False, id="enough, but not in one piece"),
-    ],
+@cases(
+    "capacities, expected",
+    {
+        "no capacity objects": ([], True),
+        "capacity of another class": ([room("1Gi", "z1", storage_class_name="other")], True),
+        "just enough": ([room("1Gi", "z1")], True),
+        "too little": ([room("1Mi", "z1")], False),
+        "elsewhere": ([room("9Gi", "z2")], False),
+        "enough, but not in one piece": ([room("9Gi", "z1", largest="1Mi")], False),
+    },
 )
 def test_capacity_of_a_topology(capacities, expected):
     wanted = convert(PersistentVolumeClaim, claim("c", "made", "1Gi"))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
+from tests.support.tables import cases
 
 from bayplan.api.kinds import CONTROLLER_REVISION, DAEMON_SET, NODE, POD
 from bayplan.client import PatchType
@@ -142,13 +142,13 @@ async def test_pending_pod_of_a_deleted_node_is_deleted(world):
     await world.until(lambda: len(agents(world)) == 3, step=0.5)
 
 
-@pytest.mark.parametrize(
-    ("effect", "left", "misscheduled"),
-    [
-        pytest.param("PreferNoSchedule", NODES, 0, id="preference"),
-        pytest.param("NoSchedule", NODES, 1, id="pods may stay"),
-        pytest.param("NoExecute", NODES - {"node-0"}, 0, id="pods have to go"),
-    ],
+@cases(
+    "effect, left, misscheduled",
+    {
+        "preference": ("PreferNoSchedule", NODES, 0),
+        "pods may stay": ("NoSchedule", NODES, 1),
+        "pods have to go": ("NoExecute", NODES - {"node-0"}, 0),
+    },
 )
 async def test_taints_keep_new_pods_away(world, effect, left, misscheduled):
     await ready(world, daemon_set())

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan.api.kinds import CONFIG_MAP, DEPLOYMENT, POD, POD_DISRUPTION_BUDGET
 from bayplan.client import ApiError
@@ -29,15 +30,15 @@ def status(world) -> tuple[int, int, int, int]:
     return (found.disruptionsAllowed, found.currentHealthy, found.desiredHealthy, found.expectedPods)
 
 
-@pytest.mark.parametrize(
-    ("spec", "expected"),
-    [
-        pytest.param({"minAvailable": 3}, (1, 4, 3, 4), id="minAvailable"),
-        pytest.param({"minAvailable": "60%"}, (1, 4, 3, 4), id="minAvailable in percent, rounded up"),
-        pytest.param({"maxUnavailable": 1}, (1, 4, 3, 4), id="maxUnavailable"),
-        pytest.param({"maxUnavailable": "30%"}, (2, 4, 2, 4), id="maxUnavailable in percent, rounded up"),
-        pytest.param({"minAvailable": 9}, (0, 4, 9, 4), id="more than there are"),
-    ],
+@cases(
+    "spec, expected",
+    {
+        "minAvailable": ({"minAvailable": 3}, (1, 4, 3, 4)),
+        "minAvailable in percent, rounded up": ({"minAvailable": "60%"}, (1, 4, 3, 4)),
+        "maxUnavailable": ({"maxUnavailable": 1}, (1, 4, 3, 4)),
+        "maxUnavailable in percent, rounded up": ({"maxUnavailable": "30%"}, (2, 4, 2, 4)),
+        "more than there are": ({"minAvailable": 9}, (0, 4, 9, 4)),
+    },
 )
 async def test_allowed_disruptions_of_a_budget(world, spec, expected):
     await world.create(DEPLOYMENT, web(4))

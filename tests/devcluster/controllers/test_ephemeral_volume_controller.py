@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-import pytest
 from storage_state import message, phases, pod
 from tests.support.storage_documents import claim, ephemeral, storage_class, using
+from tests.support.tables import cases
 
 from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
 from bayplan.devcluster.apiserver import Fault
@@ -38,7 +38,7 @@ async def test_claim_and_volume_are_deleted_with_the_pod(world):
     await world.until(lambda: world.one(POD, "p") is None and phases(world) == {}, step=0.5)
 
 
-@pytest.mark.parametrize("gone", [pytest.param(True, id="deleted"), pytest.param(False, id="assigned to the pod")])
+@cases("gone", {"deleted": True, "assigned to the pod": False})
 async def test_claim_of_another_owner_blocks_the_pod(world, gone):
     first = await world.create(PERSISTENT_VOLUME_CLAIM, claim("p-v"))
     made = await world.create(POD, pod("p", ephemeral("v")))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from lightkube.models.core_v1 import Taint, Toleration
+from tests.support.tables import cases
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.client import PatchType
@@ -108,24 +108,23 @@ K, J = Taint(key="k", value="v", effect="NoExecute"), Taint(key="j", effect="NoE
 FOREVER = float("inf")
 
 
-@pytest.mark.parametrize(
-    ("tolerations", "seconds"),
-    [
-        pytest.param([], 0, id="none"),
-        pytest.param([Toleration(key="k", operator="Exists")], 0, id="one of two"),
-        pytest.param([Toleration(operator="Exists")], FOREVER, id="all"),
-        pytest.param([Toleration(operator="Exists", tolerationSeconds=5)], 5, id="all for a time"),
-        pytest.param(
+@cases(
+    "tolerations, seconds",
+    {
+        "none": ([], 0),
+        "one of two": ([Toleration(key="k", operator="Exists")], 0),
+        "all": ([Toleration(operator="Exists")], FOREVER),
+        "all for a time": ([Toleration(operator="Exists", tolerationSeconds=5)], 5),
+        "the shorter of two": (
             [
                 Toleration(key="k", value="v", tolerationSeconds=30),
                 Toleration(key="j", operator="Exists", tolerationSeconds=9),
             ],
             9,
-            id="the shorter of two",
         ),
-        pytest.param([Toleration(operator="Exists", tolerationSeconds=-1)], 0, id="negative"),
-        pytest.param([Toleration(operator="Exists", effect="NoSchedule")], 0, id="another effect"),
-    ],
+        "negative": ([Toleration(operator="Exists", tolerationSeconds=-1)], 0),
+        "another effect": ([Toleration(operator="Exists", effect="NoSchedule")], 0),
+    },
 )
 def test_duration_of_tolerations(tolerations, seconds):
     assert tolerated_seconds([K, J], tolerations) == seconds

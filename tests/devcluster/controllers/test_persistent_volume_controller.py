@@ -16,6 +16,7 @@ from storage_state import (
     pod,
 )
 from tests.support.storage_documents import claim, default_class, local_class, storage_class, using, volume
+from tests.support.tables import cases
 
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
 from bayplan.client import ApiError, TransportError
@@ -38,24 +39,22 @@ async def test_claim_and_volume_are_bound_to_each_other(world):
     assert taken.status.lastPhaseTransitionTime == world.clock.now()
 
 
-@pytest.mark.parametrize(
-    ("wanted", "there", "by_controller"),
-    [
-        pytest.param(
+@cases(
+    "wanted, there, by_controller",
+    {
+        "the volume names the claim": (
             claim("c", "x"),
             volume("v", "x", claimRef={"namespace": "default", "name": "c"}),
             False,
-            id="the volume names the claim",
         ),
-        pytest.param(claim("c", "x", volumeName="v"), volume("v", "x"), True, id="the claim names the volume"),
-        pytest.param(claim("c", ""), volume("v"), True, id="no class"),
-        pytest.param(
+        "the claim names the volume": (claim("c", "x", volumeName="v"), volume("v", "x"), True),
+        "no class": (claim("c", ""), volume("v"), True),
+        "a selector": (
             claim("c", "x", selector={"matchExpressions": [{"key": "disk", "operator": "In", "values": ["fast"]}]}),
             volume("v", "x", metadata={"labels": {"disk": "fast"}}),
             True,
-            id="a selector",
         ),
-    ],
+    },
 )
 @pytest.mark.parametrize("claim_first", [True, False])
 async def test_claim_and_its_volume_are_bound_in_either_order_of_creation(
@@ -80,46 +79,40 @@ async def test_two_claims_get_two_volumes(world):
     assert len({one.spec.volumeName for one in world.all(PERSISTENT_VOLUME_CLAIM)}) == 5
 
 
-@pytest.mark.parametrize(
-    ("objects", "reason", "text"),
-    [
-        pytest.param(
+@cases(
+    "objects, reason, text",
+    {
+        "no class and no volume": (
             [claim("c", "")],
             "FailedBinding",
             "no persistent volumes available for this claim and no storage class is set",
-            id="no class and no volume",
         ),
-        pytest.param(
+        "missing class": (
             [claim("c", "missing")],
             "ProvisioningFailed",
             'storageclass.storage.k8s.io "missing" not found',
-            id="missing class",
         ),
-        pytest.param(
+        "a class without provisioner": (
             [storage_class("x", provisioner="kubernetes.io/no-provisioner"), claim("c", "x")],
             "ProvisioningFailed",
             "no volume plugin matched name: kubernetes.io/no-provisioner",
-            id="a class without provisioner",
         ),
-        pytest.param(
+        "the named volume does not match": (
             [volume("v", "x", "1Mi"), claim("c", "x", volumeName="v")],
             "VolumeMismatch",
             'Cannot bind to requested volume "v": requested PV is too small',
-            id="the named volume does not match",
         ),
-        pytest.param(
+        "the named volume belongs to another claim": (
             [volume("v", "x", claimRef={"namespace": "default", "name": "o"}), claim("c", "x", volumeName="v")],
             "FailedBinding",
             'volume "v" already bound to a different claim.',
-            id="the named volume belongs to another claim",
         ),
-        pytest.param(
+        "waiting for a pod": (
             [local_class("x"), claim("c", "x")],
             "WaitForFirstConsumer",
             "waiting for first consumer to be created before binding",
-            id="waiting for a pod",
         ),
-    ],
+    },
 )
 async def test_claim_stays_pending_with_an_event(world, objects, reason, text):
     for one in objects:
@@ -160,10 +153,7 @@ async def test_delayed_volume_is_requested_once_its_node_is_selected(world):
     assert asked["volume.kubernetes.io/storage-provisioner"] == "ebs.csi.aws.com"
 
 
-@pytest.mark.parametrize(
-    ("of", "assigned"),
-    [pytest.param(None, "std", id="no class"), pytest.param("", "", id="empty class")],
-)
+@cases("of, assigned", {"no class": (None, "std"), "empty class": ("", "")})
 async def test_new_default_class_is_set_on_claims_without_a_class(world, of, assigned):
     await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", of))
     await message(world, "c", "FailedBinding")
@@ -172,14 +162,14 @@ async def test_new_default_class_is_set_on_claims_without_a_class(world, of, ass
     await world.until(lambda: world.one(PERSISTENT_VOLUME_CLAIM, "c").spec.storageClassName == assigned)
 
 
-@pytest.mark.parametrize(
-    ("policy", "fields", "expected"),
-    [
-        pytest.param("Retain", {}, "Released", id="kept"),
-        pytest.param("Delete", {"hostPath": {"path": "/tmp/x"}}, None, id="deleted"),
-        pytest.param("Delete", {}, "Failed", id="cannot be deleted"),
-        pytest.param("Recycle", {}, "Available", id="recycled"),
-    ],
+@cases(
+    "policy, fields, expected",
+    {
+        "kept": ("Retain", {}, "Released"),
+        "deleted": ("Delete", {"hostPath": {"path": "/tmp/x"}}, None),
+        "cannot be deleted": ("Delete", {}, "Failed"),
+        "recycled": ("Recycle", {}, "Available"),
+    },
 )
 async def test_reclaim_policy_of_a_released_volume(world, policy, fields, expected):
     await world.create(PERSISTENT_VOLUME, volume("v", "x", persistentVolumeReclaimPolicy=policy, **fields))
@@ -201,13 +191,7 @@ async def test_released_volume_is_not_bound_to_a_new_claim_of_the_same_name(worl
         await world.until(lambda: phases(world) == {"v": "Released"})
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        pytest.param({}, id="the claim has lost its reference"),
-        pytest.param({"volumeName": "other"}, id="the volume was deleted"),
-    ],
-)
+@cases("spec", {"the claim has lost its reference": {}, "the volume was deleted": {"volumeName": "other"}})
 async def test_claim_without_its_volume_is_lost(world, spec):
     bound = claim("c", "x", **spec, metadata={"annotations": {BIND_COMPLETED: "yes"}})
     await world.create(PERSISTENT_VOLUME_CLAIM, bound)
@@ -273,22 +257,22 @@ async def test_volume_mode_mismatch_is_reported(world):
     assert phases(world)["c"] == "Pending"
 
 
-@pytest.mark.parametrize(
-    ("resource", "subresource"),
-    [
-        pytest.param("persistentvolumes", "", id="the volume's spec"),
-        pytest.param("persistentvolumes", "status", id="the volume's status"),
-        pytest.param("persistentvolumeclaims", "", id="the claim's spec"),
-        pytest.param("persistentvolumeclaims", "status", id="the claim's status"),
-    ],
+@cases(
+    "resource, subresource",
+    {
+        "the volume's spec": ("persistentvolumes", ""),
+        "the volume's status": ("persistentvolumes", "status"),
+        "the claim's spec": ("persistentvolumeclaims", ""),
+        "the claim's status": ("persistentvolumeclaims", "status"),
+    },
 )
-@pytest.mark.parametrize(
+@cases(
     "what",
-    [
-        pytest.param({"answer": 409, "reason": "Conflict"}, id="conflict"),
-        pytest.param({"answer": 500}, id="500"),
-        pytest.param({"drop": "after"}, id="processed without a response"),
-    ],
+    {
+        "conflict": {"answer": 409, "reason": "Conflict"},
+        "500": {"answer": 500},
+        "processed without a response": {"drop": "after"},
+    },
 )
 async def test_binding_that_fails_halfway_is_finished(world, resource, subresource, what):
     await world.create(PERSISTENT_VOLUME, volume("v", "x"))

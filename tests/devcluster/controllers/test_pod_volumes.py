@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-import pytest
 from lightkube.models.core_v1 import PersistentVolumeClaim, Pod
 from tests.support.storage_documents import claim, ephemeral, using
+from tests.support.tables import cases
 
 from bayplan.api.objects import convert
 from bayplan.devcluster.controllers.pod_volumes import claim_keys, keeps_claim
@@ -22,18 +22,18 @@ def test_claims_of_a_pod():
     assert claim_keys(pod({})) == ()
 
 
-@pytest.mark.parametrize(
-    ("one", "name", "metadata", "expected"),
-    [
-        pytest.param(pod(using("c")), "c", {}, True, id="on a node"),
-        pytest.param(pod(using("c"), node=""), "c", {}, False, id="without a node"),
-        pytest.param(pod(using("other")), "c", {}, False, id="another claim"),
-        pytest.param(pod(using("c"), **GOING, deletionGracePeriodSeconds=0), "c", {}, True, id="until it is removed"),
-        pytest.param(pod(ephemeral("v")), "p-v", OWNED, True, id="ephemeral"),
-        pytest.param(pod(ephemeral("v")), "p-v", {}, False, id="ephemeral, but not the pod's"),
-        pytest.param(pod(ephemeral("v"), **GOING, deletionGracePeriodSeconds=30), "p-v", OWNED, True, id="stopping"),
-        pytest.param(pod(ephemeral("v"), **GOING, deletionGracePeriodSeconds=0), "p-v", OWNED, False, id="stopped"),
-    ],
+@cases(
+    "one, name, metadata, expected",
+    {
+        "on a node": (pod(using("c")), "c", {}, True),
+        "without a node": (pod(using("c"), node=""), "c", {}, False),
+        "another claim": (pod(using("other")), "c", {}, False),
+        "until it is removed": (pod(using("c"), **GOING, deletionGracePeriodSeconds=0), "c", {}, True),
+        "ephemeral": (pod(ephemeral("v")), "p-v", OWNED, True),
+        "ephemeral, but not the pod's": (pod(ephemeral("v")), "p-v", {}, False),
+        "stopping": (pod(ephemeral("v"), **GOING, deletionGracePeriodSeconds=30), "p-v", OWNED, True),
+        "stopped": (pod(ephemeral("v"), **GOING, deletionGracePeriodSeconds=0), "p-v", OWNED, False),
+    },
 )
 def test_pod_blocks_the_deletion_of_its_claims(one, name, metadata, expected):
     found = convert(PersistentVolumeClaim, claim(name, metadata=metadata))

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
-import pytest
 from lightkube.models.core_v1 import Pod
+from tests.support.tables import cases
 
 from bayplan.api.kinds import POD, REPLICA_SET, REPLICATION_CONTROLLER
 from bayplan.devcluster.apiserver import Fault
@@ -123,9 +123,7 @@ async def test_scaling_down_prefers_pods_with_a_low_deletion_cost(world):
 def pod(name: str, *, node: str = "n", phase: str = "Running", ready: int | None = 60, **more: Any) -> Pod:
     since = NOW - timedelta(minutes=ready or 0)
     conditions = [{"type": "Ready", "status": "True", "lastTransitionTime": since}] if ready is not None else []
-    containers = [
-        {"name": "c", "image": "i", "imageID": "", "ready": True, "restartCount": more.get("restarts", 0)},
-    ]
+    containers = [{"name": "c", "image": "i", "imageID": "", "ready": True, "restartCount": more.get("restarts", 0)}]
     document = {
         "metadata": {
             "name": name,
@@ -140,17 +138,17 @@ def pod(name: str, *, node: str = "n", phase: str = "Running", ready: int | None
     return msgspec.convert(document, Pod)
 
 
-@pytest.mark.parametrize(
-    ("first", "then"),
-    [
-        pytest.param(pod("a", node="", phase="Pending", ready=None), pod("b"), id="without a node"),
-        pytest.param(pod("a", phase="Pending", ready=None), pod("b", ready=None), id="pending"),
-        pytest.param(pod("a", ready=None), pod("b"), id="not ready"),
-        pytest.param(pod("a", cost=-1), pod("b"), id="cheap"),
-        pytest.param(pod("a", ready=5), pod("b"), id="ready for a shorter time"),
-        pytest.param(pod("a", restarts=3), pod("b"), id="restarted more often"),
-        pytest.param(pod("a", age=5), pod("b"), id="younger"),
-    ],
+@cases(
+    "first, then",
+    {
+        "without a node": (pod("a", node="", phase="Pending", ready=None), pod("b")),
+        "pending": (pod("a", phase="Pending", ready=None), pod("b", ready=None)),
+        "not ready": (pod("a", ready=None), pod("b")),
+        "cheap": (pod("a", cost=-1), pod("b")),
+        "ready for a shorter time": (pod("a", ready=5), pod("b")),
+        "restarted more often": (pod("a", restarts=3), pod("b")),
+        "younger": (pod("a", age=5), pod("b")),
+    },
 )
 def test_deletion_order_of_pods(first, then):
     assert [one.metadata.name for one in scale_down_order([then, first], [])] == ["a", "b"]

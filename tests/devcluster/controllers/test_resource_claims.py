@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan.api.kinds import CORE_EVENT, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from bayplan.client import PatchType
@@ -208,17 +209,17 @@ REPLACED = {"resource": "pods", "name": "waits", "uid": "an-older-one"}
 OTHER_KIND = {"apiGroup": "example.com", "resource": "jobs", "name": "j", "uid": "j"}
 
 
-@pytest.mark.parametrize(
-    ("consumers", "left"),
-    [
-        pytest.param(["waits"], ["waits"], id="pending pod"),
-        pytest.param(["waits", "ended"], ["waits"], id="terminated pod"),
-        pytest.param(["waits", "doomed"], ["waits"], id="pod deleted before it was bound"),
-        pytest.param(["waits", "leaving"], ["waits", "leaving"], id="deleted pod that still runs"),
-        pytest.param(["waits", GONE], ["waits"], id="missing pod"),
-        pytest.param(["waits", REPLACED], ["waits"], id="an older pod of the same name"),
-        pytest.param([OTHER_KIND], ["j"], id="not a pod"),
-    ],
+@cases(
+    "consumers, left",
+    {
+        "pending pod": (["waits"], ["waits"]),
+        "terminated pod": (["waits", "ended"], ["waits"]),
+        "pod deleted before it was bound": (["waits", "doomed"], ["waits"]),
+        "deleted pod that still runs": (["waits", "leaving"], ["waits", "leaving"]),
+        "missing pod": (["waits", GONE], ["waits"]),
+        "an older pod of the same name": (["waits", REPLACED], ["waits"]),
+        "not a pod": ([OTHER_KIND], ["j"]),
+    },
 )
 async def test_consumers_that_keep_their_reservation(world, consumers, left):
     there = {name: await world.create(POD, pod(name, claims=("c",))) for name in ("waits", "ended", "leaving")}
@@ -237,10 +238,7 @@ async def test_consumers_that_keep_their_reservation(world, consumers, left):
     assert (users(world), has_devices(world)) == (left, True)
 
 
-@pytest.mark.parametrize(
-    ("protected", "keeps"),
-    [pytest.param(True, False, id="allocated by a scheduler"), pytest.param(False, True, id="allocated otherwise")],
-)
+@cases("protected, keeps", {"allocated by a scheduler": (True, False), "allocated otherwise": (False, True)})
 async def test_claim_is_deallocated_after_its_last_consumer(world, protected, keeps):
     user = await world.create(POD, pod(claims=("c",)))
     await world.create(RESOURCE_CLAIM, claim())
@@ -308,14 +306,14 @@ async def test_concurrent_change_is_not_overwritten(world):
     await world.until(lambda: sorted(users(world)) == ["q", "r"])
 
 
-@pytest.mark.parametrize(
-    ("of_pod", "reference", "prefix"),
-    [
-        pytest.param("p", "c", "p-c-", id="short"),
-        pytest.param("p" * 27, "c" * 28, "p" * 27 + "-" + "c" * 28 + "-", id="just short enough"),
-        pytest.param("p" * 200, "c" * 20, "p" * 51 + "-" + "c" * 5, id="long"),
-        pytest.param("p" * 60, "c" * 60, "p" * 28 + "-" + "c" * 28, id="both long"),
-    ],
+@cases(
+    "of_pod, reference, prefix",
+    {
+        "short": ("p", "c", "p-c-"),
+        "just short enough": ("p" * 27, "c" * 28, "p" * 27 + "-" + "c" * 28 + "-"),
+        "long": ("p" * 200, "c" * 20, "p" * 51 + "-" + "c" * 5),
+        "both long": ("p" * 60, "c" * 60, "p" * 28 + "-" + "c" * 28),
+    },
 )
 def test_prefix_of_claim_names(of_pod, reference, prefix):
     assert name_prefix(of_pod, reference) == prefix

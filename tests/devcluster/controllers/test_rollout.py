@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
-import pytest
 from lightkube.models.apps_v1 import Deployment, ReplicaSet
 from lightkube.models.core_v1 import PodTemplateSpec
+from tests.support.tables import cases
 
 from bayplan.devcluster.controllers import rollout
 
@@ -34,7 +34,7 @@ def replica_set(name: str, size: int, available: int | None = None, *, age: int 
     return msgspec.convert(document, ReplicaSet)
 
 
-@pytest.mark.parametrize("value", ["a/b", "x%", "", f"{'9' * 5000}%"], ids=["text", "percent", "empty", "long"])
+@cases("value", {"text": "a/b", "percent": "x%", "empty": "", "long": f"{'9' * 5000}%"})
 def test_limit_that_is_neither_number_nor_percentage_counts_as_zero(value):
     assert rollout.max_surge(deployment(surge=value, unavailable=1)) == 0
     assert rollout.max_unavailable(deployment(surge=1, unavailable=value)) == 0
@@ -44,35 +44,35 @@ def names(plan: list[rollout.Scale]) -> dict[str, int]:
     return {step.replica_set.metadata.name: step.replicas for step in plan}
 
 
-@pytest.mark.parametrize(
-    ("new", "old", "expected"),
-    [
-        pytest.param((0, 0), [(10, 10)], {"new": 3}, id="surge first"),
-        pytest.param((3, 0), [(10, 10)], {"old0": 8}, id="then down to the minimum available"),
-        pytest.param((3, 0), [(8, 8)], {"new": 5}, id="the new one uses the freed capacity"),
-        pytest.param((5, 0), [(8, 8)], {}, id="wait for the new ones"),
-        pytest.param((5, 5), [(8, 8)], {"old0": 3}, id="available new ones let old ones go"),
-        pytest.param((10, 10), [(3, 3)], {"old0": 0}, id="the rest"),
-        pytest.param((10, 10), [(0, 0)], {}, id="done"),
-        pytest.param((12, 12), [(0, 0)], {"new": 10}, id="a new one that is too large shrinks"),
-        pytest.param((5, 0), [(8, 5)], {}, id="unhealthy old ones do not go beyond the budget"),
-        pytest.param((3, 2), [(10, 6)], {"old0": 6}, id="unhealthy old ones go first"),
-        pytest.param((10, 10), [(2, 2), (1, 1)], {"old0": 0, "old1": 0}, id="several old ones"),
-    ],
+@cases(
+    "new, old, expected",
+    {
+        "surge first": ((0, 0), [(10, 10)], {"new": 3}),
+        "then down to the minimum available": ((3, 0), [(10, 10)], {"old0": 8}),
+        "the new one uses the freed capacity": ((3, 0), [(8, 8)], {"new": 5}),
+        "wait for the new ones": ((5, 0), [(8, 8)], {}),
+        "available new ones let old ones go": ((5, 5), [(8, 8)], {"old0": 3}),
+        "the rest": ((10, 10), [(3, 3)], {"old0": 0}),
+        "done": ((10, 10), [(0, 0)], {}),
+        "a new one that is too large shrinks": ((12, 12), [(0, 0)], {"new": 10}),
+        "unhealthy old ones do not go beyond the budget": ((5, 0), [(8, 5)], {}),
+        "unhealthy old ones go first": ((3, 2), [(10, 6)], {"old0": 6}),
+        "several old ones": ((10, 10), [(2, 2), (1, 1)], {"old0": 0, "old1": 0}),
+    },
 )
 def test_steps_of_a_rolling_update(new, old, expected):
     olds = [replica_set(f"old{index}", *sizes, age=10 - index) for index, sizes in enumerate(old)]
     assert names(rollout.plan_rolling_update(deployment(), replica_set("new", *new), olds)) == expected
 
 
-@pytest.mark.parametrize(
-    ("replicas", "surge", "unavailable", "expected"),
-    [
-        pytest.param(10, "25%", "25%", (3, 2), id="surge is rounded up, unavailable down"),
-        pytest.param(1, 0, "1%", (0, 1), id="both zero"),
-        pytest.param(3, 2, 5, (2, 3), id="no more unavailable than there are"),
-        pytest.param(0, 1, 1, (1, 0), id="zero replicas"),
-    ],
+@cases(
+    "replicas, surge, unavailable, expected",
+    {
+        "surge is rounded up, unavailable down": (10, "25%", "25%", (3, 2)),
+        "both zero": (1, 0, "1%", (0, 1)),
+        "no more unavailable than there are": (3, 2, 5, (2, 3)),
+        "zero replicas": (0, 1, 1, (1, 0)),
+    },
 )
 def test_limits_of_a_rolling_update(replicas, surge, unavailable, expected):
     one = deployment(replicas, surge, unavailable)
@@ -84,15 +84,15 @@ def test_recreate_has_no_limits():
     assert (rollout.max_surge(one), rollout.max_unavailable(one)) == (0, 0)
 
 
-@pytest.mark.parametrize(
-    ("replicas", "sets", "expected"),
-    [
-        pytest.param(5, [("new", 3)], {"new": 5}, id="a single one gets all"),
-        pytest.param(0, [("new", 3)], {"new": 0}, id="to zero"),
-        pytest.param(5, [("new", 0), ("old", 0)], {"new": 5}, id="the newest, where none is active"),
-        pytest.param(20, [("new", 5), ("old", 5)], {"new": 13, "old": 12}, id="in proportion up"),
-        pytest.param(5, [("new", 5), ("old", 5)], {"new": 4, "old": 3}, id="in proportion down, the older one first"),
-    ],
+@cases(
+    "replicas, sets, expected",
+    {
+        "a single one gets all": (5, [("new", 3)], {"new": 5}),
+        "to zero": (0, [("new", 3)], {"new": 0}),
+        "the newest, where none is active": (5, [("new", 0), ("old", 0)], {"new": 5}),
+        "in proportion up": (20, [("new", 5), ("old", 5)], {"new": 13, "old": 12}),
+        "in proportion down, the older one first": (5, [("new", 5), ("old", 5)], {"new": 4, "old": 3}),
+    },
 )
 def test_scaling_keeps_proportions(replicas, sets, expected):
     made = {

@@ -13,6 +13,7 @@ from lightkube.models.apps_v1 import (
 )
 from lightkube.models.core_v1 import PodTemplateSpec
 from lightkube.models.meta_v1 import LabelSelector, ObjectMeta, OwnerReference
+from tests.support.tables import cases
 
 from bayplan.devcluster.controllers.stateful_claims import has_other_controller, owners
 
@@ -42,35 +43,30 @@ def decided(deleted: str, scaled: str, given: list[Any], *, replicas: int = 2) -
     return None if wanted is None else [(one.kind, one.uid) for one in wanted]
 
 
-@pytest.mark.parametrize(
-    ("deleted", "scaled", "given", "replicas", "wanted"),
-    [
-        pytest.param("Retain", "Retain", [], 2, None, id="none and none wanted"),
-        pytest.param("Retain", "Retain", [SET_OWNER], 2, [], id="policy became Retain"),
-        pytest.param("Delete", "Retain", [], 2, [("StatefulSet", "set-uid")], id="set"),
-        pytest.param("Delete", "Retain", [SET_OWNER], 1, None, id="set, also of a surplus pod"),
-        pytest.param("Retain", "Delete", [], 2, None, id="none while the pod is wanted"),
-        pytest.param("Retain", "Delete", [], 1, [("Pod", "pod-uid")], id="surplus pod"),
-        pytest.param("Delete", "Delete", [SET_OWNER], 1, [("Pod", "pod-uid")], id="from the set to the surplus pod"),
-        pytest.param("Delete", "Delete", [POD_OWNER], 2, [("StatefulSet", "set-uid")], id="and back"),
-        pytest.param(
-            "Delete", "Retain", [(*SET_OWNER[:4], False)], 2, [("StatefulSet", "set-uid")], id="owner, no controller"
-        ),
-        pytest.param(
+@cases(
+    "deleted, scaled, given, replicas, wanted",
+    {
+        "none and none wanted": ("Retain", "Retain", [], 2, None),
+        "policy became Retain": ("Retain", "Retain", [SET_OWNER], 2, []),
+        "set": ("Delete", "Retain", [], 2, [("StatefulSet", "set-uid")]),
+        "set, also of a surplus pod": ("Delete", "Retain", [SET_OWNER], 1, None),
+        "none while the pod is wanted": ("Retain", "Delete", [], 2, None),
+        "surplus pod": ("Retain", "Delete", [], 1, [("Pod", "pod-uid")]),
+        "from the set to the surplus pod": ("Delete", "Delete", [SET_OWNER], 1, [("Pod", "pod-uid")]),
+        "and back": ("Delete", "Delete", [POD_OWNER], 2, [("StatefulSet", "set-uid")]),
+        "owner, no controller": ("Delete", "Retain", [(*SET_OWNER[:4], False)], 2, [("StatefulSet", "set-uid")]),
+        "others stay": (
             "Delete",
             "Retain",
             [("v1", "Node", "n", "node-uid", False)],
             2,
             [("Node", "node-uid"), ("StatefulSet", "set-uid")],
-            id="others stay",
         ),
-        pytest.param("Delete", "Retain", [("v1", "X", "x", "x-uid", True)], 2, None, id="another controller"),
-        pytest.param(
-            "Delete", "Retain", [("v1", "X", "x", "x-uid", True), SET_OWNER], 2, [("X", "x-uid")], id="two controllers"
-        ),
-        pytest.param("Delete", "Delete", [("v1", "Pod", "db-1", "old", True)], 2, None, id="former pod"),
-        pytest.param("Delete", "Delete", [("apps/v1", "StatefulSet", "db", "old", True)], 2, None, id="former set"),
-    ],
+        "another controller": ("Delete", "Retain", [("v1", "X", "x", "x-uid", True)], 2, None),
+        "two controllers": ("Delete", "Retain", [("v1", "X", "x", "x-uid", True), SET_OWNER], 2, [("X", "x-uid")]),
+        "former pod": ("Delete", "Delete", [("v1", "Pod", "db-1", "old", True)], 2, None),
+        "former set": ("Delete", "Delete", [("apps/v1", "StatefulSet", "db", "old", True)], 2, None),
+    },
 )
 def test_owners_follow_the_retention_policy(deleted, scaled, given, replicas, wanted):
     assert decided(deleted, scaled, given, replicas=replicas) == wanted

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.tables import cases
 
 from bayplan.api.kinds import CONTROLLER_REVISION, PERSISTENT_VOLUME_CLAIM, POD, STATEFUL_SET
 from bayplan.client import PatchType
@@ -254,18 +255,14 @@ def claims(world) -> dict[str, list[str]]:
     }
 
 
-@pytest.mark.parametrize(
-    ("policy", "owners", "left_after_scaling", "left_after_deletion"),
-    [
-        pytest.param({}, [], ["data-db-0", "data-db-1"], ["data-db-0", "data-db-1"], id="retained"),
-        pytest.param({"whenScaled": "Delete"}, [], ["data-db-0"], ["data-db-0"], id="deleted when scaled"),
-        pytest.param(
-            {"whenDeleted": "Delete"}, ["StatefulSet"], ["data-db-0", "data-db-1"], [], id="deleted with the set"
-        ),
-        pytest.param(
-            {"whenDeleted": "Delete", "whenScaled": "Delete"}, ["StatefulSet"], ["data-db-0"], [], id="deleted in both"
-        ),
-    ],
+@cases(
+    "policy, owners, left_after_scaling, left_after_deletion",
+    {
+        "retained": ({}, [], ["data-db-0", "data-db-1"], ["data-db-0", "data-db-1"]),
+        "deleted when scaled": ({"whenScaled": "Delete"}, [], ["data-db-0"], ["data-db-0"]),
+        "deleted with the set": ({"whenDeleted": "Delete"}, ["StatefulSet"], ["data-db-0", "data-db-1"], []),
+        "deleted in both": ({"whenDeleted": "Delete", "whenScaled": "Delete"}, ["StatefulSet"], ["data-db-0"], []),
+    },
 )
 async def test_claims_are_kept_or_deleted_by_the_retention_policy(
     world, policy, owners, left_after_scaling, left_after_deletion

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-import pytest
 from storage_state import phases, pod
 from tests.support.storage_documents import claim, storage_class, using, volume
+from tests.support.tables import cases
 
 from bayplan.api.kinds import NAMESPACE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
 from bayplan.devcluster.controllers import pods
@@ -25,12 +25,12 @@ async def bound(world):
     await world.until(lambda: phases(world) == {"v": "Bound", "c": "Bound"})
 
 
-@pytest.mark.parametrize(
-    ("kind", "document", "finalizer"),
-    [
-        pytest.param(PERSISTENT_VOLUME_CLAIM, claim("one", "x"), CLAIM_FINALIZER, id="claim"),
-        pytest.param(PERSISTENT_VOLUME, volume("one", "x"), VOLUME_FINALIZER, id="volume"),
-    ],
+@cases(
+    "kind, document, finalizer",
+    {
+        "claim": (PERSISTENT_VOLUME_CLAIM, claim("one", "x"), CLAIM_FINALIZER),
+        "volume": (PERSISTENT_VOLUME, volume("one", "x"), VOLUME_FINALIZER),
+    },
 )
 async def test_unprotected_object_is_protected_until_it_is_unused(world, kind, document, finalizer):
     created = await world.create(kind, document)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from storage_state import BIND_COMPLETED, BOUND_BY_CONTROLLER, annotations, phases
 from tests.support.storage_documents import claim, local_class, volume
+from tests.support.tables import cases
 
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
 from bayplan.client import ApiError
@@ -44,10 +45,7 @@ async def test_existing_binding_is_not_written_again(world, binder):
     assert await world.client.get(PERSISTENT_VOLUME_CLAIM, "c", "default") == before[1]
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [pytest.param(PERSISTENT_VOLUME, "v", id="volume"), pytest.param(PERSISTENT_VOLUME_CLAIM, "c", id="claim")],
-)
+@cases("kind, name", {"volume": (PERSISTENT_VOLUME, "v"), "claim": (PERSISTENT_VOLUME_CLAIM, "c")})
 async def test_changed_object_is_not_overwritten(world, binder, kind, name):
     stale = await pair(world)
     await world.patch(kind, name, {"metadata": {"labels": {"changed": "yes"}}})

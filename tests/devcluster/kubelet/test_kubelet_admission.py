@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 from lightkube.models.core_v1 import Node, Pod
+from tests.support.tables import cases
 
 from bayplan.devcluster.kubelet_admission import Accounting, Rejection
 
@@ -39,41 +40,32 @@ def lacking(name: str, requested: int, used: int, capacity: int) -> Rejection:
     return Rejection(f"OutOf{name}", message)
 
 
-@pytest.mark.parametrize(
-    ("there", "wanted", "rejection"),
-    [
-        pytest.param([], pod(requests={"cpu": "4", "memory": "1Gi"}), None, id="fits exactly"),
-        pytest.param(
-            [pod("a", requests={"cpu": "3"})],
-            pod(requests={"cpu": "1500m"}),
-            lacking("cpu", 1500, 3000, 4000),
-            id="cpu",
-        ),
-        pytest.param([], pod(requests={"memory": "2Gi"}), lacking("memory", 2 << 30, 0, 1 << 30), id="memory"),
-        pytest.param(
-            [], pod(requests={"ephemeral-storage": "1Gi"}), lacking("ephemeral-storage", 1 << 30, 0, 0), id="storage"
-        ),
-        pytest.param([pod("a"), pod("b"), pod("c")], pod(), lacking("pods", 1, 3, 3), id="pods"),
-        pytest.param([], pod(requests={"example.com/gpu": "1"}), None, id="an extended resource of the cluster's"),
-        pytest.param([], pod(nodeSelector={"disk": "ssd"}), None, id="selected"),
-        pytest.param(
+@cases(
+    "there, wanted, rejection",
+    {
+        "fits exactly": ([], pod(requests={"cpu": "4", "memory": "1Gi"}), None),
+        "cpu": ([pod("a", requests={"cpu": "3"})], pod(requests={"cpu": "1500m"}), lacking("cpu", 1500, 3000, 4000)),
+        "memory": ([], pod(requests={"memory": "2Gi"}), lacking("memory", 2 << 30, 0, 1 << 30)),
+        "storage": ([], pod(requests={"ephemeral-storage": "1Gi"}), lacking("ephemeral-storage", 1 << 30, 0, 0)),
+        "pods": ([pod("a"), pod("b"), pod("c")], pod(), lacking("pods", 1, 3, 3)),
+        "an extended resource of the cluster's": ([], pod(requests={"example.com/gpu": "1"}), None),
+        "selected": ([], pod(nodeSelector={"disk": "ssd"}), None),
+        "not selected": (
             [],
             pod(nodeSelector={"disk": "hdd"}),
             Rejection(
                 "NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"
             ),
-            id="not selected",
         ),
-        pytest.param([pod("a", port=80, address="1.1.1.1")], pod(port=80, address="2.2.2.2"), None, id="other address"),
-        pytest.param(
+        "other address": ([pod("a", port=80, address="1.1.1.1")], pod(port=80, address="2.2.2.2"), None),
+        "port": (
             [pod("a", port=80, address="1.1.1.1")],
             pod(port=80),
             Rejection(
                 "NodePorts", "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
             ),
-            id="port",
         ),
-    ],
+    },
 )
 def test_admission_of_pods(there, wanted, rejection):
     assert accounting(*there).check(node(), wanted) == rejection

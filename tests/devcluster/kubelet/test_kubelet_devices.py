@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 from lightkube.models.core_v1 import Pod
+from tests.support.tables import cases
 
 from bayplan.api.kinds import CORE_EVENT, POD, RESOURCE_CLAIM
 from bayplan.client import ApiError
@@ -51,36 +52,31 @@ GENERATED = {"resourceClaimStatuses": [{"name": "made", "resourceClaimName": "m"
 EXTENDED = {"extendedResourceClaimStatus": {"resourceClaimName": "e", "requestMappings": [MAPPING]}}
 
 
-@pytest.mark.parametrize(
-    ("wants", "there", "problem"),
-    [
-        pytest.param(pod(), [], "", id="no claims"),
-        pytest.param(pod(NAMED), [claim("c", OURS)], "", id="ready"),
-        pytest.param(
-            pod(NAMED), [], 'fetch ResourceClaim c: resourceclaims.resource.k8s.io "c" not found', id="missing"
-        ),
-        pytest.param(
+@cases(
+    "wants, there, problem",
+    {
+        "no claims": (pod(), [], ""),
+        "ready": (pod(NAMED), [claim("c", OURS)], ""),
+        "missing": (pod(NAMED), [], 'fetch ResourceClaim c: resourceclaims.resource.k8s.io "c" not found'),
+        "reserved for others": (
             pod(NAMED),
             [claim("c", {**OURS, "uid": "another"})],
             "pod p (u) is not allowed to use ResourceClaim c (uid-c)",
-            id="reserved for others",
         ),
-        pytest.param(pod(MADE), [], 'pod "default/p": ResourceClaim not created yet', id="not created yet"),
-        pytest.param(pod(MADE, resourceClaimStatuses=[{"name": "made"}]), [], "", id="no claim needed"),
-        pytest.param(pod(MADE, **GENERATED), [claim("m", OURS, ownerReferences=OWNED)], "", id="created"),
-        pytest.param(
+        "not created yet": (pod(MADE), [], 'pod "default/p": ResourceClaim not created yet'),
+        "no claim needed": (pod(MADE, resourceClaimStatuses=[{"name": "made"}]), [], ""),
+        "created": (pod(MADE, **GENERATED), [claim("m", OURS, ownerReferences=OWNED)], ""),
+        "created for another pod": (
             pod(MADE, **GENERATED),
             [claim("m", OURS)],
             "ResourceClaim default/m was not created for Pod default/p (Pod is not owner)",
-            id="created for another pod",
         ),
-        pytest.param(
+        "the claim for extended resources": (
             pod(NAMED, **EXTENDED),
             [claim("c", OURS), claim("e")],
             "pod p (u) is not allowed to use ResourceClaim e (uid-e)",
-            id="the claim for extended resources",
         ),
-    ],
+    },
 )
 async def test_reason_that_devices_are_not_prepared(wants, there, problem):
     assert await unprepared(make_client(*there), wants) == problem

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import pytest
+from tests.support.tables import cases
 
 from bayplan.api.kinds import LEASE, NODE, POD
 from bayplan.client import PatchType
@@ -158,30 +158,26 @@ def container(name: str, pre_stop_seconds: int | None = None) -> dict[str, Any]:
     return {"name": name, "image": "i", **hook}
 
 
-@pytest.mark.parametrize(
-    ("spec", "annotations", "seconds"),
-    [
-        pytest.param({"terminationGracePeriodSeconds": 60}, {}, 1, id="follows SIGTERM at once"),
-        pytest.param({"terminationGracePeriodSeconds": 60}, {STOP_SECONDS: "40"}, 40, id="stops slowly"),
-        pytest.param({"terminationGracePeriodSeconds": 20}, {STOP_SECONDS: "40"}, 20, id="killed after its grace"),
-        pytest.param({}, {STOP_SECONDS: "1000"}, 30, id="killed after the default grace"),
-        pytest.param({"terminationGracePeriodSeconds": 60}, {STOP_SECONDS: "soon"}, 1, id="no number"),
-        pytest.param(
+@cases(
+    "spec, annotations, seconds",
+    {
+        "follows SIGTERM at once": ({"terminationGracePeriodSeconds": 60}, {}, 1),
+        "stops slowly": ({"terminationGracePeriodSeconds": 60}, {STOP_SECONDS: "40"}, 40),
+        "killed after its grace": ({"terminationGracePeriodSeconds": 20}, {STOP_SECONDS: "40"}, 20),
+        "killed after the default grace": ({}, {STOP_SECONDS: "1000"}, 30),
+        "no number": ({"terminationGracePeriodSeconds": 60}, {STOP_SECONDS: "soon"}, 1),
+        "the longest preStop sleep": (
             {"terminationGracePeriodSeconds": 80, "containers": [container("a"), container("b", 50)]},
             {},
             51,
-            id="the longest preStop sleep",
         ),
-        pytest.param(
+        "2 s left after the preStop hook": (
             {"terminationGracePeriodSeconds": 20, "containers": [container("a", 19)]},
             {STOP_SECONDS: "10"},
             21,
-            id="2 s left after the preStop hook",
         ),
-        pytest.param(
-            {"initContainers": [{**container("s", 15), "restartPolicy": "Always"}]}, {}, 16, id="preStop of a sidecar"
-        ),
-    ],
+        "preStop of a sidecar": ({"initContainers": [{**container("s", 15), "restartPolicy": "Always"}]}, {}, 16),
+    },
 )
 async def test_deleted_pod_stops_after_its_hooks_within_its_grace(world, spec, annotations, seconds):
     await world.create(POD, pod(annotations=annotations, **spec))

@@ -46,7 +46,7 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class Eligibility:
     """Which nodes a DaemonSet's pods belong on."""
 
     node_name: str
@@ -55,27 +55,27 @@ class Placement:
     tolerated: tolerations.Tolerations
 
     @classmethod
-    def of(cls, daemon_set: DaemonSet) -> Placement:
+    def of(cls, daemon_set: DaemonSet) -> Eligibility:
         """The placement of the template."""
         spec = daemon_set.spec.template.spec
         tolerated = tolerations.parse(pod_tolerations(spec))
         return cls(spec.nodeName or "", RequiredNodeAffinity.of(spec), tolerated)
 
-    def judge(self, node: Node) -> Verdict:
+    def judge(self, node: Node) -> DaemonVerdict:
         """Whether the node should get a pod, and whether it may keep one."""
         metadata = node.metadata
         if self.node_name not in {"", metadata.name} or not self.affinity.matches(metadata.labels or {}, metadata.name):
-            return Verdict(run=False, stay=False)
+            return DaemonVerdict(run=False, stay=False)
         taints = [(one.key, one.value or "", one.effect) for one in (node.spec.taints if node.spec else None) or ()]
         evicting = [one for one in taints if one[2] == tolerations.NO_EXECUTE]
-        return Verdict(
+        return DaemonVerdict(
             run=tolerations.tolerate_scheduling(self.tolerated, taints),
             stay=tolerations.tolerate_scheduling(self.tolerated, evicting),
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class DaemonVerdict:
     """Whether a DaemonSet should `run` a new pod on a node, and whether an existing one may `stay`."""
 
     run: bool

@@ -12,12 +12,12 @@ from datetime import datetime
 from lightkube.models.apps_v1 import DaemonSetStatus
 
 from bayplan.devcluster.controllers import pods, rollout
-from bayplan.devcluster.controllers.daemon_pods import Verdict, is_updated
+from bayplan.devcluster.controllers.daemon_pods import DaemonVerdict, is_updated
 from bayplan.devcluster.controllers.served import DaemonSet, Pod
 
 
 @dataclass(slots=True)
-class Plan:
+class RolloutPlan:
     """The pods to create, by the names of their nodes, and the pods to delete."""
 
     create: list[str] = field(default_factory=list)
@@ -31,7 +31,7 @@ class DaemonState:
     daemon_set: DaemonSet
     digest: str
     """The hash of the current template."""
-    verdicts: Mapping[str, Verdict]
+    verdicts: Mapping[str, DaemonVerdict]
     """By node; all nodes of the cluster."""
     pods: Mapping[str, Sequence[Pod]]
     now: datetime
@@ -54,9 +54,9 @@ class DaemonState:
         return node in self.verdicts and self.verdicts[node].run
 
 
-def plan_nodes(state: DaemonState) -> Plan:
+def plan_nodes(state: DaemonState) -> RolloutPlan:
     """Plan one pod for each node that should run one, and none for the others. The caller handles finished pods."""
-    plan = Plan()
+    plan = RolloutPlan()
     surge = max_surge(state.daemon_set, 1) > 0
     for node, verdict in state.verdicts.items():
         there = state.pods.get(node)
@@ -87,7 +87,7 @@ def _surplus(state: DaemonState, active: Sequence[Pod]) -> list[Pod]:
     return [*new[1:], *(old if replaced else old[1:])]
 
 
-def plan_rolling_update(state: DaemonState) -> Plan:
+def plan_rolling_update(state: DaemonState) -> RolloutPlan:
     """The next step of a rolling update: old pods to delete, and nodes that get a new pod next to the old one."""
     desired = state.desired
     surge = max_surge(state.daemon_set, desired)
@@ -110,7 +110,7 @@ def _max_unavailable(daemon_set: DaemonSet, nodes: int) -> int:
     return rollout.scaled(rolling.maxUnavailable if rolling else None, nodes, round_up=True)
 
 
-def _without_surge(state: DaemonState, max_unavailable: int) -> Plan:
+def _without_surge(state: DaemonState, max_unavailable: int) -> RolloutPlan:
     lacking = [node for node, verdict in state.verdicts.items() if verdict.run and node not in state.pods]
     unavailable = len(lacking)
     broken: list[Pod] = []
@@ -125,11 +125,11 @@ def _without_surge(state: DaemonState, max_unavailable: int) -> Plan:
             unavailable += 1  # `plan_nodes` corrects this node
         else:
             unavailable += not state.is_available(new)
-    return Plan(delete=[*broken, *candidates[: max(max_unavailable - unavailable, 0)]])
+    return RolloutPlan(delete=[*broken, *candidates[: max(max_unavailable - unavailable, 0)]])
 
 
-def _with_surge(state: DaemonState, surge: int) -> Plan:
-    plan = Plan()
+def _with_surge(state: DaemonState, surge: int) -> RolloutPlan:
+    plan = RolloutPlan()
     candidates, misplaced = [], []
     surging = available = 0
     for node, there in state.pods.items():

@@ -13,10 +13,10 @@ from bayplan.api.times import whole_seconds
 from bayplan.client import ApiError
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import ControllerContext
-from bayplan.devcluster.controllers.daemon_pods import Placement, by_node, new_pod
+from bayplan.devcluster.controllers.daemon_pods import Eligibility, by_node, new_pod
 from bayplan.devcluster.controllers.daemon_rollout import (
     DaemonState,
-    Plan,
+    RolloutPlan,
     calculate_status,
     plan_nodes,
     plan_rolling_update,
@@ -65,7 +65,7 @@ class DaemonSetController(OwnerController):
 
     def _state(self, daemon_set: DaemonSet, digest: str) -> DaemonState:
         """The DaemonSet's nodes and pods as the informers show them now."""
-        placement = Placement.of(daemon_set)
+        placement = Eligibility.of(daemon_set)
         return DaemonState(
             daemon_set=daemon_set,
             digest=digest,
@@ -113,7 +113,7 @@ class DaemonSetController(OwnerController):
         self.recorder.warning(DAEMON_SET, daemon_set, "FailedDaemonPod", message)
         return True
 
-    async def _carry_out(self, state: DaemonState, plan: Plan) -> ApiError | None:
+    async def _carry_out(self, state: DaemonState, plan: RolloutPlan) -> ApiError | None:
         daemon_set = state.daemon_set
         wanted = [new_pod(daemon_set, state.digest, node) for node in plan.create]
         failures = [await self._control.create(daemon_set, wanted), await self._control.delete(daemon_set, plan.delete)]

@@ -11,13 +11,13 @@ from bayplan.devices.cel.costs import CHARGED_AFTERWARDS, METER, SPENT, STOP, Fr
 from bayplan.devices.cel.declarations import FUNCTIONS
 from bayplan.devices.cel.library import IMPLEMENTATIONS
 from bayplan.devices.cel.values import CelError, Failure, type_name
-from bayplan.devices.cel.writing import Unit, Value
+from bayplan.devices.cel.writing import FunctionSource, Value
 
 Call = Callable[[Frame, Sequence[Any]], Any]
 """Calls a function with these arguments, of which some can be Failures."""
 
 
-def write_call(unit: Unit, name: str, arguments: Sequence[Value]) -> Value:
+def write_call(unit: FunctionSource, name: str, arguments: Sequence[Value]) -> Value:
     """Write the call of a function. `name` is the declared name, with a leading dot for a method."""
     given = ", ".join(argument.text for argument in arguments)
     return unit.assigned(f"{unit.given(caller(name))}(frame, ({given}{',' if len(arguments) == 1 else ''}))")

@@ -25,7 +25,7 @@ from bayplan.devices.cel.parsing import CONSTANT, OPERATOR, Tree, arguments_of, 
 from bayplan.devices.cel.reading import Names, part_of_device, reads
 from bayplan.devices.cel.selecting import compile_presence, write_element, write_field
 from bayplan.devices.cel.values import ABSENT, PRIMITIVE, Failure, Optional, type_name
-from bayplan.devices.cel.writing import Code, Unit, Value
+from bayplan.devices.cel.writing import Code, FunctionSource, Value
 
 _SELECTING = frozenset({"ident", "member_dot", "member_index", "member_optional_dot", "member_optional_index"})
 _FREE = _SELECTING | {"conditional"}
@@ -87,7 +87,7 @@ class _Compiler:
         if write is None:
             compiled: Code = getattr(self, f"_{tree.data}")(tree, scope)
         else:
-            unit = Unit(fused=len(scope) > 1 or write == self._write_macro)
+            unit = FunctionSource(fused=len(scope) > 1 or write == self._write_macro)
             compiled = unit.code(write(unit, tree, scope))
         if self._is_shared(tree, scope):
             compiled = shared(reads(tree, _names(scope)) or (), compiled)
@@ -111,7 +111,7 @@ class _Compiler:
 
     # Expressions that are written
 
-    def _writer(self, tree: Tree) -> Callable[[Unit, Tree, Scope], Value] | None:
+    def _writer(self, tree: Tree) -> Callable[[FunctionSource, Tree, Scope], Value] | None:
         """The method that writes an expression; None if it is compiled to a closure."""
         name, children = tree.data, tree.children
         if name == "call":
@@ -123,7 +123,7 @@ class _Compiler:
             return None if children[1] in {"or", "orValue"} else self._write_call
         return None if children[1] in {"bind", "optMap", "optFlatMap"} else self._write_macro
 
-    def _value(self, unit: Unit, tree: Tree, scope: Scope) -> Value:
+    def _value(self, unit: FunctionSource, tree: Tree, scope: Scope) -> Value:
         """Write an operand: into the function, or as the call of another one."""
         if tree.data == CONSTANT:
             (value,) = tree.children
@@ -139,7 +139,7 @@ class _Compiler:
         unit.shown |= _places(tree, scope)
         return unit.assigned(f"{unit.given(self.code(tree, scope))}(frame)")
 
-    def _write_name(self, unit: Unit, tree: Tree, scope: Scope) -> Value:
+    def _write_name(self, unit: FunctionSource, tree: Tree, scope: Scope) -> Value:
         unit.charge(1)
         read = scope[tree.children[-1]]
         if not isinstance(read, Variable):
@@ -149,7 +149,7 @@ class _Compiler:
         known = read.value
         return unit.assigned(f"frame[{read.place}]", known.kind, known.least, known.largest)
 
-    def _write_part_of_device(self, unit: Unit, tree: Tree, scope: Scope) -> Value:
+    def _write_part_of_device(self, unit: FunctionSource, tree: Tree, scope: Scope) -> Value:
         """Write what doesn't change while the function runs. Each use costs as much as the evaluation."""
         value, before, cost = unit.new(), unit.new(), unit.new()
         unit.head(f"{before} = frame[{SPENT}]")
@@ -159,19 +159,19 @@ class _Compiler:
         unit.line(f"frame[{SPENT}] += {cost}")
         return Value(value, fixed=True)
 
-    def _write_part(self, unit: Unit, tree: Tree, scope: Scope) -> Value:
+    def _write_part(self, unit: FunctionSource, tree: Tree, scope: Scope) -> Value:
         """Write a part of another attribute: its variable costs nothing, only its qualifiers do."""
         value = self._value(unit, tree, scope)
         if tree.data in _SELECTING:
             unit.charge(-1)
         return value
 
-    def _write_conditional(self, unit: Unit, tree: Tree, scope: Scope) -> Value:
+    def _write_conditional(self, unit: FunctionSource, tree: Tree, scope: Scope) -> Value:
         condition, *branches = tree.children
         then, otherwise = (partial(self._write_part, unit, branch, scope) for branch in branches)
         return write_conditional(unit, self._value(unit, condition, scope), then, otherwise)
 
-    def _write_decided(self, unit: Unit, tree: Tree, scope: Scope) -> Value:
+    def _write_decided(self, unit: FunctionSource, tree: Tree, scope: Scope) -> Value:
         """Write a chain of && or ||, whose halves are chains, so that it isn't nested deeply."""
         half = len(tree.children) // 2
         left, right = (
@@ -181,7 +181,7 @@ class _Compiler:
         write_right = partial(self._value, unit, right, scope)
         return write_decided(unit, self._value(unit, left, scope), write_right, decisive=tree.data == "or")
 
-    def _write_operator(self, unit: Unit, tree: Tree, scope: Scope) -> Value:
+    def _write_operator(self, unit: FunctionSource, tree: Tree, scope: Scope) -> Value:
         name, *operands = tree.children
         if name == "@in" and operands[1].data == CONSTANT and _are_primitive(values := operands[1].children[0]):
             if not values:  # as upstream, the operand isn't evaluated
@@ -193,14 +193,14 @@ class _Compiler:
             return write_not(unit, *given)
         return write_operator(unit, name, *given) if name in OPERATORS else write_call(unit, name, given)
 
-    def _selected_from(self, unit: Unit, tree: Tree, scope: Scope) -> Value:
+    def _selected_from(self, unit: FunctionSource, tree: Tree, scope: Scope) -> Value:
         """Write the operand of a selection."""
         whole = tree.children[0]
         if whole.data not in _FREE:
             unit.charge(1)
         return self._value(unit, whole, scope)
 
-    def _write_selection(self, unit: Unit, tree: Tree, scope: Scope) -> Value:
+    def _write_selection(self, unit: FunctionSource, tree: Tree, scope: Scope) -> Value:
         whole, optional = self._selected_from(unit, tree, scope), "optional" in tree.data
         key = tree.children[1]
         if not isinstance(key, Tree):
@@ -209,7 +209,7 @@ class _Compiler:
             return write_field(unit, whole, name, optional=optional)
         return write_element(unit, whole, partial(self._write_part, unit, key, scope), optional=optional)
 
-    def _write_call(self, unit: Unit, tree: Tree, scope: Scope) -> Value:
+    def _write_call(self, unit: FunctionSource, tree: Tree, scope: Scope) -> Value:
         """Write a call of a function, of a method, or of a namespaced function."""
         arguments = arguments_of(tree)
         if tree.data == "call":
@@ -222,7 +222,7 @@ class _Compiler:
         values = [self._value(unit, argument, scope) for argument in arguments]
         return write_text(unit, *values) if name == "string" and len(values) == 1 else write_call(unit, name, values)
 
-    def _write_macro(self, unit: Unit, tree: Tree, scope: Scope) -> Value:
+    def _write_macro(self, unit: FunctionSource, tree: Tree, scope: Scope) -> Value:
         receiver, name, arguments = tree.children[0], str(tree.children[1]), arguments_of(tree)
         macro = macro_of(receiver, name, arguments)
         assert macro is not None
@@ -236,7 +236,7 @@ class _Compiler:
         return write_loop(unit, Loop(name, over, places, bodies, constant=trees[-1].data == CONSTANT))
 
     @cached_property
-    def _writers(self) -> Mapping[str, Callable[[Unit, Tree, Scope], Value]]:
+    def _writers(self) -> Mapping[str, Callable[[FunctionSource, Tree, Scope], Value]]:
         return {
             "ident": self._write_name,
             "conditional": self._write_conditional,
@@ -297,7 +297,7 @@ class _Compiler:
     def _call(self, tree: Tree, scope: Scope) -> Code:
         """The macro `has`."""
         (selection,) = arguments_of(tree)
-        unit = Unit(fused=False)
+        unit = FunctionSource(fused=False)
         whole = unit.code(self._selected_from(unit, selection, scope))
         return compile_presence(whole, str(selection.children[1]))
 

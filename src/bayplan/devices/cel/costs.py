@@ -143,32 +143,17 @@ def _containment(arguments: Sequence[Any], _: Any) -> int:
     return tenths(network, 2) + (tenths(size(arguments[1])) if isinstance(arguments[1], str) else 0)
 
 
-def _network_containment(arguments: Sequence[Any], _: Any) -> int:
-    return _containment(arguments, _) + tenths(size(arguments[0])) + 1
-
-
 def _by_length(arguments: Sequence[Any], _: Any) -> int:
-    return tenths(size(arguments[0])) if isinstance(arguments[0], (str, bytes)) else 1
+    return tenths(size(arguments[0])) if _is_text(arguments[0]) else 1
 
 
-def _by_double_length(arguments: Sequence[Any], _: Any) -> int:
-    return tenths(size(arguments[0]), 2)
-
-
-def _search(arguments: Sequence[Any], _: Any) -> int:
-    return tenths(1 + size(arguments[0])) * math.ceil(size(arguments[1]) * 0.25)
-
-
-def _validation(arguments: Sequence[Any], _: Any) -> int:
-    return tenths(1 + size(arguments[1])) * math.ceil(getattr(arguments[0], "pattern_size", 1) * 0.25)
+def _matching(text: int, pattern: int) -> int:
+    """The cost of matching a text with a pattern of these sizes."""
+    return tenths(1 + text) * math.ceil(pattern * 0.25)
 
 
 def _allocation(factor: float, amount: int) -> int:
     return int(amount * factor) + 1 + NEW_LIST
-
-
-def _new_list(_: Sequence[Any], result: Any) -> int:
-    return _allocation(1, size(result))
 
 
 def _flattening(arguments: Sequence[Any], _: Any) -> int:
@@ -180,11 +165,7 @@ def _comparisons(arguments: Sequence[Any], _: Any) -> int:
     values = arguments[-1]
     if not isinstance(values, list) or not values:
         return _allocation(2, 0)
-    return _allocation(2.1 if isinstance(values[0], (str, bytes)) else 2, len(values) ** 2)
-
-
-def _sets(factor: int) -> Cost:
-    return lambda arguments, _: 1 + size(arguments[0]) * size(arguments[1]) * factor
+    return _allocation(2.1 if _is_text(values[0]) else 2, len(values) ** 2)
 
 
 def _equality(arguments: Sequence[Any], _: Any) -> int:
@@ -195,43 +176,33 @@ def _shorter(arguments: Sequence[Any], _: Any) -> int:
     return tenths(min(size(arguments[0]), size(arguments[1])))
 
 
-def _order(arguments: Sequence[Any], _: Any) -> int:
-    return _shorter(arguments, _) if isinstance(arguments[0], (str, bytes)) else 1
-
-
-def _addition(arguments: Sequence[Any], _: Any) -> int:
-    return tenths(sum(map(size, arguments))) if isinstance(arguments[0], (str, bytes)) else 1
-
-
-def _substring_search(arguments: Sequence[Any], _: Any) -> int:
-    return tenths(size(arguments[0])) * tenths(size(arguments[1]))
+def _is_text(value: Any) -> bool:
+    return isinstance(value, (str, bytes))
 
 
 _COSTS: dict[str, Cost] = {
-    "lists.range": _new_list,
-    "slice": _new_list,
-    "reverse": _new_list,
+    **dict.fromkeys(("lists.range", "slice", "reverse"), lambda _, result: _allocation(1, size(result))),
     "flatten": _flattening,
     **dict.fromkeys(("distinct", "sort", "@sortByAssociatedKeys"), _comparisons),
-    **dict.fromkeys(("sets.contains", "sets.intersects"), _sets(1)),
-    "sets.equivalent": _sets(2),
+    **dict.fromkeys(("sets.contains", "sets.intersects"), lambda given, _: 1 + size(given[0]) * size(given[1])),
+    "sets.equivalent": lambda given, _: 1 + 2 * size(given[0]) * size(given[1]),
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _traversal),
     **dict.fromkeys(
         ("url", "lowerAscii", "upperAscii", "substring", "trim", "cidr", "ip", "isIP", "isCIDR"), _by_length
     ),
     **dict.fromkeys(("quantity", "isQuantity", "semver", "isSemver"), _by_length),
-    "bytes": lambda arguments, _: _by_length(arguments, _) if isinstance(arguments[0], str) else 1,
-    "string": lambda arguments, _: _by_length(arguments, _) if isinstance(arguments[0], bytes) else 1,
+    "bytes": lambda given, _: _by_length(given, _) if isinstance(given[0], str) else 1,
+    "string": lambda given, _: _by_length(given, _) if isinstance(given[0], bytes) else 1,
     **dict.fromkeys(("startsWith", "endsWith", "strings.quote", "format"), _by_length),
-    **dict.fromkeys(("replace", "split", "ip.isCanonical"), _by_double_length),
+    **dict.fromkeys(("replace", "split", "ip.isCanonical"), lambda given, _: tenths(size(given[0]), 2)),
     "join": lambda _, result: tenths(size(result), 2),
-    **dict.fromkeys(("find", "findAll", ".matches"), _search),
-    "validate": _validation,
-    "contains": _substring_search,
+    **dict.fromkeys(("find", "findAll", ".matches"), lambda given, _: _matching(size(given[0]), size(given[1]))),
+    "validate": lambda given, _: _matching(size(given[1]), getattr(given[0], "pattern_size", 1)),
+    "contains": lambda given, _: tenths(size(given[0])) * tenths(size(given[1])),
     "containsIP": _containment,
-    "containsCIDR": _network_containment,
+    "containsCIDR": lambda given, _: _containment(given, _) + tenths(size(given[0])) + 1,
     **dict.fromkeys(("_==_", "_!=_"), _equality),
-    **dict.fromkeys(("_<_", "_<=_", "_>_", "_>=_"), _order),
-    "_+_": _addition,
-    "@in": lambda arguments, _: size(arguments[1]) if isinstance(arguments[1], list) else 1,
+    **dict.fromkeys(("_<_", "_<=_", "_>_", "_>=_"), lambda given, _: _shorter(given, _) if _is_text(given[0]) else 1),
+    "_+_": lambda given, _: tenths(sum(map(size, given))) if _is_text(given[0]) else 1,
+    "@in": lambda given, _: size(given[1]) if isinstance(given[1], list) else 1,
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bayplan.devices.cel.values import NO_OVERLOAD, Failure
-from bayplan.devices.cel.writing import Unit, Value
+from bayplan.devices.cel.writing import FunctionSource, Value
 
 
 def failed(value: Any) -> Failure:
@@ -14,7 +14,7 @@ def failed(value: Any) -> Failure:
     return value if type(value) is Failure else NO_OVERLOAD
 
 
-def write_decided(unit: Unit, left: Value, write_right: Callable[[], Value], *, decisive: bool) -> Value:
+def write_decided(unit: FunctionSource, left: Value, write_right: Callable[[], Value], *, decisive: bool) -> Value:
     """Write && or ||. The right operand is evaluated only if the left one doesn't decide."""
     result = unit.new()
     kinds: list[type | None] = []
@@ -43,7 +43,7 @@ def write_decided(unit: Unit, left: Value, write_right: Callable[[], Value], *, 
 
 
 def write_conditional(
-    unit: Unit, condition: Value, write_then: Callable[[], Value], write_otherwise: Callable[[], Value]
+    unit: FunctionSource, condition: Value, write_then: Callable[[], Value], write_otherwise: Callable[[], Value]
 ) -> Value:
     """Write a condition with its two branches."""
     result = unit.new()

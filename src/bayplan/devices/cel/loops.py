@@ -16,7 +16,7 @@ from bayplan.devices.cel.costs import NEW_LIST, SPENT
 from bayplan.devices.cel.library.lists import insert
 from bayplan.devices.cel.logic import failed
 from bayplan.devices.cel.values import NO_OVERLOAD, CelError, Failure, type_name
-from bayplan.devices.cel.writing import Unit, Value
+from bayplan.devices.cel.writing import FunctionSource, Value
 
 _NAME = 1
 """The cost of reading the loop's accumulator."""
@@ -41,7 +41,7 @@ class Loop:
     constant: bool
 
 
-def write_loop(unit: Unit, loop: Loop) -> Value:
+def write_loop(unit: FunctionSource, loop: Loop) -> Value:
     """Write a loop."""
     result = unit.new()
     if loop.name != "sortBy":
@@ -62,7 +62,7 @@ def write_loop(unit: Unit, loop: Loop) -> Value:
     return Value(result)
 
 
-def _over(unit: Unit, loop: Loop, result: str) -> None:
+def _over(unit: FunctionSource, loop: Loop, result: str) -> None:
     over = loop.over.text
 
     def iterates() -> None:
@@ -84,14 +84,16 @@ def _not_iterable(value: Any) -> Failure:
     return Failure(f"expression of type '{type_name(value)}' cannot be range of a comprehension")
 
 
-def _repeat(unit: Unit, loop: Loop, write: Callable[[], None], *, over: str | None = None, free: bool = False) -> None:
+def _repeat(
+    unit: FunctionSource, loop: Loop, write: Callable[[], None], *, over: str | None = None, free: bool = False
+) -> None:
     """Write the rounds."""
     variables = [f"v{place}" for place in loop.places]
     head = f"for {', '.join(variables)} in {over or _rounds(unit, loop)}:"
     unit.repeat(head, write, loop.places, free=free)
 
 
-def _rounds(unit: Unit, loop: Loop) -> str:
+def _rounds(unit: FunctionSource, loop: Loop) -> str:
     """What the variables take their values from."""
     return loop.over.text if len(loop.places) == 1 else f"{unit.given(_entries)}({loop.over.text})"
 
@@ -100,7 +102,7 @@ def _entries(over: Any) -> Any:
     return over.items() if isinstance(over, dict) else enumerate(over)
 
 
-def _write_quantified(unit: Unit, loop: Loop, result: str) -> None:
+def _write_quantified(unit: FunctionSource, loop: Loop, result: str) -> None:
     decisive = loop.name == "exists"
     condition = _NAME + _CALL + (_CALL if decisive else 0)
     rounds = unit.new()
@@ -128,7 +130,7 @@ def _write_quantified(unit: Unit, loop: Loop, result: str) -> None:
     _repeat(unit, loop, body, over=rounds)
 
 
-def _write_one(unit: Unit, loop: Loop, result: str) -> None:
+def _write_one(unit: FunctionSource, loop: Loop, result: str) -> None:
     count = unit.new()
 
     def body() -> None:
@@ -150,7 +152,7 @@ def _write_one(unit: Unit, loop: Loop, result: str) -> None:
     unit.cases((f"{result} is None", ends), ("", lambda: None))
 
 
-def _write_filtered(unit: Unit, loop: Loop, result: str) -> None:
+def _write_filtered(unit: FunctionSource, loop: Loop, result: str) -> None:
     found = unit.new()
 
     def body() -> None:
@@ -166,7 +168,7 @@ def _write_filtered(unit: Unit, loop: Loop, result: str) -> None:
     _repeat(unit, loop, body, free=True)
 
 
-def _write_mapped(unit: Unit, loop: Loop, result: str) -> None:
+def _write_mapped(unit: FunctionSource, loop: Loop, result: str) -> None:
     found = unit.new()
     *conditions, value = loop.bodies
 
@@ -180,7 +182,7 @@ def _write_mapped(unit: Unit, loop: Loop, result: str) -> None:
     _repeat(unit, loop, _if_selected(unit, conditions, result, adds), free=bool(conditions))
 
 
-def _write_entries(unit: Unit, loop: Loop, result: str) -> None:
+def _write_entries(unit: FunctionSource, loop: Loop, result: str) -> None:
     found, problem = unit.new(), unit.new()
     *conditions, value = loop.bodies
     whole = loop.name == "transformMapEntry"
@@ -197,13 +199,15 @@ def _write_entries(unit: Unit, loop: Loop, result: str) -> None:
     _repeat(unit, loop, _if_selected(unit, conditions, result, adds), free=bool(conditions))
 
 
-def _if_selected(unit: Unit, conditions: Sequence[Body], result: str, write: Callable[[], None]) -> Callable[[], None]:
+def _if_selected(
+    unit: FunctionSource, conditions: Sequence[Body], result: str, write: Callable[[], None]
+) -> Callable[[], None]:
     if not conditions:
         return write
     return lambda: _if_true(unit, conditions[0](), result, write)
 
 
-def _if_true(unit: Unit, holds: Value, result: str, write: Callable[[], None]) -> None:
+def _if_true(unit: FunctionSource, holds: Value, result: str, write: Callable[[], None]) -> None:
     """Write what follows from a condition. If that fails, so does the loop."""
 
     def fails() -> None:
@@ -217,7 +221,7 @@ def _if_true(unit: Unit, holds: Value, result: str, write: Callable[[], None]) -
         unit.cases((f"{holds.text} is True", write), (f"{holds.text} is not False", fails), ("", lambda: None))
 
 
-def _fail_if(unit: Unit, test: str, result: str, failure: str) -> None:
+def _fail_if(unit: FunctionSource, test: str, result: str, failure: str) -> None:
     unit.write_cost()
     unit.line(f"if {test}:")
     unit.line(f" {result} = {failure}")
@@ -235,7 +239,7 @@ def _inserted(found: dict[Any, Any], entries: Any) -> Failure | None:
     return None
 
 
-_WRITERS: Mapping[str, Callable[[Unit, Loop, str], None]] = {
+_WRITERS: Mapping[str, Callable[[FunctionSource, Loop, str], None]] = {
     **dict.fromkeys(("all", "exists"), _write_quantified),
     **dict.fromkeys(("exists_one", "existsOne"), _write_one),
     "filter": _write_filtered,

@@ -7,7 +7,7 @@ from itertools import product
 from bayplan.devices.cel.calls import caller, write_call
 from bayplan.devices.cel.costs import SPENT, tenths
 from bayplan.devices.cel.values import LARGEST_INT, LEAST_INT, Failure
-from bayplan.devices.cel.writing import Unit, Value
+from bayplan.devices.cel.writing import FunctionSource, Value
 
 _ARITHMETIC = {f"_{symbol}_": symbol for symbol in ("+", "-", "*")}
 _COMPARISONS = {f"_{symbol}_": symbol for symbol in ("<", "<=", ">", ">=", "==", "!=")}
@@ -20,7 +20,7 @@ _TENTHS = tuple(map(tenths, range(256)))
 """The cost of traversing short strings."""
 
 
-def write_operator(unit: Unit, name: str, left: Value, right: Value) -> Value:
+def write_operator(unit: FunctionSource, name: str, left: Value, right: Value) -> Value:
     """Write an operator with two operands."""
     if left.kind is int and right.kind is int and name not in _DIVISIONS:
         return _of_integers(unit, name, left, right)
@@ -58,7 +58,7 @@ def write_operator(unit: Unit, name: str, left: Value, right: Value) -> Value:
     return Value(result)
 
 
-def write_not(unit: Unit, operand: Value) -> Value:
+def write_not(unit: FunctionSource, operand: Value) -> Value:
     """Write the negation of a truth value."""
     if operand.kind is bool:
         unit.charge(1)
@@ -76,7 +76,7 @@ def write_not(unit: Unit, operand: Value) -> Value:
     return Value(result)
 
 
-def write_text(unit: Unit, operand: Value) -> Value:
+def write_text(unit: FunctionSource, operand: Value) -> Value:
     """Write the conversion to a string."""
     if operand.kind is int:
         unit.charge(1)
@@ -96,7 +96,7 @@ def write_text(unit: Unit, operand: Value) -> Value:
     return Value(result)
 
 
-def _of_integers(unit: Unit, name: str, left: Value, right: Value) -> Value:
+def _of_integers(unit: FunctionSource, name: str, left: Value, right: Value) -> Value:
     """Write an operator whose operands certainly are integers."""
     unit.charge(1)
     if name in _COMPARISONS:
@@ -110,7 +110,7 @@ def _of_integers(unit: Unit, name: str, left: Value, right: Value) -> Value:
     return Value(value.text)
 
 
-def _limit(unit: Unit, name: str) -> None:
+def _limit(unit: FunctionSource, name: str) -> None:
     """Replace a result that doesn't fit in 64 bits by a failure."""
     unit.line(f"if not {LEAST_INT} <= {name} <= {LARGEST_INT}: {name} = {unit.given(_OVERFLOW)}")
 
@@ -124,7 +124,7 @@ def _calculated(symbol: str, one: int, other: int) -> int:
     return one * other
 
 
-def _tests(unit: Unit, values: tuple[Value, ...], kind: str) -> str | None:
+def _tests(unit: FunctionSource, values: tuple[Value, ...], kind: str) -> str | None:
     """The test whether all values are of a type; None if one of them certainly isn't."""
     if any(value.kind is not None and value.kind.__name__ != kind for value in values):
         return None

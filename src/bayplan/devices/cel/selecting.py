@@ -11,13 +11,13 @@ from typing import Any
 from bayplan.devices.cel.costs import SPENT, Frame
 from bayplan.devices.cel.library.operators import look_up, text_of
 from bayplan.devices.cel.values import ABSENT, PRIMITIVE, CelError, Failure, Optional, type_name
-from bayplan.devices.cel.writing import Code, Unit, Value
+from bayplan.devices.cel.writing import Code, FunctionSource, Value
 
 _Selected = tuple[bool, Optional] | Failure
 """Whether the selection is optional, and the selected value; or why nothing can be selected."""
 
 
-def write_field(unit: Unit, whole: Value, name: str, *, optional: bool) -> Value:
+def write_field(unit: FunctionSource, whole: Value, name: str, *, optional: bool) -> Value:
     """Write the selection of a field."""
     result, key = unit.new(), unit.given(name)
 
@@ -35,7 +35,7 @@ def write_field(unit: Unit, whole: Value, name: str, *, optional: bool) -> Value
     return Value(result)
 
 
-def write_element(unit: Unit, whole: Value, write_key: Callable[[], Value], *, optional: bool) -> Value:
+def write_element(unit: FunctionSource, whole: Value, write_key: Callable[[], Value], *, optional: bool) -> Value:
     """Write the selection of an element. The key is evaluated only if there is something to select from."""
     result = unit.new()
 

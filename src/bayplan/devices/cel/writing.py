@@ -37,7 +37,7 @@ class Value(NamedTuple):
     fixed: bool = False
 
 
-class Unit:
+class FunctionSource:
     """The source of one function, as it is written. `fused`: operands are written into it as well.
 
     Costs that are certain are added up, and charged at the end of a block.

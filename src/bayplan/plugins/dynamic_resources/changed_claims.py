@@ -88,19 +88,19 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True)
-class Toleration:
+class AddedTolerations:
     """Tolerations to add to a request."""
 
     where: Where
     taints: tuple[DeviceTaint, ...]
 
 
-def tolerated(where: Where, taints: Iterable[DeviceTaint]) -> Toleration:
+def tolerated(where: Where, taints: Iterable[DeviceTaint]) -> AddedTolerations:
     """Return what makes a request tolerate taints; each different one once."""
-    return Toleration(where, tuple({text_of_taint(taint): taint for taint in taints}.values()))
+    return AddedTolerations(where, tuple({text_of_taint(taint): taint for taint in taints}.values()))
 
 
-def recreated(tolerations: Sequence[Toleration]) -> Remedy:
+def recreated(tolerations: Sequence[AddedTolerations]) -> Remedy:
     """Return the remedy that creates the claims anew with these tolerations."""
     documents: dict[str, dict[str, Any]] = {}
     texts = []

@@ -334,9 +334,7 @@ class DynamicResources(Plugin):
 
     def sign(self, pod: PodInfo) -> Hashable:
         """The names of the requested extended resources; pods with claims have no signature."""
-        if has_claims(pod):
-            return None
-        return tuple(sorted(extended_requests(pod)))
+        return None if has_claims(pod) else pod.of_spec(DynamicResources, _signature)
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
         """Nothing, except that a pod that can get extended resources from devices shares no results."""
@@ -345,6 +343,10 @@ class DynamicResources(Plugin):
     def _backs_any(self, pod: PodInfo) -> bool:
         """Whether device classes provide any of the extended resources that a pod requests."""
         return any(map(may_be_backed_by_devices, self._extended.provided(pod.requested)))
+
+
+def _signature(pod: PodInfo) -> Hashable:
+    return tuple(sorted(extended_requests(pod)))
 
 
 def _claims_of_gang(cycle: CycleState) -> set[str]:

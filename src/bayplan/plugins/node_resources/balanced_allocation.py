@@ -64,11 +64,15 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     def sign(self, pod: PodInfo) -> Hashable:
         """The pod's requests."""
-        return tuple(sorted(pod.requested.items()))
+        return pod.of_spec(NodeResourcesBalancedAllocation, _signature)
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
         """Results for pods that request resources backed by devices are not shared."""
         return None if self._devices is not None and self._devices.back_any(pod.requested) else ()
+
+
+def _signature(pod: PodInfo) -> Hashable:
+    return tuple(sorted(pod.requested.items()))
 
 
 def _balance_of_one(shares: Sequence[float]) -> int:

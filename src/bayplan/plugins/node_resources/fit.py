@@ -128,9 +128,7 @@ class NodeResourcesFit(Plugin):
 
     def sign(self, pod: PodInfo) -> Hashable:
         """The requests that Filter and Score use."""
-        if _has_resources_in_status(pod) or pod.spec.resources is not None:
-            return tuple(sorted(fit_request(pod).items())), tuple(sorted(scoring_request(pod).items()))
-        return tuple(sorted(pod.requested.items())), pod.nonzero_cpu, pod.nonzero_memory
+        return pod.of_spec(NodeResourcesFit, _signature)
 
     def after_node_change(self, pod: PodInfo, old: Node | None, new: Node) -> Hint:
         """Requeue as the function `after_node_change` does. Devices may provide extended resources."""
@@ -148,6 +146,12 @@ class NodeResourcesFit(Plugin):
         if not requests.is_extended(name):
             return False
         return name in self._ignored or name.partition("/")[0] in self._ignored_groups
+
+
+def _signature(pod: PodInfo) -> Hashable:
+    if _has_resources_in_status(pod) or pod.spec.resources is not None:
+        return tuple(sorted(fit_request(pod).items())), tuple(sorted(scoring_request(pod).items()))
+    return tuple(sorted(pod.requested.items())), pod.nonzero_cpu, pod.nonzero_memory
 
 
 def fit_request(pod: PodInfo) -> Mapping[str, int]:
