@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from lightkube.models.core_v1 import Node
@@ -28,6 +29,9 @@ from bayplan.plugins.node_resources.devices import DeviceCounts
 from bayplan.plugins.node_resources.shares import amounts, amounts_of_placement, scored_resources
 from bayplan.plugins.node_resources.shortages import details
 from bayplan.plugins.node_resources.strategies import most_allocated_of_one, strategy_of
+
+N = TypeVar("N", int, Int64)
+"""A number, or an array with one for each node."""
 
 TOO_MANY_PODS = "Too many pods"
 _BITS = 32
@@ -57,34 +61,35 @@ class NodeResourcesFit(Plugin):
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
         """Reject nodes that have too little of a resource left. The status has a reason for each such resource."""
-        request: Mapping[str, int] = cycle.data[self.name]
-        full = nodes.pod_count >= nodes.allowed_pods
-        shortages: list[tuple[str, Bool, int]] = [(TOO_MANY_PODS, full, 0)]
-        rejected = full
-        for name, amount in request.items():
-            allocatable = nodes.allocatable(name)
-            lacking = allocatable - nodes.requested(name) < amount
-            if self._may_be_devices(name):
-                lacking &= allocatable > 0
-            shortages.append((name, lacking, amount))
-            rejected = rejected | lacking
-        return _rejections(shortages, nodes) if rejected.any() else None
+        amounts = nodes.allocatable, nodes.requested
+        shortages = list(self._shortages(cycle, nodes.pod_count, nodes.allowed_pods, *amounts))
+        return _rejections(shortages, nodes) if any(lacking.any() for _, lacking, _, _ in shortages) else None
 
     def filter(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Reject one node."""
-        request: Mapping[str, int] = cycle.data[self.name]
-        reasons = [TOO_MANY_PODS] if node.pod_count >= node.allowed_pods else []
-        unresolvable = False
-        for name, amount in request.items():
-            allocatable = node.allocatable_of(name)
-            if not allocatable and self._may_be_devices(name):
-                continue
-            if allocatable - node.requested_of(name) < amount:
-                reasons.append(f"Insufficient {name}")
-                unresolvable = unresolvable or allocatable < amount
+        amounts = node.allocatable_of, node.requested_of
+        reasons, unresolvable = [], False
+        for reason, lacking, has, amount in self._shortages(cycle, node.pod_count, node.allowed_pods, *amounts):
+            if lacking:
+                reasons.append(reason)
+                unresolvable |= has < amount
         if not reasons:
             return None
         return Status.unresolvable(*reasons) if unresolvable else Status.unschedulable(*reasons)
+
+    def _shortages(
+        self, cycle: CycleState, pods: N, allowed: N, allocatable: Callable[[str], N], requested: Callable[[str], N]
+    ) -> Iterator[tuple[str, Any, N, int]]:
+        """Yield a reason, whether it is one, what the node has in all, and what the pod requests of that.
+
+        For one node, these are numbers, and for many they are arrays.
+        """
+        request: Mapping[str, int] = cycle.data[self.name]
+        yield TOO_MANY_PODS, pods >= allowed, allowed, 0
+        for name, amount in request.items():
+            has = allocatable(name)
+            lacking = has - requested(name) < amount
+            yield f"Insufficient {name}", lacking & (has > 0) if self._may_be_devices(name) else lacking, has, amount
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> None:
         """Store the requests that scoring uses."""
@@ -222,25 +227,22 @@ def after_device_class_change(pod: PodInfo, old: DeviceClass | None, new: Device
     return Hint.SKIP if names.isdisjoint(fit_request(pod)) else Hint.QUEUE
 
 
-def _rejections(shortages: Sequence[tuple[str, Bool, int]], nodes: Nodes) -> Rejections:
+def _rejections(shortages: Sequence[tuple[str, Bool, Int64, int]], nodes: Nodes) -> Rejections:
     """Make one status for each combination of shortages that occurs.
 
-    `shortages`: resource (or TOO_MANY_PODS), the nodes that lack it, and the amount that the pod requests. A node is
-    unresolvable if the pod would not fit on it even if it were empty.
+    `shortages`: see `_shortages`. A node is unresolvable if the pod would not fit on it even if it were empty.
     """
     combination, unresolvable = np.zeros(len(nodes), dtype=np.int64), np.zeros(len(nodes), dtype=np.bool_)
-    for number, (name, lacking, amount) in enumerate(shortages, 1):
+    for number, (_, lacking, has, amount) in enumerate(shortages, 1):
         combination = combination << 1 | lacking
-        if amount:
-            unresolvable |= lacking & (nodes.allocatable(name) < amount)
+        unresolvable |= lacking & (has < amount)
         if number % _BITS == 0:  # renumber the combinations, so that 64 bits suffice; 0 stays 0
             combination = np.unique(np.append(0, combination), return_inverse=True)[1][1:]
     combination = combination << 1 | unresolvable
     index: Int32 = np.zeros(len(nodes), dtype=np.int32)
     statuses: list[Status] = []
     while combination[first := combination.argmax()]:  # faster than `unique` for few combinations
-        lacked = [name for name, lacking, _ in shortages if lacking[first]]
-        reasons = tuple(name if name == TOO_MANY_PODS else f"Insufficient {name}" for name in lacked)
+        reasons = [reason for reason, lacking, _, _ in shortages if lacking[first]]
         statuses.append(Status.unresolvable(*reasons) if unresolvable[first] else Status.unschedulable(*reasons))
         found = combination == combination[first]
         index[found] = len(statuses)
