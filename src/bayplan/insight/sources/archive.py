@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
-from bayplan.api.kinds import KINDS, Kind
+from bayplan.api.kinds import TYPED_KINDS, Kind
 from bayplan.api.objects import encode
 from bayplan.file_replacement import replacing
 from bayplan.insight.sources.documents import stored
@@ -186,7 +186,7 @@ def _described(kind: Kind) -> _Kind:
     return _Kind(kind.group, kind.version, kind.kind, kind.plural, kind.namespaced)
 
 
-_BUILT_IN = {(kind.group, kind.version, kind.kind): kind for kind in KINDS}
+_BUILT_IN = {(kind.group, kind.version, kind.kind): kind for kind in TYPED_KINDS}
 
 
 def _kind_of(kind: _Kind) -> Kind:
