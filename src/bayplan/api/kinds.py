@@ -211,6 +211,9 @@ KINDS: tuple[Kind, ...] = tuple(value for value in globals().values() if isinsta
 DEVICE_TAINT_RULE = _kind("resource.k8s.io/v1", "DeviceTaintRule", "devicetaintrules", namespaced=False, status=True)
 DEVICE_TAINT_RULE_V1BETA2 = replace(DEVICE_TAINT_RULE, version="v1beta2")
 
+TYPED_KINDS = (*KINDS, DEVICE_TAINT_RULE)
+"""The kinds whose objects the scheduler reads as typed values: those that servers of some versions lack, too."""
+
 WORKLOAD = _kind("scheduling.k8s.io/v1beta1", "Workload", "workloads")
 POD_GROUP = _kind("scheduling.k8s.io/v1beta1", "PodGroup", "podgroups", status=True)
 COMPOSITE_POD_GROUP = _kind("scheduling.k8s.io/v1alpha3", "CompositePodGroup", "compositepodgroups", status=True)
@@ -231,7 +234,7 @@ _REFERENCE = re.compile(r"(?P<plural>[a-z0-9-]+)\.(?P<version>v[0-9]+[a-z0-9]*)\
 
 def kind_of(reference: str) -> Kind:
     """The kind for a name such as `Pod` or a reference `plural.version.group`. Raises ValueError."""
-    for kind in (*KINDS, DEVICE_TAINT_RULE):
+    for kind in TYPED_KINDS:
         if kind.kind == reference:
             return kind
     return custom_kind(reference)

@@ -31,6 +31,10 @@ COMMANDS = {
     "diff": ("insight.diff:diff", "Show what changes between two snapshots, or between two configurations."),
     "compare": ("compare:compare", "Show what another scheduler or other nodes would have made of last week."),
     "simulate": ("simulate:simulate", "Simulate a scheduler on the load of a history."),
+    "upgrade-preview": (
+        "insight.upgrade_preview:upgrade_preview",
+        "Show what the next version of Kubernetes would decide differently on a cluster.",
+    ),
     "ui": ("ui:ui", "Serve a page about a cluster: its bay plan, the queue, pods, nodes and what-ifs."),
     "manifests": ("manifests:manifests", "Print the Kubernetes objects that run the scheduler in a cluster."),
     "snapshot": ("insight.snapshot:snapshot", "Save what a scheduler knows of a cluster to a file."),

@@ -198,7 +198,7 @@ def _with_every_candidate(profile: KubeSchedulerProfile) -> KubeSchedulerProfile
 
 
 _KIND_OF = {
-    **{(kind.api_version, kind.kind): kind for kind in (*kinds.KINDS, kinds.DEVICE_TAINT_RULE)},
+    **{(kind.api_version, kind.kind): kind for kind in kinds.TYPED_KINDS},
     (kinds.DEVICE_TAINT_RULE_V1BETA2.api_version, kinds.DEVICE_TAINT_RULE.kind): kinds.DEVICE_TAINT_RULE,
 }
 
