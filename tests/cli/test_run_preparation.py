@@ -463,7 +463,7 @@ class Server:
             "the newest it knows; --emulated-version names another one",
         ),
         "no JSON": (b"hello", {}, "1.36", "doesn't say which version it has"),
-        "no reply": (TransportError("gone"), {}, "1.36", "doesn't say which version it has"),
+        "no reply": (TransportError("gone", sent=False), {}, "1.36", "doesn't say which version it has"),
         "chosen": (AssertionError(), {"emulated_version": ("1.37",)}, "1.37", ""),
     },
 )

@@ -72,7 +72,9 @@ async def test_cluster_is_read_without_secrets_and_config_maps():
     assert not snapshot.of_kind(SECRET)
     assert not snapshot.of_kind(CONFIG_MAP)
     assert {sent.info.resource for sent in client.transport.requests}.isdisjoint({"secrets", "configmaps"})
-    assert {sent.info.verb for sent in client.transport.requests} == {"list"}
+    assert {sent.info.verb for sent in client.transport.requests} == {"list", "get"}
+    assert [sent.info.path for sent in client.transport.requests if sent.info.verb == "get"] == ["/version"]
+    assert (snapshot.version, snapshot.followed.version) == ("v1.36.2", "1.36")
     assert snapshot.taken is not None
     assert snapshot.gaps == ()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.support.tables import cases
 
-from bayplan.versions import emulated_version, read_gates, version_followed
+from bayplan.versions import emulated_version, read_gates, version_followed, version_text
 
 GATES = {
     "nothing": ("1.36", "", {}),
@@ -136,5 +136,5 @@ SERVERS = {
 
 @cases("info, version, note", SERVERS)
 def test_the_version_of_a_server(info, version, note):
-    found = version_followed(info)
+    found = version_followed(version_text(info))
     assert (found.version, found.note) == (version, note)

@@ -183,10 +183,11 @@ async def _run(
 async def _as_the_cluster(prepared: Preparation, client: HttpClient) -> Preparation:
     """The preparation for the version of the cluster, unless --emulated-version names one. May exit with status 2."""
     from bayplan.client.server_version import server_version
+    from bayplan.versions import version_followed
 
     if prepared.as_version is None:
         return prepared
-    followed = await server_version(client)
+    followed = version_followed(await server_version(client))
     if followed.note:
         log.warning("%s; --emulated-version names another one", followed.note)
     if followed.version == prepared.gates.version:

@@ -9,12 +9,12 @@ import msgspec
 
 from bayplan.client.client import Client
 from bayplan.client.errors import ApiError, TransportError
-from bayplan.versions import Followed, version_followed
+from bayplan.versions import version_text
 
 
-async def server_version(client: Client) -> Followed:
-    """Ask an API server for its version. Where it doesn't answer, or not with a version, the oldest one is assumed."""
+async def server_version(client: Client) -> str:
+    """Ask an API server for its version, such as v1.36.2-eks-abc; "" if it doesn't answer, or not with a version."""
     info: Any = None
     with suppress(ApiError, TransportError, msgspec.DecodeError):
         info = msgspec.json.decode(await client.request("GET", "/version"))
-    return version_followed(info)
+    return version_text(info)

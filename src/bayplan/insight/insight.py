@@ -36,6 +36,7 @@ from bayplan.insight.questions.why_not import WhyNot, why_not
 from bayplan.insight.questions.workload import missing_pods
 from bayplan.insight.snapshot import Snapshot, flattened
 from bayplan.simulation.world import World
+from bayplan.versions import FeatureGates, gates_of, with_gangs
 
 if TYPE_CHECKING:
     from bayplan.insight.manifests import Manifests
@@ -46,7 +47,9 @@ class Insight:
 
     Without a configuration, that is kube-scheduler's default profile, with `plugins` after the default ones. `seed`
     chooses among nodes with equal scores. Answers depend on nothing else. A question that adds more to the cluster than
-    `limits` allow is a LimitError. Raises ConfigurationError or PluginLoadError.
+    `limits` allow is a LimitError. `gates`: the version of Kubernetes to decide as, with its feature gates; by default,
+    the snapshot's version, in which pods of PodGroups are placed together. Raises ConfigurationError or
+    PluginLoadError.
     """
 
     def __init__(
@@ -57,11 +60,13 @@ class Insight:
         *,
         seed: int = 0,
         limits: Limits = Limits(),  # noqa: B008 - immutable
+        gates: FeatureGates | None = None,
     ) -> None:
         self.snapshot = snapshot
+        self.gates = with_gangs(gates_of(snapshot.followed.version)) if gates is None else gates
         self.limits = limits
         self.seed = seed
-        self.world = World(configuration, plugins, seed=seed)
+        self.world = World(configuration, plugins, self.gates, seed=seed)
         self.world.move(snapshot.documents, snapshot.taken or datetime.now(UTC))
 
     # Every question takes `shown`, the most rows of a table (0 for all), and most take `progress`, which may raise
@@ -163,7 +168,7 @@ class Insight:
         for `capacity`. Raises QuestionError, and Stopped if `progress` does: there is no part of this answer.
         """
         self.world.reset()
-        other = self.world if configuration is None else World(configuration, plugins, seed=self.seed)
+        other = self.world if configuration is None else World(configuration, plugins, self.gates, seed=self.seed)
         return what_if(
             self.world,
             other,

@@ -2,7 +2,7 @@
 
 from bayplan.versions.gates import DEFAULT_GATES, FeatureGates, gates_of, with_gangs
 from bayplan.versions.reading import ReadGates, emulated_version, read_gates
-from bayplan.versions.servers import Followed, version_followed
+from bayplan.versions.servers import Followed, version_followed, version_text
 from bayplan.versions.table import CHANGES, GATES, NEWEST, OLDEST, RELEASES, VERSIONS, Version
 
 __all__ = [
@@ -21,5 +21,6 @@ __all__ = [
     "gates_of",
     "read_gates",
     "version_followed",
+    "version_text",
     "with_gangs",
 ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from bayplan.versions.table import NEWEST, OLDEST, VERSIONS, Version
 
@@ -21,15 +20,29 @@ class Followed:
     note: str = ""
 
 
-def version_followed(info: object) -> Followed:
-    """The version to follow for the object of `/version`: `gitVersion`, else `major` and `minor`.
+def version_text(info: object) -> str:
+    """What the object of `/version` says: `gitVersion`, else `major` and `minor` as in 1.36; "" if it says neither.
 
-    Both may have suffixes of vendors, such as v1.36.2-eks-abc or 36+. What can't be read is taken for the oldest known
-    version.
+    Both may have suffixes of vendors, such as v1.36.2-eks-abc or 36+.
     """
-    found = _numbers(info) if isinstance(info, Mapping) else None
-    if found is None:
-        return Followed(OLDEST, f"the API server doesn't say which version it has: Kubernetes {OLDEST} is assumed")
+    if not isinstance(info, Mapping):
+        return ""
+    text = str(info.get("gitVersion") or "").strip()
+    if _GIT_VERSION.match(text):
+        return text
+    major, minor = (_NUMBER.match(str(info.get(name) or "").strip()) for name in ("major", "minor"))
+    return f"{major[0]}.{minor[0]}" if major and minor else ""
+
+
+def version_followed(text: str, source: str = "the API server") -> Followed:
+    """The version to follow for what `version_text` returned; the oldest known one if that is none.
+
+    `source`: what doesn't say its version then, for the note.
+    """
+    match = _GIT_VERSION.match(text)
+    if match is None:
+        return Followed(OLDEST, f"{source} doesn't say which version it has: Kubernetes {OLDEST} is assumed")
+    found = int(match[1]), int(match[2])
     version = "{}.{}".format(*found)
     if version in VERSIONS:
         return Followed(version)
@@ -38,14 +51,6 @@ def version_followed(info: object) -> Followed:
             OLDEST, f"the cluster has Kubernetes {version}: Bayplan decides as {OLDEST}, the oldest it knows"
         )
     return Followed(NEWEST, f"the cluster has Kubernetes {version}: Bayplan decides as {NEWEST}, the newest it knows")
-
-
-def _numbers(info: Mapping[Any, Any]) -> tuple[int, int] | None:
-    match = _GIT_VERSION.match(str(info.get("gitVersion") or "").strip())
-    if match:
-        return int(match[1]), int(match[2])
-    major, minor = (_NUMBER.match(str(info.get(name) or "").strip()) for name in ("major", "minor"))
-    return (int(major[0]), int(minor[0])) if major and minor else None
 
 
 def _ordered(version: Version) -> tuple[int, ...]:

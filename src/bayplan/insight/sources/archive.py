@@ -60,6 +60,7 @@ class _Header(msgspec.Struct, omit_defaults=True):
     taken: datetime | None = None
     gaps: list[_Gap] = []
     kinds: int = 0
+    kubernetes: str = ""
 
 
 class _Section(msgspec.Struct):
@@ -101,6 +102,7 @@ def write_archive(path: str | Path, reading: Reading, *, private: bool = True) -
         reading.taken,
         [_Gap(_described(gap.kind), gap.reason, gap.effect) for gap in reading.gaps],
         len(reading.documents),
+        reading.version or "",
     )
     try:
         with replacing(path, private=private) as raw, gzip.GzipFile("", "wb", _COMPRESSION, raw, mtime=0) as file:
@@ -147,7 +149,7 @@ def _read(path: str | Path, file: BinaryIO) -> Reading:
     if file.read(1):
         raise SnapshotError(f"{path} is damaged: more follows after its last object")
     gaps = tuple(Gap(_kind_of(gap.kind), gap.reason, gap.effect) for gap in header.gaps)
-    return Reading(documents, header.source, header.taken, gaps)
+    return Reading(documents, header.source, header.taken, gaps, version=header.kubernetes)
 
 
 def _line(path: str | Path, file: BinaryIO) -> bytes:
