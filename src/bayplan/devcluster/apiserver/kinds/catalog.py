@@ -81,6 +81,6 @@ FINALIZE: Mapping[str, Finalize] = {kinds.CUSTOM_RESOURCE_DEFINITION.resource: f
 
 
 @cache
-def catalog(gated: tuple[Kind, ...] = ()) -> tuple[Resource, ...]:
-    """All built-in resources: every kind in the table of kinds, and these of the kinds behind feature gates."""
-    return tuple(_resource(kind) for kind in (*KINDS, *gated))
+def catalog(others: tuple[Kind, ...] = ()) -> tuple[Resource, ...]:
+    """All built-in resources: every kind in the table of kinds, and these of those that not all versions serve."""
+    return tuple(_resource(kind) for kind in (*KINDS, *others))
