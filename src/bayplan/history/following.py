@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from lightkube.models.core_v1 import Pod
 
 from bayplan.api import quantity
 from bayplan.api.kinds import NODE, POD, Kind, custom_kind
-from bayplan.api.objects import UndecodableObject, convert
+from bayplan.api.objects import UndecodableObject, decode
 from bayplan.api.requests import CPU, MEMORY, parse_amounts, pod_requests
 from bayplan.history import format as columns
 from bayplan.history.documents import document_of, kind_name
@@ -169,15 +169,20 @@ def _pod_row(obj: Mapping[str, Any], time: datetime, event: str, document: Docum
     for reference in _metadata(obj).get("ownerReferences") or ():
         if isinstance(reference, dict) and reference.get("controller"):
             row.owner_kind, row.owner_name = str(reference.get("kind") or ""), str(reference.get("name") or "")
+    row.cpu_millicores, row.memory_bytes, row.priority = _requested(document)
+    return row
+
+
+@lru_cache(4096)
+def _requested(document: Document) -> tuple[int | None, int | None, int | None]:
+    """The cpu, memory and priority of a pod. A document that can't be decoded has none: a simulation says why."""
     try:
-        pod: Pod = convert(Pod, obj)
+        pod: Pod = decode(Pod, document.json.encode())
         requests = pod_requests(pod)
     except (UndecodableObject, quantity.InvalidQuantity, AssertionError):
-        return row  # the simulation says what is wrong with the document
-    row.cpu_millicores = quantity.milli_value(requests.get(CPU, 0))
-    row.memory_bytes = quantity.value(requests.get(MEMORY, 0))
-    row.priority = (pod.spec.priority if pod.spec is not None else None) or 0
-    return row
+        return None, None, None
+    cpu, memory = quantity.milli_value(requests.get(CPU, 0)), quantity.value(requests.get(MEMORY, 0))
+    return cpu, memory, (pod.spec.priority if pod.spec is not None else None) or 0
 
 
 def _row(

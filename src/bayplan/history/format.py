@@ -90,7 +90,7 @@ class Row(msgspec.Struct, omit_defaults=True):
     """The key of the object's document; "" for events that need none."""
 
 
-class Document(msgspec.Struct):
+class Document(msgspec.Struct, frozen=True):
     """The spec of an object. The fields are the columns of `documents-*.parquet`."""
 
     document: str
@@ -168,6 +168,7 @@ def import_pyarrow() -> Any:
     """The library that reads and writes Parquet. Raises HistoryError with the command that installs it."""
     try:
         import pyarrow as pa
+        import pyarrow.compute
         import pyarrow.parquet
     except ImportError as error:
         raise HistoryError(f"histories need pyarrow ({error}): pip install 'bayplan[history]'") from None
