@@ -36,6 +36,8 @@ class _Known(NamedTuple):
     document: str
     node: str = ""
     ended: bool = False
+    disruption: str = ""
+    """Why a pod is being disrupted, if it is."""
 
 
 class Following:
@@ -95,7 +97,7 @@ class Following:
             row = _row(POD, obj, time, columns.POD_ENDED, None, initial=False)
             row.reason, row.created_utc = end_reason(status), None
             yield Change(row)
-        known[key] = _Known(uid, document.document, node, phase in TERMINATED)
+        known[key] = _Known(uid, document.document, node, phase in TERMINATED, disruption(status))
 
     def removed(self, kind: Kind, key: str, time: datetime, reason: str = "Deleted") -> Iterator[Change]:
         """An object was deleted. Nothing happens if it isn't known, or is a pod that has ended."""
@@ -105,7 +107,7 @@ class Following:
         event = {POD: columns.POD_ENDED, NODE: columns.NODE_REMOVED}.get(kind, columns.OBJECT_REMOVED)
         namespace, _, name = key.rpartition("/")
         row = Row(time, event, False, kind.api_version, kind_name(kind, {}), namespace, name, old.uid)
-        row.reason = reason if kind is POD else ""
+        row.reason = (old.disruption or reason) if kind is POD else ""
         yield Change(row)
 
     def keys(self, kind: Kind) -> tuple[str, ...]:
@@ -155,13 +157,18 @@ def moment(text: Any) -> datetime | None:
     return found.astimezone(UTC) if found.tzinfo is not None else None
 
 
-def end_reason(status: Mapping[str, Any]) -> str:
-    """Why a terminated pod ended: the reason of its disruption or of its status, or its phase."""
+def disruption(status: Mapping[str, Any]) -> str:
+    """Why a pod is being disrupted, as in `PreemptionByScheduler`; "" if it isn't."""
     conditions = status.get("conditions")
     for condition in conditions if isinstance(conditions, list) else ():
         if isinstance(condition, dict) and condition.get("type") == "DisruptionTarget":
-            return str(condition.get("reason") or status.get("phase"))
-    return str(status.get("reason") or status.get("phase"))
+            return str(condition.get("reason") or "") if condition.get("status", "True") == "True" else ""
+    return ""
+
+
+def end_reason(status: Mapping[str, Any]) -> str:
+    """Why a terminated pod ended: the reason of its disruption or of its status, or its phase."""
+    return disruption(status) or str(status.get("reason") or status.get("phase"))
 
 
 def _pod_row(obj: Mapping[str, Any], time: datetime, event: str, document: Document, initial: bool) -> Row:
