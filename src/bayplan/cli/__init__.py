@@ -29,6 +29,8 @@ COMMANDS = {
     "balance": ("insight.balance:balance", "Show how evenly a cluster is used, and the largest pods that fit."),
     "usage": ("insight.usage:usage", "Show what pods request, by namespace, workload and priority."),
     "diff": ("insight.diff:diff", "Show what changes between two snapshots, or between two configurations."),
+    "compare": ("compare:compare", "Show what another scheduler or other nodes would have made of last week."),
+    "simulate": ("simulate:simulate", "Simulate a scheduler on the load of a history."),
     "ui": ("ui:ui", "Serve a page about a cluster: its bay plan, the queue, pods, nodes and what-ifs."),
     "manifests": ("manifests:manifests", "Print the Kubernetes objects that run the scheduler in a cluster."),
     "snapshot": ("insight.snapshot:snapshot", "Save what a scheduler knows of a cluster to a file."),

@@ -203,7 +203,7 @@ def follow_options(command: Command) -> Command:
     ) -> Any:
         with errors_reported():
             source = _source(kubeconfig, context, path)
-            return command(Followed(source, *_scheduler(config, plugins, names), seed), **others)
+            return command(Followed(source, *read_scheduler(config, plugins, names), seed), **others)
 
     return _with(call, (*_SOURCE, *_SCHEDULER))
 
@@ -261,7 +261,7 @@ def _asking(command: Command, path_argument: str = "") -> Command:
                 raise click.UsageError(f"--from {path} and {given}: expected only one of them")
             source = _source(kubeconfig, context, path if given is None else given)
             files = config if isinstance(config, tuple) else (config,)
-            schedulers = [_scheduler(file, plugins, names) for file in files]
+            schedulers = [read_scheduler(file, plugins, names) for file in files]
             labels = _selector(selector)
             kinds = {kind for configuration, loaded in schedulers for kind in _kinds(configuration, loaded)}
             snapshot = source.read(sorted(kinds, key=lambda kind: kind.resource))
@@ -324,9 +324,10 @@ def _source(kubeconfig: str | None, context: str | None, path: str | None) -> So
     return SourceOptions(kubeconfig, context, path)
 
 
-def _scheduler(
-    config: str | None, references: Sequence[str], names: Sequence[str]
+def read_scheduler(
+    config: str | None, references: Sequence[str], names: Sequence[str] = ()
 ) -> tuple[KubeSchedulerConfiguration | None, Sequence[ExtraPlugin]]:
+    """Read a configuration and the user's plugins. Raises ConfigurationError or PluginLoadError."""
     if config is None and not references and not names:
         return None, ()
     from bayplan.config import load_plugins, read_configuration
