@@ -191,7 +191,9 @@ def test_a_newer_version_names_the_remedy(tmp_path: Path) -> None:
         History.open(tmp_path / "h")
 
 
-@pytest.mark.parametrize("content", [None, b"{", b"[]"])
+@pytest.mark.parametrize(
+    "content", [None, b"{", b"[]", b'{"format":"bayplan-history","version":1,"begin":"2026-03-02T08:00:00"}']
+)
 def test_without_a_manifest_the_source_is_unknown(content: bytes | None, tmp_path: Path) -> None:
     write_small(tmp_path / "h")
     if content is None:

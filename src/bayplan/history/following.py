@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from lightkube.models.core_v1 import Pod
 
 from bayplan.api import quantity
 from bayplan.api.kinds import NODE, POD, Kind, custom_kind
-from bayplan.api.objects import UndecodableObject, convert
+from bayplan.api.objects import UndecodableObject, decode
 from bayplan.api.requests import CPU, MEMORY, parse_amounts, pod_requests
 from bayplan.history import format as columns
 from bayplan.history.documents import document_of, kind_name
@@ -36,6 +36,8 @@ class _Known(NamedTuple):
     document: str
     node: str = ""
     ended: bool = False
+    disruption: str = ""
+    """Why a pod is being disrupted, if it is."""
 
 
 class Following:
@@ -95,7 +97,7 @@ class Following:
             row = _row(POD, obj, time, columns.POD_ENDED, None, initial=False)
             row.reason, row.created_utc = end_reason(status), None
             yield Change(row)
-        known[key] = _Known(uid, document.document, node, phase in TERMINATED)
+        known[key] = _Known(uid, document.document, node, phase in TERMINATED, disruption(status))
 
     def removed(self, kind: Kind, key: str, time: datetime, reason: str = "Deleted") -> Iterator[Change]:
         """An object was deleted. Nothing happens if it isn't known, or is a pod that has ended."""
@@ -105,7 +107,7 @@ class Following:
         event = {POD: columns.POD_ENDED, NODE: columns.NODE_REMOVED}.get(kind, columns.OBJECT_REMOVED)
         namespace, _, name = key.rpartition("/")
         row = Row(time, event, False, kind.api_version, kind_name(kind, {}), namespace, name, old.uid)
-        row.reason = reason if kind is POD else ""
+        row.reason = (old.disruption or reason) if kind is POD else ""
         yield Change(row)
 
     def keys(self, kind: Kind) -> tuple[str, ...]:
@@ -155,13 +157,18 @@ def moment(text: Any) -> datetime | None:
     return found.astimezone(UTC) if found.tzinfo is not None else None
 
 
-def end_reason(status: Mapping[str, Any]) -> str:
-    """Why a terminated pod ended: the reason of its disruption or of its status, or its phase."""
+def disruption(status: Mapping[str, Any]) -> str:
+    """Why a pod is being disrupted, as in `PreemptionByScheduler`; "" if it isn't."""
     conditions = status.get("conditions")
     for condition in conditions if isinstance(conditions, list) else ():
         if isinstance(condition, dict) and condition.get("type") == "DisruptionTarget":
-            return str(condition.get("reason") or status.get("phase"))
-    return str(status.get("reason") or status.get("phase"))
+            return str(condition.get("reason") or "") if condition.get("status", "True") == "True" else ""
+    return ""
+
+
+def end_reason(status: Mapping[str, Any]) -> str:
+    """Why a terminated pod ended: the reason of its disruption or of its status, or its phase."""
+    return disruption(status) or str(status.get("reason") or status.get("phase"))
 
 
 def _pod_row(obj: Mapping[str, Any], time: datetime, event: str, document: Document, initial: bool) -> Row:
@@ -169,15 +176,20 @@ def _pod_row(obj: Mapping[str, Any], time: datetime, event: str, document: Docum
     for reference in _metadata(obj).get("ownerReferences") or ():
         if isinstance(reference, dict) and reference.get("controller"):
             row.owner_kind, row.owner_name = str(reference.get("kind") or ""), str(reference.get("name") or "")
+    row.cpu_millicores, row.memory_bytes, row.priority = _requested(document)
+    return row
+
+
+@lru_cache(4096)
+def _requested(document: Document) -> tuple[int | None, int | None, int | None]:
+    """The cpu, memory and priority of a pod. A document that can't be decoded has none: a simulation says why."""
     try:
-        pod: Pod = convert(Pod, obj)
+        pod: Pod = decode(Pod, document.json.encode())
         requests = pod_requests(pod)
     except (UndecodableObject, quantity.InvalidQuantity, AssertionError):
-        return row  # the simulation says what is wrong with the document
-    row.cpu_millicores = quantity.milli_value(requests.get(CPU, 0))
-    row.memory_bytes = quantity.value(requests.get(MEMORY, 0))
-    row.priority = (pod.spec.priority if pod.spec is not None else None) or 0
-    return row
+        return None, None, None
+    cpu, memory = quantity.milli_value(requests.get(CPU, 0)), quantity.value(requests.get(MEMORY, 0))
+    return cpu, memory, (pod.spec.priority if pod.spec is not None else None) or 0
 
 
 def _row(

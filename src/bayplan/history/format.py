@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -43,6 +43,9 @@ EVENTS = (
 )
 """The values of `Row.event`."""
 
+Time = Annotated[datetime, msgspec.Meta(tz=True)]
+"""A time with a zone."""
+
 
 class HistoryError(Exception):
     """A history, or a source of one, that can't be used. The message is one line for the user."""
@@ -54,7 +57,7 @@ class HistoryError(Exception):
 class Row(msgspec.Struct, omit_defaults=True):
     """Something that happened. The fields are the columns of `events-*.parquet`; "" and None are null there."""
 
-    time_utc: datetime
+    time_utc: Time
     """When it happened, to the microsecond. An object that existed before has the begin of the history."""
     event: str
     """One of EVENTS."""
@@ -71,9 +74,9 @@ class Row(msgspec.Struct, omit_defaults=True):
     reason: str = ""
     """Of `pod_ended`: `Succeeded`, `Failed`, `Deleted`, or the reason of a failed pod or of its disruption, such as
     `Evicted` and `PreemptionByScheduler`. Of `gap_began`: why events are missing."""
-    created_utc: datetime | None = None
+    created_utc: Time | None = None
     """Of `*_arrived` and `*_added`: the object's creationTimestamp, where it is known."""
-    started_utc: datetime | None = None
+    started_utc: Time | None = None
     """Of `pod_bound`: the pod's status.startTime, where it is known."""
     owner_kind: str = ""
     owner_name: str = ""
@@ -90,7 +93,7 @@ class Row(msgspec.Struct, omit_defaults=True):
     """The key of the object's document; "" for events that need none."""
 
 
-class Document(msgspec.Struct):
+class Document(msgspec.Struct, frozen=True):
     """The spec of an object. The fields are the columns of `documents-*.parquet`."""
 
     document: str
@@ -111,8 +114,8 @@ class Counts(msgspec.Struct):
 class Missing(msgspec.Struct, frozen=True):
     """A time of which events are missing, with the reason. `end` is None if the history ended with it."""
 
-    begin: datetime
-    end: datetime | None
+    begin: Time
+    end: Time | None
     reason: str
 
     def __str__(self) -> str:
@@ -132,8 +135,8 @@ class Manifest(msgspec.Struct):
     synthetic: bool = False
     """Whether arrivals are made up rather than observed."""
     redacted: bool = False
-    begin: datetime | None = None
-    end: datetime | None = None
+    begin: Time | None = None
+    end: Time | None = None
     """When the history begins and ends. The end is None while it is being recorded, and after a kill."""
     gaps: list[Missing] = []
     notes: list[str] = []
@@ -168,6 +171,7 @@ def import_pyarrow() -> Any:
     """The library that reads and writes Parquet. Raises HistoryError with the command that installs it."""
     try:
         import pyarrow as pa
+        import pyarrow.compute
         import pyarrow.parquet
     except ImportError as error:
         raise HistoryError(f"histories need pyarrow ({error}): pip install 'bayplan[history]'") from None

@@ -38,6 +38,7 @@ from bayplan.insight.sources.documents import stored
 from bayplan.insight.sources.reading import SnapshotError
 
 _WITHOUT_DOCUMENT = frozenset({columns.POD_BOUND, columns.POD_ENDED, columns.NODE_REMOVED, columns.OBJECT_REMOVED})
+_CHECKED = ("time_utc", "event", "api_version", "kind", "reason", "document")
 _GAPS = frozenset({columns.GAP_BEGAN, columns.GAP_ENDED})
 
 
@@ -104,9 +105,9 @@ class History:
     def start(self) -> Snapshot:
         """The cluster at the begin: nodes, pods with their nodes, claims, budgets, priority classes and all others."""
         documents_of: dict[Kind, dict[str, Json]] = {}
-        for row, documents in self._rows():
+        for row, documents in self._rows(initial=True):
             kind, key = kind_of(row.api_version, row.kind), _key(row)
-            if not row.initial or kind is None:
+            if kind is None:
                 continue
             known = documents_of.setdefault(kind, {})
             if row.event == columns.POD_BOUND:
@@ -134,8 +135,8 @@ class History:
         event before it, because a clock was set, gets the time of the event before it.
         """
         last = self.begin
-        for row, documents in self._rows():
-            if row.initial or row.event in _GAPS:
+        for row, documents in self._rows(initial=False):
+            if row.event in _GAPS:
                 continue
             last = max(last, row.time_utc)
             row.time_utc = last
@@ -148,10 +149,12 @@ class History:
         for row, _ in self._rows():
             yield row
 
-    def _rows(self) -> Iterator[tuple[Row, dict[str, str]]]:
+    def _rows(self, *, initial: bool | None = None) -> Iterator[tuple[Row, dict[str, str]]]:
         for segment in self.segments:
-            documents = segment.documents()
-            for row in segment.rows():
+            documents: dict[str, str] | None = None
+            for row in segment.rows(initial=initial):
+                if documents is None:
+                    documents = segment.documents()
                 yield row, documents
 
     def __repr__(self) -> str:
@@ -213,7 +216,7 @@ class _Check:
 
     def read(self, segment: Segment) -> None:
         documents = segment.documents().keys()
-        for row in segment.rows():
+        for row in segment.rows(columns=_CHECKED):
             self.events[row.event] += 1
             if row.event in _GAPS:
                 self._gap(row)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from bayplan.api.kinds import KINDS, NODE, POD, Kind
 from bayplan.devcluster.apiserver.patch import apply_json_patch, apply_strategic_patch
 from bayplan.devcluster.apiserver.status import StatusError
-from bayplan.history.following import TERMINATED, Change, Following, end_reason, key_of, moment
+from bayplan.history.following import TERMINATED, Change, Following, key_of, moment
 from bayplan.history.format import HistoryError, Manifest
 from bayplan.history.recording import KINDS as RECORDED
 from bayplan.history.sources.audit_files import AuditEvent, audit_files, events_in
@@ -309,8 +309,7 @@ class _Log:
             return
         ending = self._ending.pop(key, None)
         del self._objects[kind][key]
-        reason = _disruption(known) or (ending.reason if ending is not None else "Deleted")
-        yield from self._following.removed(kind, key, time, reason)
+        yield from self._following.removed(kind, key, time, ending.reason if ending is not None else "Deleted")
 
     def rest(self, end: datetime) -> Iterator[Change]:
         """What is known at the end only: pods whose names are unknown, and ends that were not logged."""
@@ -386,10 +385,3 @@ def _is_graceful(obj: dict[str, Any] | None) -> bool:
     if obj is None or "deletionTimestamp" not in obj.get("metadata", {}):
         return True
     return bool(obj["metadata"].get("deletionGracePeriodSeconds"))
-
-
-def _disruption(obj: dict[str, Any]) -> str:
-    """The reason of a disruption, "" for none."""
-    reason = end_reason(obj.get("status") or {})
-    phase = str((obj.get("status") or {}).get("phase"))
-    return reason if reason != phase else ""
