@@ -11,7 +11,7 @@ from running import bayplan_run
 from tests.support.invariants import check_invariants
 from workloads import NAME, pod
 
-from bayplan.api.kinds import EVENT, POD_GROUP, PRIORITY_CLASS
+from bayplan.api.kinds import EVENT, POD_GROUP_V1ALPHA2, PRIORITY_CLASS
 
 GANGS = "GenericWorkload=true,GangScheduling=true"
 TOPOLOGY = f"{GANGS},TopologyAwareWorkloadScheduling=true"
@@ -36,7 +36,7 @@ async def scheduler(cluster, gates):
 async def create_group(cluster, name, min_count, topology=None, **spec):
     constraints = {"schedulingConstraints": {"topology": [{"key": topology}]}} if topology else {}
     spec = {"schedulingPolicy": {"gang": {"minCount": min_count}}, **constraints, **spec}
-    await cluster.client.create(POD_GROUP, {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
+    await cluster.client.create(POD_GROUP_V1ALPHA2, {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
 
 
 def members(group, count, cpu="1", **spec):
@@ -52,7 +52,10 @@ def bound(cluster, group):
 
 async def until_condition(cluster, group, *words):
     """Watch groups until the condition of one has this status, reason and message."""
-    async with asyncio.timeout(30), aclosing(cluster.client.watch(POD_GROUP, "default", bookmarks=False)) as events:
+    async with (
+        asyncio.timeout(30),
+        aclosing(cluster.client.watch(POD_GROUP_V1ALPHA2, "default", bookmarks=False)) as events,
+    ):
         async for event in events:
             found = event.object
             conditions = (found.status.conditions if found.status else None) or ()
@@ -136,7 +139,7 @@ async def test_group_is_preempted_as_a_whole(cluster):
         await cluster.create_fast(members("vip", 2))
         await cluster.observer.until(lambda: len(bound(cluster, "vip")) == 2)
         assert bound(cluster, "humble") == {}
-        uid = (await cluster.client.get(POD_GROUP, "vip", "default")).metadata.uid
+        uid = (await cluster.client.get(POD_GROUP_V1ALPHA2, "vip", "default")).metadata.uid
         events = (await cluster.client.list(EVENT, "default")).items
         notes = [each.note for each in events if each.reason == "Preempted"]
         assert notes == [f"Preempted by podgroup {uid} on node cluster"] * 2

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from bayplan.api.kinds import DAEMON_SET, NODE, POD, Kind
+from bayplan.api.suggestions import did_you_mean
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
-from bayplan.config.suggestions import did_you_mean
 from bayplan.insight.answers import Progress, QuestionError, Stopped, listed, plural, silent
 from bayplan.insight.limits import Limits, Room
 from bayplan.insight.owners import WORKLOADS, kind_called, owned_by

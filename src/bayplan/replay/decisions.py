@@ -21,7 +21,7 @@ from bayplan.scheduling import Decision, Plan, decide
 from bayplan.simulation.followers import Follower
 from bayplan.simulation.happenings import NodeComes, NodeGoes, ObjectChanges, PodArrives, PodChanges
 from bayplan.simulation.timeline import Timeline
-from bayplan.simulation.world import GANG_PLUGINS, World, usual_configuration
+from bayplan.simulation.world import USUAL_GATES, World, usual_configuration
 
 MOST_ASKED = 1000
 """How many decisions are asked again: as many as make the share known to about 3 %, evenly over time."""
@@ -151,7 +151,7 @@ class AskAgain(Follower):
 def _profiles(world: World, candidate: Scheduler) -> dict[str, Profile]:
     """The profiles of a candidate on the same cluster."""
     configuration = candidate.configuration or usual_configuration(candidate.plugins)
-    return build_profiles(configuration, world.handle, candidate.plugins, GANG_PLUGINS)
+    return build_profiles(configuration, world.handle, candidate.plugins, USUAL_GATES)
 
 
 def _ask(world: World, pod: PodInfo, recorded: str, other: dict[str, Profile], at: float, asked: Asked) -> None:

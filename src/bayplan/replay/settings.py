@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import yaml
 
+from bayplan.api.suggestions import did_you_mean
 from bayplan.config import Catalog, ConfigurationError, ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.config.documents import Document
 from bayplan.config.loading import read_document_of
-from bayplan.config.suggestions import did_you_mean
 from bayplan.plugins.registry import PLUGINS
 from bayplan.replay.errors import ReplayError
-from bayplan.simulation.world import GANG_PLUGINS, usual_configuration
+from bayplan.simulation.world import USUAL_GATES, usual_configuration
 
 _SYNTAX = (
     "expected [PROFILE/]PLUGIN.ARGUMENT=VALUE, PLUGIN.weight=N, PLUGIN.enabled=false or FIELD=VALUE, as in "
@@ -32,7 +32,7 @@ def with_settings(
     for setting in settings:
         _set(document, setting, {*PLUGINS, *(plugin.name for plugin in plugins)})
     try:
-        return read_document_of(Document(document), Catalog(plugins, GANG_PLUGINS)).configuration
+        return read_document_of(Document(document), Catalog(plugins, USUAL_GATES)).configuration
     except ConfigurationError as error:
         raise ReplayError(f"--set {' '.join(settings)}: {error.faults[0]}") from None
 

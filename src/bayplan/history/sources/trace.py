@@ -33,7 +33,7 @@ from bayplan.api import quantity
 from bayplan.api.kinds import NODE, custom_kind
 from bayplan.api.pod_groups import POD_GROUPS
 from bayplan.api.requests import is_extended
-from bayplan.config.suggestions import did_you_mean
+from bayplan.api.suggestions import did_you_mean
 from bayplan.history.following import Change, Following, moment
 from bayplan.history.format import HistoryError, Manifest, import_pyarrow
 from bayplan.history.sources.arrivals import Arrivals, at_begin

@@ -10,7 +10,7 @@ import msgspec
 
 from bayplan.api.kinds import CONFIG_MAP, CORE_EVENT, EVENT, KINDS, SECRET, Kind, custom_kind
 from bayplan.api.objects import encode
-from bayplan.config.suggestions import did_you_mean
+from bayplan.api.suggestions import did_you_mean
 from bayplan.insight.sources.numeric_quantities import with_text_quantities
 from bayplan.insight.sources.older_versions import NEWER, updated
 from bayplan.insight.sources.reading import SnapshotError

@@ -13,7 +13,7 @@ from importlib.resources import files
 import msgspec
 
 from bayplan.api import kinds
-from bayplan.api.kinds import ALPHA_KINDS, KINDS, Kind
+from bayplan.api.kinds import KINDS, Kind
 from bayplan.devcluster.apiserver.authorization.aggregation import aggregate
 from bayplan.devcluster.apiserver.custom.definitions import finish_definition, follow_definition
 from bayplan.devcluster.apiserver.event_conversion import from_core, to_core
@@ -81,6 +81,6 @@ FINALIZE: Mapping[str, Finalize] = {kinds.CUSTOM_RESOURCE_DEFINITION.resource: f
 
 
 @cache
-def catalog(*, alpha: bool = False) -> tuple[Resource, ...]:
-    """All built-in resources: every kind in the table of kinds, with `alpha` also those behind feature gates."""
-    return tuple(_resource(kind) for kind in (*KINDS, *(ALPHA_KINDS if alpha else ())))
+def catalog(gated: tuple[Kind, ...] = ()) -> tuple[Resource, ...]:
+    """All built-in resources: every kind in the table of kinds, and these of the kinds behind feature gates."""
+    return tuple(_resource(kind) for kind in (*KINDS, *gated))
