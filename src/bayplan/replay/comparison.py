@@ -15,7 +15,7 @@ from bayplan.history.reading import History
 from bayplan.insight.answers import Answer, plural
 from bayplan.insight.json_values import fields_of
 from bayplan.insight.tables import table
-from bayplan.replay.decisions import Asked, Choice, Difference, ask_again
+from bayplan.replay.decisions import AskAgain, Asked, Choice, Difference, ask_again
 from bayplan.replay.errors import ReplayError
 from bayplan.replay.lookahead import Lookahead
 from bayplan.replay.parallel import simulate_both
@@ -61,9 +61,10 @@ class Calibration:
             yield f"95 % of the pods waited up to {seconds(recorded)}, simulated {seconds(simulated)}"
 
     def __str__(self) -> str:
-        equal = "no decision was recorded"
-        if self.equal_decisions is not None:
-            equal = f"{self.equal_decisions:.0%} of {plural(self.asked, 'recorded decision')} equal"
+        if self.equal_decisions is None:
+            nodes = f"nodes within {self.node_difference:.1%}"
+            return f"No match can be shown: no decision was recorded, so now is only simulated; {nodes}."
+        equal = f"{self.equal_decisions:.0%} of {plural(self.asked, 'recorded decision')} equal"
         waits = f"wait p95 {seconds(self.recorded_wait_p95)}, simulated {seconds(self.simulated_wait_p95)}"
         shown = f"{equal}; nodes within {self.node_difference:.1%}; {waits}"
         if self.faults:
@@ -80,8 +81,8 @@ class Comparison(Answer):
     """Now and a candidate, both simulated over one history.
 
     `source`, `begin`, `days`, `synthetic`: of the history. `recorded`: what it says itself. `calibration`: how well the
-    simulation of now matches that. `changed_decisions`: how many of the `calibration.asked` decisions the candidate
-    would have made differently in the same situation; `differences` are these.
+    simulation of now matches that. `changed_decisions`: how many of the `asked_decisions` the candidate would have
+    made differently in the same situation; `differences` are these.
     """
 
     source: str
@@ -94,6 +95,7 @@ class Comparison(Answer):
     candidate: Summary
     autoscaler: str
     candidate_autoscaler: str
+    asked_decisions: int
     changed_decisions: int
     differences: tuple[Difference, ...]
     notes: tuple[str, ...] = ()
@@ -163,7 +165,7 @@ class Comparison(Answer):
             yield "largest share of a service in one zone", *shares
 
     def _decisions(self, *, wide: bool) -> Iterator[RenderableType]:
-        asked = self.calibration.asked
+        asked = self.asked_decisions
         if not self.differences:
             yield Text(f"No decision differs, of {asked:,} that were asked again.")
             return
@@ -218,19 +220,21 @@ def compare(
     """Simulate a history as it was and with a candidate, and compare. Raises ReplayError for nothing to compare."""
     if not history.length.total_seconds():
         raise ReplayError(f"{history.source} has no length: all that it says is from one moment")
-    fleet_only = candidate.scheduler is now.scheduler
-    asked: Asked = ask_again(
-        history,
-        ahead,
-        now.scheduler,
-        None if fleet_only else candidate.scheduler,
-        lambda done: progress(f"asking decisions again, {done:.0%}"),
+    other = None if candidate.scheduler is now.scheduler else candidate.scheduler
+    also: list[AskAgain] = []
+    asked = Asked()
+    if ahead.bindings:
+        asked = ask_again(history, ahead, now.scheduler, other, lambda done: progress(f"asking again, {done:.0%}"))
+    elif other is not None:
+        also.append(AskAgain(other, len(ahead.runs)))
+        asked = also[0].asked
+    first, second = simulate_both(
+        history, ahead, now, candidate, lambda done: progress(f"simulating, {done:.0%}"), also
     )
-    first, second = simulate_both(history, ahead, now, candidate, lambda done: progress(f"simulating, {done:.0%}"))
     recorded = ahead.recorded
     calibration = Calibration(
         asked.share,
-        asked.asked,
+        asked.recorded,
         node_difference(recorded, first.summary),
         recorded.waits.p95,
         first.summary.waits.p95,
@@ -247,6 +251,7 @@ def compare(
         candidate=second.summary,
         autoscaler=first.autoscaler,
         candidate_autoscaler=second.autoscaler,
+        asked_decisions=asked.asked,
         changed_decisions=asked.changed,
         differences=tuple(asked.differences),
         notes=tuple(notes),

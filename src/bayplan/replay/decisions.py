@@ -17,8 +17,10 @@ from bayplan.history.reading import History
 from bayplan.replay.lookahead import Lookahead
 from bayplan.replay.running import Scheduler
 from bayplan.replay.stream import RecordedBinding, RecordedEnd, Recording
-from bayplan.scheduling import Decision, decide
+from bayplan.scheduling import Decision, Plan, decide
+from bayplan.simulation.followers import Follower
 from bayplan.simulation.happenings import NodeComes, NodeGoes, ObjectChanges, PodArrives, PodChanges
+from bayplan.simulation.timeline import Timeline
 from bayplan.simulation.world import USUAL_GATES, World, usual_configuration
 
 MOST_ASKED = 1000
@@ -54,19 +56,20 @@ class Difference:
 class Asked:
     """What was found.
 
-    `asked`: how many decisions; `equal`: of these, where the scheduler finds the recorded node as good as any.
-    `changed`: where the candidate does not find the scheduler's choice as good as any.
+    `asked`: how many decisions; `recorded`: those of them with a recorded node; `equal`: those of these where the
+    scheduler finds that node as good as any. `changed`: where the candidate finds another one better than its choice.
     """
 
     asked: int = 0
+    recorded: int = 0
     equal: int = 0
     changed: int = 0
     differences: list[Difference] = field(default_factory=list)
 
     @property
     def share(self) -> float | None:
-        """The share of decisions that are equal to the recorded ones; None if none was asked."""
-        return self.equal / self.asked if self.asked else None
+        """The share of decisions that are equal to the recorded ones; None if none was recorded."""
+        return self.equal / self.recorded if self.recorded else None
 
 
 def ask_again(
@@ -78,10 +81,7 @@ def ask_again(
 ) -> Asked:
     """Ask recorded decisions again. Without a candidate, only whether the scheduler as it is decides as recorded."""
     world = now.world(0)
-    other: dict[str, Profile] = {}
-    if candidate is not None:
-        configuration = candidate.configuration or usual_configuration(candidate.plugins)
-        other = build_profiles(configuration, world.handle, candidate.plugins, USUAL_GATES)
+    other = {} if candidate is None else _profiles(world, candidate)
     stride = max(1, -(-ahead.bindings // MOST_ASKED))
     asked, number, length = Asked(), 0, max(history.length.total_seconds(), 1.0)
     recording = Recording(history)
@@ -120,11 +120,46 @@ def ask_again(
     return asked
 
 
+class AskAgain(Follower):
+    """Asks decisions of a simulation again, of a candidate: of histories that have no decisions of their own.
+
+    `arrivals`: how many pods arrive. What was found is in `asked`.
+    """
+
+    def __init__(self, candidate: Scheduler, arrivals: int) -> None:
+        self.asked = Asked()
+        self._candidate = candidate
+        self._stride = max(1, -(-arrivals // MOST_ASKED))
+        self._number = 0
+        self._timeline: Timeline | None = None
+        self._other: dict[str, Profile] = {}
+
+    def begin(self, timeline: Timeline) -> None:
+        """Make the candidate's plugins, which see the same cluster."""
+        self._timeline = timeline
+        self._other = _profiles(timeline.world, self._candidate)
+
+    def attempted(self, plan: Plan) -> None:
+        """Ask about a pod that is about to be placed."""
+        if self._timeline is not None and plan.unit.gang is None:
+            for decision in plan.placed:
+                self._number += 1
+                if self._number % self._stride == 0:
+                    _ask(self._timeline.world, decision.pod, "", self._other, self._timeline.now, self.asked)
+
+
+def _profiles(world: World, candidate: Scheduler) -> dict[str, Profile]:
+    """The profiles of a candidate on the same cluster."""
+    configuration = candidate.configuration or usual_configuration(candidate.plugins)
+    return build_profiles(configuration, world.handle, candidate.plugins, USUAL_GATES)
+
+
 def _ask(world: World, pod: PodInfo, recorded: str, other: dict[str, Profile], at: float, asked: Asked) -> None:
-    """Ask about one pod."""
+    """Ask about one pod. `recorded`: the node that it got in the history; "" if that isn't known."""
     now = decide(world.profiles[pod.scheduler_name], world.state, pod, random.Random(0), explain=True)
     asked.asked += 1
-    asked.equal += _is_best(world, now, recorded)
+    asked.recorded += bool(recorded)
+    asked.equal += bool(recorded) and _is_best(world, now, recorded)
     profile = other.get(pod.scheduler_name)
     if profile is None:
         return

@@ -113,11 +113,11 @@ class Lookahead:
 
     def _read(self, event: object) -> None:
         match event:
-            case PodArrived(time, key, uid, document):
+            case PodArrived(time, key, uid, document, _, runs):
                 at = self._seconds(time)
                 service = self._service(document, time)
                 self._seen[uid] = _Seen(len(self.runs), at, service)
-                self.runs.append(math.nan)
+                self.runs.append(math.nan if runs is None else runs)
                 self.schedulers[document["spec"].get("schedulerName") or "default-scheduler"] += 1
                 if service is not None:
                     self._meter.pod_arrived(at, key)

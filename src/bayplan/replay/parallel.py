@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 
 from bayplan.history.reading import History
 from bayplan.replay.errors import ReplayError
 from bayplan.replay.lookahead import Lookahead
 from bayplan.replay.running import Result, Run, simulate
+from bayplan.simulation.followers import Follower
 
 _FEW = 2000
 """A history with fewer pods is simulated before another process would have started."""
 
 
 def simulate_both(
-    history: History, ahead: Lookahead, first: Run, second: Run, progress: Callable[[float], None] = lambda _: None
+    history: History,
+    ahead: Lookahead,
+    first: Run,
+    second: Run,
+    progress: Callable[[float], None] = lambda _: None,
+    also: Sequence[Follower] = (),
 ) -> tuple[Result, Result]:
-    """Simulate a history with two schedulers. The results don't depend on the number of processes."""
+    """Simulate a history with two schedulers. The results don't depend on the number of processes.
+
+    `also`: more followers of the first one.
+    """
     if history.pods < _FEW or (os.cpu_count() or 1) == 1 or "fork" not in multiprocessing.get_all_start_methods():
-        one = simulate(history, ahead, first, lambda done: progress(done / 2))
+        one = simulate(history, ahead, first, lambda done: progress(done / 2), also)
         return one, simulate(history, ahead, second, lambda done: progress(0.5 + done / 2))
     # A fork has the user's plugins, which were loaded from files and can't be sent to another process.
     context = multiprocessing.get_context("fork")
@@ -30,7 +39,7 @@ def simulate_both(
     other.start()
     sending.close()
     try:
-        one = simulate(history, ahead, first, progress)
+        one = simulate(history, ahead, first, progress, also)
         try:
             found = receiving.recv()
         except EOFError:
