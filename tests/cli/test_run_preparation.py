@@ -482,3 +482,27 @@ async def test_a_cluster_whose_version_forbids_something_stops_the_start(prepare
         "bayplan run: --feature-gates: GangScheduling: Kubernetes 1.37 doesn't have this gate, 1.36 does "
         "(the cluster has Kubernetes 1.37)\n"
     )
+
+
+@cases(
+    "version, warned",
+    {
+        "a version with GangScheduling": ("v1.36.4", True),
+        "a version without it": ("v1.37.2", False),
+    },
+)
+async def test_a_warning_about_a_version_waits_until_that_of_the_cluster_is_known(version, warned, prepared, caplog):
+    made = prepared(feature_gates=("GenericWorkload=true",))
+    assert "GenericWorkload has no effect" in "".join(made.doubtful)
+    await _as_the_cluster(made, Server(json.dumps({"gitVersion": version}).encode()))
+    assert ("GenericWorkload has no effect without GangScheduling" in caplog.text) is warned
+
+
+def test_a_warning_that_holds_in_every_version_does_not_wait(prepared):
+    made = prepared(vmodule=("a=1",))
+    assert (len(made.warnings), made.doubtful) == (1, [])
+
+
+def test_nothing_is_in_doubt_if_a_version_was_chosen(prepared):
+    made = prepared(feature_gates=("GenericWorkload=true",), emulated_version=("1.36",))
+    assert (len(made.warnings), made.doubtful) == (1, [])

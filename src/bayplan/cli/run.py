@@ -59,6 +59,8 @@ def run(
 
         prepared = prepare(flags, plugins, scheduler_name)
         for warning in prepared.warnings:
+            if warning in prepared.doubtful:
+                continue
             if form == JSON:
                 log.warning("%s", warning)
             else:
@@ -190,12 +192,12 @@ async def _as_the_cluster(prepared: Preparation, client: HttpClient) -> Preparat
     followed = version_followed(await server_version(client))
     if followed.note:
         log.warning("%s; --emulated-version names another one", followed.note)
-    if followed.version == prepared.gates.version:
-        return prepared
-    again = prepared.as_version(followed.version)
-    again.as_version = prepared.as_version
+    again = prepared
+    if followed.version != prepared.gates.version:
+        again = prepared.as_version(followed.version)
+        again.as_version = prepared.as_version
     for warning in again.warnings:
-        if warning not in prepared.warnings:
+        if warning in prepared.doubtful or warning not in prepared.warnings:
             log.warning("%s", warning)
     if again.problems:
         _fail(*(f"{problem} (the cluster has Kubernetes {followed.version})" for problem in again.problems))

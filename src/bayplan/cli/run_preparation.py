@@ -87,6 +87,8 @@ class Preparation:
     """The values of all flags that work."""
     problems: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    doubtful: list[str] = field(default_factory=list)
+    """Those of the warnings that another version may not have, until the cluster's is known."""
 
     def settings(self, seed: int | None) -> Settings:
         """The settings of the scheduler."""
@@ -155,6 +157,9 @@ def prepare(flags: Mapping[str, Any], plugins: Sequence[str], scheduler_name: st
     if prepared.problems:
         prepared = next((other for each in VERSIONS[1:] if not (other := make(each)).problems), prepared)
     prepared.as_version = make
+    if prepared.warnings:
+        others = [other for each in VERSIONS if each != prepared.gates.version and not (other := make(each)).problems]
+        prepared.doubtful = [each for each in prepared.warnings if any(each not in other.warnings for other in others)]
     return prepared
 
 
