@@ -46,7 +46,7 @@ from bayplan.devcluster.apiserver.storage.rest_storage import NAMESPACES, RestSt
 from bayplan.devcluster.apiserver.storage.served_resources import ServedResources
 from bayplan.devcluster.apiserver.storage.store import Store
 from bayplan.manifest_files import read_documents
-from bayplan.versions import OLDEST, RELEASES, Version
+from bayplan.versions import OLDEST, RELEASES, FeatureGates, Version, gates_of
 
 if TYPE_CHECKING:
     from bayplan.devcluster.apiserver.http.listener import HttpListener
@@ -73,6 +73,7 @@ class ApiServer:
 
     `version` is the version of Kubernetes that it emulates. `alpha` adds the kinds of scheduling.k8s.io that this
     version serves with the feature gates GenericWorkload and CompositePodGroup; `gated` has others to serve instead.
+    `gates` are the feature gates; by default, those of the version.
     `clock` provides the times in objects. `history` is the number of changes per kind that watches can resume from.
     `advertise` is the address in discovery, if it is not the one that the server listens on.
     `accept_hosts` are regular expressions for the host names that the server answers to, separated by commas. On
@@ -91,6 +92,7 @@ class ApiServer:
         version: Version = OLDEST,
         alpha: bool = False,
         gated: tuple[Kind, ...] | None = None,
+        gates: FeatureGates | None = None,
         clock: Clock | None = None,
         history: int = 50_000,
         advertise: str = "",
@@ -104,7 +106,8 @@ class ApiServer:
         self.access = Access(self.store, self.clock, users, rbac=rbac)
         if gated is None:
             gated = GATED_KINDS[version] if alpha else ()
-        served = ServedResources(catalog(gated))
+        features = (gates or gates_of(version)).on
+        served = ServedResources(catalog(gated, features))
         self.storage = RestStorage(self.store, self.clock, served, admit=admit, controllers=CONTROLLERS)
         self._resources = ResourceHandler(Backend(self.storage, self.access), self.faults)
         self._non_resources = NonResourceHandler(self.storage.served, RELEASES[version])
