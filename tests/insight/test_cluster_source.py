@@ -79,6 +79,17 @@ async def test_cluster_is_read_without_secrets_and_config_maps():
     assert snapshot.gaps == ()
 
 
+@pytest.mark.parametrize(("version", "api"), [("1.36", "v1alpha2"), ("1.37", "v1beta1")])
+async def test_pod_groups_are_read_in_the_version_that_the_server_has(version, api):
+    group = document("PodGroup", "gang", f"scheduling.k8s.io/{api}", spec=GANG)
+    snapshot = await Snapshot.from_client(make_client(make_node("a"), group, version=version))
+
+    (read,) = (each for each in snapshot.objects() if each["kind"] == "PodGroup")
+    assert read["apiVersion"] == f"scheduling.k8s.io/{api}"
+    assert snapshot.document(custom_kind(POD_GROUPS), "default/gang") == read
+    assert snapshot.gaps == ()
+
+
 async def test_role_of_the_manifests_is_sufficient():
     snapshot = await Snapshot.from_client(server_with_role(cluster_role()))
 

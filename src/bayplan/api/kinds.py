@@ -220,6 +220,9 @@ COMPOSITE_POD_GROUP = _kind("scheduling.k8s.io/v1alpha3", "CompositePodGroup", "
 WORKLOAD_V1ALPHA2 = _kind("scheduling.k8s.io/v1alpha2", "Workload", "workloads")
 POD_GROUP_V1ALPHA2 = _kind("scheduling.k8s.io/v1alpha2", "PodGroup", "podgroups", status=True)
 
+ADDED_KINDS: Mapping[str, tuple[Kind, ...]] = {"1.36": (), "1.37": (DEVICE_TAINT_RULE,)}
+"""Kinds that kube-apiserver serves in addition to KINDS, by its version."""
+
 GATED_KINDS: Mapping[str, tuple[Kind, ...]] = {
     "1.36": (WORKLOAD_V1ALPHA2, POD_GROUP_V1ALPHA2),
     "1.37": (WORKLOAD, POD_GROUP, COMPOSITE_POD_GROUP),
@@ -228,6 +231,9 @@ GATED_KINDS: Mapping[str, tuple[Kind, ...]] = {
 
 ALPHA_KINDS: tuple[Kind, ...] = tuple(kind for kinds in GATED_KINDS.values() for kind in kinds)
 """The gated kinds of all versions."""
+
+VERSIONED_KINDS: tuple[Kind, ...] = (*(kind for kinds in ADDED_KINDS.values() for kind in kinds), *ALPHA_KINDS)
+"""The kinds that not all versions serve."""
 
 _REFERENCE = re.compile(r"(?P<plural>[a-z0-9-]+)\.(?P<version>v[0-9]+[a-z0-9]*)\.(?P<group>[a-z0-9.-]+)")
 

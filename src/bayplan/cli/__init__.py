@@ -29,6 +29,8 @@ COMMANDS = {
     "balance": ("insight.balance:balance", "Show how evenly a cluster is used, and the largest pods that fit."),
     "usage": ("insight.usage:usage", "Show what pods request, by namespace, workload and priority."),
     "diff": ("insight.diff:diff", "Show what changes between two snapshots, or between two configurations."),
+    "compare": ("compare:compare", "Show what another scheduler or other nodes would have made of last week."),
+    "simulate": ("simulate:simulate", "Simulate a scheduler on the load of a history."),
     "upgrade-preview": (
         "insight.upgrade_preview:upgrade_preview",
         "Show what the next version of Kubernetes would decide differently on a cluster.",
@@ -36,6 +38,8 @@ COMMANDS = {
     "ui": ("ui:ui", "Serve a page about a cluster: its bay plan, the queue, pods, nodes and what-ifs."),
     "manifests": ("manifests:manifests", "Print the Kubernetes objects that run the scheduler in a cluster."),
     "snapshot": ("insight.snapshot:snapshot", "Save what a scheduler knows of a cluster to a file."),
+    "record": ("record:record", "Record what happens in a cluster to a folder, beside any scheduler."),
+    "history": ("history:history", "Make a history from audit logs, traces or a snapshot, or look at one."),
     "extender": ("extender:extender", "Serve plugins to the stock kube-scheduler as an HTTP extender."),
     "new": ("new:new", "Create a project for a scheduler with your own plugins."),
     "conformance": ("conformance:conformance", "Compare decisions with recorded decisions of kube-scheduler."),

@@ -88,7 +88,8 @@ class ListWatch(Generic[T]):
     server that lacks the kind counts as one without objects, and is asked again after that many seconds, because a
     custom resource may be defined or deleted later. Where it has one of the `older` versions of the kind instead, that
     one is followed. A silent watch is replaced after `idle_seconds`. `failures` records handlers that fail.
-    `report_failure` reports requests that fail (default: a warning for each). `sleep`, `clock` and `rng` are for tests.
+    `report_failure` reports requests that fail (default: a warning for each), and `report_list` that all objects of a
+    complete list were reported. `sleep`, `clock` and `rng` are for tests.
     """
 
     def __init__(
@@ -108,6 +109,7 @@ class ListWatch(Generic[T]):
         idle_seconds: float = IDLE_SECONDS,
         failures: Failures | None = None,
         report_failure: ReportFailure | None = None,
+        report_list: Callable[[], None] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
@@ -154,6 +156,7 @@ class ListWatch(Generic[T]):
         """Whether the last watch reported no change."""
         self._failures = failures or Failures()
         self._report_failure = report_failure or _log_failure
+        self._report_list = report_list
         self._list_seconds = 0.0
         """How long the last list took."""
         self._away = False
@@ -230,6 +233,8 @@ class ListWatch(Generic[T]):
         self._list_seconds = self._clock() - began
         self.problem = ""
         self.synced.set()
+        if self._report_list is not None:
+            self._report_list()
 
     async def _list_pages(self, limit: int) -> None:
         seen = set()

@@ -14,7 +14,7 @@ from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration, build_profil
 from bayplan.framework.profile import Profile
 from bayplan.insight.answers import Progress, QuestionError, Stopped, listed, plural, silent
 from bayplan.insight.limits import Limits, Room
-from bayplan.insight.owners import WORKLOADS, kind_called, owned_by, owners_of
+from bayplan.insight.owners import WORKLOADS, kind_called, owned_by
 from bayplan.insight.questions.balance import Balance, balance
 from bayplan.insight.questions.capacity import Capacity, capacity, demand_of, one_replica
 from bayplan.insight.questions.changes import Confirm, Help
@@ -37,6 +37,7 @@ from bayplan.insight.questions.what_if import WhatIf, what_if
 from bayplan.insight.questions.why_not import WhyNot, why_not
 from bayplan.insight.questions.workload import missing_pods
 from bayplan.insight.snapshot import Snapshot, flattened
+from bayplan.simulation.owners import owners_of
 from bayplan.simulation.world import World, usual_configuration
 from bayplan.versions import FeatureGates, gates_of, with_gangs
 

@@ -253,6 +253,18 @@ class World:
         finally:
             self._followers.remove(move)
 
+    @contextmanager
+    def unfollowed(self) -> Iterator[None]:
+        """A what-if that no simulation learns about. The choices among equal nodes after it don't depend on it."""
+        followers, self._followers = self._followers, []
+        choices = self.rng.getstate()
+        try:
+            with self._pending.unfollowed(), self.what_if():
+                yield
+        finally:
+            self._followers = followers
+            self.rng.setstate(choices)
+
     def pod(self, key: str) -> PodInfo | None:
         """Return a pod, with or without a node, by `namespace/name`. Terminated pods are unknown."""
         pod: PodInfo | None = self.state.objects[POD].get(key)
@@ -289,10 +301,19 @@ class World:
             self._undo.pop()()
         if not self._undo:
             self._sort_pods()
-            self._happened.clear()
-            self.handle.events.clear()
-            self.handle.activated.clear()
-            self.handle.started.clear()
+            self._forget_events()
+
+    def keep(self) -> None:
+        """Keep all changes so far: they are never undone, and take no memory. Not for use in a what-if."""
+        self._undo.clear()
+        self._unsorted.clear()
+        self._forget_events()
+
+    def _forget_events(self) -> None:
+        self._happened.clear()
+        self.handle.events.clear()
+        self.handle.activated.clear()
+        self.handle.started.clear()
 
     def _sort_pods(self) -> None:
         """Order the pods of changed nodes by name: victims of a preemption with equal rank are chosen in this order."""

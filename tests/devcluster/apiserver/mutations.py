@@ -1,17 +1,19 @@
 """Changes to valid objects, for tests that send what clients shouldn't."""
 
-from bayplan.api.kinds import ALPHA_KINDS, GATED_KINDS
+from bayplan.api.kinds import ADDED_KINDS, GATED_KINDS, VERSIONED_KINDS
 from bayplan.devcluster.apiserver import ApiServer
 from bayplan.devcluster.apiserver.api_types import fields_of, table
 from bayplan.devcluster.apiserver.kinds.catalog import catalog
+from bayplan.versions import VERSIONS
 
-KINDS = [resource.kind for resource in catalog(ALPHA_KINDS)]
+KINDS = [resource.kind for resource in catalog(VERSIONED_KINDS)]
 PATCHES = ("application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml")
 
 
 def serving(kind):
     """A server of the version that has a kind."""
-    version = next((version for version, kinds in GATED_KINDS.items() if kind in kinds), "1.36")
+    served = (each for each in VERSIONS if kind in {*ADDED_KINDS[each], *GATED_KINDS[each]})
+    version = next(served, VERSIONS[0])
     return ApiServer(listen=False, alpha=True, version=version)
 
 

@@ -119,7 +119,7 @@ class Followed:
     seed: int
 
 
-_SOURCE = (
+_CLUSTER = (
     click.option(
         "--kubeconfig",
         type=FilesOfKind("file", ""),
@@ -127,6 +127,9 @@ _SOURCE = (
         help="The kubeconfig. Default: KUBECONFIG, or ~/.kube/config.",
     ),
     click.option("--context", metavar="NAME", help="The context of the kubeconfig. Default: the current one."),
+)
+_SOURCE = (
+    *_CLUSTER,
     click.option(
         "--from",
         "path",
@@ -184,6 +187,17 @@ def source_options(command: Command) -> Command:
     return _with(call, _SOURCE)
 
 
+def kubeconfig_options(command: Command) -> Command:
+    """Add `--kubeconfig` and `--context`. Bad input ends the command with one message."""
+
+    @functools.wraps(command)
+    def call(**arguments: Any) -> Any:
+        with errors_reported():
+            return command(**arguments)
+
+    return _with(call, _CLUSTER)
+
+
 def follow_options(command: Command) -> Command:
     """Add the options of the source and the scheduler. The command's first argument is the `Followed`."""
 
@@ -200,7 +214,7 @@ def follow_options(command: Command) -> Command:
     ) -> Any:
         with errors_reported():
             source = _source(kubeconfig, context, path)
-            return command(Followed(source, *_scheduler(config, plugins, names), seed), **others)
+            return command(Followed(source, *read_scheduler(config, plugins, names), seed), **others)
 
     return _with(call, (*_SOURCE, *_SCHEDULER))
 
@@ -263,7 +277,7 @@ def _asking(command: Command, path_argument: str = "") -> Command:
             source = _source(kubeconfig, context, path if given is None else given)
             files = config if isinstance(config, tuple) else (config,)
             chosen = None if version is None else _version(version)
-            schedulers = [_scheduler(file, plugins, names, chosen) for file in files]
+            schedulers = [read_scheduler(file, plugins, names, chosen) for file in files]
             labels = _selector(selector)
             kinds = {kind for configuration, loaded in schedulers for kind in _kinds(configuration, loaded)}
             snapshot = source.read(sorted(kinds, key=lambda kind: kind.resource))
@@ -292,11 +306,12 @@ def errors_reported() -> Iterator[None]:
     from bayplan.client import ConfigError
     from bayplan.client.errors import NoKubeconfigError
     from bayplan.config import ConfigurationError, PluginLoadError
+    from bayplan.history.format import HistoryError
     from bayplan.insight import SnapshotError
 
     try:
         yield
-    except (SnapshotError, ConfigError, PluginLoadError) as error:
+    except (SnapshotError, HistoryError, ConfigError, PluginLoadError) as error:
         missing = isinstance(error, NoKubeconfigError) or isinstance(error.__cause__, NoKubeconfigError)
         fail(f"{error}; {_HOW_TO_BEGIN}" if missing else str(error))
     except ConfigurationError as error:
@@ -330,9 +345,10 @@ def _source(kubeconfig: str | None, context: str | None, path: str | None) -> So
     return SourceOptions(kubeconfig, context, path)
 
 
-def _scheduler(
-    config: str | None, references: Sequence[str], names: Sequence[str], version: str | None = None
+def read_scheduler(
+    config: str | None, references: Sequence[str], names: Sequence[str] = (), version: str | None = None
 ) -> tuple[KubeSchedulerConfiguration | None, Sequence[ExtraPlugin]]:
+    """Read a configuration and the user's plugins. Raises ConfigurationError or PluginLoadError."""
     if config is None and not references and not names:
         return None, ()
     from bayplan.config import load_plugins, read_configuration

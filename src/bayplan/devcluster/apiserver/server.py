@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 import yaml
 
-from bayplan.api.kinds import CUSTOM_RESOURCE_DEFINITION, GATED_KINDS, Kind
+from bayplan.api.kinds import ADDED_KINDS, CUSTOM_RESOURCE_DEFINITION, GATED_KINDS, Kind
 from bayplan.clock import Clock, SystemClock
 from bayplan.devcluster.apiserver.authorization.access import Access
 from bayplan.devcluster.apiserver.authorization.bootstrap_policy import bootstrap_policy
@@ -107,7 +107,7 @@ class ApiServer:
         if gated is None:
             gated = GATED_KINDS[version] if alpha else ()
         features = (gates or gates_of(version)).on
-        served = ServedResources(catalog(gated, features))
+        served = ServedResources(catalog((*ADDED_KINDS[version], *gated), features))
         self.storage = RestStorage(self.store, self.clock, served, admit=admit, controllers=CONTROLLERS)
         self._resources = ResourceHandler(Backend(self.storage, self.access), self.faults)
         self._non_resources = NonResourceHandler(self.storage.served, RELEASES[version])
@@ -125,7 +125,7 @@ class ApiServer:
         Quotas(self.storage)
         self._create_initial_objects()
         if rbac:
-            self.load(bootstrap_policy(alpha=alpha))
+            self.load(bootstrap_policy(version, alpha=alpha))
         self.store.begin()
 
     async def __aenter__(self) -> Self:

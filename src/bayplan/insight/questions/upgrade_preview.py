@@ -22,7 +22,6 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.calling import call
 from bayplan.framework.profile import Point, Profile
 from bayplan.insight.answers import Answer, Progress, listed, plural, silent
-from bayplan.insight.owners import references_in, workload_of
 from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.snapshot import Snapshot
 from bayplan.insight.tables import table
@@ -31,6 +30,7 @@ from bayplan.queue.queued_pod import QueuedPod
 from bayplan.scheduling import decide
 from bayplan.scheduling.decision import Decision, Outcome
 from bayplan.simulation.evictions import remove
+from bayplan.simulation.owners import references_in, workload_of
 from bayplan.simulation.world import World
 from bayplan.versions import CHANGES, GATES, VERSIONS, FeatureGates
 

@@ -81,9 +81,9 @@ FINALIZE: Mapping[str, Finalize] = {kinds.CUSTOM_RESOURCE_DEFINITION.resource: f
 
 
 @cache
-def catalog(gated: tuple[Kind, ...] = (), features: frozenset[str] = frozenset()) -> tuple[Resource, ...]:
-    """All built-in resources: every kind in the table of kinds, and these of the kinds behind feature gates.
+def catalog(others: tuple[Kind, ...] = (), features: frozenset[str] = frozenset()) -> tuple[Resource, ...]:
+    """All built-in resources: every kind in the table of kinds, and these of those that not all versions serve.
 
     `features`: the feature gates that are on.
     """
-    return tuple(_resource(kind, features) for kind in (*KINDS, *gated))
+    return tuple(_resource(kind, features) for kind in (*KINDS, *others))
