@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Self
 
 import yaml
 
-from bayplan.api.kinds import ADDED_KINDS, CUSTOM_RESOURCE_DEFINITION, GATED_KINDS, Kind
+from bayplan.api.kinds import (
+    ADDED_KINDS,
+    CUSTOM_RESOURCE_DEFINITION,
+    DEVICE_TAINT_RULE,
+    DEVICE_TAINT_RULE_V1BETA2,
+    GATED_KINDS,
+    Kind,
+)
 from bayplan.clock import Clock, SystemClock
 from bayplan.devcluster.apiserver.authorization.access import Access
 from bayplan.devcluster.apiserver.authorization.bootstrap_policy import bootstrap_policy
@@ -107,7 +114,10 @@ class ApiServer:
         if gated is None:
             gated = GATED_KINDS[version] if alpha else ()
         features = (gates or gates_of(version)).on
-        served = ServedResources(catalog((*ADDED_KINDS[version], *gated), features))
+        added = ADDED_KINDS[version]
+        if "DRADeviceTaintRules" in features and DEVICE_TAINT_RULE not in added:
+            added = (*added, DEVICE_TAINT_RULE_V1BETA2)
+        served = ServedResources(catalog((*added, *gated), features))
         self.storage = RestStorage(self.store, self.clock, served, admit=admit, controllers=CONTROLLERS)
         self._resources = ResourceHandler(Backend(self.storage, self.access), self.faults)
         self._non_resources = NonResourceHandler(self.storage.served, RELEASES[version])
