@@ -22,7 +22,7 @@ from bayplan.devcluster.cluster import DevCluster
 from bayplan.devcluster.kubelet import KubeletDelays, NodeShape, make_nodes
 from bayplan.insight import SnapshotError
 from bayplan.manifest_files import ManifestError
-from bayplan.versions import OLDEST, VERSIONS, emulated_version, gates_of, with_gangs
+from bayplan.versions import OLDEST, VERSIONS, emulated_version, read_gates, with_gangs
 
 NODES = 3
 """The nodes of a cluster, unless it restores nodes."""
@@ -127,6 +127,13 @@ ARGUMENTS = "bayplan.arguments"
     "the objects of --filename]",
 )
 @click.option(
+    "--feature-gates",
+    "gate_values",
+    multiple=True,
+    metavar="A=true,B=false",
+    help="The feature gates of the API server and of --scheduler.",
+)
+@click.option(
     "-f",
     "--filename",
     "files",
@@ -180,6 +187,7 @@ def cluster(
     rbac: bool,
     pod_groups: bool,
     version: str | None,
+    gate_values: tuple[str, ...],
     files: tuple[Path, ...],
     kubeconfig: Path | None,
     clock_rate: float,
@@ -210,7 +218,10 @@ def cluster(
             need_extra()
         contents = read_contents(files)
         version = version or contents.version
-        gates = gates_of(version)
+        read = read_gates(gate_values, version)
+        if read.problems:
+            raise UnusableClusterError(f"--feature-gates: {read.problems[0]}")
+        gates = read.gates
         check_kubeconfig(kubeconfig)
         wanted = Extras(
             contents=contents,
@@ -232,7 +243,8 @@ def cluster(
             tls=tls or rbac,  # kubectl sends tokens only over HTTPS
             rbac=rbac,
             version=version,
-            alpha=pod_groups or contents.need_alpha,
+            alpha=pod_groups or contents.need_alpha or gates.enabled("GenericWorkload"),
+            gates=gates,
             controllers=controllers,
             kubelets=kubelets,
             delays=KubeletDelays(job=run_seconds),

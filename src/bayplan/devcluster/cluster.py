@@ -26,7 +26,7 @@ from bayplan.devcluster.kubelet import KubeletDelays, Kubelets, make_nodes
 from bayplan.devcluster.kubelet_nodes import is_healthy, name_of
 from bayplan.file_replacement import replace_text
 from bayplan.tls import client_context
-from bayplan.versions import OLDEST, Version
+from bayplan.versions import OLDEST, FeatureGates, Version
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +40,9 @@ class DevCluster:
     `nodes` is the number of nodes, or the nodes themselves (see `kubelet.make_node`). All components share `clock`; a
     `ManualClock` changes only when a test advances it. `port` 0 takes a free port. With `rbac`, roles and bindings
     authorize requests, and the kubeconfig is an administrator's. It emulates a `version` of Kubernetes, and with
-    `alpha` it has PodGroups. Controllers and kubelets are ordinary clients, with the rights of an administrator. A
-    kubelet serves every node, even one that another client creates. Without `listen` there are no sockets: `client`
+    `alpha` it has PodGroups; `gates` are its feature gates, by default those of the version. Controllers and kubelets
+    are ordinary clients, with the rights of an administrator. A kubelet serves every node, even one that another client
+    creates. Without `listen` there are no sockets: `client`
     calls the server in memory. `accept_hosts` is as in `ApiServer`.
     """
 
@@ -56,6 +57,7 @@ class DevCluster:
         rbac: bool = False,
         version: Version = OLDEST,
         alpha: bool = False,
+        gates: FeatureGates | None = None,
         controllers: bool = True,
         kubelets: bool = True,
         delays: KubeletDelays | None = None,
@@ -76,6 +78,7 @@ class DevCluster:
             rbac=rbac,
             version=version,
             alpha=alpha,
+            gates=gates,
             accept_hosts=accept_hosts,
         )
         self.port = port

@@ -9,6 +9,7 @@ from bayplan.api.kinds import DEVICE_TAINT_RULE
 from bayplan.client import ApiError, ClusterAccess, HttpClient
 from bayplan.devcluster.apiserver import ApiServer
 from bayplan.devcluster.apiserver.authorization.bootstrap_policy import bootstrap_policy
+from bayplan.versions import DEFAULT_GATES
 
 TAINT = {"key": "example.com/broken", "value": "yes", "effect": "NoExecute"}
 
@@ -66,3 +67,10 @@ async def test_an_invalid_rule_is_rejected(client, document, why):
 def test_the_scheduler_may_read_them(version, may):
     role = next(each for each in bootstrap_policy(version) if each["metadata"]["name"] == "system:kube-scheduler")
     assert any("devicetaintrules" in rule["resources"] for rule in role["rules"]) is may
+
+
+@cases("gates, served", {"on": (("DRADeviceTaintRules",), True), "off": ((), False)})
+def test_1_36_serves_v1beta2_with_the_feature_gate(gates, served):
+    server = ApiServer(listen=False, gates=DEFAULT_GATES.but(*gates))
+    versions = {each.kind.version for each in server.storage.served if each.kind.plural == "devicetaintrules"}
+    assert versions == ({"v1beta2"} if served else set())
