@@ -1,17 +1,6 @@
 """Makes a history from a trace: a CSV or Parquet file with a row per pod, or per group of equal pods.
 
-| column | meaning |
-|---|---|
-| arrival_seconds, or arrival_utc | when the pods arrive: seconds since the begin of the trace, or a time of RFC 3339 |
-| duration_seconds | how long they run on a node; empty: until the end of the history |
-| requests | what each requests, as `cpu=500m,memory=1Gi,example.com/gpu=1`, or the same as a JSON object |
-| labels | their labels, as `app=web,tier=front`, or a JSON object |
-| priority | a number; empty: 0 |
-| gang | the name of their gang: the pods of all its rows are placed together or not at all |
-| count | how many pods the row stands for; empty: 1 |
-| namespace, name | empty: `default`, and `pod-` with the number of the row |
-
-The columns with the arrival and the requests are needed, the others may be left out.
+docs/history.md says what the columns mean. The arrival and the requests are needed, the others may be left out.
 """
 
 from __future__ import annotations
