@@ -43,7 +43,8 @@ class ScaleDown:
         self._rules = rules
         self._budgets = budgets
         self._unneeded_since: dict[str, float] = {}
-        self._stays_until: dict[str, float] = {}
+        self._stays: dict[str, tuple[float, int]] = {}
+        """By node that could not go: when it is tried again, and the version of the world, in which it can not go."""
         self._drains: dict[str, _Drain] = {}
 
     def scan(self) -> None:
@@ -64,7 +65,7 @@ class ScaleDown:
 
     def forget(self, name: str) -> None:
         """Forget a node that is gone."""
-        for known in (self._unneeded_since, self._stays_until, self._drains):
+        for known in (self._unneeded_since, self._stays, self._drains):
             known.pop(name, None)
 
     def _candidates(self) -> Iterator[str]:
@@ -80,7 +81,8 @@ class ScaleDown:
             group = self._fleet.group_of.get(name)
             if group is None or self._fleet.size(group) <= group.minimum or name in self._drains:
                 continue
-            if self._stays_until.get(name, -1.0) > self._timeline.now:
+            until, version = self._stays.get(name, (-1.0, -1))
+            if until > self._timeline.now or version == self._timeline.world.version:
                 continue
             annotations = nodes.info(position).annotations
             if not any(annotations.get(key) == "true" for key in _NODE_STAYS):
@@ -107,7 +109,7 @@ class ScaleDown:
         world, now = self._timeline.world, self._timeline.now
         for name in names[: self._rules.tries]:
             pods = self._movable(name)
-            if not any(self._stays(pod) for pod in pods) and all(map(self._budgets.allow, pods)):
+            if not any(self._must_stay(pod) for pod in pods) and all(map(self._budgets.allow, pods)):
                 trials = Trials(world)
                 cheaper: NodeGroup | None = None
                 with world.unfollowed():
@@ -118,7 +120,7 @@ class ScaleDown:
                     waits_for = () if cheaper is None else tuple(self._fleet.add(cheaper))
                     self._begin(name, waits_for)
                     return
-            self._stays_until[name] = now + self._rules.recheck
+            self._stays[name] = now + self._rules.recheck, world.version
 
     def _cheaper(self, trials: Trials, name: str, left: list[PodInfo]) -> NodeGroup | None:
         """The cheapest group with a node of which a node could be replaced for less money; None if there is none."""
@@ -135,7 +137,7 @@ class ScaleDown:
                 return group
         return None
 
-    def _stays(self, pod: PodInfo) -> bool:
+    def _must_stay(self, pod: PodInfo) -> bool:
         """Whether a pod keeps its node."""
         annotations = pod.annotations
         if any(annotations.get(key) == value for key, value in _STAY):
@@ -173,7 +175,7 @@ class ScaleDown:
             self._fleet.remove(name)
         elif timeline.now > drain.until:
             del self._drains[name]
-            self._stays_until[name] = timeline.now + self._rules.recheck
+            self._stays[name] = timeline.now + self._rules.recheck, -1
             timeline.put(NODE, name, cordoned(node, unschedulable=False))
         else:
             for pod in pods:
