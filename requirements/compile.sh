@@ -6,3 +6,4 @@ compile=(uv pip compile pyproject.toml --universal --python-version 3.11.2 --gen
          --custom-compile-command requirements/compile.sh "$@")
 "${compile[@]}" --output-file requirements/runtime.txt
 "${compile[@]}" --group dev --output-file requirements/dev.txt
+"${compile[@]}" --extra history --constraints requirements/runtime.txt --output-file requirements/history.txt

@@ -45,7 +45,7 @@ def test_a_misspelled_word_has_a_suggestion(arguments, problem):
     "words, expected",
     {
         "commands": ("bayplan ", {f"plain,{name}" for name in COMMANDS}),
-        "beginnings": ("bayplan co", {"plain,conformance", "plain,completion"}),
+        "beginnings": ("bayplan co", {"plain,compare", "plain,conformance", "plain,completion"}),
         "options": ("bayplan --v", {"plain,--version"}),
         "options of a command": ("bayplan demo --k", {"plain,--keep"}),
     },

@@ -258,12 +258,12 @@ def test_log_levels(arguments, level, tmp_path):
         ),
         (
             "SchedulerAsyncPreemption=false",
-            "bayplan run: --feature-gates: SchedulerAsyncPreemption=false: this feature can't be disabled",
+            (
+                "bayplan run: --feature-gates: SchedulerAsyncPreemption=false: not supported: Bayplan never lets an "
+                "attempt wait for evictions"
+            ),
         ),
-        (
-            "SchedulerAsyncAPICalls=true",
-            "bayplan run: --feature-gates: SchedulerAsyncAPICalls=true: this feature is not supported yet",
-        ),
+        ("SchedulerAsyncAPICalls=true", ""),
         ("PodLevelResources", "bayplan run: --feature-gates: PodLevelResources: expected true or false, got ''"),
         ("PodLevelResources=on", "bayplan run: --feature-gates: PodLevelResources: expected true or false, got 'on'"),
     ],
@@ -282,7 +282,7 @@ def test_all_errors_are_reported_at_once(tmp_path):
     lines = done.stderr.splitlines()
     assert done.exit_code == 2
     assert [line for line in lines if "unknown feature gate" in line] == lines[1:3]
-    assert "--emulated-version is not supported" in lines[0]
+    assert lines[0] == "bayplan run: --emulated-version: unknown version '1.30': expected one of 1.36, 1.37"
     assert f"{policy}: has no plugin" in lines[3]
     assert lines[4].startswith(f"{config}:3: colour: unknown field")
     assert len(lines) == 5

@@ -11,11 +11,11 @@ from click.testing import CliRunner
 from tests.support.tables import cases
 
 from bayplan.cli import main
-from bayplan.cli.run import _client
+from bayplan.cli.run import _as_the_cluster, _client
 from bayplan.cli.run_flags import FLAGS
 from bayplan.cli.run_logging import JsonLines
 from bayplan.cli.run_preparation import prepare
-from bayplan.client import ConfigError
+from bayplan.client import ConfigError, TransportError
 from bayplan.client.leader_election import LeaderElectionSettings
 from bayplan.cluster.state import ClusterState
 from bayplan.config import ConfigurationError, KubeSchedulerConfiguration
@@ -24,6 +24,7 @@ from bayplan.framework.profile import Point
 from bayplan.log_fields import about_node, about_pod
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_pod
+from bayplan.versions import gates_of
 
 HEAD = (
     "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -145,7 +146,7 @@ def test_gates_that_require_another(gates, needed, prepared):
 
 def test_topology_without_gangs(prepared):
     made = prepared(feature_gates=("GenericWorkload=true,TopologyAwareWorkloadScheduling=true",))
-    assert made.gated_plugins == []
+    assert made.gates.enabled("TopologyAwareWorkloadScheduling")
     assert [
         "TopologyAwareWorkloadScheduling has no effect without GangScheduling=true" in each for each in made.warnings
     ] == [False, True]
@@ -394,3 +395,114 @@ def test_a_written_configuration_is_equivalent(tmp_path):
     document = yaml.safe_load(written.read_text())
     assert document["leaderElection"]["leaderElect"] is False
     assert document["profiles"][0]["schedulerName"] == "bayplan-scheduler"
+
+
+SHAPE = "profiles: [{pluginConfig: [{name: VolumeBinding, args: {shape: [{utilization: 0, score: 10}]}}]}]\n"
+
+
+@cases(
+    "configuration, flags, version, follows",
+    {
+        "nothing": (None, {}, "1.36", True),
+        "a version": (None, {"emulated_version": ("1.37",)}, "1.37", False),
+        "a gate of 1.36": (None, {"feature_gates": GANG_GATES}, "1.36", True),
+        "an argument of 1.37": (SHAPE, {}, "1.37", True),
+        "the argument with its gate": (SHAPE, {"feature_gates": ("StorageCapacityScoring=true",)}, "1.36", True),
+    },
+)
+def test_the_version_until_that_of_the_cluster_is_known(configuration, flags, version, follows, prepared):
+    made = prepared(configuration, **flags)
+    assert (made.problems, made.gates.version) == ([], version)
+    assert (made.as_version is not None) is follows
+
+
+def test_what_the_version_of_the_cluster_forbids_is_an_error(prepared):
+    (problem,) = prepared(SHAPE).as_version("1.36").problems
+    assert "shape" in problem
+    assert "StorageCapacityScoring" in problem
+    assert prepared(SHAPE).as_version("1.37").problems == []
+
+
+def test_an_unknown_version(prepared):
+    assert prepared(emulated_version=("1.38",)).problems == [
+        "bayplan run: --emulated-version: unknown version '1.38': expected one of 1.36, 1.37"
+    ]
+
+
+def test_problems_in_every_version_are_those_of_the_oldest(prepared):
+    assert prepared(feature_gates=("Nonesuch=true",)).problems == [
+        "bayplan run: --feature-gates: unknown feature gate 'Nonesuch'"
+    ]
+    assert prepared(feature_gates=("CompositePodGroup=true",)).problems == [
+        "bayplan run: --feature-gates: CompositePodGroup: Kubernetes 1.36 doesn't have this gate, 1.37 does"
+    ]
+
+
+class Server:
+    """A client of a server that replies to /version."""
+
+    def __init__(self, reply):
+        self.reply = reply
+
+    async def request(self, method, path):
+        assert (method, path) == ("GET", "/version")
+        if isinstance(self.reply, Exception):
+            raise self.reply
+        return self.reply
+
+
+@cases(
+    "reply, flags, version, logged",
+    {
+        "the same": (b'{"gitVersion": "v1.36.4"}', {}, "1.36", ""),
+        "the next": (b'{"gitVersion": "v1.37.2-eks-1"}', {}, "1.37", ""),
+        "newer": (
+            b'{"gitVersion": "v1.40.0"}',
+            {},
+            "1.37",
+            "the newest it knows; --emulated-version names another one",
+        ),
+        "no JSON": (b"hello", {}, "1.36", "doesn't say which version it has"),
+        "no reply": (TransportError("gone", sent=False), {}, "1.36", "doesn't say which version it has"),
+        "chosen": (AssertionError(), {"emulated_version": ("1.37",)}, "1.37", ""),
+    },
+)
+async def test_the_version_of_the_cluster_is_followed(reply, flags, version, logged, prepared, caplog):
+    made = await _as_the_cluster(prepared(**flags), Server(reply))
+    assert (made.problems, made.gates) == ([], gates_of(version))
+    assert logged in caplog.text
+    assert bool(caplog.text) is bool(logged)
+
+
+async def test_a_cluster_whose_version_forbids_something_stops_the_start(prepared, capsys):
+    with pytest.raises(SystemExit) as ended:
+        await _as_the_cluster(prepared(feature_gates=GANG_GATES), Server(b'{"gitVersion": "v1.37.0"}'))
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == (
+        "bayplan run: --feature-gates: GangScheduling: Kubernetes 1.37 doesn't have this gate, 1.36 does "
+        "(the cluster has Kubernetes 1.37)\n"
+    )
+
+
+@cases(
+    "version, warned",
+    {
+        "a version with GangScheduling": ("v1.36.4", True),
+        "a version without it": ("v1.37.2", False),
+    },
+)
+async def test_a_warning_about_a_version_waits_until_that_of_the_cluster_is_known(version, warned, prepared, caplog):
+    made = prepared(feature_gates=("GenericWorkload=true",))
+    assert "GenericWorkload has no effect" in "".join(made.doubtful)
+    await _as_the_cluster(made, Server(json.dumps({"gitVersion": version}).encode()))
+    assert ("GenericWorkload has no effect without GangScheduling" in caplog.text) is warned
+
+
+def test_a_warning_that_holds_in_every_version_does_not_wait(prepared):
+    made = prepared(vmodule=("a=1",))
+    assert (len(made.warnings), made.doubtful) == (1, [])
+
+
+def test_nothing_is_in_doubt_if_a_version_was_chosen(prepared):
+    made = prepared(feature_gates=("GenericWorkload=true",), emulated_version=("1.36",))
+    assert (len(made.warnings), made.doubtful) == (1, [])

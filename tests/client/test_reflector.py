@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from tests.support.tables import cases
 
-from bayplan.api.kinds import NODE, POD
+from bayplan.api.kinds import NODE, POD, custom_kind
 from bayplan.api.objects import decode
 from bayplan.client import ApiError, Backoff, Client, ConfigError, Reflector, TransportError
 from bayplan.client.errors import RequestTimeoutError
@@ -453,6 +453,54 @@ async def test_store_is_emptied_when_the_kind_disappears(sleeps):
         ("added", "b", "1"),
     ]
     assert store == ["n/b"]
+
+
+GROUPS = [custom_kind(f"podgroups.{version}.scheduling.k8s.io") for version in ("v1beta1", "v1alpha3", "v1alpha2")]
+
+
+@asynccontextmanager
+async def following_versions(sleeps, *steps):
+    """Follow PodGroups in any of three versions until the script ends. Yields the reflector and the script."""
+    script = Script(*steps)
+    options = {"backoff": BACKOFF, "rng": random.Random(1), "sleep": sleeps, "clock": lambda: 0.0}
+    handler, older = Recorder(), GROUPS[1:]
+    reflector = Reflector(script, GROUPS[0], handler, look_for_kind=10.0, older=older, **options)
+    task = asyncio.create_task(reflector.run())
+    await asyncio.wait_for(script.done.wait(), 5)
+    try:
+        yield reflector, handler.calls
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_an_older_version_of_the_kind_is_followed(sleeps):
+    added = [line("ADDED", document("b", 7))]
+    async with following_versions(sleeps, UNKNOWN, UNKNOWN, listed(5, A1), added) as (reflector, calls):
+        assert calls == [("added", "a", "1"), ("added", "b", "7")]
+        assert {each["apiVersion"] for each in reflector.store.values()} == {"scheduling.k8s.io/v1alpha2"}
+    assert sleeps[:2] == [0.0, 0.0]
+
+
+async def test_all_versions_are_asked_for_until_the_server_has_one(sleeps, caplog):
+    caplog.set_level(logging.INFO, logger="bayplan.client")
+    async with following_versions(sleeps, *[UNKNOWN] * 4, listed(5, A1)) as (reflector, calls):
+        assert calls == [("added", "a", "1")]
+        assert reflector.store["n/a"]["apiVersion"] == "scheduling.k8s.io/v1alpha3"
+    assert sleeps[:4] == [0.0, 0.0, 10.0, 0.0]
+    versions = " or ".join(kind.api_version for kind in GROUPS)
+    assert caplog.messages == [
+        f"the API server has no podgroups ({versions})",
+        "the API server has podgroups (scheduling.k8s.io/v1alpha3) now",
+    ]
+
+
+async def test_objects_are_read_again_in_the_version_of_a_server_that_was_updated(sleeps):
+    gone = [line("ERROR", {"kind": "Status", "code": 404, "reason": "NotFound"})]
+    steps = (UNKNOWN, UNKNOWN, listed(5, A1, B1), gone, listed(5, A1))
+    async with following_versions(sleeps, *steps) as (reflector, calls):
+        assert calls == [("added", "a", "1"), ("added", "b", "1"), ("updated", "a", "1", "1"), ("deleted", "b", "1")]
+        assert reflector.store["n/a"]["apiVersion"] == "scheduling.k8s.io/v1beta1"
 
 
 async def test_missing_kind_is_an_ordinary_failure_by_default(sleeps):

@@ -22,7 +22,7 @@ from bayplan.config import (
 from bayplan.config.documents import parse_yaml
 from bayplan.config.writing import to_yaml
 from bayplan.framework.profile import Point
-from bayplan.plugins.registry import DEFAULT_PLUGINS, OTHER_PLUGINS, PLUGINS
+from bayplan.plugins.registry import PLUGINS
 from bayplan.simulation.handle import OfflineHandle
 
 DATA = Path(__file__).parents[1] / "data" / "kube-scheduler"
@@ -191,9 +191,9 @@ def test_the_written_default_configuration_is_equivalent_to_the_default():
 def test_the_registry_has_the_default_order():
     enabled = parse_yaml((DATA / "defaults.yaml").read_text())["profiles"][0]["plugins"]["multiPoint"]["enabled"]
     assert [(each["name"], each["weight"]) for each in enabled] == [
-        (each.name, each.weight) for each in DEFAULT_PLUGINS
+        (each.name, each.weight) for each in Catalog().defaults
     ]
-    assert len(PLUGINS) == len(DEFAULT_PLUGINS) + len(OTHER_PLUGINS)
+    assert PLUGINS.keys() > {each.name for each in Catalog().defaults}
 
 
 WITH_PLACEMENTS = """profiles:

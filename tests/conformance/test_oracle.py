@@ -172,3 +172,34 @@ def test_a_truncated_archive_is_named(tmp_path):
     result = run(path)
     assert result.exit_code == 2
     assert "the file ends or breaks off here" in result.stderr
+
+
+GATED = ("storage-capacity", "volume-limits", "taint-comparison", "device-taint-rules")
+
+
+@cases("family", {each: each for each in GATED})
+def test_the_gates_of_a_scenario_count(family, tmp_path):
+    path = ORACLE / f"gate-{family}.jsonl.gz"
+    assert run(path, "--limit", 4).exit_code == 0
+    with gzip.open(path) as file:
+        recorded = [json.loads(line) for line in file]
+    for each in recorded:
+        each["scenario"]["gates"] = {}
+    assert run(write(tmp_path, recorded)).exit_code != 0  # decisions differ, or a configuration needs the gate
+
+
+@cases(
+    "fields, message",
+    {
+        "unknown gate": ({"gates": {"Nonesuch": True}}, "unknown feature gate 'Nonesuch'"),
+        "unknown version": ({"version": "1.99"}, "unknown version '1.99': expected one of 1.36, 1.37"),
+        "of another version": (
+            {"version": "1.37", "gates": {"GangScheduling": True}},
+            "GangScheduling: Kubernetes 1.37 doesn't have this gate, 1.36 does",
+        ),
+    },
+)
+def test_gates_that_cannot_be_set(fields, message, tmp_path, lines):
+    lines[0]["scenario"] |= fields
+    result = run(write(tmp_path, lines))
+    assert (result.exit_code, message in result.stderr) == (2, True)

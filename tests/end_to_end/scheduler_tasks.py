@@ -20,7 +20,7 @@ from bayplan.api.kinds import (
     DEVICE_CLASS,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
-    POD_GROUP,
+    POD_GROUP_V1ALPHA2,
     PRIORITY_CLASS,
     RESOURCE_CLAIM,
     RESOURCE_SLICE,
@@ -206,7 +206,7 @@ async def place_a_gang_of_kubernetes(cluster: Embedded, done: Done) -> None:
     profile = parse_configuration(WITH_GANGS).profiles[0]
     await cluster.add_nodes(1, cpu="1")
     policy = {"schedulingPolicy": {"gang": {"minCount": 2}}}
-    await cluster.client.create(POD_GROUP, {"metadata": {"name": "g", "namespace": "default"}, "spec": policy})
+    await cluster.client.create(POD_GROUP_V1ALPHA2, {"metadata": {"name": "g", "namespace": "default"}, "spec": policy})
     members = [pod(name, "800m", schedulingGroup={"podGroupName": "g"}) for name in ("one", "two")]
     async with scheduler(cluster, lambda handle: {NAME: build_profile(profile, handle)}):
         await cluster.create(*members)

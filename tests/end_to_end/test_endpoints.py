@@ -33,6 +33,7 @@ from bayplan.service.scheduler import Peers, Scheduler
 from bayplan.service.serving.endpoints import Endpoints, Published
 from bayplan.service.serving.options import ServingOptions
 from bayplan.service.serving.server import ReviewClients
+from bayplan.versions import gates_of
 
 OPTIONS = ServingOptions(port=0, bind_address="127.0.0.1", blocked_limit=0.5)
 TOKEN = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
@@ -393,9 +394,13 @@ async def test_port_in_use_is_reported_at_start(small) -> None:
 async def test_configuration_and_flags_are_served(small) -> None:
     configuration = {"kind": "KubeSchedulerConfiguration", "parallelism": 16}
     flags = {"secure-port": "10259", "v": "2"}
-    async with serving(small, configuration=lambda: configuration, flags=flags) as requests:
+    async with serving(small, configuration=lambda: configuration, flags=flags, gates=gates_of("1.37")) as requests:
         _, text, _ = await requests.get("/configz")
-        assert text == '{"componentconfig":{"kind":"KubeSchedulerConfiguration","parallelism":16}}'
+        assert text.startswith(
+            '{"componentconfig":{"kind":"KubeSchedulerConfiguration","parallelism":16},"kubernetes":'
+        )
+        assert json.loads(text)["kubernetes"]["featureGates"]["StorageCapacityScoring"] is True
+        assert json.loads(text)["kubernetes"]["emulatedVersion"] == "1.37"
         _, text, _ = await requests.get("/flagz")
         assert text.startswith("\nbayplan flagz\nWarning: This endpoint is not meant to be machine parseable")
         assert text.endswith("\nsecure-port=10259\nv=2\n")
@@ -405,10 +410,15 @@ async def test_configuration_and_flags_are_served(small) -> None:
         assert '"kind":"Flagz","apiVersion":"config.k8s.io/v1beta1"' in text
         assert '"flags":{"secure-port":"10259","v":"2"}' in text
         _, text, _ = await requests.get("/statusz")
-        assert "Emulation version: 1.36\n" in text
+        assert "Emulation version: 1.37\n" in text
         assert " /metrics " in text
         _, text, _ = await requests.get("/statusz", {**TOKEN, "Accept": "application/json"})
         assert '"uptimeSeconds":' in text
+        _, text, _ = await requests.get("/version")
+        assert (json.loads(text)["minor"], json.loads(text)["gitVersion"].split("+")[0]) == ("37", "v1.37")
+        _, text, _ = await requests.get("/metrics")
+        assert 'kubernetes_feature_enabled{name="VolumeLimitScaling",stage="BETA"} 1.0' in text
+        assert 'kubernetes_feature_enabled{name="TaintTolerationComparisonOperators",stage="ALPHA"} 0.0' in text
         status, text, _ = await requests.get("/metrics", method="DELETE")
         assert status == 405
         assert '"reason":"MethodNotAllowed"' in text

@@ -11,7 +11,7 @@ from running import bayplan_run
 from tests.support.invariants import check_invariants
 from workloads import NAME, pod
 
-from bayplan.api.kinds import EVENT, POD_GROUP, PRIORITY_CLASS
+from bayplan.api.kinds import EVENT, POD_GROUP, POD_GROUP_V1ALPHA2, PRIORITY_CLASS
 
 GANGS = "GenericWorkload=true,GangScheduling=true"
 TOPOLOGY = f"{GANGS},TopologyAwareWorkloadScheduling=true"
@@ -25,6 +25,13 @@ async def cluster(tmp_path):
         yield cluster
 
 
+@pytest.fixture
+async def newer(tmp_path):
+    """The same of Kubernetes 1.37."""
+    async with embedded(tmp_path, alpha=True, version="1.37") as cluster:
+        yield cluster
+
+
 @asynccontextmanager
 async def scheduler(cluster, gates):
     kubeconfig = cluster.scheduler_kubeconfig
@@ -33,10 +40,10 @@ async def scheduler(cluster, gates):
         yield running
 
 
-async def create_group(cluster, name, min_count, topology=None, **spec):
+async def create_group(cluster, name, min_count, topology=None, kind=POD_GROUP_V1ALPHA2, **spec):
     constraints = {"schedulingConstraints": {"topology": [{"key": topology}]}} if topology else {}
     spec = {"schedulingPolicy": {"gang": {"minCount": min_count}}, **constraints, **spec}
-    await cluster.client.create(POD_GROUP, {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
+    await cluster.client.create(kind, {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
 
 
 def members(group, count, cpu="1", **spec):
@@ -50,9 +57,12 @@ def bound(cluster, group):
     return {name: node for name, node in nodes.items() if node}
 
 
-async def until_condition(cluster, group, *words):
+async def until_condition(cluster, group, *words, kind=POD_GROUP_V1ALPHA2):
     """Watch groups until the condition of one has this status, reason and message."""
-    async with asyncio.timeout(30), aclosing(cluster.client.watch(POD_GROUP, "default", bookmarks=False)) as events:
+    async with (
+        asyncio.timeout(30),
+        aclosing(cluster.client.watch(kind, "default", bookmarks=False)) as events,
+    ):
         async for event in events:
             found = event.object
             conditions = (found.status.conditions if found.status else None) or ()
@@ -80,6 +90,21 @@ async def test_competing_groups_run_one_at_a_time(cluster):
         await cluster.observer.until(lambda: len(bound(cluster, second)) == 4)
         await until_condition(cluster, second, "True", "Scheduled")
     check_invariants(cluster.observer, NAME)
+
+
+async def test_a_group_of_1_37_is_placed_when_it_needs_fewer_members(newer):
+    await newer.add_nodes(2, cpu="1")
+    async with scheduler(newer, "GenericWorkload=true"):
+        await create_group(newer, "crew", 3, kind=POD_GROUP)
+        await newer.create(*members("crew", 3))
+        message = "gang crew: 2 of 3 members fit; the next one: 0/2 nodes are available: 2 Insufficient cpu."
+        message += " pod group preemption: No preemption victims found for incoming preemptor"
+        await until_condition(newer, "crew", "False", "Unschedulable", message, kind=POD_GROUP)
+        fewer = {"spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
+        await newer.client.patch(POD_GROUP, "crew", fewer, "default")
+        await newer.observer.until(lambda: len(bound(newer, "crew")) == 2)
+        await until_condition(newer, "crew", "True", "Scheduled", kind=POD_GROUP)
+    check_invariants(newer.observer, NAME)
 
 
 async def test_members_are_created_one_by_one(cluster):
@@ -136,7 +161,7 @@ async def test_group_is_preempted_as_a_whole(cluster):
         await cluster.create_fast(members("vip", 2))
         await cluster.observer.until(lambda: len(bound(cluster, "vip")) == 2)
         assert bound(cluster, "humble") == {}
-        uid = (await cluster.client.get(POD_GROUP, "vip", "default")).metadata.uid
+        uid = (await cluster.client.get(POD_GROUP_V1ALPHA2, "vip", "default")).metadata.uid
         events = (await cluster.client.list(EVENT, "default")).items
         notes = [each.note for each in events if each.reason == "Preempted"]
         assert notes == [f"Preempted by podgroup {uid} on node cluster"] * 2

@@ -72,8 +72,21 @@ async def test_cluster_is_read_without_secrets_and_config_maps():
     assert not snapshot.of_kind(SECRET)
     assert not snapshot.of_kind(CONFIG_MAP)
     assert {sent.info.resource for sent in client.transport.requests}.isdisjoint({"secrets", "configmaps"})
-    assert {sent.info.verb for sent in client.transport.requests} == {"list"}
+    assert {sent.info.verb for sent in client.transport.requests} == {"list", "get"}
+    assert [sent.info.path for sent in client.transport.requests if sent.info.verb == "get"] == ["/version"]
+    assert (snapshot.version, snapshot.followed.version) == ("v1.36.2", "1.36")
     assert snapshot.taken is not None
+    assert snapshot.gaps == ()
+
+
+@pytest.mark.parametrize(("version", "api"), [("1.36", "v1alpha2"), ("1.37", "v1beta1")])
+async def test_pod_groups_are_read_in_the_version_that_the_server_has(version, api):
+    group = document("PodGroup", "gang", f"scheduling.k8s.io/{api}", spec=GANG)
+    snapshot = await Snapshot.from_client(make_client(make_node("a"), group, version=version))
+
+    (read,) = (each for each in snapshot.objects() if each["kind"] == "PodGroup")
+    assert read["apiVersion"] == f"scheduling.k8s.io/{api}"
+    assert snapshot.document(custom_kind(POD_GROUPS), "default/gang") == read
     assert snapshot.gaps == ()
 
 

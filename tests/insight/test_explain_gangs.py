@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from bayplan_documents import document
 
 from bayplan.insight import Insight, Snapshot
@@ -14,9 +15,9 @@ def node(name, cpu="4"):
     return made
 
 
-def group(name="pair", count=2):
+def group(name="pair", count=2, version="v1alpha2"):
     policy = {"schedulingPolicy": {"gang": {"minCount": count}}}
-    made = document("PodGroup", name, "scheduling.k8s.io/v1alpha2", spec=policy)
+    made = document("PodGroup", name, f"scheduling.k8s.io/{version}", spec=policy)
     made["metadata"]["uid"] = name
     return made
 
@@ -54,6 +55,13 @@ def test_gated_member_is_named_and_ungated():
     assert answer.message == "gang pair: 1 of 2 members: w-1 waits for the scheduling gate acme.io/quota"
     assert answer.notes == ("gang pair: 0 pods placed, 2 more needed, 1 pending, 1 gated",)
     assert [each.text for each in answer.help] == ["remove the scheduling gate acme.io/quota from w-1 -> n1"]
+
+
+@pytest.mark.parametrize("version", ["v1alpha2", "v1alpha3", "v1beta1"])
+def test_groups_of_all_versions_are_read(version):
+    answer = explain(node("n1", cpu="1"), group(version=version), member("w-0"), member("w-1"))
+
+    assert answer.message.startswith("gang pair: 1 of 2 members fit; the next one: 0/1 nodes are available")
 
 
 def test_missing_group_is_named():

@@ -47,7 +47,8 @@ def test_snapshot_takes_the_items_of_lists():
 @pytest.mark.parametrize(
     ("api_version", "kind", "reference"),
     [
-        ("scheduling.k8s.io/v1alpha2", "PodGroup", "podgroups.v1alpha2.scheduling.k8s.io"),
+        ("scheduling.k8s.io/v1beta1", "PodGroup", "podgroups.v1beta1.scheduling.k8s.io"),
+        ("scheduling.k8s.io/v1alpha2", "PodGroup", "podgroups.v1beta1.scheduling.k8s.io"),
         ("scheduling.x-k8s.io/v1alpha1", "PodGroup", "podgroups.v1alpha1.scheduling.x-k8s.io"),
         ("example.com/v1", "Policy", "policies.v1.example.com"),
         ("example.com/v1", "Class", "classes.v1.example.com"),

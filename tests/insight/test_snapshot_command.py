@@ -7,6 +7,7 @@ import gzip
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import click
 import pytest
@@ -22,6 +23,7 @@ from bayplan.cli.insight.cluster_options import Asked, cluster_options
 from bayplan.devcluster.cluster import DevCluster
 from bayplan.insight import Gap, Snapshot, SnapshotError
 from bayplan.insight.sources.rights import cluster_role
+from bayplan.versions import Followed
 
 NODE_A = document("Node", "a", namespace="")
 WEB = document("Pod", "web", namespace="shop", spec={"containers": [{"name": "c", "env": [{"name": "PASSWORD"}]}]})
@@ -194,6 +196,7 @@ def test_gaps_are_warnings(tmp_path):
 
     assert invoke("web", "--from", path, command=question).stderr == (
         "warning: pods: no right to list pods: nothing is known\n"
+        "warning: the snapshot doesn't say which version it has: Kubernetes 1.36 is assumed\n"
     )
 
 
@@ -252,3 +255,45 @@ def test_kubectl_plugin_has_the_commands_of_bayplan():
     printed = subprocess.run(program, capture_output=True, text=True, check=True).stdout
 
     assert printed.startswith("Usage: kubectl bayplan snapshot [OPTIONS] PATH")
+
+
+@cases(
+    "version, options, decides_as, warning",
+    {
+        "the snapshot's": ("v1.37.2-eks-1", (), "1.37", ""),
+        "another one": ("v1.37.2", ("--emulated-version", "1.36"), "1.36", ""),
+        "an older one": (
+            "v1.31.0",
+            (),
+            "1.36",
+            "warning: the cluster has Kubernetes 1.31: Bayplan decides as 1.36, the oldest it knows\n",
+        ),
+        "none": ("", (), "1.36", "warning: test doesn't say which version it has: Kubernetes 1.36 is assumed\n"),
+        "none but one is named": ("", ("--emulated-version", "1.37"), "1.37", ""),
+    },
+)
+def test_questions_decide_as_the_version_of_the_snapshot(version, options, decides_as, warning, tmp_path):
+    path = tmp_path / "saved"
+    replace(Snapshot.of([NODE_A], source="test"), version=version).save(path)
+    asked = []
+
+    @click.command()
+    @cluster_options
+    def which(asking):
+        asked.append(asking)
+
+    result = invoke("--from", path, *options, command=which)
+    assert (result.exit_code, result.stderr) == (0, warning)
+    assert (asked[0].snapshot.version, asked[0].gates.version) == (version, decides_as)
+    assert asked[0].gates.enabled("StorageCapacityScoring") is (decides_as == "1.37")
+
+
+def test_files_without_a_server_are_taken_for_the_oldest_version_silently(tmp_path):
+    path = tmp_path / "node.yaml"
+    path.write_text(yaml.dump(NODE_A))
+    assert Snapshot.open(path).followed == Followed("1.36")
+
+
+def test_an_unknown_version_is_a_mistake(tmp_path):
+    result = invoke("web", "--from", tmp_path, "--emulated-version", "1.99", command=question, status=2)
+    assert result.stderr.endswith("--emulated-version: unknown version '1.99': expected one of 1.36, 1.37\n")

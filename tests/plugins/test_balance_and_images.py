@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.support.tables import cases
 
 from bayplan.framework.interface import CycleState
@@ -10,6 +11,7 @@ from bayplan.plugins.arguments import NodeResourcesBalancedAllocationArgs, Resou
 from bayplan.plugins.image_locality import ImageLocality
 from bayplan.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
 from bayplan.testing.builders import make_cluster, make_node, make_pod
+from bayplan.versions import gates_of
 
 MB = 1024 * 1024
 
@@ -76,6 +78,19 @@ def test_image_volumes_and_init_containers_count():
     }
     node = make_node("n", images={"a:1": 300 * MB, "data:1": 400 * MB})
     assert images(make_pod("p", spec=spec), node) == [100 * (1000 - 23) // (2000 - 23)]
+
+
+@pytest.mark.parametrize(("version", "counted"), [("1.36", 1), ("1.37", 2)])
+def test_image_volumes_raise_the_limit_since_1_37(version, counted):
+    """#138951. Case of TestImageLocalityPriority (image_locality_test): a container and a volume of one image each."""
+    spec = {
+        "containers": [{"name": "c", "image": "a:1"}],
+        "volumes": [{"name": "v", "image": {"reference": "data:1"}}, {"name": "w", "emptyDir": {}}],
+    }
+    nodes = make_cluster(make_node("n", images={"a:1": 300 * MB, "data:1": 400 * MB})).state.nodes
+    plugin, pod = ImageLocality(gates_of(version)), make_pod("p", spec=spec)
+    score = plugin.score_nodes(CycleState(), pod, nodes).tolist()
+    assert score == [100 * (700 - 23) // (1000 * counted - 23)]
 
 
 def test_rests_on_changes_with_the_images_of_any_node():

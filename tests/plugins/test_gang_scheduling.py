@@ -5,13 +5,19 @@ from tests.support.tables import cases
 from bayplan.api.custom_objects import CustomObject
 from bayplan.api.kinds import POD, custom_kind
 from bayplan.api.pod_groups import POD_GROUPS
-from bayplan.framework.events import Hint
+from bayplan.framework.events import Action, Hint
 from bayplan.framework.gangs import PLACED_WITH
 from bayplan.framework.interface import CycleState, Wait
 from bayplan.framework.status import Code
-from bayplan.plugins.gang_scheduling.plugin import GangScheduling, after_pod_added, after_pod_group_added
+from bayplan.plugins.gang_scheduling.plugin import (
+    GangScheduling,
+    after_pod_added,
+    after_pod_group_added,
+    after_pod_group_updated,
+)
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_cluster, make_node, make_pod
+from bayplan.versions import gates_of
 
 KIND = custom_kind(POD_GROUPS)
 
@@ -71,6 +77,43 @@ PRE_ENQUEUE = {
         "PodGroup default/red is invalid: Expected `int`, got `str` - at `$.schedulingPolicy.gang.minCount`",
     ),
 }
+
+
+@cases(
+    "version, whose",
+    {"1.36": ("1.36", "pods's"), "1.37": ("1.37", "pod's")},
+)
+def test_the_message_about_a_missing_group(version, whose):
+    plugin = GangScheduling(OfflineHandle(make_cluster().state), gates_of(version))
+    status = plugin.pre_enqueue(member("red-0"))
+    assert status.message == f'waiting for {whose} pod group "red" to appear in scheduling queue'
+
+
+GANG_OF_3, GANG_OF_2, BASIC = group(), group(policy={"gang": {"minCount": 2}}), group(policy={"basic": {}})
+
+
+@cases(
+    "pod, old, new, hint",
+    {
+        "fewer members are needed": (member("red-0"), GANG_OF_3, GANG_OF_2, Hint.QUEUE),
+        "more members are needed": (member("red-0"), GANG_OF_2, GANG_OF_3, Hint.SKIP),
+        "another change": (member("red-0"), GANG_OF_3, GANG_OF_3, Hint.SKIP),
+        "another group": (member("blue-0", of="blue"), GANG_OF_3, GANG_OF_2, Hint.SKIP),
+        "another namespace": (member("red-0", namespace="team"), GANG_OF_3, GANG_OF_2, Hint.SKIP),
+        "a pod without a group": (make_pod("p"), GANG_OF_3, GANG_OF_2, Hint.SKIP),
+        "a group without a gang policy": (member("red-0"), BASIC, BASIC, Hint.SKIP),
+    },
+)
+def test_hint_after_a_change_of_a_group(pod, old, new, hint):
+    """Cases of Test_isSchedulableAfterPodGroupUpdated (gangscheduling_test), as far as the fields go."""
+    assert after_pod_group_updated(pod, old, new) is hint
+
+
+@cases("version, updates", {"1.36": ("1.36", False), "1.37": ("1.37", True)})
+def test_changes_of_groups_are_registered_since_1_37(version, updates):
+    plugin = GangScheduling(OfflineHandle(make_cluster().state), gates_of(version))
+    registered = {(each.event.resource, each.event.action) for each in plugin.events()}
+    assert ((POD_GROUPS, Action.UPDATE) in registered) is updates
 
 
 @cases("objects, pod, rejection", PRE_ENQUEUE)

@@ -8,9 +8,15 @@ from tests.support.tables import cases
 from bayplan.api.kinds import NAMESPACE
 from bayplan.framework.events import NODE, POD, Action, Hint
 from bayplan.framework.interface import CycleState, OnlyNow
-from bayplan.plugins.inter_pod_affinity.plugin import InterPodAffinity, after_node_change, after_pod_change
+from bayplan.plugins.inter_pod_affinity.plugin import (
+    InterPodAffinity,
+    after_node_change,
+    after_pod_change,
+    after_pod_change_in_1_36,
+)
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_cluster, make_namespace, make_node, make_pod, pod_affinity, pod_term
+from bayplan.versions import gates_of
 
 WEB, DB = {"app": "web"}, {"app": "db"}
 NEAR_WEB, AWAY_FROM_WEB = pod_affinity(pod_term("zone", WEB)), pod_affinity(pod_term("zone", WEB), anti=True)
@@ -32,56 +38,72 @@ BOTH_ANTI_TERMS = pod_affinity(pod_term("zone", WEB), pod_term("zone", {"tier": 
 OF_RED = {"namespaceSelector": {"matchLabels": {"team": "red"}}}
 
 
+AFTER_POD_CHANGE = {
+    "added, matches affinity": (waiting(NEAR_WEB), None, there(), Hint.QUEUE),
+    "added, no match": (waiting(NEAR_WEB), None, there(DB), Hint.SKIP),
+    "added, without a node": (waiting(NEAR_WEB), None, there(node=""), Hint.SKIP),
+    "added, nominated": (waiting(NEAR_WEB), None, there(node="", status=NOMINATED), Hint.QUEUE),
+    "added, matches anti-affinity": (waiting(AWAY_FROM_WEB), None, there(), Hint.SKIP),
+    "added, matches one of two terms": (waiting(BOTH_TERMS), None, there(WEB), Hint.SKIP),
+    "added, matches both terms": (waiting(BOTH_TERMS), None, there(FRONT), Hint.QUEUE),
+    "starts matching affinity": (waiting(NEAR_WEB), there(DB), there(WEB), Hint.QUEUE),
+    "still matches affinity": (waiting(NEAR_WEB), there(WEB), there(FRONT), Hint.SKIP),
+    "stops matching affinity": (waiting(NEAR_WEB), there(WEB), there(DB), Hint.SKIP),
+    "changes without a node": (waiting(NEAR_WEB), there(DB, node=""), there(WEB, node=""), Hint.SKIP),
+    "starts matching both terms": (waiting(BOTH_TERMS), there(WEB), there(FRONT), Hint.QUEUE),
+    "stops matching one of two terms": (waiting(BOTH_TERMS), there(FRONT), there(WEB), Hint.SKIP),
+    "stops matching anti-affinity": (waiting(AWAY_FROM_WEB), there(WEB), there(DB), Hint.QUEUE),
+    "starts matching anti-affinity": (waiting(AWAY_FROM_WEB), there(DB), there(WEB), Hint.SKIP),
+    "own update": (waiting(NEAR_WEB), waiting(NEAR_WEB), waiting(NEAR_WEB, WEB), Hint.QUEUE),
+    "deleted, no match": (waiting(AWAY_FROM_WEB), there(DB), None, Hint.SKIP),
+    "deleted, matched anti-affinity": (waiting(AWAY_FROM_WEB), there(WEB), None, Hint.QUEUE),
+    "deleted, had no node": (waiting(AWAY_FROM_WEB), there(WEB, node=""), None, Hint.SKIP),
+    "deleted, was nominated": (waiting(AWAY_FROM_WEB), there(WEB, node="", status=NOMINATED), None, Hint.QUEUE),
+    "deleted, matched affinity": (waiting(NEAR_WEB), there(WEB), None, Hint.SKIP),
+    "deleted, matched one of two terms": (waiting(BOTH_ANTI_TERMS), there(WEB), None, Hint.SKIP),
+    "deleted, matched both terms": (waiting(BOTH_ANTI_TERMS), there(FRONT), None, Hint.QUEUE),
+    "deleted, had anti-affinity to the pod": (
+        waiting(None, WEB),
+        there(DB, affinity=AWAY_FROM_WEB),
+        None,
+        Hint.QUEUE,
+    ),
+    "deleted, had anti-affinity to others": (waiting(None, DB), there(DB, affinity=AWAY_FROM_WEB), None, Hint.SKIP),
+    "namespace selectors are not resolved": (
+        waiting(pod_affinity(pod_term("zone", WEB, **OF_RED))),
+        None,
+        there(namespace="red"),
+        Hint.SKIP,
+    ),
+    "empty namespace selector": (
+        waiting(pod_affinity(pod_term("zone", WEB, namespaceSelector={}))),
+        None,
+        there(namespace="red"),
+        Hint.QUEUE,
+    ),
+}
+SINCE_1_37 = {"deleted, matched one of two terms": Hint.QUEUE}
+"""The hints that differ in 1.37, where any anti-affinity term keeps pods apart."""
+IN_1_37 = {name: (*case[:3], SINCE_1_37.get(name, case[3])) for name, case in AFTER_POD_CHANGE.items()}
+
+
 @pytest.mark.feature("InterPodAffinity: queueing hints, pods")
-@cases(
-    "pod, old, new, hint",
-    {
-        "added, matches affinity": (waiting(NEAR_WEB), None, there(), Hint.QUEUE),
-        "added, no match": (waiting(NEAR_WEB), None, there(DB), Hint.SKIP),
-        "added, without a node": (waiting(NEAR_WEB), None, there(node=""), Hint.SKIP),
-        "added, nominated": (waiting(NEAR_WEB), None, there(node="", status=NOMINATED), Hint.QUEUE),
-        "added, matches anti-affinity": (waiting(AWAY_FROM_WEB), None, there(), Hint.SKIP),
-        "added, matches one of two terms": (waiting(BOTH_TERMS), None, there(WEB), Hint.SKIP),
-        "added, matches both terms": (waiting(BOTH_TERMS), None, there(FRONT), Hint.QUEUE),
-        "starts matching affinity": (waiting(NEAR_WEB), there(DB), there(WEB), Hint.QUEUE),
-        "still matches affinity": (waiting(NEAR_WEB), there(WEB), there(FRONT), Hint.SKIP),
-        "stops matching affinity": (waiting(NEAR_WEB), there(WEB), there(DB), Hint.SKIP),
-        "changes without a node": (waiting(NEAR_WEB), there(DB, node=""), there(WEB, node=""), Hint.SKIP),
-        "starts matching both terms": (waiting(BOTH_TERMS), there(WEB), there(FRONT), Hint.QUEUE),
-        "stops matching one of two terms": (waiting(BOTH_TERMS), there(FRONT), there(WEB), Hint.SKIP),
-        "stops matching anti-affinity": (waiting(AWAY_FROM_WEB), there(WEB), there(DB), Hint.QUEUE),
-        "starts matching anti-affinity": (waiting(AWAY_FROM_WEB), there(DB), there(WEB), Hint.SKIP),
-        "own update": (waiting(NEAR_WEB), waiting(NEAR_WEB), waiting(NEAR_WEB, WEB), Hint.QUEUE),
-        "deleted, no match": (waiting(AWAY_FROM_WEB), there(DB), None, Hint.SKIP),
-        "deleted, matched anti-affinity": (waiting(AWAY_FROM_WEB), there(WEB), None, Hint.QUEUE),
-        "deleted, had no node": (waiting(AWAY_FROM_WEB), there(WEB, node=""), None, Hint.SKIP),
-        "deleted, was nominated": (waiting(AWAY_FROM_WEB), there(WEB, node="", status=NOMINATED), None, Hint.QUEUE),
-        "deleted, matched affinity": (waiting(NEAR_WEB), there(WEB), None, Hint.SKIP),
-        "deleted, matched one of two terms": (waiting(BOTH_ANTI_TERMS), there(WEB), None, Hint.SKIP),
-        "deleted, matched both terms": (waiting(BOTH_ANTI_TERMS), there(FRONT), None, Hint.QUEUE),
-        "deleted, had anti-affinity to the pod": (
-            waiting(None, WEB),
-            there(DB, affinity=AWAY_FROM_WEB),
-            None,
-            Hint.QUEUE,
-        ),
-        "deleted, had anti-affinity to others": (waiting(None, DB), there(DB, affinity=AWAY_FROM_WEB), None, Hint.SKIP),
-        "namespace selectors are not resolved": (
-            waiting(pod_affinity(pod_term("zone", WEB, **OF_RED))),
-            None,
-            there(namespace="red"),
-            Hint.SKIP,
-        ),
-        "empty namespace selector": (
-            waiting(pod_affinity(pod_term("zone", WEB, namespaceSelector={}))),
-            None,
-            there(namespace="red"),
-            Hint.QUEUE,
-        ),
-    },
-)
+@cases("pod, old, new, hint", AFTER_POD_CHANGE)
 def test_hint_after_pod_change(pod, old, new, hint):
+    assert after_pod_change_in_1_36(pod, old, new) is hint
+
+
+@cases("pod, old, new, hint", IN_1_37)
+def test_hint_of_several_anti_affinity_terms(pod, old, new, hint):
+    """#139161"""
     assert after_pod_change(pod, old, new) is hint
+
+
+@cases("version, hints", {"1.36": ("1.36", (after_pod_change_in_1_36, 2)), "1.37": ("1.37", (after_pod_change, 3))})
+def test_the_hint_and_the_topics_of_a_version(version, hints):
+    plugin = InterPodAffinity(OfflineHandle(make_cluster().state), gates=gates_of(version))
+    hint = next(iter(plugin.events()))
+    assert (hint.hint, len(hint.topics.of_pod(waiting(BOTH_ANTI_TERMS)))) == hints
 
 
 def labelled(**labels):

@@ -20,11 +20,11 @@ EARLIER = "2025-12-31T00:00:00Z"
 PLACED, REFUSED, ERROR = GangOutcome.PLACED, GangOutcome.REFUSED, GangOutcome.ERROR
 
 
-def group(*conditions, generation=None, uid="uid-1", version="7"):
+def group(*conditions, generation=None, uid="uid-1", version="7", api="scheduling.k8s.io/v1alpha2"):
     metadata = {"name": "red", "namespace": "default", "uid": uid, "resourceVersion": version}
     if generation is not None:
         metadata["generation"] = generation
-    return CustomObject(metadata=metadata, status={"conditions": list(conditions)})
+    return CustomObject(apiVersion=api, metadata=metadata, status={"conditions": list(conditions)})
 
 
 def condition(status, reason, message="", **others):
@@ -73,6 +73,17 @@ CASES = {
 @cases("before, outcome, message, after", CASES)
 def test_changed_condition(before, outcome, message, after):
     assert changed_condition(before, GroupReport(outcome, message), NOW) == after
+
+
+@cases("before, outcome, message, after", CASES)
+def test_changed_condition_in_1_37(before, outcome, message, after):
+    old = [renamed(each) for each in before["status"]["conditions"]]
+    before = before | {"apiVersion": "scheduling.k8s.io/v1beta1", "status": {"conditions": old}}
+    assert changed_condition(before, GroupReport(outcome, message), NOW) == (after and renamed(after))
+
+
+def renamed(condition):
+    return condition | {"type": condition["type"].replace("PodGroupScheduled", "PodGroupInitiallyScheduled")}
 
 
 class Client:

@@ -10,6 +10,7 @@ from bayplan.framework.hints import after_own_update
 from bayplan.framework.interface import CycleState
 from bayplan.plugins import node_unschedulable, taint_toleration
 from bayplan.testing.builders import make_cluster, make_node, make_pod
+from bayplan.versions import DEFAULT_GATES
 
 GPU = {"key": "gpu", "operator": "Exists"}
 CORDON = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"}
@@ -80,11 +81,26 @@ POD = make_pod("p", tolerations=[GPU])
 @pytest.mark.parametrize(
     ("hint", "old", "new", "expected"),
     [
-        (taint_toleration.after_node_change, None, make_node("a"), Hint.QUEUE),
-        (taint_toleration.after_node_change, None, make_node("a", taints=["x=:NoSchedule"]), Hint.SKIP),
-        (taint_toleration.after_node_change, make_node("a", taints=["x=:NoSchedule"]), make_node("a"), Hint.QUEUE),
-        (taint_toleration.after_node_change, make_node("a"), make_node("a"), Hint.SKIP),
-        (taint_toleration.after_node_change, None, make_node("a", taints=["gpu=:NoSchedule"]), Hint.QUEUE),
+        (taint_toleration.TaintToleration().after_node_change, None, make_node("a"), Hint.QUEUE),
+        (
+            taint_toleration.TaintToleration().after_node_change,
+            None,
+            make_node("a", taints=["x=:NoSchedule"]),
+            Hint.SKIP,
+        ),
+        (
+            taint_toleration.TaintToleration().after_node_change,
+            make_node("a", taints=["x=:NoSchedule"]),
+            make_node("a"),
+            Hint.QUEUE,
+        ),
+        (taint_toleration.TaintToleration().after_node_change, make_node("a"), make_node("a"), Hint.SKIP),
+        (
+            taint_toleration.TaintToleration().after_node_change,
+            None,
+            make_node("a", taints=["gpu=:NoSchedule"]),
+            Hint.QUEUE,
+        ),
         (after_own_update, POD, POD, Hint.QUEUE),
         (after_own_update, None, make_pod("other"), Hint.SKIP),
         (node_unschedulable.after_node_change, None, make_node("a"), Hint.QUEUE),
@@ -105,3 +121,87 @@ def test_scoring_fails_without_pre_score(taints):
     nodes = make_cluster(make_node("n", taints=taints)).state.nodes
     with pytest.raises(KeyError, match="TaintToleration"):
         taint_toleration.TaintToleration().score_nodes(CycleState(), make_pod("p"), nodes)
+
+
+COMPARING = DEFAULT_GATES.but("TaintTolerationComparisonOperators")
+COMPARED = {
+    "below": ("Lt", "3", "2", ""),
+    "equal": ("Lt", "3", "3", "3 is not below 3"),
+    "above": ("Gt", "3", "4", ""),
+    "not above": ("Gt", "7", "5", "5 is not above 7"),
+    "negative": ("Lt", "-1", "-2", ""),
+    "the whole range": ("Lt", "9223372036854775807", "-9223372036854775808", ""),
+    "beyond 64 bits": ("Lt", "9223372036854775808", "1", "'9223372036854775808' is not an integer"),
+    "a leading zero": ("Lt", "3", "01", "'01' is not an integer"),
+    "minus zero": ("Lt", "3", "-0", "'-0' is not an integer"),
+    "a sign": ("Gt", "+1", "2", "'+1' is not an integer"),
+    "no number": ("Gt", "1", "", "'' is not an integer"),
+    "another script's digits": ("Gt", "1", "\u0663", "'\u0663' is not an integer"),
+}
+
+
+def comparing(operator, value, *, gates, taint="5", effect="NoSchedule"):
+    cluster = make_cluster(make_node("a"), gates=gates)
+    cluster.state.set_node(make_node("a", taints=[f"sla={taint}:{effect}"]))
+    toleration = {"key": "sla", "operator": operator, "value": value, "effect": effect}
+    return cluster, make_pod("p", tolerations=[toleration])
+
+
+@pytest.mark.feature("TaintToleration: comparison")
+@cases("operator, value, taint, text", COMPARED)
+def test_tolerations_that_compare_numbers(operator, value, taint, text):
+    cluster, pod = comparing(operator, value, taint=taint, gates=COMPARING)
+    assert reasons(cluster.decide(pod)) == ({"a": "node(s) had untolerated taint(s)"} if text else {})
+    node = cluster.state.nodes.info(0)
+    details = taint_toleration.TaintToleration(COMPARING).explain(CycleState(), pod, node)
+    if text:
+        assert f"({text})" in details.text
+
+
+@pytest.mark.feature("TaintToleration: comparison")
+def test_without_the_gate_they_tolerate_nothing():
+    cluster, pod = comparing("Lt", "9", gates=DEFAULT_GATES)
+    assert reasons(cluster.decide(pod)) == {"a": "node(s) had untolerated taint(s)"}
+    details = taint_toleration.TaintToleration().explain(CycleState(), pod, cluster.state.nodes.info(0))
+    assert "no effect without the feature gate TaintTolerationComparisonOperators" in details.text
+
+
+@pytest.mark.feature("TaintToleration: comparison")
+@cases("gates, expected", {"on": (COMPARING, Hint.QUEUE), "off": (DEFAULT_GATES, Hint.SKIP)})
+def test_hints_compare_numbers(gates, expected):
+    pod = comparing("Lt", "3", gates=gates)[1]
+    old, new = make_node("a", taints=["sla=5:NoSchedule"]), make_node("a", taints=["sla=2:NoSchedule"])
+    assert taint_toleration.TaintToleration(gates).after_node_change(pod, old, new) is expected
+
+
+@pytest.mark.feature("TaintToleration: comparison")
+@cases("gates, expected", {"on": (COMPARING, 300), "off": (DEFAULT_GATES, 0)})
+def test_preferences_compare_numbers(gates, expected):
+    cluster, pod = comparing("Gt", "3", effect="PreferNoSchedule", gates=gates)
+    cluster.state.set_node(make_node("b", taints=["sla=1:PreferNoSchedule"]))
+    cluster.state.set_node(make_node("c"))
+    scores = cluster.decide(pod).scores.plugins["TaintToleration"].tolist()
+    assert (scores[0], scores[1:]) == (expected, [0, 300])
+
+
+@pytest.mark.feature("TaintToleration: comparison")
+@cases("gates, expected", {"on": (COMPARING, "b"), "off": (DEFAULT_GATES, None)})
+def test_spread_constraints_that_honor_taints_compare_numbers(gates, expected):
+    """With the gate, the tainted node counts as an empty domain; without it, it is out."""
+    cluster = make_cluster(
+        make_node("a", unschedulable=False),
+        make_node("b", taints=["sla=5:NoSchedule"]),
+        make_pod("other", node="a", labels={"app": "x"}),
+        gates=gates,
+    )
+    constraint = {
+        "topologyKey": "kubernetes.io/hostname",
+        "maxSkew": 1,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "nodeTaintsPolicy": "Honor",
+        "labelSelector": {"matchLabels": {"app": "x"}},
+    }
+    tolerations = [{"key": "sla", "operator": "Gt", "value": "3"}]
+    pod = make_pod("p", labels={"app": "x"}, tolerations=tolerations, spec={"topologySpreadConstraints": [constraint]})
+    decision = cluster.decide(pod)
+    assert decision.node == (expected or "a")

@@ -21,7 +21,8 @@ from bayplan.plugins.volume_binding.hints import (
 from bayplan.plugins.volume_binding.plugin import VolumeBinding
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing import ask_scores
-from bayplan.testing.builders import make_cluster, make_node
+from bayplan.testing.builders import make_cluster, make_node, make_pod
+from bayplan.versions import DEFAULT_GATES
 
 TERMS = [{"matchLabelExpressions": [{"key": "k", "values": ["1"]}]}]
 
@@ -126,10 +127,11 @@ NODES = [make_node("a"), make_node("b"), make_node("c")]
 MADE = storage_class("made", provisioner="disk.example.com")
 
 
-def scores(points, *objects, pod):
+def scores(points, *objects, pod, on=True):
     state = make_cluster(*NODES, *objects).state
     args = VolumeBindingArgs(shape=[UtilizationShapePoint(*point) for point in points])
-    return ask_scores(VolumeBinding(OfflineHandle(state), args), pod, state)
+    gates = DEFAULT_GATES.but(*(["StorageCapacityScoring"] if on else []))
+    return ask_scores(VolumeBinding(OfflineHandle(state), args, gates), pod, state)
 
 
 @pytest.mark.feature("VolumeBinding: scoring")
@@ -163,5 +165,42 @@ def test_provisioned_volumes_share_the_capacity():
 
 
 @pytest.mark.feature("VolumeBinding: scoring")
-def test_no_score_without_a_shape():
-    assert scores([], claim("c"), storage_class(), volume("v"), pod=using("c")) is None
+@pytest.mark.parametrize("points", [[], FULLER])
+def test_no_score_without_the_gate(points):
+    assert scores(points, claim("c"), storage_class(), volume("v"), pod=using("c"), on=False) is None
+
+
+@pytest.mark.feature("VolumeBinding: scoring")
+def test_the_default_shape_prefers_what_is_free():
+    capacities = [csi_capacity("r-a", "4Gi", "a"), csi_capacity("r-b", "2Gi", "b"), csi_capacity("r-c", "1Gi", "c")]
+    objects = [claim("c", "made"), MADE, csi_driver("disk.example.com"), *capacities]
+    assert scores([], *objects, pod=using("c")) == {"a": 75, "b": 50, "c": 0}
+
+
+@pytest.mark.feature("VolumeBinding: scoring")
+@cases(
+    "size, expected",
+    {
+        "no overflow": ("64Pi", 50),
+        "the percentage overflows, as in Go": ("100Pi", 100),
+    },
+)
+def test_sizes_beyond_a_hundredth_of_64_bits(size, expected):
+    there = volume("v", size=f"{int(size[:-2]) * 2}Pi", nodes=["a"])
+    found = scores(EMPTIER, claim("c", size=size), storage_class(), there, pod=using("c"))
+    assert found["a"] == expected
+
+
+@pytest.mark.feature("VolumeBinding: scoring")
+@cases(
+    "pod, objects",
+    {
+        "no claims": (make_pod("p"), []),
+        "a bound claim": (
+            using("c"),
+            [claim("c", volume="v"), volume("v", phase="Bound", for_claim="default/c"), storage_class()],
+        ),
+    },
+)
+def test_pods_without_new_volumes_score_nothing(pod, objects):
+    assert scores(FULLER, *objects, pod=pod) == {"a": 0, "b": 0, "c": 0}

@@ -4,14 +4,32 @@ from __future__ import annotations
 
 import pytest
 from tests.support.tables import cases
-from volumes import attachment, claim, csi_node, filtered_by, owned_by, plugin_of, storage_class, using, volume
+from volumes import (
+    attachment,
+    claim,
+    csi_driver,
+    csi_node,
+    filtered_by,
+    owned_by,
+    plugin_of,
+    storage_class,
+    using,
+    volume,
+)
 
-from bayplan.api.kinds import CSI_NODE, PERSISTENT_VOLUME_CLAIM, VOLUME_ATTACHMENT
+from bayplan.api.kinds import CSI_DRIVER, CSI_NODE, PERSISTENT_VOLUME_CLAIM, VOLUME_ATTACHMENT
 from bayplan.api.objects import convert
 from bayplan.framework.events import Hint
+from bayplan.framework.interface import CycleState
 from bayplan.framework.status import SKIP, Code
 from bayplan.testing.builders import make_cluster, make_node, make_pod
+from bayplan.versions import DEFAULT_GATES
 
+MADE = storage_class("made", provisioner="disk.example.com")
+OTHER = [
+    claim("other", volume="v-other"),
+    volume("v-other", csi={"driver": "other.example.com", "volumeHandle": "other"}),
+]
 TOO_MANY = "node(s) exceed max volume count"
 DRIVER = "disk.example.com"
 UNTRANSLATED = "converting volume(d) from inline to csi: failed to translate Kubernetes ID to EBS Volume ID"
@@ -289,3 +307,65 @@ def test_pods_are_filtered_again_once_limits_appear_and_skipped_once_they_are_go
         if not objects:
             csi_nodes.remove("a")
         assert (limits.pre_filter(None, using("c"), cluster.state.nodes) is SKIP) is (number != 1)
+
+
+SCALING = DEFAULT_GATES.but("VolumeLimitScaling")
+MISSING = ("Unschedulable", "disk.example.com CSI driver is not installed on the node")
+EBS_MISSING = ("Unschedulable", "ebs.csi.aws.com CSI driver is not installed on the node")
+REQUIRED = csi_driver(DRIVER, required=True)
+EBS_REQUIRED = csi_driver("ebs.csi.aws.com", required=True)
+INLINE_EBS = make_pod("p", spec={"volumes": [{"name": "d", "awsElasticBlockStore": {"volumeID": "vol-1"}}]})
+
+
+@pytest.mark.feature("NodeVolumeLimits: missing drivers")
+@cases(
+    "pod, objects, expected",
+    {
+        "no CSINode": (using("c"), [REQUIRED], MISSING),
+        "no driver": (using("c"), [REQUIRED, csi_node("a")], MISSING),
+        "another driver": (using("c"), [REQUIRED, csi_node("a", other_example_com=3)], MISSING),
+        "installed without a limit": (using("c"), [REQUIRED, csi_node("a", disk_example_com=None)], SUCCESS),
+        "installed with room": (using("c"), [REQUIRED, csi_node("a", disk_example_com=1)], SUCCESS),
+        "installed and full": (using("c"), [REQUIRED, csi_node("a", disk_example_com=0)], FULL),
+        "not required": (using("c"), [csi_driver(DRIVER)], SUCCESS),
+        "no CSIDriver": (using("c"), [], SUCCESS),
+        "no volume": (make_pod("p"), [REQUIRED], SUCCESS),
+        "an unbound claim": (using("late"), [REQUIRED, claim("late", "made"), MADE], MISSING),
+        "missing before full": (
+            using("c", "other"),
+            [REQUIRED, csi_node("a", other_example_com=0), *OTHER],
+            MISSING,
+        ),
+        "a disk in the pod, no CSINode": (INLINE_EBS, [EBS_REQUIRED], SUCCESS),
+        "a disk in the pod": (INLINE_EBS, [EBS_REQUIRED, csi_node("a", "kubernetes.io/aws-ebs")], EBS_MISSING),
+    },
+)
+def test_nodes_without_a_required_driver(pod, objects, expected):
+    cluster = make_cluster(make_node("a"), *bound("c"), *objects, gates=SCALING)
+    status = filtered_by(cluster, "NodeVolumeLimits", pod)["a"]
+    assert (str(status.code), *status.reasons) == expected
+    without = make_cluster(make_node("a"), *bound("c"), *objects)
+    assert "installed" not in filtered_by(without, "NodeVolumeLimits", pod)["a"].message
+
+
+@pytest.mark.feature("NodeVolumeLimits: missing drivers")
+def test_the_verdict_changes_with_the_drivers():
+    cluster = make_cluster(make_node("a"), *bound("c"), REQUIRED, gates=SCALING)
+    verdicts = []
+    for each in (csi_node("a", disk_example_com=None), csi_node("a"), csi_node("a", disk_example_com=2), None):
+        if each is None:
+            cluster.state.objects[CSI_NODE].remove("a")
+        else:
+            cluster.state.objects[CSI_NODE].set("a", convert(CSI_NODE.type, each))
+        verdicts.append(filtered_by(cluster, "NodeVolumeLimits", using("c"))["a"].code is Code.SUCCESS)
+    cluster.state.objects[CSI_DRIVER].remove(DRIVER)
+    verdicts.append(filtered_by(cluster, "NodeVolumeLimits", using("c"))["a"].code is Code.SUCCESS)
+    assert verdicts == [True, False, True, False, True]
+
+
+@pytest.mark.feature("NodeVolumeLimits: missing drivers")
+def test_missing_drivers_are_explained():
+    cluster = make_cluster(make_node("a"), *bound("c"), REQUIRED, gates=SCALING)
+    limits = plugin_of(cluster, "NodeVolumeLimits")
+    details = limits.explain(CycleState(), using("c"), cluster.state.nodes.info(0))
+    assert details.text == "a lacks the CSI driver disk.example.com, which the pod's volumes need"

@@ -13,6 +13,7 @@ from bayplan.framework.status import Code
 from bayplan.plugins.default_preemption.whole_groups import WorkloadAwarePreemption
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_cluster, make_node, make_pod
+from bayplan.versions import gates_of
 
 WHOLE, EACH = "PodGroup", "Pod"
 
@@ -147,6 +148,35 @@ CASES = {
 @cases("stage, rules, victims", CASES)
 def test_victims(stage, rules, victims):
     assert stage.decide(*rules) == victims
+
+
+IN_1_37 = {
+    "three of several groups and none": ["p2", "p1", "p5"],  # the group of p5 has a low priority
+}
+"""The victims that differ in 1.37, where the priority of a group counts for its pods that are evicted one by one."""
+
+
+@cases("stage, rules, victims", {name: (*case[:2], IN_1_37.get(name, case[2])) for name, case in CASES.items()})
+def test_victims_in_1_37(stage, rules, victims):
+    store = stage.state.objects[custom_kind(POD_GROUPS)]
+    for key, each in store.items():
+        mode = {"all": {}} if each["spec"]["disruptionMode"] == WHOLE else {"single": {}}
+        store.set(key, CustomObject({**each, "spec": {**each["spec"], "disruptionMode": mode}}))
+    stage.plugin = WorkloadAwarePreemption(OfflineHandle(stage.state), gates_of("1.37"))
+    assert stage.decide(*rules) == victims
+
+
+@cases("version, victims", {"1.36": ("1.36", Code.UNSCHEDULABLE_AND_UNRESOLVABLE), "1.37": ("1.37", ["g1"])})
+def test_the_priority_of_a_group_counts_for_its_single_pods_since_1_37(version, victims):
+    """#139030: pods of a high priority, in a group of a low one."""
+    stage = Stage([on("g1", "a", HIGH, of="pg1"), on("g2", "b", HIGH, of="pg1")], [group("pg1", EACH, LOW)])
+    stage.plugin = WorkloadAwarePreemption(OfflineHandle(stage.state), gates_of(version))
+    assert stage.decide("g1") == victims
+
+
+@cases("version, prefix", {"1.36": ("1.36", "preemption"), "1.37": ("1.37", "pod group preemption")})
+def test_the_prefix_of_messages_about_preemption(version, prefix):
+    assert WorkloadAwarePreemption(OfflineHandle(make_cluster().state), gates_of(version)).preemption_name == prefix
 
 
 def test_smaller_group_is_evicted():

@@ -106,8 +106,8 @@ def csi_node(name, *migrated, **limits):
     }
 
 
-def csi_driver(name, *, publishes_capacity=True):
-    spec = {"storageCapacity": publishes_capacity}
+def csi_driver(name, *, publishes_capacity=True, required=False):
+    spec = {"storageCapacity": publishes_capacity, "preventPodSchedulingIfMissing": required}
     return {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": name}, "spec": spec}
 
 

@@ -42,6 +42,10 @@ def test_documented_bayplan_commands_and_options_exist(line):
     words = shlex.split(line.partition(" | ")[0], comments=True)[1:]
     command = main.get_command(click.Context(main), words[0])
     assert command is not None, f"there is no bayplan {words[0]}"
+    if isinstance(command, click.Group) and len(words) > 1:
+        del words[0]
+        command = command.get_command(click.Context(command), words[0])
+        assert command is not None, f"there is no command {words[0]}"
     known = {option: each for each in command.params for option in each.opts + each.secondary_opts}
     for word in words[1:]:
         if word.startswith("-"):

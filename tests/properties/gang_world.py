@@ -10,7 +10,7 @@ from itertools import cycle
 from tests.support.stories import Story, scheduling
 
 from bayplan.api.custom_objects import CustomObject
-from bayplan.api.kinds import NODE, POD, POD_GROUP, custom_kind
+from bayplan.api.kinds import NODE, POD, POD_GROUP_V1ALPHA2, custom_kind
 from bayplan.client import ApiError
 from bayplan.config.loading import parse_configuration
 from bayplan.config.profiles import build_profile
@@ -67,7 +67,7 @@ class GangWorld(Story):
                 groups = self.scheduler.state.objects[custom_kind(form)]
                 groups.set(f"default/{name}", CustomObject(metadata=metadata, spec={"minMember": least}))
             elif form != LIGHTWEIGHT_LABEL:
-                await self.create(POD_GROUP, {"metadata": metadata, "spec": spec})
+                await self.create(POD_GROUP_V1ALPHA2, {"metadata": metadata, "spec": spec})
 
     async def add_node(self, name, cpu):
         if name not in {node["metadata"]["name"] for node in stored(self.client.server, NODE)}:
@@ -190,7 +190,7 @@ class GangWorld(Story):
 
     def _check_pod_group_conditions(self):
         """A PodGroup that was scheduled keeps that condition; one that was attempted and rejected reports why."""
-        groups = {group["metadata"]["name"]: group for group in stored(self.client.server, POD_GROUP)}
+        groups = {group["metadata"]["name"]: group for group in stored(self.client.server, POD_GROUP_V1ALPHA2)}
         for gang, (least, _, _) in self.gangs.items():
             pod_group = groups.get(gang)
             if pod_group is None:

@@ -10,6 +10,9 @@ NAMESPACES = ["one", "two", "unknown"]
 """The scheduler has no Namespace object for the last one."""
 
 
+TOLERATED = [{"operator": "Exists"}, *({"operator": each, "value": "2"} for each in ("Gt", "Lt", "Equal"))]
+
+
 class Maker:
     """Draws from a random.Random."""
 
@@ -33,7 +36,9 @@ class Maker:
         if self.rng.random() < 0.9:
             labels[HOSTNAME] = of
         effects = self.rng.choice([(), (), (), ("NoSchedule",), ("PreferNoSchedule",), ("NoExecute",)])
-        taints = [{"key": "dedicated", "effect": effect} for effect in effects]
+        taints = [
+            {"key": "dedicated", "value": self.rng.choice(["", "1", "3"]), "effect": effect} for effect in effects
+        ]
         return {"metadata": {"name": of, "labels": labels}, "spec": {"taints": taints}}
 
     def bound(self, of, node):
@@ -53,12 +58,15 @@ class Maker:
         if self.rng.random() < 0.2:
             spec["nodeSelector"] = {ZONE: "a"}
         if self.rng.random() < 0.2:
-            spec["tolerations"] = [{"key": "dedicated", "operator": "Exists"}]
+            spec["tolerations"] = [self.toleration()]
         namespace = self.rng.choice([NAMESPACES[0], *NAMESPACES])
         return {
             "metadata": {"name": of, "uid": of, "namespace": namespace, "labels": self.pod_labels()},
             "spec": spec,
         }
+
+    def toleration(self):
+        return {"key": "dedicated", **self.rng.choice(TOLERATED)}
 
     def pod_labels(self):
         return {

@@ -18,6 +18,7 @@ from bayplan.framework.pod_run import PodRun
 from bayplan.scheduling import decide
 from bayplan.sharing import Sharing
 from bayplan.simulation.handle import OfflineHandle
+from bayplan.versions import DEFAULT_GATES
 
 PLAIN = {"containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}]}
 SHAPES = [
@@ -124,18 +125,19 @@ def node(make, name):
 class World:
     """A scheduler's view of a stream.
 
-    `reuse`: share results; `rebuilt`: rebuild the state before every decision; `plugins`: in addition to the default.
+    `reuse`: share results; `rebuilt`: rebuild the state before every decision; `plugins`: in addition to the default;
+    `gates`: the version of Kubernetes and its feature gates.
     """
 
-    def __init__(self, *, reuse=False, rebuilt=False, plugins=()):
-        self.rebuilt, self.plugins = rebuilt, plugins
+    def __init__(self, *, reuse=False, rebuilt=False, plugins=(), gates=DEFAULT_GATES):
+        self.rebuilt, self.plugins, self.gates = rebuilt, plugins, gates
         self.known = Known()
         self._begin(reuse=reuse)
         self.decisions = []
 
     def _begin(self, *, reuse):
         self.state = ClusterState()
-        self.profile = default_profile("test", OfflineHandle(self.state), self.plugins)
+        self.profile = default_profile("test", OfflineHandle(self.state), self.plugins, self.gates)
         self.sharing = Sharing(self.profile)
         self.start = self.sharing.start if reuse else PodRun.start
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from streams import first_by_name
 
-from bayplan.api.kinds import CSI_NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
+from bayplan.api.kinds import CSI_DRIVER, CSI_NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
 from bayplan.api.objects import convert
 from bayplan.cluster.state import ClusterState
 from bayplan.config import default_profile
@@ -19,6 +19,7 @@ from bayplan.scheduling import decide
 from bayplan.sharing import Sharing
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_node, make_pod
+from bayplan.versions import VERSIONS, gates_of
 
 pytestmark = pytest.mark.feature("Requeueing: pods that are rejected for the same reasons")
 
@@ -37,20 +38,21 @@ class World:
 
     def __init__(self, rng):
         self.rng, self.state = rng, ClusterState()
-        self.profile = default_profile("default-scheduler", OfflineHandle(self.state))
+        gates = gates_of(rng.choice(VERSIONS))
+        self.profile = default_profile("default-scheduler", OfflineHandle(self.state), gates=gates)
         self.sharing = Sharing(self.profile)
         self.own = own_volumes(self.state.objects)
         self.volume_plugins = [each for each in self.profile.at(Point.FILTER) if "Volume" in each.name]
         for number, name in enumerate(NODES):
             self.state.set_node(make_node(name, labels={ZONE: f"z{number % 2}"}))
-        for step in (self.claim, self.volume, self.csi_node, self.pod):
+        for step in (self.claim, self.volume, self.csi_node, self.pod, self.driver):
             for _ in range(20):
                 step(gone=False)
 
     def change(self):
         rng = self.rng
-        steps = [self.claim, self.volume, self.csi_node, self.pod, self.nomination]
-        (step,) = rng.choices(steps, [1, 1, 1, 6, 1])
+        steps = [self.claim, self.volume, self.csi_node, self.pod, self.nomination, self.driver]
+        (step,) = rng.choices(steps, [1, 1, 1, 6, 1, 1])
         return step(gone=rng.random() < 0.2)
 
     def claim(self, *, gone):
@@ -74,9 +76,14 @@ class World:
         name = self.rng.choice(NODES)
         drivers = [
             {"name": driver, "nodeID": name, "topologyKeys": [], "allocatable": {"count": self.rng.randint(0, 1)}}
-            for driver in DRIVERS
+            for driver in self.rng.sample(DRIVERS, self.rng.choice([1, 2, 2]))
         ]
         return self.put(CSI_NODE, name, {"metadata": {"name": name}, "spec": {"drivers": drivers}}, gone=gone)
+
+    def driver(self, *, gone):
+        name, required = self.rng.choice(DRIVERS), self.rng.random() < 0.5
+        document = {"metadata": {"name": name}, "spec": {"preventPodSchedulingIfMissing": required}}
+        return self.put(CSI_DRIVER, name, document, gone=gone)
 
     def pod(self, *, gone):
         name = f"p{self.rng.randint(0, 3)}"

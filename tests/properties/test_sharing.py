@@ -11,15 +11,18 @@ from random_clusters import Maker
 from streams import PLAIN, World, first_by_name, info, stream
 
 from bayplan.scheduling import decide
+from bayplan.versions import DEFAULT_GATES, NEWEST, gates_of
+
+GATES = [DEFAULT_GATES, gates_of(NEWEST).but("TaintTolerationComparisonOperators")]
 
 pytestmark = pytest.mark.feature("Sharing: decisions with and without it")
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.integers(0, 2**32), st.booleans())
-def test_decisions_are_the_same_with_and_without_sharing(seed, related):
+@given(st.integers(0, 2**32), st.booleans(), st.sampled_from(GATES))
+def test_decisions_are_the_same_with_and_without_sharing(seed, related, gates):
     rng = random.Random(seed)
-    with_reuse, without = World(reuse=True), World()
+    with_reuse, without = World(reuse=True, gates=gates), World(gates=gates)
     for number, step in enumerate(stream(rng, length=40, related=related)):
         for world in (with_reuse, without):
             world.apply(*step)

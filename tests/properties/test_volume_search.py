@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ from bayplan.cluster.objects import ObjectStore
 from bayplan.plugins.volume_binding.candidates import VolumesByClass
 from bayplan.plugins.volume_binding.capacity import Capacities
 from bayplan.plugins.volume_binding.claims import PodClaims, sort_claims
+from bayplan.plugins.volume_binding.scoring import scores
 from bayplan.plugins.volume_binding.search import VolumeSearch
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
@@ -160,6 +162,24 @@ def size(claim):
     return int(claim["spec"]["resources"]["requests"]["storage"][:-2]) * 1024
 
 
+def plain_score(on_node):
+    """Upstream's Score with the shape that gives 100 points to unused volumes and none to full ones."""
+    used = {}
+    if on_node.bindings:
+        for each in on_node.bindings:
+            there = used.setdefault(each.volume.spec.storageClassName, [0, 0])
+            there[0] += int(each.claim.spec.resources.requests["storage"][:-2]) * 1024
+            there[1] += int(each.volume.spec.capacity["storage"][:-2])
+    else:
+        for each in on_node.provisions:
+            if each.capacity is not None:
+                there = used.setdefault(each.claim.spec.storageClassName, [0, 0])
+                there[0] += int(each.claim.spec.resources.requests["storage"][:-2])
+                there[1] = int(each.capacity.capacity[:-2])
+    points = [0 if asked > there else 100 - asked * 100 // there for asked, there in used.values()]
+    return int(sum(points) / len(points) + 0.5) if points else 0
+
+
 WORDS = {
     "node(s) didn't match PersistentVolume's node affinity": "conflict",
     "node(s) didn't find available persistent volumes to bind": "bind",
@@ -197,6 +217,7 @@ def test_every_verdict_equals_a_plain_loop(seed):
     search = VolumeSearch(stores[1], stores[2], state.objects[CSI_NODE], capacities)
     found = search.find(sorted_claims, state.nodes)
     rejections = found.rejections()
+    scored = scores(found, np.arange(100, -1, -1, dtype=np.int64))
     for position, node in enumerate(NODES):
         reasons, bindings, made = plain(claims, volumes, rooms, topologies, node)
         code = 0 if rejections is None else int(rejections.index[position])
@@ -206,6 +227,7 @@ def test_every_verdict_equals_a_plain_loop(seed):
             on_node = found.at(position)
             assert {each.claim.metadata.name: each.volume.metadata.name for each in on_node.bindings} == bindings
             assert [each.claim.metadata.name for each in on_node.provisions] == made
+            assert scored[position] == plain_score(on_node), node
 
 
 @settings(max_examples=100, deadline=None)

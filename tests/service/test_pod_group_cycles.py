@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.api.kinds import NODE, POD, POD_GROUP
+from bayplan.api.kinds import NODE, POD, POD_GROUP_V1ALPHA2
 from bayplan.devcluster.apiserver import Fault
 from bayplan.framework.gangs import GangVictims
 from bayplan.framework.interface import Plugin
 
-GANGS = ("GangScheduling",)
-TOPOLOGY = (*GANGS, "TopologyPlacementGenerator", "PodGroupPodsCount")
+GANGS = ("GenericWorkload", "GangScheduling")
+TOPOLOGY = (*GANGS, "TopologyAwareWorkloadScheduling")
 WHOLE = (*GANGS, "WorkloadAwarePreemption")
 
 
-pytestmark = pytest.mark.scheduler(gated=GANGS)
+pytestmark = pytest.mark.scheduler(gates=GANGS)
 FULL = "0/1 nodes are available: 1 Insufficient cpu."
 
 
@@ -30,7 +30,7 @@ async def test_the_condition_reports_how_many_members_fit_and_then_success(here)
     await here.settle()
     assert set(here.nodes()) == {"one", "two", "three"}
     assert await here.condition("crew") == ("Scheduled", "")
-    group = await here.client.get(POD_GROUP, "crew", "default")
+    group = await here.client.get(POD_GROUP_V1ALPHA2, "crew", "default")
     assert group.status.conditions[0].observedGeneration == 1
 
 
@@ -107,7 +107,7 @@ async def test_an_error_for_one_member_fails_the_gang(here, monkeypatch):
 
 
 async def test_a_condition_is_retried_until_the_server_accepts_it(here):
-    here.client.server.faults.add(Fault(verb="patch", resource=POD_GROUP.plural, answer=500, times=3))
+    here.client.server.faults.add(Fault(verb="patch", resource=POD_GROUP_V1ALPHA2.plural, answer=500, times=3))
     await here.add_node("a")
     await here.add_group("crew", 1)
     await here.add("one", of="crew")
@@ -118,7 +118,7 @@ async def test_a_condition_is_retried_until_the_server_accepts_it(here):
 # One topology domain
 
 
-@pytest.mark.scheduler(gated=TOPOLOGY)
+@pytest.mark.scheduler(gates=TOPOLOGY)
 async def test_a_gang_is_placed_in_a_domain_that_it_fits_in(here):
     await here.add_node("a", cpu="3", rack="r1")
     await here.add_node("b", cpu="2", rack="r2")
@@ -131,7 +131,7 @@ async def test_a_gang_is_placed_in_a_domain_that_it_fits_in(here):
     assert await here.condition("crew") == ("Scheduled", "")
 
 
-@pytest.mark.scheduler(gated=TOPOLOGY)
+@pytest.mark.scheduler(gates=TOPOLOGY)
 async def test_a_gang_that_fits_in_no_domain_reports_the_best_one(here):
     await here.add_node("a", cpu="3", rack="r1")
     await here.add_node("b", cpu="2", rack="r2")
@@ -146,7 +146,7 @@ async def test_a_gang_that_fits_in_no_domain_reports_the_best_one(here):
     assert sorted(here.nodes().values()) == ["b", "b", "c", "c"]
 
 
-@pytest.mark.scheduler(gated=TOPOLOGY)
+@pytest.mark.scheduler(gates=TOPOLOGY)
 async def test_a_gang_is_pending_until_a_node_has_the_topology_label(here):
     await here.add_node("a", cpu="3")
     await here.add_group("crew", 2, "rack")
@@ -158,7 +158,7 @@ async def test_a_gang_is_pending_until_a_node_has_the_topology_label(here):
     assert set(here.nodes()) == {"one", "two"}
 
 
-@pytest.mark.scheduler(gated=TOPOLOGY)
+@pytest.mark.scheduler(gates=TOPOLOGY)
 async def test_later_members_are_placed_in_the_domain_of_the_others(here):
     await here.add_node("a", cpu="3", rack="r1")
     await here.add_group("crew", 2, "rack")
@@ -176,7 +176,7 @@ async def test_later_members_are_placed_in_the_domain_of_the_others(here):
     assert set(here.nodes().values()) == {"a", "c"}
 
 
-@pytest.mark.scheduler(gated=TOPOLOGY)
+@pytest.mark.scheduler(gates=TOPOLOGY)
 async def test_a_basic_group_with_a_constraint_takes_the_larger_domain(here):
     await here.add_node("a", cpu="1", rack="r1")
     await here.add_node("b", cpu="3", rack="r2")
@@ -187,7 +187,7 @@ async def test_a_basic_group_with_a_constraint_takes_the_larger_domain(here):
     assert sorted(here.nodes().values()) == ["b", "b", "b"]
 
 
-@pytest.mark.scheduler(gated=TOPOLOGY)
+@pytest.mark.scheduler(gates=TOPOLOGY)
 async def test_a_gang_with_a_topology_constraint_does_not_preempt(here):
     await here.add_node("a", rack="r1")
     await here.add("low", cpu="2", priority=-5)
@@ -210,7 +210,7 @@ async def test_without_the_plugin_a_constraint_is_ignored(here):
     assert set(here.nodes().values()) == {"a", "b"}
 
 
-@pytest.mark.scheduler(gated=TOPOLOGY)
+@pytest.mark.scheduler(gates=TOPOLOGY)
 async def test_a_group_bound_in_two_domains_is_an_error(here):
     for node, rack in (("a", "r1"), ("b", "r2")):
         await here.add_node(node, rack=rack)
@@ -227,7 +227,7 @@ async def test_a_group_bound_in_two_domains_is_an_error(here):
 # Preemption as a whole
 
 
-@pytest.mark.scheduler(gated=WHOLE)
+@pytest.mark.scheduler(gates=WHOLE)
 async def test_a_group_preempts_by_its_priority_and_victim_groups_as_a_whole(here):
     for name in "abc":
         await here.add_node(name, cpu="1")
@@ -243,11 +243,11 @@ async def test_a_group_preempts_by_its_priority_and_victim_groups_as_a_whole(her
     assert {"us", "plain"} <= set(here.nodes())
     events = [each.document for each in here.client.transport.sent("create", "events")]
     notes = [each["note"] for each in events if each["reason"] == "Preempted"]
-    uid = (await here.client.get(POD_GROUP, "vip", "default")).metadata.uid
+    uid = (await here.client.get(POD_GROUP_V1ALPHA2, "vip", "default")).metadata.uid
     assert notes == [f"Preempted by podgroup {uid} on node cluster"] * 2
 
 
-@pytest.mark.scheduler(gated=WHOLE)
+@pytest.mark.scheduler(gates=WHOLE)
 async def test_a_group_that_does_not_fit_either_way_does_not_preempt(here):
     await here.add_node("a", cpu="1")
     await here.add("low", priority=-5)
@@ -260,7 +260,7 @@ async def test_a_group_that_does_not_fit_either_way_does_not_preempt(here):
     assert expected in (await here.condition("vip"))[1]
 
 
-@pytest.mark.scheduler(gated=WHOLE)
+@pytest.mark.scheduler(gates=WHOLE)
 async def test_a_group_without_priority_does_not_preempt_whatever_its_pods_have(here):
     await here.add_node("a", cpu="1")
     await here.add("zero")
@@ -272,7 +272,7 @@ async def test_a_group_without_priority_does_not_preempt_whatever_its_pods_have(
     assert "No preemption victims found for incoming preemptor" in (await here.condition("crew"))[1]
 
 
-@pytest.mark.scheduler(gated=WHOLE)
+@pytest.mark.scheduler(gates=WHOLE)
 async def test_a_group_evicts_no_other_pods_while_its_victims_terminate(here):
     for name in "ab":
         await here.add_node(name, cpu="1")

@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 
 import pytest
 
-from bayplan.api.kinds import NODE, POD, POD_GROUP, Kind
+from bayplan.api.kinds import GATED_KINDS, NODE, POD, Kind
 from bayplan.config import default_profile
 from bayplan.devcluster.in_memory import InMemoryClient
 from bayplan.plugins.coscheduling.groups import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL
 from bayplan.service.scheduler import BuildProfiles, Scheduler, Settings
 from bayplan.testing.in_memory import load, make_client, stored
 from bayplan.testing.virtual_time import VirtualTime
+from bayplan.versions import OLDEST, Version, gates_of
 
 T = TypeVar("T")
 NAME = "default-scheduler"
@@ -38,8 +39,9 @@ def loop_factories(item: pytest.Item) -> dict[str, Callable[[], asyncio.Abstract
 class Story:
     """The cluster. What is created is loaded: it isn't a request of the client, whose requests are recorded."""
 
-    def __init__(self, client: InMemoryClient, scheduler: Scheduler) -> None:
+    def __init__(self, client: InMemoryClient, scheduler: Scheduler, version: Version = OLDEST) -> None:
         self.client, self.scheduler = client, scheduler
+        self.group_kind = next(kind for kind in GATED_KINDS[version] if kind.kind == "PodGroup")
 
     async def create(self, kind: Kind, document: dict[str, Any]) -> None:
         load(self.client.server, {"apiVersion": kind.api_version, "kind": kind.kind, **document})
@@ -55,7 +57,7 @@ class Story:
         policy = {"basic": {}} if least is None else {"gang": {"minCount": least}}
         constraints = {"schedulingConstraints": {"topology": [{"key": topology}]}} if topology else {}
         spec = {"schedulingPolicy": policy, **constraints, **spec}
-        await self.create(POD_GROUP, {"metadata": {"name": name, "generation": 1}, "spec": spec})
+        await self.create(self.group_kind, {"metadata": {"name": name, "generation": 1}, "spec": spec})
 
     async def add(
         self, *names: str, least: int | None = None, of: str | None = None, cpu: str = "1", by: str = NAME, **spec: Any
@@ -92,7 +94,7 @@ class Story:
 
     async def condition(self, group: str) -> tuple[str, str] | None:
         """Reason and message of the condition of a PodGroup."""
-        found = await self.client.get(POD_GROUP, group, "default")
+        found = await self.client.get(self.group_kind, group, "default")
         conditions = (found.status.conditions if found.status else None) or ()
         return next(((condition.reason, condition.message) for condition in conditions), None)
 
@@ -110,24 +112,27 @@ class Story:
 async def scheduling(
     *objects: Any,
     plugins: Sequence[Any] = (),
-    gated: Sequence[str] = (),
+    gates: Sequence[str] = (),
+    version: Version = OLDEST,
     profiles: Sequence[str] = (NAME,),
     build: BuildProfiles | None = None,
 ) -> AsyncIterator[Story]:
     """Run a scheduler on these objects until the end of the block, on the event loop's clock. It has synced.
 
-    Its profiles have the default plugins, `plugins` and `gated` ones, unless `build` returns others.
+    Its profiles have the default plugins, `plugins` and those of the feature `gates`, unless `build` returns others. It
+    and the API server have a `version` of Kubernetes.
     """
     loop: Any = asyncio.get_running_loop()
-    default: BuildProfiles = lambda handle: {name: default_profile(name, handle, plugins, gated) for name in profiles}  # noqa: E731
-    async with make_client(*objects, clock=loop) as client:
+    on = gates_of(version).but(*gates)
+    default: BuildProfiles = lambda handle: {name: default_profile(name, handle, plugins, on) for name in profiles}  # noqa: E731
+    async with make_client(*objects, clock=loop, version=version) as client:
         scheduler = Scheduler(client, build or default, Settings(seed=0, clock=loop))
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(scheduler.run(stop))
             try:
                 await scheduler.synced.wait()
-                yield Story(client, scheduler)
+                yield Story(client, scheduler, version)
             finally:
                 stop.set()
 

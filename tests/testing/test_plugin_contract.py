@@ -15,6 +15,7 @@ from bayplan.plugins.registry import PLUGINS
 from bayplan.testing import CHECKS, BrokenContract, check_contract, make_cluster, make_node, make_pod
 from bayplan.testing.contract.words import words_of
 from bayplan.testing.strategies import clusters, nodes, pods
+from bayplan.versions import NEWEST, gates_of
 
 BROKEN = [*BROKEN_ANSWERS, *BROKEN_PROMISES]
 IN_TREE = [entry for entry in PLUGINS.values() if entry.factory is not None]
@@ -31,7 +32,7 @@ def claim(name, volume="", **spec):
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
 
 
-def volume(name, zone, node):
+def volume(name, zone, node, size="1Gi"):
     terms = [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "NotIn", "values": [node]}]}]
     return {
         "apiVersion": "v1",
@@ -40,7 +41,7 @@ def volume(name, zone, node):
         "spec": {
             "csi": {"driver": "disk.example.com", "volumeHandle": name},
             "storageClassName": "late",
-            "capacity": {"storage": "1Gi"},
+            "capacity": {"storage": size},
             "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
         },
         "status": {"phase": "Available"},
@@ -139,7 +140,7 @@ MORE = {
         ],
         "pods": WAITING,
     },
-    # Scores only with a shape, which needs the feature gate StorageCapacityScoring.
+    # Scores only with the feature gate StorageCapacityScoring.
     "VolumeBinding": {"skip": ["exercise"], "objects": BOUND, "pods": WAITING},
     "VolumeZone": {"objects": BOUND, "pods": WAITING},
 }
@@ -157,6 +158,38 @@ def unshrunk():
 @pytest.mark.parametrize("entry", IN_TREE, ids=lambda entry: entry.name)
 def test_every_in_tree_plugin_keeps_the_contract(entry):
     check_contract(entry.factory, **{"examples": EXAMPLES, **MORE.get(entry.name, {})})
+
+
+SWITCHED = gates_of(NEWEST).but("TaintTolerationComparisonOperators")
+LIMIT = {"metadata": {"name": "disk.example.com"}, "spec": {"preventPodSchedulingIfMissing": True}}
+SWITCHES = {
+    "TaintToleration": {
+        "skip": [],
+        "pods": [make_pod("a", tolerations=[{"key": "k", "operator": each, "value": "2"}]) for each in ("Gt", "Lt")],
+        "objects": [make_node(f"n{value}", taints=[f"k={value}:NoSchedule"]) for value in (1, 3)],
+    },
+    "NodeVolumeLimits": {
+        **MORE["NodeVolumeLimits"],
+        "objects": [
+            *MORE["NodeVolumeLimits"]["objects"],
+            {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", **LIMIT},
+        ],
+    },
+    "VolumeBinding": {
+        "objects": [
+            *BOUND,
+            claim("new", resources={"requests": {"storage": "1Gi"}}),
+            volume("smaller", "a", "n0", "1Gi"),
+            volume("larger", "a", "n1", "4Gi"),
+        ],
+        "pods": [*WAITING, make_pod("waiting", spec={"volumes": [using("new")]})],
+    },
+}
+
+
+@pytest.mark.parametrize("name", SWITCHES)
+def test_plugins_keep_the_contract_with_their_gates(name):
+    check_contract(PLUGINS[name].factory, **{"examples": EXAMPLES, "gates": SWITCHED, **SWITCHES[name]})
 
 
 @pytest.mark.usefixtures("unshrunk")

@@ -54,8 +54,19 @@ class _Capacity(TypedDict):
 
 
 class _Mapping(TypedDict):
-    allocationMultiplier: NotRequired[_QUANTITY | None]
     capacityKey: NotRequired[str | None]
+    capacityMultiplier: NotRequired[_QUANTITY | None]
+    deviceMultiplier: NotRequired[_QUANTITY | None]
+
+
+class _Overhead(TypedDict):
+    perContainer: NotRequired[_QUANTITY | None]
+    perPod: NotRequired[_QUANTITY | None]
+
+
+class _NodeAllocatable(TypedDict):
+    mapping: NotRequired[_Mapping | None]
+    overhead: NotRequired[_Overhead | None]
 
 
 _FIELDS: dict[type[Any], dict[str, Any]] = {
@@ -81,7 +92,7 @@ _FIELDS: dict[type[Any], dict[str, Any]] = {
     resource_v1.Device: {
         "attributes": dict[str, _Attribute] | None,
         "capacity": dict[str, _Capacity] | None,
-        "nodeAllocatableResourceMappings": dict[str, _Mapping] | None,
+        "nodeAllocatableResources": dict[str, _NodeAllocatable] | None,
     },
     resource_v1.DeviceCounterConsumption: {"counters": dict[str, _Counter]},
     resource_v1.DeviceRequestAllocationResult: {"consumedCapacity": _QUANTITIES},

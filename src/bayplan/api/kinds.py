@@ -7,18 +7,18 @@ kube-apiserver 1.36.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from functools import cache
-from importlib import import_module
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
+
+from bayplan.api.models import model_named
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A resource of the API.
 
-    `model` is the msgspec type as `module.Class` in `lightkube.models`, "" for a custom resource. It is imported at
-    first use, because importing all API groups takes longer than a short command.
+    `model` is the msgspec type, see `models.model_named`; "" for a custom resource.
     """
 
     group: str
@@ -58,18 +58,13 @@ class Kind:
     @property
     def type(self) -> type[Any]:
         """The type of the kind's objects."""
-        return _load(self.model)
+        if not self.model:
+            from bayplan.api.custom_objects import CustomObject
 
-
-@cache
-def _load(model: str) -> type[Any]:
-    if not model:
-        from bayplan.api.custom_objects import CustomObject
-
-        return CustomObject
-    module, _, name = model.rpartition(".")
-    found: type[Any] = getattr(import_module(f"lightkube.models.{module}"), name)
-    return found
+            return CustomObject
+        found = model_named(self.model)
+        assert found is not None, self.model
+        return found
 
 
 def _kind(
@@ -213,18 +208,39 @@ RESOURCE_SLICE = _kind("resource.k8s.io/v1", "ResourceSlice", "resourceslices", 
 KINDS: tuple[Kind, ...] = tuple(value for value in globals().values() if isinstance(value, Kind))
 """All kinds above, in the order of the table."""
 
-WORKLOAD = _kind("scheduling.k8s.io/v1alpha2", "Workload", "workloads")
-POD_GROUP = _kind("scheduling.k8s.io/v1alpha2", "PodGroup", "podgroups", status=True)
+DEVICE_TAINT_RULE = _kind("resource.k8s.io/v1", "DeviceTaintRule", "devicetaintrules", namespaced=False, status=True)
+DEVICE_TAINT_RULE_V1BETA2 = replace(DEVICE_TAINT_RULE, version="v1beta2")
 
-ALPHA_KINDS: tuple[Kind, ...] = (WORKLOAD, POD_GROUP)
-"""Kinds that kube-apiserver serves only with a feature gate: GenericWorkload."""
+TYPED_KINDS = (*KINDS, DEVICE_TAINT_RULE)
+"""The kinds whose objects the scheduler reads as typed values: those that servers of some versions lack, too."""
+
+WORKLOAD = _kind("scheduling.k8s.io/v1beta1", "Workload", "workloads")
+POD_GROUP = _kind("scheduling.k8s.io/v1beta1", "PodGroup", "podgroups", status=True)
+COMPOSITE_POD_GROUP = _kind("scheduling.k8s.io/v1alpha3", "CompositePodGroup", "compositepodgroups", status=True)
+WORKLOAD_V1ALPHA2 = _kind("scheduling.k8s.io/v1alpha2", "Workload", "workloads")
+POD_GROUP_V1ALPHA2 = _kind("scheduling.k8s.io/v1alpha2", "PodGroup", "podgroups", status=True)
+
+ADDED_KINDS: Mapping[str, tuple[Kind, ...]] = {"1.36": (), "1.37": (DEVICE_TAINT_RULE,)}
+"""Kinds that kube-apiserver serves in addition to KINDS, by its version."""
+
+GATED_KINDS: Mapping[str, tuple[Kind, ...]] = {
+    "1.36": (WORKLOAD_V1ALPHA2, POD_GROUP_V1ALPHA2),
+    "1.37": (WORKLOAD, POD_GROUP, COMPOSITE_POD_GROUP),
+}
+"""Kinds that kube-apiserver serves only with a feature gate, by its version: GenericWorkload, CompositePodGroup."""
+
+ALPHA_KINDS: tuple[Kind, ...] = tuple(kind for kinds in GATED_KINDS.values() for kind in kinds)
+"""The gated kinds of all versions."""
+
+VERSIONED_KINDS: tuple[Kind, ...] = (*(kind for kinds in ADDED_KINDS.values() for kind in kinds), *ALPHA_KINDS)
+"""The kinds that not all versions serve."""
 
 _REFERENCE = re.compile(r"(?P<plural>[a-z0-9-]+)\.(?P<version>v[0-9]+[a-z0-9]*)\.(?P<group>[a-z0-9.-]+)")
 
 
 def kind_of(reference: str) -> Kind:
     """The kind for a name such as `Pod` or a reference `plural.version.group`. Raises ValueError."""
-    for kind in KINDS:
+    for kind in TYPED_KINDS:
         if kind.kind == reference:
             return kind
     return custom_kind(reference)

@@ -1,18 +1,26 @@
-"""The fields of Kubernetes' PodGroup (scheduling.k8s.io/v1alpha2) that a scheduler reads.
+"""The fields of Kubernetes' PodGroup (scheduling.k8s.io) that a scheduler reads, whatever version a server has.
 
-The API is alpha, so PodGroups are decoded leniently, as custom objects: added or removed fields do no harm.
+Kubernetes 1.37 serves PodGroups in v1beta1 and v1alpha3, which have the same fields, and 1.36 in v1alpha2. All of them
+are read as v1beta1 and kept in one store. A PodGroup keeps the form in which it was sent, and `apiVersion` says which
+one that is. They are decoded leniently, as custom objects: added or removed fields do no harm.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-POD_GROUPS = "podgroups.v1alpha2.scheduling.k8s.io"
+from bayplan.api.kinds import Kind, custom_kind
 
-TOGETHER = "PodGroup"
-"""The disruption mode of groups whose pods are evicted all together or not at all."""
+POD_GROUPS = "podgroups.v1beta1.scheduling.k8s.io"
+"""The kind that all PodGroups are read as."""
+
+OLDER_POD_GROUPS = tuple(custom_kind(f"podgroups.{version}.scheduling.k8s.io") for version in ("v1alpha3", "v1alpha2"))
+"""The other versions in which servers have them, the newest one first."""
+
+SCHEDULED, SCHEDULED_IN_1_36 = "PodGroupInitiallyScheduled", "PodGroupScheduled"
 
 
 class GangPolicy(msgspec.Struct):
@@ -39,12 +47,18 @@ class SchedulingConstraints(msgspec.Struct):
     topology: list[TopologyConstraint] | None = None
 
 
+class DisruptionMode(msgspec.Struct):
+    """`disruptionMode` since v1alpha3: `all` or `single`. v1alpha2 has the texts PodGroup and Pod."""
+
+    all: dict[str, Any] | None = None
+
+
 class PodGroupSpec(msgspec.Struct):
     """`spec` of a PodGroup."""
 
     schedulingPolicy: SchedulingPolicy
     schedulingConstraints: SchedulingConstraints | None = None
-    disruptionMode: str | None = None
+    disruptionMode: DisruptionMode | str | None = None
     priority: int | None = None
 
     @property
@@ -58,7 +72,24 @@ class PodGroupSpec(msgspec.Struct):
         topology = self.schedulingConstraints.topology if self.schedulingConstraints else None
         return topology[0].key if topology else ""
 
+    @property
+    def evicted_together(self) -> bool:
+        """Whether the group's pods are evicted all together or not at all."""
+        mode = self.disruptionMode
+        return mode.all is not None if isinstance(mode, DisruptionMode) else mode == "PodGroup"
+
 
 def spec_of(pod_group: Any) -> PodGroupSpec:
     """The spec of a PodGroup. Raises msgspec.ValidationError for a malformed one."""
     return msgspec.convert(pod_group.get("spec") or {}, PodGroupSpec)
+
+
+def served_as(pod_group: Mapping[str, Any]) -> Kind:
+    """The kind by which the server has a PodGroup."""
+    version = pod_group.get("apiVersion")
+    return next((kind for kind in OLDER_POD_GROUPS if kind.api_version == version), custom_kind(POD_GROUPS))
+
+
+def scheduled_condition(pod_group: Mapping[str, Any]) -> str:
+    """The type of the condition that says whether the group was placed."""
+    return SCHEDULED_IN_1_36 if served_as(pod_group).version == "v1alpha2" else SCHEDULED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -14,8 +15,13 @@ NO_EXECUTE = "NoExecute"
 UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
 """The key of the taint of cordoned nodes."""
 
+BELOW, ABOVE = "Lt", "Gt"
+"""The operators that compare numbers."""
+
 Taint = tuple[str, str, str]
 """(key, value, effect)"""
+
+_CANONICAL = re.compile(r"0|-?[1-9][0-9]*")
 
 
 class Toleration(NamedTuple):
@@ -27,13 +33,32 @@ class Toleration(NamedTuple):
     effect: str
 
     def tolerates(self, taint: Taint) -> bool:
-        """Whether the toleration tolerates a taint. Lt and Gt tolerate nothing: their feature gate is off in 1.36."""
-        key, value, effect = taint
-        if self.effect and self.effect != effect:
+        """Whether the toleration tolerates a taint. Where Lt and Gt don't apply, ask only those that are `heeded`."""
+        if not self.concerns(taint):
             return False
-        if self.key and self.key != key:
-            return False
-        return self.operator == "Exists" or (self.operator in {"", "Equal"} and self.value == value)
+        if self.compares:
+            limit, value = canonical_integer(self.value), canonical_integer(taint[1])
+            if limit is None or value is None:
+                return False
+            return value < limit if self.operator == BELOW else value > limit
+        return self.operator == "Exists" or (self.operator in {"", "Equal"} and self.value == taint[1])
+
+    @property
+    def compares(self) -> bool:
+        """Whether the toleration compares numbers."""
+        return self.operator in {BELOW, ABOVE}
+
+    def comparison(self, taint: Taint) -> str:
+        """Why a toleration that `compares` numbers doesn't tolerate the one of a taint: `5 is not below 3`."""
+        for text in (taint[1], self.value):
+            if canonical_integer(text) is None:
+                return f"{text!r} is not an integer"
+        return f"{taint[1]} is not {'below' if self.operator == BELOW else 'above'} {self.value}"
+
+    def concerns(self, taint: Taint) -> bool:
+        """Whether the toleration has the key and the effect of a taint, or any."""
+        key, _, effect = taint
+        return self.effect in {"", effect} and self.key in {"", key}
 
 
 Tolerations = tuple[Toleration, ...]
@@ -47,6 +72,24 @@ def parse(tolerations: Iterable[core_v1.Toleration] | None) -> Tolerations:
             for toleration in tolerations or ()
         ]
     )
+
+
+def heeded(tolerations: Tolerations, *, comparisons: bool) -> Tolerations:
+    """The tolerations that count. Without `comparisons`, those with Lt and Gt don't.
+
+    `comparisons`: the feature gate TaintTolerationComparisonOperators.
+    """
+    if comparisons or not any(each.compares for each in tolerations):
+        return tolerations
+    return tuple(each for each in tolerations if not each.compares)
+
+
+def canonical_integer(text: str) -> int | None:
+    """The number that a text is in its canonical form and in 64 bits; None for any other text."""
+    if len(text) > 20 or not _CANONICAL.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None
 
 
 def tolerate(tolerations: Tolerations, taint: Taint) -> bool:

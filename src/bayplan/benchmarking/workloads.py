@@ -15,6 +15,7 @@ import yaml
 
 from bayplan.api import durations
 from bayplan.benchmarking.templates import BenchmarkError, ObjectTemplate, Unsupported
+from bayplan.versions import DEFAULT_GATES
 
 CONFIG_NAME = "performance-config.yaml"
 
@@ -87,6 +88,11 @@ class Workload:
     scheduler_config: Path | None
     labels: frozenset[str] = frozenset()
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
+
+    @property
+    def unusual_gates(self) -> list[str]:
+        """The feature gates that it needs and that are off by default."""
+        return [name for name, value in self.feature_gates.items() if value and name not in DEFAULT_GATES.on]
 
 
 def find_configs(place: str, folder: Path | None) -> list[Path]:

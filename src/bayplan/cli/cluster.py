@@ -22,6 +22,7 @@ from bayplan.devcluster.cluster import DevCluster
 from bayplan.devcluster.kubelet import KubeletDelays, NodeShape, make_nodes
 from bayplan.insight import SnapshotError
 from bayplan.manifest_files import ManifestError
+from bayplan.versions import OLDEST, VERSIONS, emulated_version, read_gates, with_gangs
 
 NODES = 3
 """The nodes of a cluster, unless it restores nodes."""
@@ -40,6 +41,18 @@ class _Quantity(click.ParamType[str]):
         if negative:
             self.fail(f"{value} is negative", param, ctx)
         return value
+
+
+class _Version(click.ParamType[str]):
+    """A version of Kubernetes, as in 1.37."""
+
+    name = "version"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            return emulated_version(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 class _ExtendedResource(click.ParamType[tuple[str, str]]):
@@ -104,7 +117,21 @@ ARGUMENTS = "bayplan.arguments"
 @click.option(
     "--pod-groups",
     is_flag=True,
-    help="Serve PodGroups and Workloads (scheduling.k8s.io/v1alpha2), like the feature gate GenericWorkload.",
+    help="Serve PodGroups and Workloads (scheduling.k8s.io), like the feature gate GenericWorkload.",
+)
+@click.option(
+    "--emulated-version",
+    "version",
+    type=_Version(),
+    help=f"The version of Kubernetes to emulate: {' or '.join(VERSIONS)}.  [default: {OLDEST}, or the one that serves "
+    "the objects of --filename]",
+)
+@click.option(
+    "--feature-gates",
+    "gate_values",
+    multiple=True,
+    metavar="A=true,B=false",
+    help="The feature gates of the API server and of --scheduler.",
 )
 @click.option(
     "-f",
@@ -159,6 +186,8 @@ def cluster(
     tls: bool,
     rbac: bool,
     pod_groups: bool,
+    version: str | None,
+    gate_values: tuple[str, ...],
     files: tuple[Path, ...],
     kubeconfig: Path | None,
     clock_rate: float,
@@ -188,11 +217,17 @@ def cluster(
         if ui:
             need_extra()
         contents = read_contents(files)
+        version = version or contents.version
+        read = read_gates(gate_values, version)
+        if read.problems:
+            raise UnusableClusterError(f"--feature-gates: {read.problems[0]}")
+        gates = read.gates
         check_kubeconfig(kubeconfig)
         wanted = Extras(
             contents=contents,
             kubeconfig=kubeconfig,
             scheduler=scheduler or bool(plugins),
+            gates=with_gangs(gates) if pod_groups else gates,
             plugins=load_plugins(plugins),
             page=ui,
             set_context=set_context,
@@ -207,7 +242,9 @@ def cluster(
             accept_hosts=accept_hosts,
             tls=tls or rbac,  # kubectl sends tokens only over HTTPS
             rbac=rbac,
-            alpha=pod_groups or contents.need_alpha,
+            version=version,
+            alpha=pod_groups or contents.need_alpha or gates.enabled("GenericWorkload"),
+            gates=gates,
             controllers=controllers,
             kubelets=kubelets,
             delays=KubeletDelays(job=run_seconds),

@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bayplan.api.kinds import ALPHA_KINDS, NODE
+from bayplan.api.kinds import GATED_KINDS, NODE
 from bayplan.devcluster import manifests
 from bayplan.devcluster.manifests import Manifest
 from bayplan.manifest_files import files_in, read_documents
+from bayplan.versions import OLDEST, VERSIONS, Version
 
-_ALPHA = {(kind.api_version, kind.kind) for kind in ALPHA_KINDS}
+_GATED = {version: {(kind.api_version, kind.kind) for kind in GATED_KINDS[version]} for version in VERSIONS}
 
 
 @dataclass(slots=True)
@@ -39,9 +40,16 @@ class Contents:
         return any(_header(each) == (NODE.api_version, NODE.kind) for each in self.restored)
 
     @property
+    def version(self) -> Version:
+        """The oldest version of Kubernetes that serves some of the objects whose versions differ between releases."""
+        found = {_header(each) for each in (*self.restored, *(one.document for one in self.created))}
+        versions = (each for each, kinds in _GATED.items() if found & kinds)
+        return next(versions, OLDEST)
+
+    @property
     def need_alpha(self) -> bool:
         """Whether there are objects to restore that need the feature gate GenericWorkload."""
-        return any(_header(each) in _ALPHA for each in self.restored)
+        return any(_header(each) in kinds for each in self.restored for kinds in _GATED.values())
 
 
 def read_contents(paths: Iterable[Path]) -> Contents:

@@ -24,6 +24,7 @@ from bayplan.cli.serving import unless
 from bayplan.collector import keep_pauses_short
 from bayplan.devcluster import manifests
 from bayplan.devcluster.cluster import CONTEXT, DevCluster
+from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 if TYPE_CHECKING:
     from bayplan.config import ExtraPlugin
@@ -44,6 +45,8 @@ class Extras:
     scheduler: bool = False
     plugins: Sequence[ExtraPlugin] = ()
     """The user's plugins for the scheduler inside."""
+    gates: FeatureGates = DEFAULT_GATES
+    """The version that this scheduler decides as, with its feature gates."""
     page: bool = False
     set_context: bool = False
     ready_fd: int | None = None
@@ -66,7 +69,7 @@ async def serve(served: DevCluster, wanted: Extras) -> None:
         kubeconfig = _write_kubeconfig(served, wanted, stack)
         stack.callback(asyncio.create_task(keep_pauses_short(), name="garbage collector").cancel)
         if wanted.scheduler:
-            await stack.enter_async_context(_scheduling(kubeconfig, wanted.plugins))
+            await stack.enter_async_context(_scheduling(kubeconfig, wanted.plugins, wanted.gates))
         page = await stack.enter_async_context(_page(kubeconfig, wanted.plugins)) if wanted.page else ""
         _announce(_announcement(served, wanted, kubeconfig.absolute(), page), wanted.ready_fd)
         await stop.wait()
@@ -130,7 +133,7 @@ def _restore(file: Path) -> None:
 
 
 @asynccontextmanager
-async def _scheduling(kubeconfig: Path, plugins: Sequence[ExtraPlugin]) -> AsyncGenerator[None]:
+async def _scheduling(kubeconfig: Path, plugins: Sequence[ExtraPlugin], gates: FeatureGates) -> AsyncGenerator[None]:
     """Run a scheduler under the names of the stock one and of `bayplan run`. It finishes its bindings at the end."""
     from bayplan.client import connect
     from bayplan.config import default_profile
@@ -140,7 +143,9 @@ async def _scheduling(kubeconfig: Path, plugins: Sequence[ExtraPlugin]) -> Async
     stop = asyncio.Event()
     names = (DEFAULT_SCHEDULER, OUR_SCHEDULER_NAME)
     async with connect(kubeconfig) as client, asyncio.TaskGroup() as tasks:
-        scheduler = Scheduler(client, lambda handle: {name: default_profile(name, handle, plugins) for name in names})
+        scheduler = Scheduler(
+            client, lambda handle: {name: default_profile(name, handle, plugins, gates) for name in names}
+        )
         tasks.create_task(scheduler.run(stop), name="scheduler")
         try:
             yield

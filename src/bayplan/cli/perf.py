@@ -21,7 +21,6 @@ from bayplan.benchmarking.workload_run import Report
 from bayplan.benchmarking.workloads import Workload, find_configs, read_workloads
 from bayplan.cli import perf_output
 from bayplan.cli.perf_output import PerfResults
-from bayplan.cli.run_feature_gates import ON
 from bayplan.config import ConfigurationError
 
 EXIT_FAILED = 1
@@ -109,7 +108,7 @@ def perf(
     outcome = PerfResults("core" if on_core else "cluster")
     with _progress() as report:
         for workload in selected:
-            gates = [name for name, value in workload.feature_gates.items() if value and name not in ON]
+            gates = workload.unusual_gates
             if gates:
                 outcome.skipped.append(
                     f"{workload.name}: needs {', '.join(gates)}, which Kubernetes disables by default"

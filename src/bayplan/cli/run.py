@@ -59,6 +59,8 @@ def run(
 
         prepared = prepare(flags, plugins, scheduler_name)
         for warning in prepared.warnings:
+            if warning in prepared.doubtful:
+                continue
             if form == JSON:
                 log.warning("%s", warning)
             else:
@@ -140,7 +142,7 @@ async def _run(
     dump_signal: DumpSignal,
     ending: Ending,
 ) -> None:
-    from bayplan.cli.run_reports import RunReports, report_start
+    from bayplan.cli.run_reports import RunReports, report_start, report_version
     from bayplan.cli.serving import DeniedError, NoAccessError, check_access, stop_on_signals, unless
     from bayplan.service.leader_election import ElectionThread
     from bayplan.service.metrics.measuring import Metrics
@@ -163,6 +165,8 @@ async def _run(
         except DeniedError as error:
             report = await Scheduler(client, prepared.build_profiles).report_permissions(error.response)
             raise NoAccessError(report or str(error)) from None
+        prepared = await _as_the_cluster(prepared, client)
+        report_version(prepared.gates, chosen=prepared.as_version is None)
         election = prepared.election
         async with nullcontext() if election is None else ElectionThread(open_client, election) as leadership:
             scheduler = Scheduler(
@@ -176,6 +180,28 @@ async def _run(
             with _endpoints(prepared, scheduler, open_client):
                 async with reports.reporting():
                     await scheduler.run(stop)
+
+
+async def _as_the_cluster(prepared: Preparation, client: HttpClient) -> Preparation:
+    """The preparation for the version of the cluster, unless --emulated-version names one. May exit with status 2."""
+    from bayplan.client.server_version import server_version
+    from bayplan.versions import version_followed
+
+    if prepared.as_version is None:
+        return prepared
+    followed = version_followed(await server_version(client))
+    if followed.note:
+        log.warning("%s; --emulated-version names another one", followed.note)
+    again = prepared
+    if followed.version != prepared.gates.version:
+        again = prepared.as_version(followed.version)
+        again.as_version = prepared.as_version
+    for warning in again.warnings:
+        if warning in prepared.doubtful or warning not in prepared.warnings:
+            log.warning("%s", warning)
+    if again.problems:
+        _fail(*(f"{problem} (the cluster has Kubernetes {followed.version})" for problem in again.problems))
+    return again
 
 
 def _endpoints(
@@ -202,6 +228,7 @@ def _endpoints(
         configuration=lambda: yaml.safe_load(to_yaml(prepared.configuration, prepared.catalog)),
         flags=prepared.flags,
         metrics=prepared.metrics,
+        gates=prepared.gates,
     )
     return Endpoints(serving.options, scheduler, clients, published)
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import yaml
 
-from bayplan.service.metrics.process import KUBERNETES
 from bayplan.service.metrics.selection import MetricSelection
+from bayplan.versions import OLDEST, Version
 
 _NAME = "[a-zA-Z_:][a-zA-Z0-9_:]*"
 _LABEL = "[a-zA-Z_][a-zA-Z0-9_]*"
 _KEY = re.compile(f"({_NAME}),({_LABEL})")
 
 
-def metrics_selection(values: Mapping[str, Any], problems: list[str]) -> MetricSelection:
-    """The metrics that the flags (by name) select. Adds errors to `problems`."""
+def metrics_selection(values: Mapping[str, Any], problems: list[str], version: Version = OLDEST) -> MetricSelection:
+    """The metrics that the flags (by name) select, as in a version of Kubernetes. Adds errors to `problems`."""
     allowed: dict[str, dict[str, frozenset[str]]] = {}
     disabled: list[str] = []
 
@@ -31,7 +31,8 @@ def metrics_selection(values: Mapping[str, Any], problems: list[str]) -> MetricS
             disabled.append(name)
         else:
             wrong("disabled-metrics", f"{name!r} is not the full name of a metric")
-    before = f"{KUBERNETES[0]}.{int(KUBERNETES[1]) - 1}"
+    major, minor = version.split(".")
+    before = f"{major}.{int(minor) - 1}"
     shown = values.get("show-hidden-metrics-for-version", "")
     if shown not in {"", before}:
         wrong(

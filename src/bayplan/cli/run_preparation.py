@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from bayplan.api import durations
 from bayplan.api.labels import SUBDOMAIN, SUBDOMAIN_RULE
-from bayplan.cli import run_feature_gates
 from bayplan.cli.run_flags import FLAGS, Flag, FlagType, Treatment
 from bayplan.cli.run_logging import FORMATS
 from bayplan.cli.run_metrics import metrics_selection
@@ -37,6 +37,16 @@ from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Profile
 from bayplan.service.metrics.selection import MetricSelection
 from bayplan.service.scheduler import Settings
+from bayplan.versions import (
+    DEFAULT_GATES,
+    OLDEST,
+    VERSIONS,
+    FeatureGates,
+    Version,
+    emulated_version,
+    gates_of,
+    read_gates,
+)
 
 _IGNORED_WITH_CONFIG = {
     "kube-api-qps": "clientConnection.qps",
@@ -62,8 +72,10 @@ class Preparation:
 
     configuration: KubeSchedulerConfiguration = field(default_factory=KubeSchedulerConfiguration)
     plugins: list[ExtraPlugin] = field(default_factory=list)
-    gated_plugins: list[str] = field(default_factory=list)
-    """The plugins that feature gates add to the default ones."""
+    gates: FeatureGates = DEFAULT_GATES
+    """The version of Kubernetes to decide as, and what is on in it."""
+    as_version: Callable[[Version], Preparation] | None = None
+    """Prepare the same for the version of a cluster; None if --emulated-version names one."""
     document: Document | None = None
     """The file with the profiles."""
     unschedulable_timeout: float = 300.0
@@ -75,6 +87,8 @@ class Preparation:
     """The values of all flags that work."""
     problems: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    doubtful: list[str] = field(default_factory=list)
+    """Those of the warnings that another version may not have, until the cluster's is known."""
 
     def settings(self, seed: int | None) -> Settings:
         """The settings of the scheduler."""
@@ -105,36 +119,69 @@ class Preparation:
         """The profiles by name. Raises ConfigurationError or PluginLoadError if plugins can't be built."""
         if self.document is not None:
             try:
-                return build_profiles(self.configuration, handle, self.plugins, self.gated_plugins)
+                return build_profiles(self.configuration, handle, self.plugins, self.gates)
             except ConfigurationError as error:
                 source, line_of = self.document.source, self.document.line_of
                 raise ConfigurationError(self.document.in_order(error.faults), source, line_of) from None
         name = self.configuration.profiles[0].schedulerName
-        return {name: default_profile(name, handle, self.plugins, self.gated_plugins)}
+        return {name: default_profile(name, handle, self.plugins, self.gates)}
 
     @property
     def catalog(self) -> Catalog:
         """The plugins that the configuration may name."""
-        return Catalog(self.plugins, self.gated_plugins)
+        return Catalog(self.plugins, self.gates)
 
 
 def prepare(flags: Mapping[str, Any], plugins: Sequence[str], scheduler_name: str | None) -> Preparation:
-    """Read and validate everything. `flags` are kube-scheduler's by parameter (None or empty: not given)."""
+    """Read and validate everything. `flags` are kube-scheduler's by parameter (None or empty: not given).
+
+    Without --emulated-version, the first version in which nothing is wrong is taken until the cluster's is known.
+    """
     given = [(flag, flags[flag.parameter]) for flag in FLAGS if flags.get(flag.parameter) not in {None, (), ""}]
-    prepared = Preparation()
-    _check_flags(given, prepared)
-    loaded = True
+    loaded: list[ExtraPlugin] | PluginLoadError
     try:
-        prepared.plugins = load_plugins(plugins)
-        Catalog(prepared.plugins)
+        loaded = load_plugins(plugins)
+        Catalog(loaded)
     except PluginLoadError as error:
-        prepared.problems.append(f"bayplan run: {error}")
-        prepared.plugins, loaded = [], False
+        loaded = error
+    make = partial(_prepare, flags, given, loaded, scheduler_name)
+    wanted = next((value for flag, value in given if flag.name == "emulated-version"), None)
+    if wanted is not None:
+        try:
+            return make(emulated_version(",".join(wanted)))
+        except ValueError as error:
+            prepared = make(OLDEST)
+            prepared.problems.insert(0, f"bayplan run: --emulated-version: {error}")
+            return prepared
+    prepared = make(OLDEST)
+    if prepared.problems:
+        prepared = next((other for each in VERSIONS[1:] if not (other := make(each)).problems), prepared)
+    prepared.as_version = make
+    if prepared.warnings:
+        others = [other for each in VERSIONS if each != prepared.gates.version and not (other := make(each)).problems]
+        prepared.doubtful = [each for each in prepared.warnings if any(each not in other.warnings for other in others)]
+    return prepared
+
+
+def _prepare(
+    flags: Mapping[str, Any],
+    given: Sequence[tuple[Flag, Any]],
+    plugins: list[ExtraPlugin] | PluginLoadError,
+    scheduler_name: str | None,
+    version: Version,
+) -> Preparation:
+    prepared = Preparation(gates=gates_of(version))
+    _check_flags(given, prepared)
+    loaded = not isinstance(plugins, PluginLoadError)
+    if isinstance(plugins, PluginLoadError):
+        prepared.problems.append(f"bayplan run: {plugins}")
+    else:
+        prepared.plugins = list(plugins)
     if scheduler_name is not None and not (len(scheduler_name) <= 253 and SUBDOMAIN.fullmatch(scheduler_name)):
         prepared.problems.append(f"bayplan run: --scheduler-name {scheduler_name!r}: {SUBDOMAIN_RULE}")
     values = {flag.name: value for flag, value in given}
     prepared.serving = serving(values, prepared.problems)
-    prepared.metrics = metrics_selection(values, prepared.problems)
+    prepared.metrics = metrics_selection(values, prepared.problems, version)
     prepared.flags = flag_values(flags)
     if "config" in values:
         _read_configuration(Path(values["config"]), loaded, prepared)
@@ -156,10 +203,10 @@ def _check_flags(given: Sequence[tuple[Flag, Any]], prepared: Preparation) -> No
         elif flag.treatment is Treatment.WARNED and not _is_off(flag, value):
             unused.setdefault(flag.text, []).append(f"--{flag.name}")
         elif flag.name == "feature-gates":
-            gates = run_feature_gates.read_gates(value)
-            prepared.problems += [f"bayplan run: --feature-gates: {problem}" for problem in gates.problems]
-            prepared.warnings += [f"bayplan run: warning: --feature-gates: {warning}" for warning in gates.warnings]
-            prepared.gated_plugins = gates.plugins
+            read = read_gates(value, prepared.gates.version)
+            prepared.problems += [f"bayplan run: --feature-gates: {problem}" for problem in read.problems]
+            prepared.warnings += [f"bayplan run: warning: --feature-gates: {warning}" for warning in read.warnings]
+            prepared.gates = read.gates
         elif flag.name == "logging-format" and value not in FORMATS:
             prepared.problems.append(f"bayplan run: --logging-format: expected text or json, got {value!r}")
         elif flag.type is FlagType.FLOAT and not math.isfinite(value):
@@ -184,7 +231,7 @@ def _read_configuration(path: Path, plugins_loaded: bool, prepared: Preparation)
     reading = None
     try:
         if plugins_loaded:
-            reading = read_configuration(path, prepared.plugins, prepared.gated_plugins)
+            reading = read_configuration(path, prepared.plugins, prepared.gates)
     except PluginLoadError as error:
         prepared.problems.append(f"bayplan run: {error}")
     except ConfigurationError as error:
@@ -192,7 +239,7 @@ def _read_configuration(path: Path, plugins_loaded: bool, prepared: Preparation)
         return
     if reading is None:  # then it isn't known which plugins exist, but the rest can be validated
         try:
-            load_configuration(path)
+            load_configuration(path, prepared.gates)
         except ConfigurationError as error:
             prepared.problems += str(error).splitlines()
         return

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bayplan.client import ClusterAccess
+from bayplan.versions import FeatureGates
 
 if TYPE_CHECKING:
     from bayplan.client.leader_election import LeaderElectionSettings
@@ -41,6 +42,15 @@ def report_start(
     else:
         host = f"[{endpoints.bind_address}]" if ":" in endpoints.bind_address else endpoints.bind_address
         log.info("metrics and health checks at https://%s:%d", host, endpoints.port)
+
+
+def report_version(gates: FeatureGates, *, chosen: bool) -> None:
+    """Log the version of Kubernetes to decide as, and the feature gates that differ from its defaults."""
+    log.info(
+        "deciding as Kubernetes %s (%s)", gates.version, "--emulated-version" if chosen else "the cluster's version"
+    )
+    if gates.chosen:
+        log.info("feature gates: %s", ", ".join(f"{name}={str(on).lower()}" for name, on in gates.chosen.items()))
 
 
 @dataclass(slots=True)

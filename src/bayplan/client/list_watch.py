@@ -9,12 +9,13 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
+from bayplan.api.custom_objects import CustomObject
 from bayplan.api.kinds import Kind
 from bayplan.api.objects import UndecodableObject
 from bayplan.api.objects import decode as decode_object
@@ -83,11 +84,12 @@ class ListWatch(Generic[T]):
 
     A new list is compared with the versions that were reported, so that only changes are reported again. Failures are
     retried without end, with `backoff`, of which a server that is away gets only the first waits (AWAY), and not before
-    the server's Retry-After. `decode` makes an object from its JSON
-    (default: `kind.type`). With `look_for_kind`, a server that lacks the kind counts as one without objects, and is
-    asked again after that many seconds, because a custom resource may be defined or deleted later. A silent watch is
-    replaced after `idle_seconds`. `failures` records handlers that fail. `report_failure` reports requests that fail
-    (default: a warning for each). `sleep`, `clock` and `rng` are for tests.
+    the server's Retry-After. `decode` makes an object from its JSON (default: `kind.type`). With `look_for_kind`, a
+    server that lacks the kind counts as one without objects, and is asked again after that many seconds, because a
+    custom resource may be defined or deleted later. Where it has one of the `older` versions of the kind instead, that
+    one is followed. A silent watch is replaced after `idle_seconds`. `failures` records handlers that fail.
+    `report_failure` reports requests that fail (default: a warning for each), and `report_list` that all objects of a
+    complete list were reported. `sleep`, `clock` and `rng` are for tests.
     """
 
     def __init__(
@@ -103,9 +105,11 @@ class ListWatch(Generic[T]):
         page_size: int = 500,
         backoff: Backoff | None = None,
         look_for_kind: float | None = None,
+        older: Sequence[Kind] = (),
         idle_seconds: float = IDLE_SECONDS,
         failures: Failures | None = None,
         report_failure: ReportFailure | None = None,
+        report_list: Callable[[], None] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
@@ -127,7 +131,7 @@ class ListWatch(Generic[T]):
             "field_selector": field_selector,
             "decode": bytes,
         }
-        self._decode: Callable[[bytes], T] = decode or partial(decode_object, kind.type)
+        self._decode: Callable[[bytes], T] = decode or self._decode_served
         self._page_size = page_size
         self._backoff = backoff or Backoff()
         self._sleep = sleep
@@ -135,6 +139,10 @@ class ListWatch(Generic[T]):
         self._rng = rng or random.Random()
         self._waits = self._backoff.waits(self._rng)
         self._look_for_kind = look_for_kind
+        self._versions = deque((kind, *older))
+        """The versions of the kind; the first one is followed."""
+        self._absent = 0
+        """How many of them the server was found to lack since it last had one."""
         self._lacking = False
         """Whether the server lacks the kind."""
         self._version = ""
@@ -148,6 +156,7 @@ class ListWatch(Generic[T]):
         """Whether the last watch reported no change."""
         self._failures = failures or Failures()
         self._report_failure = report_failure or _log_failure
+        self._report_list = report_list
         self._list_seconds = 0.0
         """How long the last list took."""
         self._away = False
@@ -168,16 +177,28 @@ class ListWatch(Generic[T]):
                 pause = await self._watch()
             except (ApiError, TransportError, ConfigError) as error:
                 if self._look_for_kind is not None and isinstance(error, ApiError) and error.status == 404:
-                    self._nothing_there()
-                    pause = self._look_for_kind
+                    pause = self._after_absence(self._look_for_kind)
                 else:
                     pause = self._after(error, self._clock() - began)
             await self._sleep(pause)
 
+    def _after_absence(self, pause: float) -> float:
+        """Turn to the next version of the kind, because the server lacks this one. Returns the seconds to wait."""
+        self._absent += 1
+        self._versions.rotate(-1)
+        self._version = ""
+        self._known = {key: (uid, "") for key, (uid, _) in self._known.items()}  # another version is another form
+        if self._absent < len(self._versions):
+            return 0.0
+        self._absent = 0
+        self._nothing_there()
+        return pause
+
     def _nothing_there(self) -> None:
         """Report all objects as removed, because the server lacks the kind."""
         if not self._lacking:
-            logger.warning("the API server has no %s (%s)", self.kind.plural, self.kind.api_version)
+            versions = " or ".join(version.api_version for version in self._versions)
+            logger.warning("the API server has no %s (%s)", self.kind.plural, versions)
         self._lacking = True
         for key in list(self._known):
             self._remove(key)
@@ -187,7 +208,7 @@ class ListWatch(Generic[T]):
 
     async def _check_history(self) -> None:
         """After the server was unreachable: list again if its versions have gone back, as after a restore."""
-        pages = self._client.pages(self.kind, **self._scope, limit=1)
+        pages = self._client.pages(self._versions[0], **self._scope, limit=1)
         async with aclosing(pages):
             async for page in pages:
                 if _is_older(page.resource_version, self._version):
@@ -206,16 +227,19 @@ class ListWatch(Generic[T]):
             # The list's version expired between two pages; a list in one piece cannot expire.
             await self._list_pages(0)
         if self._lacking:
-            logger.info("the API server has %s (%s) now", self.kind.plural, self.kind.api_version)
+            logger.info("the API server has %s (%s) now", self.kind.plural, self._versions[0].api_version)
         self._unreachable = self._lacking = False
+        self._absent = 0
         self._list_seconds = self._clock() - began
         self.problem = ""
         self.synced.set()
+        if self._report_list is not None:
+            self._report_list()
 
     async def _list_pages(self, limit: int) -> None:
         seen = set()
         version = ""
-        async for page in self._client.pages(self.kind, **self._scope, limit=limit):
+        async for page in self._client.pages(self._versions[0], **self._scope, limit=limit):
             if not page.resource_version:
                 raise MalformedResponseError(f"the list of {self.kind.plural} has no resource version")
             for raw in page.items:
@@ -239,7 +263,7 @@ class ListWatch(Generic[T]):
         longest = WATCH_SECONDS * (1 + self._rng.random())
         quiet, self._quiet = self._quiet, True
         watch = self._client.watch(
-            self.kind,
+            self._versions[0],
             **self._scope,
             resource_version=self._version,
             timeout_seconds=max(1, int(self._idle_seconds * QUIET_WATCH if quiet else longest)),
@@ -282,6 +306,12 @@ class ListWatch(Generic[T]):
             if event.key in self._known:
                 self._remove(event.key)
         self._version = event.resource_version or self._version
+
+    def _decode_served(self, raw: bytes) -> Any:
+        obj = decode_object(self._versions[0].type, raw)
+        if isinstance(obj, CustomObject):  # lists of built-in kinds don't say which version they have
+            obj.setdefault("apiVersion", self._versions[0].api_version)
+        return obj
 
     def _put(self, identity: Identity, raw: bytes) -> None:
         key, uid, version = identity.key, identity.uid, identity.resource_version

@@ -1,4 +1,4 @@
-"""What CSINodes report about their nodes, as columns: the limits of drivers, and the migrated in-tree plugins."""
+"""What CSINodes report about their nodes, as columns: drivers, their limits, and the migrated in-tree plugins."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ class CsiNodes:
         """By row: the CSINode that the columns have."""
         self._limits: KeyedColumns[str] = KeyedColumns(NO_LIMIT)
         self._migrated: KeyedColumns[str] = KeyedColumns()
+        self._installed: KeyedColumns[str] = KeyedColumns()
         self._known: Bool = np.zeros(0, dtype=np.bool_)
         self._limited: Bool = np.zeros(0, dtype=np.bool_)
         self._limited_rows = 0
@@ -69,6 +70,13 @@ class CsiNodes:
         """The maximum number of volumes of a driver; NO_LIMIT without a limit."""
         return self._limits.get(driver, nodes.rows, nodes.table.size)
 
+    def installed(self, driver: str, nodes: Nodes) -> Bool:
+        """Whether the node has a driver."""
+        if driver not in self._installed:
+            return np.zeros(len(nodes), dtype=np.bool_)
+        installed: Bool = self._installed.get(driver, nodes.rows, nodes.table.size) > 0
+        return installed
+
     def migrated(self, plugin: str, nodes: Nodes) -> Bool | None:
         """Whether the CSINode lists an in-tree plugin as migrated to its CSI driver; None if no CSINode does."""
         if plugin not in self._migrated:
@@ -91,6 +99,8 @@ class CsiNodes:
                 self._limits.set(driver, row, NO_LIMIT, capacity)
             for plugin in migrated_plugins(old):
                 self._migrated.set(plugin, row, 0, capacity)
+            for each in old.spec.drivers or ():
+                self._installed.set(each.name, row, 0, capacity)
         limits: Mapping[str, int] = {}
         if csi_node is not None:
             self._on_row[row] = csi_node
@@ -99,6 +109,8 @@ class CsiNodes:
                 self._limits.set(driver, row, limit, capacity)
             for plugin in migrated_plugins(csi_node):
                 self._migrated.set(plugin, row, 1, capacity)
+            for each in csi_node.spec.drivers or ():
+                self._installed.set(each.name, row, 1, capacity)
         self._limited_rows += bool(limits) - self._limited.item(row)
         self._known[row], self._limited[row] = csi_node is not None, bool(limits)
 

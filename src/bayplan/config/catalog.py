@@ -9,20 +9,25 @@ from typing import Any
 from bayplan.config.errors import PluginLoadError
 from bayplan.framework.interface import Plugin
 from bayplan.framework.profile import FORMS, Point
-from bayplan.plugins.registry import DEFAULT_PLUGINS, PLUGINS, RegisteredPlugin
+from bayplan.plugins.registry import DEFAULT_PLUGINS, OTHER_PLUGINS, PLUGINS, RegisteredPlugin
+from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 ExtraPlugin = type[Plugin] | Plugin
 """A plugin of the user's: a class, or an instance."""
 
 
 class Catalog:
-    """Plugins by name. `gated_plugins` are in-tree plugins that feature gates add to the default ones.
+    """Plugins by name. `gates` are read by the plugins, and add some to the default ones.
 
     Raises PluginLoadError if two plugins have the same name.
     """
 
-    def __init__(self, extra_plugins: Sequence[ExtraPlugin] = (), gated_plugins: Sequence[str] = ()) -> None:
-        self.defaults: tuple[RegisteredPlugin, ...] = (*DEFAULT_PLUGINS, *(PLUGINS[name] for name in gated_plugins))
+    def __init__(self, extra_plugins: Sequence[ExtraPlugin] = (), gates: FeatureGates = DEFAULT_GATES) -> None:
+        self.gates = gates
+        self.defaults: tuple[RegisteredPlugin, ...] = (
+            *DEFAULT_PLUGINS,
+            *(entry for entry in OTHER_PLUGINS if entry.name in gates.plugins),
+        )
         """The default plugins of multiPoint, in order."""
         self.extras: dict[str, ExtraPlugin] = {}
         for extra in extra_plugins:

@@ -18,7 +18,7 @@ import msgspec
 
 from bayplan.api import field_errors
 from bayplan.api.field_errors import FieldError
-from bayplan.config.suggestions import or_known
+from bayplan.api.suggestions import or_known
 
 T = TypeVar("T")
 

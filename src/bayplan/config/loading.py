@@ -25,6 +25,7 @@ from bayplan.config.validation import configuration_faults
 from bayplan.config.versions import current_version
 from bayplan.config.wrapping import configuration_in
 from bayplan.plugins.registry import PLUGINS
+from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +49,11 @@ class LoadedConfiguration:
 
 
 def read_configuration(
-    path: Path, extra_plugins: Sequence[ExtraPlugin] = (), gated_plugins: Sequence[str] = ()
+    path: Path, extra_plugins: Sequence[ExtraPlugin] = (), gates: FeatureGates = DEFAULT_GATES
 ) -> LoadedConfiguration:
     """The configuration in a file. Its profiles may name in-tree plugins, `extra_plugins` and installed plugins.
 
-    `gated_plugins` are those that feature gates add to the default ones. Raises ConfigurationError with all errors, and
+    `gates` add plugins to the default ones, and allow arguments. Raises ConfigurationError with all errors, and
     PluginLoadError if two plugins have the same name or an installed one can't be loaded. After that, `build_profiles`
     can fail only if a plugin fails to start.
     """
@@ -63,7 +64,7 @@ def read_configuration(
         name for name in dict.fromkeys(_named(document.data)) if name in installed.keys() - given - PLUGINS.keys()
     ]
     plugins = [*extra_plugins, *(load_installed(installed[name]) for name in wanted)]
-    return read_document_of(document, Catalog(plugins, gated_plugins))
+    return read_document_of(document, Catalog(plugins, gates))
 
 
 def single_profile_problem(configuration: KubeSchedulerConfiguration, path: object) -> str:
@@ -75,17 +76,21 @@ def single_profile_problem(configuration: KubeSchedulerConfiguration, path: obje
     return f"--scheduler-name: {what}: set profiles[].schedulerName there instead"
 
 
-def load_configuration(path: Path) -> KubeSchedulerConfiguration:
+def load_configuration(path: Path, gates: FeatureGates = DEFAULT_GATES) -> KubeSchedulerConfiguration:
     """The configuration in a file, which may name plugins that don't exist. Raises ConfigurationError."""
-    return read_document_of(configuration_in(read_file(path), str(path))).configuration
+    return read_document_of(configuration_in(read_file(path), str(path)), gates=gates).configuration
 
 
-def parse_configuration(document: Mapping[str, Any], source: str = "") -> KubeSchedulerConfiguration:
+def parse_configuration(
+    document: Mapping[str, Any], source: str = "", gates: FeatureGates = DEFAULT_GATES
+) -> KubeSchedulerConfiguration:
     """The configuration in a document, which may name plugins that don't exist. Raises ConfigurationError."""
-    return read_document_of(Document(dict(document), source)).configuration
+    return read_document_of(Document(dict(document), source), gates=gates).configuration
 
 
-def read_document_of(document: Document, catalog: Catalog | None = None) -> LoadedConfiguration:
+def read_document_of(
+    document: Document, catalog: Catalog | None = None, gates: FeatureGates = DEFAULT_GATES
+) -> LoadedConfiguration:
     """See `read_configuration`. Without a catalog, plugins that aren't in-tree are assumed to exist."""
     converted = current_version(document)
     configuration, found = decode(converted.data, KubeSchedulerConfiguration)
@@ -99,7 +104,7 @@ def read_document_of(document: Document, catalog: Catalog | None = None) -> Load
         for index, profile in enumerate(configuration.profiles):
             path = f"profiles[{index}]"
             if catalog is None:
-                add(plugin_arguments(profile, Catalog(), path)[1])
+                add(plugin_arguments(profile, Catalog(gates=gates), path)[1])
             else:
                 add(plan_profile(profile, catalog, path, earlier=faults)[1])
     if configuration is None or faults:

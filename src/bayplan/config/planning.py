@@ -8,13 +8,13 @@ from typing import Any
 
 from bayplan.api import field_errors
 from bayplan.api.field_errors import FieldError
+from bayplan.api.suggestions import did_you_mean
 from bayplan.config.catalog import Catalog
 from bayplan.config.errors import PluginLoadError, unrelated
 from bayplan.config.former_plugins import REPLACEMENTS
 from bayplan.config.merging import effective_sets, names_at, score_weights
 from bayplan.config.origins import KOORDINATOR, SCHEDULER_PLUGINS, is_koordinators, origin_of
 from bayplan.config.plugin_arguments import own_arguments, plugin_arguments
-from bayplan.config.suggestions import did_you_mean
 from bayplan.config.types import MULTI_POINT, KubeSchedulerProfile, Plugins, PluginSet
 from bayplan.framework.profile import Point
 

@@ -16,6 +16,7 @@ from bayplan.config.origins import is_koordinators
 from bayplan.config.types import API_VERSION, KubeSchedulerProfile
 from bayplan.plugins.arguments import PluginArgs
 from bayplan.plugins.registry import PLUGINS
+from bayplan.versions import FeatureGates
 
 
 def plugin_arguments(
@@ -43,7 +44,7 @@ def plugin_arguments(
             entry = PLUGINS.get(config.name)
             if entry is None or entry.arguments is None or is_koordinators(config.name, profile):
                 continue
-            typed, found = _in_tree(config.name, entry.arguments, config.args, f"{where}.args")
+            typed, found = _in_tree(config.name, entry.arguments, config.args, f"{where}.args", catalog.gates)
         faults += found
         if typed is not None:
             arguments[config.name] = typed
@@ -51,7 +52,7 @@ def plugin_arguments(
 
 
 def _in_tree(
-    name: str, cls: type[PluginArgs], args: Mapping[str, Any], where: str
+    name: str, cls: type[PluginArgs], args: Mapping[str, Any], where: str, gates: FeatureGates
 ) -> tuple[PluginArgs | None, list[FieldError]]:
     wrong = (
         [
@@ -66,7 +67,7 @@ def _in_tree(
         return None, wrong
     typed, faults = decode(args, cls, where)
     if typed is not None:
-        faults += unrelated(faults, [fault.below(where) for fault in typed.faults()])
+        faults += unrelated(faults, [fault.below(where) for fault in (*typed.faults(), *typed.gated_faults(gates))])
     return typed, faults
 
 

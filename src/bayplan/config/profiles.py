@@ -23,6 +23,7 @@ from bayplan.framework.profile import Point, Profile, implements
 from bayplan.plugins.arguments import NodeResourcesFitArgs
 from bayplan.plugins.node_resources.fit import NodeResourcesFit
 from bayplan.plugins.registry import PLUGINS
+from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 __all__ = ["ExtraPlugin", "build_profile", "build_profiles", "default_profile"]
 
@@ -31,14 +32,14 @@ def build_profiles(
     configuration: KubeSchedulerConfiguration,
     handle: Handle,
     extra_plugins: Sequence[ExtraPlugin] = (),
-    gated_plugins: Sequence[str] = (),
+    gates: FeatureGates = DEFAULT_GATES,
 ) -> dict[str, Profile]:
     """All profiles of a configuration by scheduler name. Profiles don't share plugin instances.
 
-    The user's plugins are enabled where the configuration names them; those of feature gates are enabled by default.
+    The user's plugins are enabled where the configuration names them; those of `gates` are enabled by default.
     Raises ConfigurationError with the errors of all profiles, and PluginLoadError if two plugins have the same name.
     """
-    catalog = Catalog(extra_plugins, gated_plugins)
+    catalog = Catalog(extra_plugins, gates)
     profiles: dict[str, Profile] = {}
     faults: list[FieldError] = []
     percentage, ignored = configuration.percentageOfNodesToScore, _ignored_resources(configuration)
@@ -52,24 +53,31 @@ def build_profiles(
 
 
 def build_profile(
-    profile: KubeSchedulerProfile, handle: Handle, extra_plugins: Sequence[ExtraPlugin] = (), percentage: int = 0
+    profile: KubeSchedulerProfile,
+    handle: Handle,
+    extra_plugins: Sequence[ExtraPlugin] = (),
+    percentage: int = 0,
+    gates: FeatureGates = DEFAULT_GATES,
 ) -> Profile:
     """One profile. `percentage` is the configuration's percentageOfNodesToScore. Raises as `build_profiles` does."""
-    built, faults = _build(profile, Catalog(extra_plugins), handle, "", percentage)
+    built, faults = _build(profile, Catalog(extra_plugins, gates), handle, "", percentage)
     if faults:
         raise ConfigurationError(faults)
     return built
 
 
 def default_profile(
-    scheduler_name: str, handle: Handle, extra_plugins: Sequence[ExtraPlugin] = (), gated_plugins: Sequence[str] = ()
+    scheduler_name: str,
+    handle: Handle,
+    extra_plugins: Sequence[ExtraPlugin] = (),
+    gates: FeatureGates = DEFAULT_GATES,
 ) -> Profile:
     """A profile of the default plugins, followed by the user's plugins at all points that they implement.
 
     A QueueSort plugin of the user's replaces the default one, and Bind plugins run before the default one. Raises
     PluginLoadError if a plugin can't be built.
     """
-    catalog = Catalog(extra_plugins, gated_plugins)
+    catalog = Catalog(extra_plugins, gates)
     profile = profile_of_all(scheduler_name, catalog)
     built, faults = _build(profile, catalog, handle, "", 0)
     if faults:  # there is no document, so the paths have no meaning
@@ -125,17 +133,17 @@ def _build(
 
 def _instance(name: str, plan: ProfilePlan, catalog: Catalog, handle: Handle) -> Any:
     if name in catalog.extras:
-        return _extra(catalog.extras[name], plan, handle)
+        return _extra(catalog.extras[name], plan, handle, catalog.gates)
     factory = PLUGINS[name].factory
     arguments = {"args": plan.arguments[name]} if name in plan.arguments else {}
-    return factory(**arguments, **_handle_for(factory, handle))
+    return factory(**arguments, **_services_for(factory, handle, catalog.gates))
 
 
-def _extra(extra: ExtraPlugin, plan: ProfilePlan, handle: Handle) -> Any:
+def _extra(extra: ExtraPlugin, plan: ProfilePlan, handle: Handle, gates: FeatureGates) -> Any:
     """A plugin of the user's. Raises PluginLoadError."""
     if not isinstance(extra, type):
         return extra
-    arguments: dict[str, Any] = _handle_for(extra, handle)
+    arguments: dict[str, Any] = _services_for(extra, handle, gates)
     if extra.name in plan.arguments:
         arguments["args"] = plan.arguments[extra.name]
     try:
@@ -150,8 +158,10 @@ def _extra(extra: ExtraPlugin, plan: ProfilePlan, handle: Handle) -> Any:
     return plugin
 
 
-def _handle_for(factory: type[Any], handle: Handle) -> dict[str, Handle]:
-    return {"handle": handle} if "handle" in inspect.signature(factory).parameters else {}
+def _services_for(factory: type[Any], handle: Handle, gates: FeatureGates) -> dict[str, Any]:
+    """What the constructor of a plugin asks for by the names of its parameters."""
+    parameters = inspect.signature(factory).parameters
+    return {name: value for name, value in (("handle", handle), ("gates", gates)) if name in parameters}
 
 
 def _weight(name: str, catalog: Catalog) -> int:

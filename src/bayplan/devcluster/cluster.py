@@ -26,6 +26,7 @@ from bayplan.devcluster.kubelet import KubeletDelays, Kubelets, make_nodes
 from bayplan.devcluster.kubelet_nodes import is_healthy, name_of
 from bayplan.file_replacement import replace_text
 from bayplan.tls import client_context
+from bayplan.versions import OLDEST, FeatureGates, Version
 
 log = logging.getLogger(__name__)
 
@@ -38,10 +39,11 @@ class DevCluster:
 
     `nodes` is the number of nodes, or the nodes themselves (see `kubelet.make_node`). All components share `clock`; a
     `ManualClock` changes only when a test advances it. `port` 0 takes a free port. With `rbac`, roles and bindings
-    authorize requests, and the kubeconfig is an administrator's. With `alpha`, the server has PodGroups. Controllers
-    and kubelets are ordinary clients, with the rights of an administrator. A kubelet serves every node, even one that
-    another client creates. Without `listen` there are no sockets: `client` calls the server in memory.
-    `accept_hosts` is as in `ApiServer`.
+    authorize requests, and the kubeconfig is an administrator's. It emulates a `version` of Kubernetes, and with
+    `alpha` it has PodGroups; `gates` are its feature gates, by default those of the version. Controllers and kubelets
+    are ordinary clients, with the rights of an administrator. A kubelet serves every node, even one that another client
+    creates. Without `listen` there are no sockets: `client`
+    calls the server in memory. `accept_hosts` is as in `ApiServer`.
     """
 
     def __init__(
@@ -53,7 +55,9 @@ class DevCluster:
         port: int = 0,
         tls: bool = False,
         rbac: bool = False,
+        version: Version = OLDEST,
         alpha: bool = False,
+        gates: FeatureGates | None = None,
         controllers: bool = True,
         kubelets: bool = True,
         delays: KubeletDelays | None = None,
@@ -72,7 +76,9 @@ class DevCluster:
             tls=self._tls,
             tokens=tokens,
             rbac=rbac,
+            version=version,
             alpha=alpha,
+            gates=gates,
             accept_hosts=accept_hosts,
         )
         self.port = port

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bayplan.api.kinds import ALPHA_KINDS, CUSTOM_RESOURCE_DEFINITION, KINDS, Kind
+from bayplan.api.kinds import CUSTOM_RESOURCE_DEFINITION, KINDS, VERSIONED_KINDS, Kind
 from bayplan.api.objects import UndecodableObject, convert
 from bayplan.client import ApiError, Client, PatchType
 from bayplan.manifest_files import ManifestError, files_in, read_documents
 
 _ESTABLISHED_SECONDS, _POLL_SECONDS = 10.0, 0.05
-_KIND_OF = {(kind.api_version, kind.kind): kind for kind in (*KINDS, *ALPHA_KINDS)}
+_KIND_OF = {(kind.api_version, kind.kind): kind for kind in (*KINDS, *VERSIONED_KINDS)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from lightkube.models.resource_v1 import DeviceClass
+from lightkube.models.resource_v1 import DeviceClass, DeviceClassConfiguration, DeviceSelector
 
 from bayplan.api import requests
 from bayplan.api.times import seconds_since_epoch
@@ -37,7 +37,7 @@ class ExtendedResources:
         return [resource for resource in self._classes.keys() & request.keys() if request[resource]]
 
     def _changed(self, before: DeviceClass | None, now: DeviceClass | None) -> None:
-        rival = self._classes.get(now.spec.extendedResourceName or "") if now is not None else None
+        rival = self._classes.get(explicit_resource(now)) if now is not None else None
         if now is not None and rival is not None and _age_and_name(rival) <= _age_and_name(now):
             return
         for resource in resources_of(before) if before is not None else ():
@@ -55,8 +55,23 @@ def resources_of(device_class: DeviceClass) -> tuple[str, ...]:
     """The extended resources that a class provides: the one with its own name, then the one in its spec."""
     assert device_class.metadata is not None
     own = f"{CLASS_PREFIX}{device_class.metadata.name}"
-    explicit = device_class.spec.extendedResourceName
+    explicit = explicit_resource(device_class)
     return (own, explicit) if explicit else (own,)
+
+
+def explicit_resource(device_class: DeviceClass) -> str:
+    """The extended resource that a class provides by its spec; "" if there is none."""
+    return (device_class.spec.extendedResourceName if device_class.spec is not None else None) or ""
+
+
+def configuration_of(device_class: DeviceClass) -> Sequence[DeviceClassConfiguration]:
+    """The configuration of a class."""
+    return (device_class.spec.config if device_class.spec is not None else None) or ()
+
+
+def selectors_of(device_class: DeviceClass) -> Sequence[DeviceSelector]:
+    """The selectors of a class."""
+    return (device_class.spec.selectors if device_class.spec is not None else None) or ()
 
 
 def _age_and_name(device_class: DeviceClass) -> tuple[float, str]:

@@ -11,6 +11,8 @@ from typing import Any
 
 from lightkube.models.resource_v1 import (
     CapacityRequirements,
+    DeviceClaim,
+    DeviceConstraint,
     DeviceRequest,
     DeviceSelector,
     DeviceSubRequest,
@@ -68,7 +70,19 @@ def demands_of(request: DeviceRequest) -> tuple[DeviceDemand, ...]:
 
 def requests_of(claim: ResourceClaim) -> Sequence[DeviceRequest]:
     """The requests of a claim."""
-    return (claim.spec.devices.requests if claim.spec.devices is not None else None) or ()
+    devices = devices_of(claim)
+    return (devices.requests if devices is not None else None) or ()
+
+
+def constraints_of(claim: ResourceClaim) -> Sequence[DeviceConstraint]:
+    """The constraints of a claim."""
+    devices = devices_of(claim)
+    return (devices.constraints if devices is not None else None) or ()
+
+
+def devices_of(claim: ResourceClaim) -> DeviceClaim | None:
+    """What a claim says of devices; None if it asks for none."""
+    return claim.spec.devices if claim.spec is not None else None
 
 
 def alternatives_of(claim: ResourceClaim) -> Iterator[tuple[int, str]]:

@@ -5,12 +5,12 @@ Mirrors k8s.io/dynamic-resource-allocation/api (the internal types), and how str
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 from lightkube.models.core_v1 import NodeSelector as NodeSelectorObject
-from lightkube.models.resource_v1 import Device, DeviceTaint, ResourceSlice
+from lightkube.models.resource_v1 import Device, DeviceTaint, DeviceTaintRule, ResourceSlice
 
 from bayplan.api import quantity
 from bayplan.api.selectors import NodeSelector, parse_node_selector
@@ -71,10 +71,35 @@ class SliceNodes:
         return self.selector.matches(labels, name)
 
 
-class SliceDevice:
-    """A device of a slice. `counters` is its consumption of the pool's counter sets, in nano-units."""
+class TaintRule(NamedTuple):
+    """A DeviceTaintRule: a taint for the devices of any driver, pool and name, unless these are given."""
 
-    def __init__(self, spec: Device, parent: Slice) -> None:
+    name: str
+    driver: str | None
+    pool: str | None
+    device: str | None
+    taint: DeviceTaint
+
+    @classmethod
+    def of(cls, rule: DeviceTaintRule) -> TaintRule:
+        """Read an object."""
+        selector, taint = rule.spec.deviceSelector, rule.spec.taint
+        driver, pool, device = (selector.driver, selector.pool, selector.device) if selector else (None, None, None)
+        added = DeviceTaint(effect=taint.effect, key=taint.key, timeAdded=taint.timeAdded, value=taint.value)
+        return cls((rule.metadata.name if rule.metadata else None) or "", driver, pool, device, added)
+
+    def concerns(self, pool: PoolId) -> bool:
+        """Whether the rule is about devices of a pool."""
+        return self.driver in {None, pool.driver} and self.pool in {None, pool.pool}
+
+
+class SliceDevice:
+    """A device of a slice. `counters` is its consumption of the pool's counter sets, in nano-units.
+
+    `added`: the taints of rules, which follow its own.
+    """
+
+    def __init__(self, spec: Device, parent: Slice, added: Iterable[DeviceTaint] = ()) -> None:
         self.spec = spec
         self.parent = parent
         self.id = DeviceId(parent.pool.driver, parent.pool.pool, spec.name)
@@ -83,7 +108,7 @@ class SliceDevice:
             each.get("requestPolicy") for each in (spec.capacity or {}).values()
         )
         """Whether one claim gets its entire capacity, without request policies."""
-        self.taints: tuple[DeviceTaint, ...] = tuple(spec.taints or ())
+        self.taints: tuple[DeviceTaint, ...] = (*(spec.taints or ()), *added)
         self.attributes: Mapping[str, Mapping[str, Any]] = spec.attributes or {}
         self.counters: Counters = {each.counterSet: _amounts(each.counters) for each in spec.consumesCounters or ()}
 
@@ -108,9 +133,9 @@ class SliceDevice:
 
 
 class Slice:
-    """A slice of a pool: devices, or counter sets that the pool's devices share."""
+    """A slice of a pool: devices, or counter sets that the pool's devices share. `rules`: those that may taint them."""
 
-    def __init__(self, obj: ResourceSlice) -> None:
+    def __init__(self, obj: ResourceSlice, rules: Sequence[TaintRule] = ()) -> None:
         spec = obj.spec
         self.obj = obj
         self.name: str = (obj.metadata.name if obj.metadata else None) or ""
@@ -122,7 +147,11 @@ class Slice:
         self.counter_sets: tuple[tuple[str, Mapping[str, int]], ...] = tuple(
             (counter.name, _amounts(counter.counters)) for counter in spec.sharedCounters or ()
         )
-        self.devices = [SliceDevice(device, self) for device in spec.devices or ()]
+        rules = [rule for rule in rules if rule.concerns(self.pool)]
+        self.devices = [
+            SliceDevice(device, self, [rule.taint for rule in rules if rule.device in {None, device.name}])
+            for device in spec.devices or ()
+        ]
 
     def concerns(self, name: str, labels: Mapping[str, str]) -> bool:
         """Whether the slice has devices or counters for a node. Raises ValueError for an invalid selector."""
@@ -144,9 +173,12 @@ class Slice:
 
 
 class DeviceSlices:
-    """All slices of the cluster, updated incrementally."""
+    """All slices of the cluster, updated incrementally. DeviceTaintRules, if there are `rules`, add taints to devices.
 
-    def __init__(self, slices: Observable) -> None:
+    Mirrors resourceslice/tracker.
+    """
+
+    def __init__(self, slices: Observable, rules: Observable | None = None) -> None:
         self.by_node: dict[str, dict[str, Slice]] = {}
         """node -> name -> slice for this node only"""
         self.shared: dict[str, Slice] = {}
@@ -159,7 +191,10 @@ class DeviceSlices:
         self._pools_named: dict[str, set[PoolId]] = {}
         self._stale: dict[str, ResourceSlice | None] = {}
         self._listeners: list[Callable[[Slice], None]] = []
+        self._rules: dict[str, TaintRule] = {}
         slices.listen(self._changed)
+        if rules is not None:
+            rules.listen(self._rule_changed)
 
     def listen(self, listener: Callable[[Slice], None]) -> None:
         """Call `listener`, during `refresh`, with every slice that was added or removed."""
@@ -169,7 +204,7 @@ class DeviceSlices:
         """Apply pending changes. Raises ValueError for an invalid slice."""
         while self._stale:
             name, obj = next(iter(self._stale.items()))
-            new = Slice(obj) if obj is not None else None
+            new = Slice(obj, tuple(self._rules.values())) if obj is not None else None
             del self._stale[name]
             old = self._slices.pop(name, None)
             if old is not None:
@@ -194,6 +229,17 @@ class DeviceSlices:
         changed = now if now is not None else before
         if changed is not None and changed.metadata is not None:
             self._stale[changed.metadata.name or ""] = now
+
+    def _rule_changed(self, before: DeviceTaintRule | None, now: DeviceTaintRule | None) -> None:
+        """Let the slices with devices of the old and of the new rule be read again."""
+        rules = [TaintRule.of(each) for each in (before, now) if each is not None]
+        for rule in rules:
+            self._rules.pop(rule.name, None)
+        if now is not None:
+            self._rules = dict(sorted([*self._rules.items(), (rules[-1].name, rules[-1])]))
+        for name, known in self._slices.items():
+            if any(rule.concerns(known.pool) for rule in rules):
+                self._stale.setdefault(name, known.obj)
 
     def _add(self, new: Slice) -> None:
         self._slices[new.name] = new

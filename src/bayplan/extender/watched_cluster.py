@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from bayplan.api.kinds import NODE, POD, Kind
+from bayplan.api.older_versions import OLDER
 from bayplan.client import Client, ListWatch
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
@@ -53,7 +54,8 @@ class WatchedCluster:
             list_watches: list[ListWatch[Any]] = [nodes, self.pods]
             for kind in self._kinds:
                 handler = ObjectInformer(kind, self._receiver)
-                list_watches.append(ListWatch(self._client, kind, handler, look_for_kind=self._look_for_kind))
+                again, older = self._look_for_kind, OLDER.get(kind, ())
+                list_watches.append(ListWatch(self._client, kind, handler, look_for_kind=again, older=older))
             for list_watch in list_watches:
                 tasks.create_task(list_watch.run(), name="list_watch")
             for list_watch in list_watches:

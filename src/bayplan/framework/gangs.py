@@ -107,7 +107,9 @@ class GangDecided(Protocol):
 class GangPostFilter(Protocol):
     """Makes room for a gang as a whole. Returning None lets the members preempt on their own.
 
-    The trial is started only if the gang does not fit.
+    The trial is started only if the gang does not fit. If it finds no victims, the gang's message says why after
+    `preemption: `, or after the plugin's attribute `preemption_name` if it has one. If the attribute `places_most` is
+    true, "fits" means that as many members do as without the first pods that the trial names.
     """
 
     def gang_post_filter(self, gang: Gang, nodes: Nodes) -> GangTrial | None: ...

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bayplan.insight.questions.pending import PendingPods
     from bayplan.insight.questions.scale_up import ScaleUp
     from bayplan.insight.questions.shrink import Shrink
+    from bayplan.insight.questions.upgrade_preview import UpgradePreview
     from bayplan.insight.questions.usage import Requests
     from bayplan.insight.questions.what_if import WhatIf
     from bayplan.insight.questions.why_not import WhyNot
@@ -45,6 +46,7 @@ __all__ = [
     "Snapshot",
     "SnapshotError",
     "Stopped",
+    "UpgradePreview",
     "WhatIf",
     "WhyNot",
 ]
@@ -65,6 +67,7 @@ __getattr__ = lazily(
         "bayplan.insight.questions.pending": ("PendingPods",),
         "bayplan.insight.questions.scale_up": ("ScaleUp",),
         "bayplan.insight.questions.shrink": ("Shrink",),
+        "bayplan.insight.questions.upgrade_preview": ("UpgradePreview",),
         "bayplan.insight.questions.usage": ("Requests",),
         "bayplan.insight.questions.what_if": ("WhatIf",),
         "bayplan.insight.questions.why_not": ("WhyNot",),

@@ -8,12 +8,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from bayplan.api.kinds import DAEMON_SET, NODE, POD, Kind
+from bayplan.api.suggestions import did_you_mean
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
-from bayplan.config.suggestions import did_you_mean
+from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration, build_profiles
+from bayplan.framework.profile import Profile
 from bayplan.insight.answers import Progress, QuestionError, Stopped, listed, plural, silent
 from bayplan.insight.limits import Limits, Room
-from bayplan.insight.owners import WORKLOADS, kind_called, owned_by, owners_of
+from bayplan.insight.owners import WORKLOADS, kind_called, owned_by
 from bayplan.insight.questions.balance import Balance, balance
 from bayplan.insight.questions.capacity import Capacity, capacity, demand_of, one_replica
 from bayplan.insight.questions.changes import Confirm, Help
@@ -30,12 +31,15 @@ from bayplan.insight.questions.pending import EXAMPLES, PendingPods, explain_all
 from bayplan.insight.questions.recorded_events import preempted_by
 from bayplan.insight.questions.scale_up import MOST_NODES, ScaleUp, scale_up
 from bayplan.insight.questions.shrink import Shrink, shrink
+from bayplan.insight.questions.upgrade_preview import UpgradePreview, upgrade_preview
 from bayplan.insight.questions.usage import GROUPINGS, Requests, usage
 from bayplan.insight.questions.what_if import WhatIf, what_if
 from bayplan.insight.questions.why_not import WhyNot, why_not
 from bayplan.insight.questions.workload import missing_pods
 from bayplan.insight.snapshot import Snapshot, flattened
-from bayplan.simulation.world import World
+from bayplan.simulation.owners import owners_of
+from bayplan.simulation.world import World, usual_configuration
+from bayplan.versions import FeatureGates, gates_of, with_gangs
 
 if TYPE_CHECKING:
     from bayplan.insight.manifests import Manifests
@@ -46,7 +50,9 @@ class Insight:
 
     Without a configuration, that is kube-scheduler's default profile, with `plugins` after the default ones. `seed`
     chooses among nodes with equal scores. Answers depend on nothing else. A question that adds more to the cluster than
-    `limits` allow is a LimitError. Raises ConfigurationError or PluginLoadError.
+    `limits` allow is a LimitError. `gates`: the version of Kubernetes to decide as, with its feature gates; by default,
+    the snapshot's version, in which pods of PodGroups are placed together. Raises ConfigurationError or
+    PluginLoadError.
     """
 
     def __init__(
@@ -57,11 +63,14 @@ class Insight:
         *,
         seed: int = 0,
         limits: Limits = Limits(),  # noqa: B008 - immutable
+        gates: FeatureGates | None = None,
     ) -> None:
         self.snapshot = snapshot
+        self._configuration, self._plugins = configuration, plugins
+        self.gates = with_gangs(gates_of(snapshot.followed.version)) if gates is None else gates
         self.limits = limits
         self.seed = seed
-        self.world = World(configuration, plugins, seed=seed)
+        self.world = World(configuration, plugins, self.gates, seed=seed)
         self.world.move(snapshot.documents, snapshot.taken or datetime.now(UTC))
 
     # Every question takes `shown`, the most rows of a table (0 for all), and most take `progress`, which may raise
@@ -163,7 +172,7 @@ class Insight:
         for `capacity`. Raises QuestionError, and Stopped if `progress` does: there is no part of this answer.
         """
         self.world.reset()
-        other = self.world if configuration is None else World(configuration, plugins, seed=self.seed)
+        other = self.world if configuration is None else World(configuration, plugins, self.gates, seed=self.seed)
         return what_if(
             self.world,
             other,
@@ -232,6 +241,39 @@ class Insight:
         self.world.reset()
         pods = (pod for pod in self._pods.values() if namespace in {None, pod.namespace} and matches(pod))
         return usage(self.world, pods, tuple(dict.fromkeys(by)) or GROUPINGS, shown)
+
+    def upgrade_preview(
+        self,
+        after: FeatureGates,
+        matches: Callable[[PodInfo], bool] = lambda _: True,
+        *,
+        settings: Sequence[str] = (),
+        shown: int = 20,
+        progress: Progress = silent,
+    ) -> UpgradePreview:
+        """Return what the version and the feature gates of `after` decide differently from those of this scheduler.
+
+        `matches` chooses pods. `settings`: lines about what is set and `after` doesn't have. `shown`: as for
+        `capacity`. Raises ConfigurationError if the configuration isn't one of that version.
+        """
+        world = World(self._configuration, self._plugins, after, seed=self.seed)
+
+        def profiles(gates: FeatureGates) -> Mapping[str, Profile]:
+            configuration = self._configuration or usual_configuration(self._plugins, gates)
+            return build_profiles(configuration, world.handle, self._plugins, gates)
+
+        built = {gates: profiles(gates) for gates in (self.gates, after)}
+        world.move(self.snapshot.documents, self.snapshot.taken or datetime.now(UTC))  # all kinds that either reads
+        return upgrade_preview(
+            world,
+            self.snapshot,
+            lambda gates: built[gates] if gates in built else profiles(gates),
+            (self.gates, after),
+            settings=settings,
+            matches=matches,
+            shown=shown,
+            progress=progress,
+        )
 
     def diff(self, other: Insight, names: tuple[str, str] = ("A", "B"), *, shown: int = 20) -> Difference:
         """Return what changes from this cluster and scheduler to another one's: nodes, pods and the utilization.

@@ -40,7 +40,7 @@ class Objects:
 
     def __init__(self, snapshot: Snapshot, seed: int = 0) -> None:
         self.snapshot = snapshot
-        self._server = ApiServer(listen=False, alpha=True)
+        self._server = ApiServer(listen=False, gated=kinds.VERSIONED_KINDS)  # manifests may have any version
         self._storage = self._server.storage
         self._storage.random.seed(seed)
         self._complete: set[str] = set()

@@ -14,8 +14,9 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.devcluster.controllers import rollout, stateful_pods
 from bayplan.devcluster.controllers.replicaset import scale_down_order
 from bayplan.insight.expansion import Document, Rollout
-from bayplan.insight.owners import newest_replica_set, owners_of
+from bayplan.insight.owners import newest_replica_set
 from bayplan.insight.snapshot import Snapshot
+from bayplan.simulation.owners import owners_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

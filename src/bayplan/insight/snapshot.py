@@ -14,6 +14,7 @@ import msgspec
 from bayplan.api.kinds import ALPHA_KINDS, Kind
 from bayplan.insight.sources.documents import collect, identify
 from bayplan.insight.sources.reading import Documents, Gap, Progress, Reading, SnapshotError
+from bayplan.versions import Followed, version_followed
 
 if TYPE_CHECKING:
     from bayplan.client import Client
@@ -42,6 +43,9 @@ class Snapshot:
     """The kinds that could not be read."""
     problems: tuple[str, ...] = ()
     """Objects of files that can't be used, one line each. They are left out."""
+
+    version: str | None = None
+    """The version that the API server said, such as v1.37.2; "" if it said none, and None for files."""
 
     @classmethod
     def of(
@@ -134,7 +138,7 @@ class Snapshot:
         """
         from bayplan.insight.sources.archive import write_archive
 
-        reading = Reading(self.documents, self.source, self.taken, self.gaps)
+        reading = Reading(self.documents, self.source, self.taken, self.gaps, version=self.version)
         if redact:
             from bayplan.insight.sources.redaction.redacting import redacted
 
@@ -143,7 +147,15 @@ class Snapshot:
 
     @classmethod
     def _from(cls, reading: Reading) -> Snapshot:
-        return cls(frozen(reading.documents), reading.source, reading.taken, reading.gaps, reading.problems)
+        return cls(
+            frozen(reading.documents), reading.source, reading.taken, reading.gaps, reading.problems, reading.version
+        )
+
+    @property
+    def followed(self) -> Followed:
+        """The version of Kubernetes that questions about it decide as, unless they are told another one."""
+        found = version_followed(self.version or "", self.source or "the snapshot")
+        return Followed(found.version) if self.version is None else found
 
     def but(
         self,

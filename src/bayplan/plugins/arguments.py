@@ -15,6 +15,7 @@ from bayplan.api.field_errors import FieldError
 from bayplan.api.labels import label_key_errors
 from bayplan.api.selectors import parse_node_selector, parse_preferred_terms
 from bayplan.framework.normalization import MAX_SHAPE_SCORE
+from bayplan.versions import FeatureGates
 
 LEAST_ALLOCATED = "LeastAllocated"
 MOST_ALLOCATED = "MostAllocated"
@@ -72,6 +73,10 @@ class PluginArgs(msgspec.Struct, kw_only=True):
 
     def faults(self) -> Iterator[FieldError]:
         """Yield the validation errors, with paths relative to the arguments."""
+        yield from ()
+
+    def gated_faults(self, gates: FeatureGates) -> Iterator[FieldError]:
+        """Yield the errors that depend on feature gates."""
         yield from ()
 
 
@@ -212,7 +217,12 @@ class VolumeBindingArgs(PluginArgs, kw_only=True):
         if self.bindTimeoutSeconds < 0:
             problem = "invalid BindTimeoutSeconds, should not be a negative value"
             yield field_errors.invalid("bindTimeoutSeconds", self.bindTimeoutSeconds, problem)
-        if self.shape is not None:
+
+    def gated_faults(self, gates: FeatureGates) -> Iterator[FieldError]:
+        """Yield the errors of the shape, which is allowed with StorageCapacityScoring."""
+        if gates.enabled("StorageCapacityScoring"):
+            yield from _shape_faults(self.shape, "shape") if self.shape else ()
+        elif self.shape is not None:
             yield field_errors.forbidden("shape", "the feature gate StorageCapacityScoring is off")
 
 

@@ -9,6 +9,7 @@ from bayplan.cluster.columns import Int64
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, Plugin
+from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 _MB = 1024 * 1024
 _MIN_THRESHOLD = 23 * _MB
@@ -23,6 +24,9 @@ class ImageLocality(Plugin):
     name = "ImageLocality"
     reads_pods = False
 
+    def __init__(self, gates: FeatureGates = DEFAULT_GATES) -> None:
+        self._counts_volumes = gates.enabled("ImageVolumesInImageLocality")
+
     def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
         """Score by the sum of the sizes of the pod's images on the node, each scaled by the share of nodes with it."""
         table, spec = nodes.table, pod.spec
@@ -36,7 +40,10 @@ class ImageLocality(Plugin):
             sums = present if sums is None else sums + present
         if sums is None:
             return np.zeros(len(nodes), dtype=np.int64)
-        most = _MAX_CONTAINER_THRESHOLD * (len(spec.containers or ()) + len(spec.initContainers or ()))
+        counted = len(spec.containers or ()) + len(spec.initContainers or ())
+        if self._counts_volumes:
+            counted += len(_volumes(spec))
+        most = _MAX_CONTAINER_THRESHOLD * counted
         return MAX_NODE_SCORE * (np.clip(sums, _MIN_THRESHOLD, most) - _MIN_THRESHOLD) // (most - _MIN_THRESHOLD)
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> int:
@@ -57,9 +64,13 @@ def _signature(pod: PodInfo) -> tuple[str, ...]:
 def _images(spec: PodSpec) -> list[str]:
     """Return the normalized names of the images of all containers and image volumes."""
     containers = (*(spec.initContainers or ()), *(spec.containers or ()))
-    images = [container.image for container in containers]
-    images += [volume.image.reference for volume in spec.volumes or () if volume.image is not None]
+    images = [container.image for container in containers] + _volumes(spec)
     return [_normalized(image or "") for image in images]
+
+
+def _volumes(spec: PodSpec) -> list[str | None]:
+    """Return the images of image volumes."""
+    return [volume.image.reference for volume in spec.volumes or () if volume.image is not None]
 
 
 def _normalized(image: str) -> str:

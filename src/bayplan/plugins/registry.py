@@ -82,19 +82,18 @@ DEFAULT_PLUGINS: tuple[RegisteredPlugin, ...] = (
     ),
     RegisteredPlugin("ImageLocality", ImageLocality, weight=1),
     RegisteredPlugin("DefaultBinder", DefaultBinder),
-    # Last, because upstream appends it by its feature gate.
-    RegisteredPlugin("NodeDeclaredFeatures", NodeDeclaredFeatures),
 )
 
 OTHER_PLUGINS: tuple[RegisteredPlugin, ...] = (
     # From the scheduler-plugins project.
     RegisteredPlugin("Coscheduling", Coscheduling, arguments=CoschedulingArgs),
-    # Alpha: feature gates add these to the default configuration. As upstream, a configuration may name them without.
+    # Feature gates append these to the default configuration. As upstream, a configuration may name them without.
+    RegisteredPlugin("NodeDeclaredFeatures", NodeDeclaredFeatures),
     RegisteredPlugin("GangScheduling", GangScheduling),
     RegisteredPlugin("TopologyPlacementGenerator", TopologyPlacementGenerator),
     RegisteredPlugin("PodGroupPodsCount", PodGroupPodsCount, weight=1),
     RegisteredPlugin("WorkloadAwarePreemption", WorkloadAwarePreemption),
 )
-"""In-tree plugins that are not in the default configuration."""
+"""In-tree plugins that are in the default configuration only if a feature gate says so, in order."""
 
 PLUGINS: dict[str, RegisteredPlugin] = {entry.name: entry for entry in (*DEFAULT_PLUGINS, *OTHER_PLUGINS)}

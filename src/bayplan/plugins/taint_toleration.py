@@ -12,6 +12,7 @@ from bayplan.api.tolerations import (
     UNSCHEDULABLE_TAINT,
     Taint,
     Tolerations,
+    heeded,
     taint_text,
     tolerate,
     tolerate_scheduling,
@@ -27,6 +28,7 @@ from bayplan.framework.normalization import scale_to_best
 from bayplan.framework.remedies import Details, Remedy, remove_taints, together, tolerate_taints, uncordon
 from bayplan.framework.status import Status
 from bayplan.framework.verdicts import Rejections
+from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 UNTOLERATED = Status.unresolvable("node(s) had untolerated taint(s)")
 
@@ -37,18 +39,24 @@ class TaintToleration(Plugin):
     name = "TaintToleration"
     reads_pods = False
 
+    def __init__(self, gates: FeatureGates = DEFAULT_GATES) -> None:
+        self._comparisons = gates.enabled("TaintTolerationComparisonOperators")
+
+    def _tolerations(self, pod: PodInfo) -> Tolerations:
+        return heeded(pod.tolerations, comparisons=self._comparisons)
+
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
         """Reject nodes with a NoSchedule or NoExecute taint that the pod does not tolerate."""
         if not nodes.tainted:
             return None
-        tolerations = pod.tolerations
+        tolerations = self._tolerations(pod)
         untolerated = nodes.taints_where(lambda taints: not tolerate_scheduling(tolerations, taints))
         return Rejections.where(untolerated, UNTOLERATED) if untolerated.any() else None
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> None:
         """Store the tolerations that apply to PreferNoSchedule."""
         cycle.data[self.name] = tuple(
-            toleration for toleration in pod.tolerations if toleration.effect in {"", PREFER_NO_SCHEDULE}
+            toleration for toleration in self._tolerations(pod) if toleration.effect in {"", PREFER_NO_SCHEDULE}
         )
 
     def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
@@ -66,25 +74,31 @@ class TaintToleration(Plugin):
         """The taints that the pod does not tolerate."""
         if node is None:
             return None
-        taints = untolerated(pod.tolerations, node.taints)
-        return Details(
-            f"node(s) had untolerated taint(s): {', '.join(map(taint_text, taints))}", _remedies(node, taints)
-        )
+        taints = untolerated(self._tolerations(pod), node.taints)
+        listed = ", ".join(taint_text(taint) + self._comparison(pod, taint) for taint in taints)
+        return Details(f"node(s) had untolerated taint(s): {listed}", _remedies(node, taints))
+
+    def _comparison(self, pod: PodInfo, taint: Taint) -> str:
+        """Why the pod's tolerations with Lt and Gt don't tolerate a taint: ` (5 is not below 3)`; "" without any."""
+        comparing = [each for each in pod.tolerations if each.compares and each.concerns(taint)]
+        if comparing and not self._comparisons:
+            return " (Lt and Gt have no effect without the feature gate TaintTolerationComparisonOperators)"
+        return f" ({', '.join(each.comparison(taint) for each in comparing)})" if comparing else ""
 
     def events(self) -> Iterable[EventHint]:
         """Register new nodes, changes of taints, and new tolerations of the pod."""
-        yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT), after_node_change)
+        yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT), self.after_node_change)
         yield EventHint(ClusterEvent(POD, Action.UPDATE_POD_TOLERATION), after_own_update, OWN_UPDATE)
 
     def sign(self, pod: PodInfo) -> Tolerations:
         """The pod's tolerations."""
         return pod.tolerations
 
-
-def after_node_change(pod: PodInfo, old: Node | None, new: Node) -> Hint:
-    """Requeue for a node that the pod tolerates, and that is new or was not tolerated before."""
-    was_untolerated = old is None or not _tolerated(pod, old)
-    return Hint.QUEUE if was_untolerated and _tolerated(pod, new) else Hint.SKIP
+    def after_node_change(self, pod: PodInfo, old: Node | None, new: Node) -> Hint:
+        """Requeue for a node that the pod tolerates, and that is new or was not tolerated before."""
+        tolerations = self._tolerations(pod)
+        was_untolerated = old is None or not _tolerated(tolerations, old)
+        return Hint.QUEUE if was_untolerated and _tolerated(tolerations, new) else Hint.SKIP
 
 
 def _remedies(node: NodeInfo, taints: Sequence[Taint]) -> Iterator[Remedy]:
@@ -102,6 +116,6 @@ def _count_untolerated(tolerations: Tolerations, taints: Iterable[Taint]) -> int
     return sum(taint[2] == PREFER_NO_SCHEDULE and not tolerate(tolerations, taint) for taint in taints)
 
 
-def _tolerated(pod: PodInfo, node: Node) -> bool:
+def _tolerated(tolerations: Tolerations, node: Node) -> bool:
     taints = (node.spec.taints if node.spec else None) or ()
-    return tolerate_scheduling(pod.tolerations, ((taint.key, taint.value or "", taint.effect) for taint in taints))
+    return tolerate_scheduling(tolerations, ((taint.key, taint.value or "", taint.effect) for taint in taints))

@@ -38,7 +38,7 @@ class GangFit:
     None for all. `placed`, `refused`: the decisions. `held_back`: names of members that cannot be attempted now.
     `refusal`: why no member was tried at all. `tried_elsewhere`: the number of other placements that the gang does not
     fit in, and `blamed_elsewhere` the plugins that rejected members there. `no_room`: why no room could be made for the
-    gang as a whole. `preempted_for`: uid of the PodGroup that room is made for.
+    gang as a whole, as a clause of the message. `preempted_for`: uid of the PodGroup that room is made for.
     """
 
     gang: Gang
@@ -137,7 +137,7 @@ class GangFit:
             where = f" in {self.placement.name}{best}"
         text = f"gang {gang.name}: {len(self.placed) + gang.placed} of {size} members fit{where}"
         reason = f"{text}; the next one: {_why(self.refused[0])}"
-        return f"{reason} preemption: {self.no_room}" if self.no_room else reason
+        return f"{reason} {self.no_room}" if self.no_room else reason
 
     def _too_few(self, size: int) -> str:
         """Why no member was tried."""

@@ -73,7 +73,7 @@ class GangAttempt:
         assert named is not None
         try:
             placements = generate_placements(self.profile, named, self.state.nodes)
-            trial, plugin = (None, "") if placements is not None else self._trial(named)
+            trial, plugin = (None, None) if placements is not None else self._trial(named)
         except PluginError as error:
             self.options.record(error, unit.pod)
             return self._refused(Refusal.failed(unit.pod, str(error)), GangOutcome.ERROR)
@@ -113,14 +113,14 @@ class GangAttempt:
         """The plugin whose events always requeue members."""
         return frozenset({self.unit.gang_plugin})
 
-    def _trial(self, gang: Gang) -> tuple[GangTrial | None, str]:
+    def _trial(self, gang: Gang) -> tuple[GangTrial | None, Any]:
         """The trial of the first plugin that preempts for the gang as a whole. Raises PluginError."""
         for each in self.profile.every():
             if implements(each, GangPostFilter):
                 trial = call(each, "GangPostFilter", each.gang_post_filter, gang, self.state.nodes)
                 if trial is not None:
-                    return trial, each.name
-        return None, ""
+                    return trial, each
+        return None, None
 
     # Fitting
 
@@ -190,7 +190,7 @@ class GangAttempt:
                 return True
         return False
 
-    def _make_room(self, fit: GangFit, trial: GangTrial | None, plugin: str) -> Generator[Request, Any, GangFit]:
+    def _make_room(self, fit: GangFit, trial: GangTrial | None, plugin: Any) -> Generator[Request, Any, GangFit]:
         """For a gang that does not fit: find victims, for each member or for the gang as a whole."""
         if trial is not None:
             return (yield from self._try_victims(fit, trial, plugin))
@@ -199,24 +199,28 @@ class GangAttempt:
         preempting = yield from self._fit(preempt=True)
         return preempting if preempting.fits else fit
 
-    def _try_victims(self, fit: GangFit, trial: GangTrial, plugin: str) -> Generator[Request, Any, GangFit]:
+    def _try_victims(self, fit: GangFit, trial: GangTrial, plugin: Any) -> Generator[Request, Any, GangFit]:
         """Answer a plugin's trial until it has chosen the victims, and fit the gang then. Raises PluginError."""
+        name = plugin.name
         with self.state.what_if() as what_if:
-            answer = _next(trial, None, plugin)
+            answer = _next(trial, None, name)
+            enough = None if getattr(plugin, "places_most", False) else 0
             while not isinstance(answer, GangVictims | Status):
                 what_if.remove_only(answer)
-                answer = _next(trial, (yield from self._fit()).fits, plugin)
+                found = yield from self._fit()
+                enough = len(found.placed) if enough is None else enough
+                answer = _next(trial, found.fits and len(found.placed) >= enough, name)
             if isinstance(answer, Status):
-                fit.no_room = answer.message
+                fit.no_room = f"{getattr(plugin, 'preemption_name', 'preemption')}: {answer.message}"
                 return fit
             what_if.remove_only(answer.victims)
             found = yield from self._fit()
         if not found.fits:
             raise PluginError(
-                plugin, "GangPostFilter", f"gang {self._gang.name} does not fit without the victims that were chosen"
+                name, "GangPostFilter", f"gang {self._gang.name} does not fit without the victims that were chosen"
             )
         if answer.victims:
-            found.make_room(answer, plugin, fit.blamed)
+            found.make_room(answer, name, fit.blamed)
         return found
 
     # Plans

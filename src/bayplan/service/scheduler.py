@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from bayplan.api.kinds import NODE, POD, Kind, kind_of
+from bayplan.api.older_versions import OLDER
 from bayplan.client import ApiError, Client, ListWatch
 from bayplan.client.list_watch import IDLE_SECONDS
 from bayplan.client.permissions import missing_permissions
@@ -293,7 +294,7 @@ class Scheduler:
         list_watches = [follow(NODE, NodeInformer(receiver), decode=decode)]
         for kind in sorted(self._readers.keys() - {POD, NODE}, key=lambda kind: kind.resource):
             handler, again = ObjectInformer(kind, receiver), self._settings.look_for_kind
-            list_watches.append(follow(kind, handler, look_for_kind=again))
+            list_watches.append(follow(kind, handler, look_for_kind=again, older=OLDER.get(kind, ())))
         pods = PodInformer(receiver, runtime.ports.recorder)
         list_watches.append(follow(POD, pods, field_selector=LIVE_PODS, decode=PodDecoder().decode))
         return list_watches

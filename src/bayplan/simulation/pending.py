@@ -28,6 +28,15 @@ class PendingPodsOfWorld:
         finally:
             self._queues.remove((queue, now))
 
+    @contextmanager
+    def unfollowed(self) -> Iterator[None]:
+        """Tell no queue about anything while the context is open."""
+        queues, self._queues = self._queues, []
+        try:
+            yield
+        finally:
+            self._queues = queues
+
     def pending(self, uid: str) -> PodInfo | None:
         """Return a pending pod by uid; None if there is none."""
         return self._by_uid.get(uid)

@@ -98,10 +98,14 @@ def _goes_on(work: Coroutine[Any, Any, None]) -> bool:
 
 
 class MemoryPorts:
-    """Implements the ports of executor.ports on a World. `outcomes` learns what happens. `now`: the virtual time."""
+    """Implements the ports of executor.ports on a World. `outcomes` learns what happens. `now`: the virtual time.
 
-    def __init__(self, world: World, outcomes: Outcomes) -> None:
+    `remove` evicts a victim; by default, it is gone at once.
+    """
+
+    def __init__(self, world: World, outcomes: Outcomes, remove: Callable[[PodInfo], None] | None = None) -> None:
         self.now = 0.0
+        self._remove = remove or partial(evict, world)
         self.tasks = Tasks()
         self._world = world
         self._outcomes = outcomes
@@ -173,7 +177,7 @@ class MemoryPorts:
         """Remove victims from the world."""
         for victim in victims:
             if self._world.pod(victim.key) is not None:
-                evict(self._world, victim)
+                self._remove(victim)
                 self._outcomes.evicted(victim, preemption)
         return True
 

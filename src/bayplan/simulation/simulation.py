@@ -11,15 +11,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.executor.attempts import AttemptDriver
-from bayplan.executor.executor import Executor
-from bayplan.executor.intake import Intake
 from bayplan.executor.ports import Binding
-from bayplan.executor.runtime import Only, Runtime
+from bayplan.executor.runtime import Only
 from bayplan.framework.events import ClusterEvent
 from bayplan.framework.status import Code, PluginError, Status
-from bayplan.queue import Place, QueuedPod, SchedulingQueue
+from bayplan.queue import Place, QueuedPod
 from bayplan.scheduling import Decision, Plan, Preemption, Refusal, Unit
+from bayplan.simulation.memory_scheduler import MemoryScheduler
 from bayplan.simulation.ports import MemoryPorts, Outcomes
 from bayplan.simulation.results import Fate, Result
 from bayplan.simulation.shared_refusals import SharedRefusals
@@ -60,25 +58,9 @@ class Simulation(Outcomes):
         self._together = together
         self._may_help = may_help
         self._ports = MemoryPorts(world, self)
-        profiles = world.profiles if preempt else world.profiles_without_preemption
-        self._queue = SchedulingQueue(
-            world.queue_profiles,
-            world.state.nominations,
-            unschedulable_timeout=math.inf,
-            own=world.own_volumes,
-            failures=world.failures,
-        )
-        runtime = Runtime(
-            profiles,
-            world.state,
-            self._queue,
-            world.handle.waiting_pods,
-            Intake(lambda: None),
-            self._ports.ports(),
-            world.failures,
-        )
-        self._executor = Executor(runtime)
-        self._attempts = AttemptDriver(runtime, world.rng, sharing=world.sharing)
+        scheduler = MemoryScheduler(world, self._ports, preempt=preempt, unschedulable_timeout=math.inf)
+        self._queue, self._executor, self._attempts = scheduler.queue, scheduler.executor, scheduler.attempts
+        self._waits = scheduler.waits
         self._shared = SharedRefusals(world)
         self._seen = world.moment()
         """The moment up to which the queue knows what has happened."""
@@ -90,7 +72,6 @@ class Simulation(Outcomes):
         self._undone: dict[str, Status] = {}
         """By uid: what Reserve, Permit or PreBind said to pods after their latest attempt."""
         self._victims: dict[str, tuple[PodInfo, ...]] = {}
-        self._waiting_since: dict[str, float] = {}
         self._tried: dict[str, tuple[int, int, int]] = {}
         """By uid: the world's version and the progress after the latest attempt, and the attempts since then."""
         self._progressed = 0
@@ -182,7 +163,7 @@ class Simulation(Outcomes):
 
     def ended(self, binding: Binding, status: Status) -> None:
         """Keep what a plugin said to a pod on its node."""
-        self._waiting_since.pop(binding.pod.uid, None)
+        self._waits.ended(binding.pod.uid)
         if status.code is not Code.SUCCESS:
             self._undone[binding.pod.uid] = status
 
@@ -292,8 +273,7 @@ class Simulation(Outcomes):
             self._note(Result(queued.pod, Fate.PENDING, message=f"skip schedule deleting pod: {queued.pod.key}"))
         self._ports.tasks.bind()
         self._activate()
-        for waiting in self.world.handle.waiting_pods:
-            self._waiting_since.setdefault(waiting.pod.uid, self._ports.now)
+        self._waits.note(self._ports.now)
         _, progressed, attempts = self._tried.get(queued.uid, (-1, -1, 0))
         attempts = attempts + 1 if progressed == self._progressed else 1
         if self.world.pending.get(queued.pod.key) is not None:
@@ -320,24 +300,18 @@ class Simulation(Outcomes):
         if idle:
             return True
         backoff = self._queue.next_wakeup(self._ports.now)
-        if backoff is not None and backoff < self._first_timeout():
+        if backoff is not None and backoff < self._waits.first_timeout():
             self._ports.now = backoff
             return True
         return self._end_a_wait()
 
-    def _first_timeout(self) -> float:
-        waits = self.world.handle.waiting_pods
-        return min((self._waiting_since.get(each.pod.uid, 0.0) + each.timeout for each in waits), default=math.inf)
-
     def _end_a_wait(self) -> bool:
         """Let the first timeout of a pod in Permit end. Returns whether there was one."""
-        end = self._first_timeout()
+        end = self._waits.first_timeout()
         if end == math.inf:
             return False
         self._ports.now = max(self._ports.now, end)
-        for each in self.world.handle.waiting_pods:
-            if self._waiting_since.get(each.pod.uid, 0.0) + each.timeout <= end:
-                each.time_out_first()
+        self._waits.time_out(end)
         return self._ports.tasks.bind()
 
     # The world

@@ -44,13 +44,13 @@ from bayplan.sharing import PodKey, SharedRun, Sharing
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.simulation.pending import PendingPodsOfWorld
 from bayplan.simulation.writes import StoreClient
+from bayplan.versions import DEFAULT_GATES, FeatureGates, with_gangs
 
 Documents = Mapping[Kind, Mapping[str, bytes]]
 """Kind -> `namespace/name` (or `name`) -> the object's JSON."""
 
-GANG_PLUGINS = ("GangScheduling",)
-"""Plugins of feature gates that decide only about pods with a PodGroup. Clusters without the gate have none."""
-
+USUAL_GATES = with_gangs(DEFAULT_GATES)
+"""What is on in a world for which nothing says it. Gangs need a PodGroup, and clusters without the gate have none."""
 
 SERVED_NAMES = (DEFAULT_SCHEDULER_NAME, OUR_SCHEDULER_NAME)
 """The names of schedulers that a world without a configuration decides for."""
@@ -60,13 +60,13 @@ _KEYS = 256
 
 
 def usual_configuration(
-    plugins: Sequence[ExtraPlugin], gated_plugins: Sequence[str] = GANG_PLUGINS, names: Sequence[str] = ()
+    plugins: Sequence[ExtraPlugin], gates: FeatureGates = USUAL_GATES, names: Sequence[str] = ()
 ) -> KubeSchedulerConfiguration:
     """The configuration of a world without one: the default plugins and `plugins`, under SERVED_NAMES and `names`.
 
     Raises PluginLoadError.
     """
-    catalog = Catalog(plugins, gated_plugins)
+    catalog = Catalog(plugins, gates)
     served = dict.fromkeys((*SERVED_NAMES, *names))
     return KubeSchedulerConfiguration(profiles=[profile_of_all(name, catalog) for name in served])
 
@@ -85,6 +85,7 @@ class World:
         rng: chooses among nodes with equal scores.
         queue_profiles, own_volumes, sharing: what simulations make their queues and attempts of.
         failures: those of plugins.
+        gates: the version of Kubernetes, and what is on in it.
         client: writes objects until `reset`. Plugins have it only while a pod is bound.
     """
 
@@ -92,16 +93,17 @@ class World:
         self,
         configuration: KubeSchedulerConfiguration | None = None,
         plugins: Sequence[ExtraPlugin] = (),
-        gated_plugins: Sequence[str] = GANG_PLUGINS,
+        gates: FeatureGates = USUAL_GATES,
         *,
         seed: int = 0,
     ) -> None:
+        self.gates = gates
         self.state = ClusterState()
         self.handle = OfflineHandle(self.state)
         self.client: Any = StoreClient(self.state.objects, self.change)
         if configuration is None:
-            configuration = usual_configuration(plugins, gated_plugins)
-        self.profiles: Mapping[str, Profile] = build_profiles(configuration, self.handle, plugins, gated_plugins)
+            configuration = usual_configuration(plugins, gates)
+        self.profiles: Mapping[str, Profile] = build_profiles(configuration, self.handle, plugins, gates)
         self.profiles_without_preemption = {
             name: replace(profile, plugins={**profile.plugins, Point.POST_FILTER: ()})
             for name, profile in self.profiles.items()
@@ -198,7 +200,7 @@ class World:
         self._put(kind, key, obj)
 
     def changed_objects(self) -> Iterator[tuple[Kind, str, Any]]:
-        """Yield the objects that were changed since `move`, as they are now; None for one that is gone."""
+        """Yield the objects that were changed since `move` or `keep`, as they are now; None for one that is gone."""
         for kind, key in self._changed:
             yield kind, key, self.state.objects[kind].known(key)
 
@@ -261,6 +263,18 @@ class World:
         finally:
             self._followers.remove(move)
 
+    @contextmanager
+    def unfollowed(self) -> Iterator[None]:
+        """A what-if that no simulation learns about. The choices among equal nodes after it don't depend on it."""
+        followers, self._followers = self._followers, []
+        choices = self.rng.getstate()
+        try:
+            with self._pending.unfollowed(), self.what_if():
+                yield
+        finally:
+            self._followers = followers
+            self.rng.setstate(choices)
+
     def pod(self, key: str) -> PodInfo | None:
         """Return a pod, with or without a node, by `namespace/name`. Terminated pods are unknown."""
         pod: PodInfo | None = self.state.objects[POD].get(key)
@@ -297,11 +311,20 @@ class World:
             self._undo.pop()()
         if not self._undo:
             self._sort_pods()
-            self._changed.clear()
-            self._happened.clear()
-            self.handle.events.clear()
-            self.handle.activated.clear()
-            self.handle.started.clear()
+            self._forget_changes()
+
+    def keep(self) -> None:
+        """Keep all changes so far: they are never undone, and take no memory. Not for use in a what-if."""
+        self._undo.clear()
+        self._unsorted.clear()
+        self._forget_changes()
+
+    def _forget_changes(self) -> None:
+        self._changed.clear()
+        self._happened.clear()
+        self.handle.events.clear()
+        self.handle.activated.clear()
+        self.handle.started.clear()
 
     def _sort_pods(self) -> None:
         """Order the pods of changed nodes by name: victims of a preemption with equal rank are chosen in this order."""

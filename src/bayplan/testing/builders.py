@@ -26,6 +26,7 @@ from bayplan.scheduling.decision import Decision
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.configured import configured_profiles
 from bayplan.testing.documents import known, put
+from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 """The default creation time."""
@@ -190,19 +191,22 @@ class Cluster:
 
 
 def make_cluster(
-    *objects: Any, plugins: Sequence[ExtraPlugin] = (), configuration: str | Path | None = None
+    *objects: Any,
+    plugins: Sequence[ExtraPlugin] = (),
+    configuration: str | Path | None = None,
+    gates: FeatureGates = DEFAULT_GATES,
 ) -> Cluster:
     """A cluster with these nodes, bound pods (PodInfo) and other objects; `plugins` decide after the default ones.
 
     Objects may also be documents; custom objects are `("plural.version.group", document)`.
 
     With `configuration`, a KubeSchedulerConfiguration file, its first profile decides; it may name `plugins`. Raises
-    ConfigurationError and PluginLoadError.
+    ConfigurationError and PluginLoadError. `gates`: the version of Kubernetes, and its feature gates.
     """
     state = ClusterState()
     for obj in objects:
         put(state, *known(obj))
-    profiles = configured_profiles(OfflineHandle(state), plugins, configuration)
+    profiles = configured_profiles(OfflineHandle(state), plugins, configuration, gates=gates)
     return Cluster(state, next(iter(profiles.values())))
 
 

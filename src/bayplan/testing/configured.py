@@ -8,6 +8,7 @@ from pathlib import Path
 from bayplan.config import ExtraPlugin, build_profiles, default_profile, load_configuration
 from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Profile
+from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 DEFAULT_SCHEDULER = "default-scheduler"
 """The scheduler name of pods that have none."""
@@ -18,11 +19,12 @@ def configured_profiles(
     plugins: Sequence[ExtraPlugin],
     configuration: str | Path | None = None,
     scheduler_name: str = DEFAULT_SCHEDULER,
+    gates: FeatureGates = DEFAULT_GATES,
 ) -> dict[str, Profile]:
     """Return profiles by scheduler name. If there is a `configuration` (a file), `plugins` are available to it.
 
     Raises ConfigurationError and PluginLoadError.
     """
     if configuration is None:
-        return {scheduler_name: default_profile(scheduler_name, handle, plugins)}
-    return build_profiles(load_configuration(Path(configuration)), handle, plugins)
+        return {scheduler_name: default_profile(scheduler_name, handle, plugins, gates)}
+    return build_profiles(load_configuration(Path(configuration), gates), handle, plugins, gates)

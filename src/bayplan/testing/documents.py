@@ -9,21 +9,21 @@ from typing import Any
 import msgspec
 
 from bayplan.api.custom_objects import CustomObject
-from bayplan.api.kinds import ALPHA_KINDS, KINDS, NODE, POD, Kind, kind_of
+from bayplan.api.kinds import NODE, POD, TYPED_KINDS, VERSIONED_KINDS, Kind, kind_of
 from bayplan.api.objects import convert, encode
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 
 Document = Mapping[str, Any]
 
-_BY_NAME = {(kind.api_version, kind.kind): kind for kind in (*KINDS, *ALPHA_KINDS)}
+_BY_NAME = {(kind.api_version, kind.kind): kind for kind in (*TYPED_KINDS, *VERSIONED_KINDS)}
 _ASSIGNED = ("creationTimestamp", "uid", "resourceVersion")
 """Metadata that the server assigns."""
 
 
 @cache
 def _by_type() -> dict[type[Any], Kind]:
-    return {kind.type: kind for kind in (*KINDS, *ALPHA_KINDS)}
+    return {kind.type: kind for kind in (*TYPED_KINDS, *VERSIONED_KINDS)}
 
 
 def document_of(obj: Any) -> tuple[Kind, dict[str, Any]]:

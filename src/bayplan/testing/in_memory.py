@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from bayplan.api.kinds import NAMESPACE, NODE, POD, POD_GROUP, PRIORITY_CLASS, Kind
+from bayplan.api.kinds import NAMESPACE, NODE, POD, POD_GROUP, POD_GROUP_V1ALPHA2, PRIORITY_CLASS, Kind
 from bayplan.clock import Clock
 from bayplan.devcluster.apiserver import ApiServer
 from bayplan.devcluster.apiserver.endpoints.decoding import FieldValidation, accept
 from bayplan.devcluster.in_memory import InMemoryClient
 from bayplan.testing.documents import document_of
+from bayplan.versions import OLDEST, Version
 
 
-def make_client(*objects: Any, clock: Clock | None = None, **options: Any) -> InMemoryClient:
+def make_client(*objects: Any, clock: Clock | None = None, version: Version = OLDEST, **options: Any) -> InMemoryClient:
     """A client of a new API server that holds `objects` (see `load`). The `options` are those of `Client`.
 
-    The server takes its timestamps from `clock`.
+    The server takes its timestamps from `clock`. It emulates a `version` of Kubernetes.
     """
-    client = InMemoryClient(ApiServer(listen=False, alpha=True, clock=clock), **options)
+    client = InMemoryClient(ApiServer(listen=False, version=version, alpha=True, clock=clock), **options)
     load(client.server, *objects)
     return client
 
@@ -38,7 +39,7 @@ def load(server: ApiServer, *objects: Any) -> None:
         if namespace := document["metadata"].get("namespace"):
             _ensure(server, NAMESPACE, namespace)
         spec = document.get("spec") or {}
-        if kind in {POD, POD_GROUP} and spec.get("priority") and not spec.get("priorityClassName"):
+        if kind in {POD, POD_GROUP, POD_GROUP_V1ALPHA2} and spec.get("priority") and not spec.get("priorityClassName"):
             value = spec["priority"]
             document["spec"] = spec | {"priorityClassName": f"priority-{value}"}
             _ensure(server, PRIORITY_CLASS, f"priority-{value}", value=value)

@@ -30,6 +30,7 @@ from bayplan.config import (
 from bayplan.config.types import PluginConfig
 from bayplan.framework.profile import Profile
 from bayplan.simulation.handle import OfflineHandle
+from bayplan.versions import OLDEST, VERSIONS, FeatureGates, read_gates
 
 RECORDED_AT = datetime(2026, 7, 1, tzinfo=UTC)
 """The current time in a replay: after the release of kube-scheduler 1.36.2 and long after all times in scenarios."""
@@ -90,6 +91,10 @@ class _Recorded(msgspec.Struct, kw_only=True):
     objects: list[msgspec.Raw]
     pending: list[msgspec.Raw]
     config: dict[str, Any] | None = None
+    gates: dict[str, bool] = {}
+    """Feature gates whose values aren't the default ones."""
+    version: str = OLDEST
+    """The version of Kubernetes."""
 
 
 class _Document(msgspec.Struct):
@@ -149,12 +154,16 @@ def _scenario(line: bytes, family: str, place: str) -> Scenario:
     try:
         document = msgspec.json.decode(line, type=_Document)
         recorded = document.scenario
-        configuration = parse_configuration(recorded.config) if recorded.config else KubeSchedulerConfiguration()
+        gates = _gates(recorded)
+        configuration = (
+            parse_configuration(recorded.config, gates=gates) if recorded.config else KubeSchedulerConfiguration()
+        )
         state = ClusterState()
         handle = OfflineHandle(state)
         handle.time = RECORDED_AT
         profiles = {
-            each.schedulerName: build_profile(_with_every_candidate(each), handle) for each in configuration.profiles
+            each.schedulerName: build_profile(_with_every_candidate(each), handle, gates=gates)
+            for each in configuration.profiles
         }
         for raw in recorded.objects:
             _take_over(bytes(raw), state, profiles)
@@ -170,6 +179,16 @@ def _scenario(line: bytes, family: str, place: str) -> Scenario:
     return Scenario(family, recorded.name, place, state, profiles, pending, document.decisions)
 
 
+def _gates(recorded: _Recorded) -> FeatureGates:
+    """The gates of a scenario. Raises UnreadableScenarios."""
+    if recorded.version not in VERSIONS:
+        raise UnreadableScenarios(f"unknown version {recorded.version!r}: expected one of {', '.join(VERSIONS)}")
+    read = read_gates([f"{name}={str(value).lower()}" for name, value in recorded.gates.items()], recorded.version)
+    if read.problems:
+        raise UnreadableScenarios("; ".join(read.problems))
+    return read.gates
+
+
 def _with_every_candidate(profile: KubeSchedulerProfile) -> KubeSchedulerProfile:
     """Make preemption try every node, unless the profile configures how many, so that the result is deterministic."""
     if any(config.name == "DefaultPreemption" for config in profile.pluginConfig):
@@ -178,7 +197,10 @@ def _with_every_candidate(profile: KubeSchedulerProfile) -> KubeSchedulerProfile
     return msgspec.structs.replace(profile, pluginConfig=[*profile.pluginConfig, every])
 
 
-_KIND_OF = {(kind.api_version, kind.kind): kind for kind in kinds.KINDS}
+_KIND_OF = {
+    **{(kind.api_version, kind.kind): kind for kind in kinds.TYPED_KINDS},
+    (kinds.DEVICE_TAINT_RULE_V1BETA2.api_version, kinds.DEVICE_TAINT_RULE.kind): kinds.DEVICE_TAINT_RULE,
+}
 
 
 def _take_over(raw: bytes, state: ClusterState, profiles: Container[str]) -> None:

@@ -14,9 +14,9 @@ from bayplan.api.requests import CPU, PODS
 from bayplan.api.tolerations import UNSCHEDULABLE_TAINT, taint_text
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.insight.owners import owners_of
 from bayplan.insight.questions.utilization import amounts, quantity_text, resources_of
 from bayplan.insight.tables import grouped
+from bayplan.simulation.owners import owners_of
 from bayplan.simulation.world import World
 from bayplan.ui.grouping import grouping, varying_keys
 

@@ -13,13 +13,13 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight import Insight
 from bayplan.insight.answers import Progress, plural, silent
 from bayplan.insight.nodes import node_of, position_of
-from bayplan.insight.owners import owners_of
 from bayplan.insight.pools import ZONE
 from bayplan.insight.questions.blockers import Blocker, Blockers
 from bayplan.insight.questions.changes import Change
 from bayplan.insight.questions.pending import PendingPods
 from bayplan.insight.questions.utilization import quantity_text
 from bayplan.insight.tables import grouped
+from bayplan.simulation.owners import owners_of
 from bayplan.simulation.world import World
 from bayplan.ui.bay_plan import hue_of, percent, workload_of
 

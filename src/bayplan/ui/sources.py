@@ -11,13 +11,14 @@ from types import MappingProxyType
 from typing import Protocol
 
 from bayplan.api.kinds import NODE, Kind
-from bayplan.client import ApiError, Client, ConfigError, ListWatch, TransportError
+from bayplan.client import Client, ListWatch
 from bayplan.insight.snapshot import Snapshot
 from bayplan.insight.sources.cluster import SELECTORS
 from bayplan.insight.sources.documents import stored
-from bayplan.insight.sources.older_versions import OLDER, updated
+from bayplan.insight.sources.older_versions import updated
 from bayplan.insight.sources.reading import Gap, SnapshotError
 from bayplan.insight.sources.rights import CUSTOM_EFFECT, EFFECTS, REQUIRED
+from bayplan.insight.sources.served import served_version
 from bayplan.ui.events import Events, server_events, snapshot_events
 
 LOOK_AGAIN = 60.0
@@ -238,7 +239,7 @@ class _Follow:
         return self._frozen
 
     async def run(self) -> None:
-        version = await self._served()
+        version = await served_version(self._client, self._kind)
         required = self._kind in REQUIRED
         self._watch = ListWatch(
             self._client,
@@ -249,20 +250,6 @@ class _Follow:
             look_for_kind=None if required else LOOK_AGAIN,
         )
         await self._watch.run()
-
-    async def _served(self) -> Kind:
-        """The version of the kind to watch."""
-        versions = (self._kind, *OLDER.get(self._kind, ()))
-        for version in versions[1:] and versions:
-            try:
-                async for _ in self._client.pages(version, limit=1, decode=bytes):
-                    return version
-            except ApiError as error:
-                if error.status != 404:
-                    break
-            except (TransportError, ConfigError):
-                break  # the watch reports it
-        return self._kind
 
     def put(self, key: str, new: bytes) -> None:
         """See client.Sink. A heartbeat of a node is no change: large clusters have hundreds per second."""

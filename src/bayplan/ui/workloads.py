@@ -12,10 +12,11 @@ from bayplan.api.objects import UndecodableObject, decode
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight import Insight, QuestionError
 from bayplan.insight.answers import Progress, plural, silent
-from bayplan.insight.owners import WORKLOADS, kind_called, owned_by, references_in
+from bayplan.insight.owners import WORKLOADS, kind_called, owned_by
 from bayplan.insight.questions.pending import PendingPods
 from bayplan.insight.questions.workload import wanted_pods
 from bayplan.insight.snapshot import Snapshot
+from bayplan.simulation.owners import references_in
 from bayplan.ui.about import object_address
 from bayplan.ui.packing import packed
 from bayplan.ui.reports import PodRow, WorkloadKey, first_helps, pod_row, workload_key

@@ -1,10 +1,22 @@
 """Changes to valid objects, for tests that send what clients shouldn't."""
 
+from bayplan.api.kinds import ADDED_KINDS, GATED_KINDS, VERSIONED_KINDS
+from bayplan.devcluster.apiserver import ApiServer
 from bayplan.devcluster.apiserver.api_types import fields_of, table
 from bayplan.devcluster.apiserver.kinds.catalog import catalog
+from bayplan.versions import VERSIONS
 
-KINDS = [resource.kind for resource in catalog(alpha=True)]
+KINDS = [resource.kind for resource in catalog(VERSIONED_KINDS)]
 PATCHES = ("application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml")
+
+
+def serving(kind):
+    """A server of the version that has a kind."""
+    served = (each for each in VERSIONS if kind in {*ADDED_KINDS[each], *GATED_KINDS[each]})
+    version = next(served, VERSIONS[0])
+    return ApiServer(listen=False, alpha=True, version=version)
+
+
 TEXTS = (
     "", "a", "a/b", "-1", "0", "50%", "150%", "a b", "é", "10.0.0.1", "10.0.0.0/8", "::1", "*.a.b", "x" * 64, "x" * 300,
     "1Gi", "1e30", "12e-4", ".5", "+1", "-5", "1.0000000001", "1Ki2", "A_b", "a.b.c", "2026-01-01T00:00:00Z",

@@ -11,10 +11,10 @@ import json
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from mutations import FROM_KUBERNETES, KINDS, PATCHES, VALUES, known_fields, mutate, places
+from mutations import FROM_KUBERNETES, KINDS, PATCHES, VALUES, known_fields, mutate, places, serving
 from valid_objects import VALID_OBJECTS
 
-from bayplan.devcluster.apiserver import ApiServer, HttpRequest
+from bayplan.devcluster.apiserver import HttpRequest
 
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
 
@@ -62,7 +62,7 @@ async def exercise(server, kind, document, valid, patch):
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: f"{kind.resource}/{kind.version}")
 async def test_every_kind_has_a_valid_object(kind):
-    server = ApiServer(listen=False, alpha=True)
+    server = serving(kind)
     response = await send(server, "POST", kind.path("default"), VALID_OBJECTS[kind.kind])
 
     assert response.status == 201, response.body
@@ -79,7 +79,7 @@ def test_mutated_objects_cause_no_internal_error(caplog, data):
     document = data.draw(mutated(kind), label="document")
     patch = data.draw(st.sampled_from(PATCHES), label="patch")
     caplog.clear()
-    server = ApiServer(listen=False, alpha=True)
+    server = serving(kind)
     errors = asyncio.run(exercise(server, kind, document, VALID_OBJECTS[kind.kind], patch))
 
     assert [record.message for record in caplog.records if record.exc_info] == []

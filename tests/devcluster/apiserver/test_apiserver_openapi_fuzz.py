@@ -13,24 +13,26 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from mutations import FROM_KUBERNETES, KINDS
+from mutations import FROM_KUBERNETES, KINDS, serving
 from openapi_spec_validator import OpenAPIV2SpecValidator, OpenAPIV30SpecValidator
 from valid_objects import VALID_OBJECTS
 
 from bayplan.devcluster.apiserver import ApiServer, HttpRequest
+from bayplan.versions import VERSIONS
 
 GROUPS = sorted({(kind.group, kind.version) for kind in KINDS})
 REQUESTS = int(os.environ.get("BAYPLAN_OPENAPI_REQUESTS", "0"))
 BY_PATH = {kind.path("{namespace}", "{name}"): kind for kind in KINDS}
 
 
-def get(path):
-    server = ApiServer(listen=False, alpha=True)
+def get(path, version="1.36"):
+    server = ApiServer(listen=False, alpha=True, version=version)
     return json.loads(asyncio.run(server.handle(HttpRequest("GET", path))).body)
 
 
 def document(group, version):
-    return get(f"/openapi/v3/apis/{group}/{version}" if group else f"/openapi/v3/api/{version}")
+    path = f"/openapi/v3/apis/{group}/{version}" if group else f"/openapi/v3/api/{version}"
+    return get(path, "1.37" if version in {"v1beta1", "v1alpha3"} else "1.36")
 
 
 @pytest.mark.parametrize(("group", "version"), GROUPS)
@@ -38,8 +40,9 @@ def test_openapi_v3_document_is_valid(group, version):
     assert list(OpenAPIV30SpecValidator(document(group, version)).iter_errors()) == []
 
 
-def test_openapi_v2_document_is_valid():
-    assert list(OpenAPIV2SpecValidator(get("/openapi/v2")).iter_errors()) == []
+@pytest.mark.parametrize("version", VERSIONS)
+def test_openapi_v2_document_is_valid(version):
+    assert list(OpenAPIV2SpecValidator(get("/openapi/v2", version)).iter_errors()) == []
 
 
 @st.composite
@@ -79,7 +82,7 @@ def test_generated_requests_cause_no_internal_error(caplog, group, version):
     @given(requests(operations))
     def check(generated):
         kind, request = generated
-        server = ApiServer(listen=False, alpha=True)
+        server = serving(kind)
         existing = HttpRequest("POST", kind.path("default"), body=json.dumps(VALID_OBJECTS[kind.kind]).encode())
         created, response = asyncio.run(send(server, existing, request))
         assert created.status == 201, created.body

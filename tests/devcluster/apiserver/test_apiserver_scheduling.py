@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.support.tables import cases
 
-from bayplan.api.kinds import POD_GROUP, PRIORITY_CLASS, WORKLOAD
+from bayplan.api.kinds import POD_GROUP_V1ALPHA2, PRIORITY_CLASS, WORKLOAD_V1ALPHA2
 from bayplan.client import ApiError, ClusterAccess, HttpClient, PatchType
 from bayplan.devcluster.apiserver import ApiServer
 from bayplan.devcluster.apiserver.authorization.bootstrap_policy import bootstrap_policy
@@ -37,12 +37,12 @@ def of_template(template, workload_name="train"):
 async def test_groups_are_not_served_without_alpha():
     async with ApiServer() as server, HttpClient(ClusterAccess(server=server.url)) as client:
         with pytest.raises(ApiError, match="could not find the requested resource"):
-            await client.list(POD_GROUP)
+            await client.list(POD_GROUP_V1ALPHA2)
 
 
 @cases("spec", {"gang": GANG, "basic": BASIC})
 async def test_pod_group_defaults(client, spec):
-    created = await client.create(POD_GROUP, group(spec))
+    created = await client.create(POD_GROUP_V1ALPHA2, group(spec))
     assert created.metadata.generation == 1
     assert created.spec.disruptionMode == "Pod"
     assert created.spec.priority == 0
@@ -72,39 +72,41 @@ REJECTED = {
 
 @cases("spec, why", REJECTED)
 async def test_invalid_pod_group_is_rejected(client, spec, why):
-    await client.create(WORKLOAD, workload("workers"))
+    await client.create(WORKLOAD_V1ALPHA2, workload("workers"))
     with pytest.raises(ApiError) as rejected:
-        await client.create(POD_GROUP, group(spec))
+        await client.create(POD_GROUP_V1ALPHA2, group(spec))
     assert why in str(rejected.value)
 
 
 async def test_pod_group_with_a_workload_template_is_created(client):
-    await client.create(WORKLOAD, workload("workers"))
-    created = await client.create(POD_GROUP, group(of_template("workers")))
+    await client.create(WORKLOAD_V1ALPHA2, workload("workers"))
+    created = await client.create(POD_GROUP_V1ALPHA2, group(of_template("workers")))
     assert created.spec.podGroupTemplateRef.workload.workloadName == "train"
 
 
 async def test_pod_group_gets_the_priority_of_its_class(client):
     await client.create(PRIORITY_CLASS, {"metadata": {"name": "vip"}, "value": 1000})
     await client.create(PRIORITY_CLASS, {"metadata": {"name": "usual"}, "value": 5, "globalDefault": True})
-    vip = await client.create(POD_GROUP, group({**GANG, "priorityClassName": "vip"}))
-    usual = await client.create(POD_GROUP, group(GANG, "blue"))
+    vip = await client.create(POD_GROUP_V1ALPHA2, group({**GANG, "priorityClassName": "vip"}))
+    usual = await client.create(POD_GROUP_V1ALPHA2, group(GANG, "blue"))
     assert (vip.spec.priority, usual.spec.priority, usual.spec.priorityClassName) == (1000, 5, "usual")
 
 
 async def test_pod_group_spec_is_immutable(client):
-    created = await client.create(POD_GROUP, group(GANG))
+    created = await client.create(POD_GROUP_V1ALPHA2, group(GANG))
     created.spec.schedulingPolicy.gang.minCount = 4
     with pytest.raises(ApiError, match=r"schedulingPolicy: .*field is immutable"):
-        await client.update(POD_GROUP, created)
+        await client.update(POD_GROUP_V1ALPHA2, created)
 
 
 async def test_patch_merges_conditions_by_type(client):
-    await client.create(POD_GROUP, group(GANG))
+    await client.create(POD_GROUP_V1ALPHA2, group(GANG))
     condition = {"status": "True", "reason": "Because", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     for name in ("PodGroupScheduled", "DisruptionTarget"):
         patch = {"status": {"conditions": [{"type": name, **condition}]}}
-        changed = await client.patch(POD_GROUP, "red", patch, "default", type=PatchType.STRATEGIC, subresource="status")
+        changed = await client.patch(
+            POD_GROUP_V1ALPHA2, "red", patch, "default", type=PatchType.STRATEGIC, subresource="status"
+        )
     assert {each.type for each in changed.status.conditions} == {"PodGroupScheduled", "DisruptionTarget"}
     assert changed.metadata.generation == 1
 
@@ -120,15 +122,15 @@ WORKLOADS = {
 @cases("document, why", WORKLOADS)
 async def test_invalid_workload_is_rejected(client, document, why):
     with pytest.raises(ApiError) as rejected:
-        await client.create(WORKLOAD, document)
+        await client.create(WORKLOAD_V1ALPHA2, document)
     assert why in str(rejected.value)
 
 
 async def test_workload_spec_is_immutable(client):
-    created = await client.create(WORKLOAD, workload("workers"))
+    created = await client.create(WORKLOAD_V1ALPHA2, workload("workers"))
     created.spec.podGroupTemplates[0].name = "others"
     with pytest.raises(ApiError, match=r"podGroupTemplates: .*field is immutable"):
-        await client.update(WORKLOAD, created)
+        await client.update(WORKLOAD_V1ALPHA2, created)
 
 
 def rules_of(name, *, alpha):

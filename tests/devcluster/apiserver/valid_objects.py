@@ -263,5 +263,14 @@ VALID_OBJECTS = {
     "VolumeAttributesClass": named(driverName="d.example.com", parameters={"iops": "100"}),
     "Workload": named(spec={"podGroupTemplates": [{"name": "t", "schedulingPolicy": {"basic": {}}}]}),
     "PodGroup": named(spec={"schedulingPolicy": {"gang": {"minCount": 2}}}),
+    "DeviceTaintRule": named(
+        spec={"deviceSelector": {"driver": "d.io"}, "taint": {"key": "broken", "effect": "NoExecute"}}
+    ),
+    "CompositePodGroup": named(
+        spec={
+            "schedulingPolicy": {"gang": {"minGroupCount": 2}},
+            "workloadRef": {"workloadName": "train", "templateName": "workers"},
+        }
+    ),
 }
 """By kind."""

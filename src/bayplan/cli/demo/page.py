@@ -16,6 +16,6 @@ from bayplan.ui.sources import ClusterSource
 def serving_page(client: Client) -> AbstractAsyncContextManager[str]:
     """Serve the page of the demo's cluster in the context, which has the URL. It follows the cluster by watches."""
     plugins = load_plugins([str(stage.POLICY)])
-    profile = profile_of_all(stage.SCHEDULER_NAME, Catalog(plugins, ()))
+    profile = profile_of_all(stage.SCHEDULER_NAME, Catalog(plugins))
     insight = Insight(Snapshot(), KubeSchedulerConfiguration(profiles=[profile]), plugins)
     return serving(ClusterSource(client, "the demo's cluster"), insight)

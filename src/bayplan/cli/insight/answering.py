@@ -39,7 +39,9 @@ def answer(asked: Asked, ask: Callable[[Insight, Progress], A], *, doing: str = 
 
     try:
         limits = UNLIMITED if yes else Limits()
-        insight = Insight(asked.snapshot, asked.configuration, asked.plugins, seed=asked.seed, limits=limits)
+        insight = Insight(
+            asked.snapshot, asked.configuration, asked.plugins, seed=asked.seed, limits=limits, gates=asked.gates
+        )
         with interruptible(doing) if doing else nullcontext(silent) as progress:
             found = ask(insight, progress)
     except LimitError as error:

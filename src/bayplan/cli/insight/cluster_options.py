@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from bayplan.cluster.pod_info import PodInfo
     from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
     from bayplan.insight import Snapshot
+    from bayplan.versions import FeatureGates
 
 OUTPUTS = ("table", "wide", "json", "html")
 DEFAULT_LIMIT = 20
@@ -92,6 +93,8 @@ class Asked:
     output: str
     """One of OUTPUTS."""
     seed: int
+    gates: FeatureGates
+    """The version of Kubernetes to decide as, with its feature gates."""
     other: tuple[KubeSchedulerConfiguration | None, Sequence[ExtraPlugin]] | None = None
     """The configuration to compare with, and its plugins (see `comparing_options`)."""
 
@@ -116,7 +119,7 @@ class Followed:
     seed: int
 
 
-_SOURCE = (
+_CLUSTER = (
     click.option(
         "--kubeconfig",
         type=FilesOfKind("file", ""),
@@ -124,6 +127,9 @@ _SOURCE = (
         help="The kubeconfig. Default: KUBECONFIG, or ~/.kube/config.",
     ),
     click.option("--context", metavar="NAME", help="The context of the kubeconfig. Default: the current one."),
+)
+_SOURCE = (
+    *_CLUSTER,
     click.option(
         "--from",
         "path",
@@ -150,6 +156,14 @@ _SCHEDULER = (
     ),
     click.option("--seed", type=int, default=0, show_default=True, help="Chooses among nodes with equal scores."),
 )
+_VERSION = (
+    click.option(
+        "--emulated-version",
+        "version",
+        metavar="VERSION",
+        help="The version of Kubernetes to decide as: 1.36 or 1.37. Default: the cluster's.",
+    ),
+)
 _SHOWN = (
     click.option("-n", "--namespace", metavar="NAME", help="The namespace. Default: that of the context, or all."),
     click.option("-l", "--selector", metavar="LABELS", help="A label selector, as in app=web,tier!=test."),
@@ -173,6 +187,17 @@ def source_options(command: Command) -> Command:
     return _with(call, _SOURCE)
 
 
+def kubeconfig_options(command: Command) -> Command:
+    """Add `--kubeconfig` and `--context`. Bad input ends the command with one message."""
+
+    @functools.wraps(command)
+    def call(**arguments: Any) -> Any:
+        with errors_reported():
+            return command(**arguments)
+
+    return _with(call, _CLUSTER)
+
+
 def follow_options(command: Command) -> Command:
     """Add the options of the source and the scheduler. The command's first argument is the `Followed`."""
 
@@ -189,14 +214,14 @@ def follow_options(command: Command) -> Command:
     ) -> Any:
         with errors_reported():
             source = _source(kubeconfig, context, path)
-            return command(Followed(source, *_scheduler(config, plugins, names), seed), **others)
+            return command(Followed(source, *read_scheduler(config, plugins, names), seed), **others)
 
     return _with(call, (*_SOURCE, *_SCHEDULER))
 
 
 def cluster_options(command: Command) -> Command:
     """Add all shared options. The command's first argument is the `Asked`, and bad input ends it with one message."""
-    return _with(_asking(command), (*_SOURCE, *_SCHEDULER, *_SHOWN))
+    return _with(_asking(command), (*_SOURCE, *_SCHEDULER, *_VERSION, *_SHOWN))
 
 
 def comparing_options(config_help: str, path_argument: str = "") -> Callable[[Command], Command]:
@@ -213,7 +238,9 @@ def comparing_options(config_help: str, path_argument: str = "") -> Callable[[Co
         callback=lambda _context, _option, files: _two(files),
         help=config_help,
     )
-    return lambda command: _with(_asking(command, path_argument), (*_SOURCE, config, *_SCHEDULER[1:], *_SHOWN))
+    return lambda command: _with(
+        _asking(command, path_argument), (*_SOURCE, config, *_SCHEDULER[1:], *_VERSION, *_SHOWN)
+    )
 
 
 def _two(files: tuple[str, ...]) -> tuple[str | None, ...]:
@@ -232,6 +259,7 @@ def _asking(command: Command, path_argument: str = "") -> Command:
         plugins: tuple[str, ...],
         names: tuple[str, ...],
         seed: int,
+        version: str | None,
         namespace: str | None,
         selector: str | None,
         limit: int,
@@ -241,20 +269,27 @@ def _asking(command: Command, path_argument: str = "") -> Command:
         with errors_reported():
             from bayplan.insight.other_schedulers import unknown_schedulers
             from bayplan.simulation.world import SERVED_NAMES
+            from bayplan.versions import gates_of, with_gangs
 
             given = others.get(path_argument)
             if given is not None and path is not None:
                 raise click.UsageError(f"--from {path} and {given}: expected only one of them")
             source = _source(kubeconfig, context, path if given is None else given)
             files = config if isinstance(config, tuple) else (config,)
-            schedulers = [_scheduler(file, plugins, names) for file in files]
+            chosen = None if version is None else _version(version)
+            schedulers = [read_scheduler(file, plugins, names, chosen) for file in files]
             labels = _selector(selector)
             kinds = {kind for configuration, loaded in schedulers for kind in _kinds(configuration, loaded)}
             snapshot = source.read(sorted(kinds, key=lambda kind: kind.resource))
+            if chosen is None and snapshot.followed.note:
+                warn([snapshot.followed.note])
+            gates = with_gangs(gates_of(chosen or snapshot.followed.version))
             if not any(files):
                 warn(unknown_schedulers(snapshot, (*SERVED_NAMES, *names)))
             first, other = schedulers[0], schedulers[1] if len(schedulers) > 1 else None
-            return command(Asked(snapshot, *first, source, namespace, labels, limit, output, seed, other), **others)
+            return command(
+                Asked(snapshot, *first, source, namespace, labels, limit, output, seed, gates, other), **others
+            )
 
     return call
 
@@ -271,11 +306,12 @@ def errors_reported() -> Iterator[None]:
     from bayplan.client import ConfigError
     from bayplan.client.errors import NoKubeconfigError
     from bayplan.config import ConfigurationError, PluginLoadError
+    from bayplan.history.format import HistoryError
     from bayplan.insight import SnapshotError
 
     try:
         yield
-    except (SnapshotError, ConfigError, PluginLoadError) as error:
+    except (SnapshotError, HistoryError, ConfigError, PluginLoadError) as error:
         missing = isinstance(error, NoKubeconfigError) or isinstance(error.__cause__, NoKubeconfigError)
         fail(f"{error}; {_HOW_TO_BEGIN}" if missing else str(error))
     except ConfigurationError as error:
@@ -309,24 +345,35 @@ def _source(kubeconfig: str | None, context: str | None, path: str | None) -> So
     return SourceOptions(kubeconfig, context, path)
 
 
-def _scheduler(
-    config: str | None, references: Sequence[str], names: Sequence[str]
+def read_scheduler(
+    config: str | None, references: Sequence[str], names: Sequence[str] = (), version: str | None = None
 ) -> tuple[KubeSchedulerConfiguration | None, Sequence[ExtraPlugin]]:
+    """Read a configuration and the user's plugins. Raises ConfigurationError or PluginLoadError."""
     if config is None and not references and not names:
         return None, ()
     from bayplan.config import load_plugins, read_configuration
+    from bayplan.versions import NEWEST, gates_of
 
     plugins = load_plugins(references)
     if config is None:
         from bayplan.simulation.world import usual_configuration
 
         return usual_configuration(plugins, names=names) if names else None, plugins
-    reading = read_configuration(Path(config), plugins)
+    reading = read_configuration(Path(config), plugins, gates_of(version or NEWEST))
     for line in reading.warning_lines():
         click.echo(line, err=True)
     if names:
         _rename(config, reading.configuration, names)
     return reading.configuration, reading.plugins
+
+
+def _version(text: str) -> str:
+    from bayplan.versions import emulated_version
+
+    try:
+        return emulated_version(text)
+    except ValueError as error:
+        fail(f"--emulated-version: {error}")
 
 
 def _rename(config: str, configuration: KubeSchedulerConfiguration, names: Sequence[str]) -> None:

@@ -38,7 +38,7 @@ def diff(asked: Asked, a: str | None, b: str | None) -> None:
         before = SourceOptions(path=a).read()
         first = replace(asked, snapshot=before, configuration=asked.configuration or configuration)
         names = a, b or asked.snapshot.source
-    other = Insight(asked.snapshot, configuration, plugins, seed=asked.seed)
+    other = Insight(asked.snapshot, configuration, plugins, seed=asked.seed, gates=asked.gates)
     if a is not None:
         warn(f"{names[1]}: {problem}" for problem in other.world.problems)
     answer(first, lambda insight, _: insight.diff(other, names, shown=asked.limit))

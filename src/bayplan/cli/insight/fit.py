@@ -115,7 +115,7 @@ def _read(name: str) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def _is_namespaced(document: dict[str, Any]) -> bool:
-    from bayplan.api.kinds import ALPHA_KINDS, KINDS
+    from bayplan.api.kinds import KINDS, VERSIONED_KINDS
 
     header = (document["apiVersion"], document["kind"])
-    return any(kind.namespaced and (kind.api_version, kind.kind) == header for kind in (*KINDS, *ALPHA_KINDS))
+    return any(kind.namespaced and (kind.api_version, kind.kind) == header for kind in (*KINDS, *VERSIONED_KINDS))

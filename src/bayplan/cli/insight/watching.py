@@ -30,7 +30,7 @@ def watch(asked: Asked, key: str) -> None:
     from bayplan.insight import Insight
 
     logging.basicConfig(level=logging.ERROR)  # kinds that the server lacks are no news
-    insight = Insight(asked.snapshot, asked.configuration, asked.plugins, seed=asked.seed)
+    insight = Insight(asked.snapshot, asked.configuration, asked.plugins, seed=asked.seed, gates=asked.gates)
     insight.pod(key)
 
     def say(text: str) -> None:

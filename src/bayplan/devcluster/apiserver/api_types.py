@@ -1,6 +1,7 @@
 """The types of the Kubernetes API, as the table `api_types.json` has them.
 
-The table is generated: `python tools/api_tables.py /path/to/kubernetes`.
+The table is generated from the sources of 1.36: `python tools/api_tables.py /path/to/kubernetes`. The types that 1.37
+adds are in `api_types_1.37.json`. Bodies in protobuf can't have the fields there that have no number.
 """
 
 from __future__ import annotations
@@ -70,7 +71,11 @@ def go_name(kind: str) -> str:
 @cache
 def table() -> dict[str, Fields]:
     """All types."""
-    return msgspec.json.decode(files(__package__).joinpath("api_types.json").read_bytes(), type=dict[str, Fields])
+    return {name: fields for file in ("api_types.json", "api_types_1.37.json") for name, fields in _read(file).items()}
+
+
+def _read(file: str) -> dict[str, Fields]:
+    return msgspec.json.decode(files(__package__).joinpath(file).read_bytes(), type=dict[str, Fields])
 
 
 @cache

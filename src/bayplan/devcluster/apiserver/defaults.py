@@ -276,6 +276,10 @@ def _definition(definition: Object) -> None:
         names.setdefault("listKind", f"{names['kind']}List")
 
 
+def _pod_group(spec: Object) -> None:
+    spec.setdefault("disruptionMode", {"single": {}})
+
+
 _COMPUTED: Mapping[str, Fill] = {
     "apiextensions_v1.CustomResourceDefinition": _definition,
     "apps_v1.DaemonSetUpdateStrategy": _daemon_set_strategy,
@@ -301,5 +305,7 @@ _COMPUTED: Mapping[str, Fill] = {
     "rbac_v1.Subject": _subject,
     "resource_v1.DeviceSubRequest": _device_request,
     "resource_v1.ExactDeviceRequest": _device_request,
+    "scheduling_v1alpha3.CompositePodGroupSpec": _pod_group,
+    "scheduling_v1beta1.PodGroupSpec": _pod_group,
 }
 """type -> sets the defaults that depend on other fields, before those of `defaults.json`."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
-from importlib import import_module
 from typing import Any
 
+from bayplan.api.models import model_named
 from bayplan.devcluster.apiserver.api_types import Field, fields_of
 from bayplan.devcluster.apiserver.schema import Object
 
@@ -133,8 +133,9 @@ def describe(kind: str, field: str = "") -> str:
 @cache
 def _descriptions(kind: str) -> dict[str, str]:
     """The descriptions by field, and that of the type under ""."""
-    module, _, name = kind.rpartition(".")
-    model = getattr(import_module(f"lightkube.models.{module}"), name)
+    model = model_named(kind)
+    if model is None:
+        return {}
     text, _, parameters = (model.__doc__ or "").partition("**parameters**")
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     described = {"": lines}

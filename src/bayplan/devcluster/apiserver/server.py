@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Self
 
 import yaml
 
-from bayplan.api.kinds import CUSTOM_RESOURCE_DEFINITION
+from bayplan.api.kinds import (
+    ADDED_KINDS,
+    CUSTOM_RESOURCE_DEFINITION,
+    DEVICE_TAINT_RULE,
+    DEVICE_TAINT_RULE_V1BETA2,
+    GATED_KINDS,
+    Kind,
+)
 from bayplan.clock import Clock, SystemClock
 from bayplan.devcluster.apiserver.authorization.access import Access
 from bayplan.devcluster.apiserver.authorization.bootstrap_policy import bootstrap_policy
@@ -46,6 +53,7 @@ from bayplan.devcluster.apiserver.storage.rest_storage import NAMESPACES, RestSt
 from bayplan.devcluster.apiserver.storage.served_resources import ServedResources
 from bayplan.devcluster.apiserver.storage.store import Store
 from bayplan.manifest_files import read_documents
+from bayplan.versions import OLDEST, RELEASES, FeatureGates, Version, gates_of
 
 if TYPE_CHECKING:
     from bayplan.devcluster.apiserver.http.listener import HttpListener
@@ -70,7 +78,9 @@ class ApiServer:
     one. With `rbac`, roles and bindings decide, and the server starts with the default ones of a cluster; a user that
     `tokens` gives by name then has only the group `system:authenticated`, and `ADMIN` is a user with all rights.
 
-    `alpha` adds PodGroup and Workload of scheduling.k8s.io, as kube-apiserver's feature gate GenericWorkload does.
+    `version` is the version of Kubernetes that it emulates. `alpha` adds the kinds of scheduling.k8s.io that this
+    version serves with the feature gates GenericWorkload and CompositePodGroup; `gated` has others to serve instead.
+    `gates` are the feature gates; by default, those of the version.
     `clock` provides the times in objects. `history` is the number of changes per kind that watches can resume from.
     `advertise` is the address in discovery, if it is not the one that the server listens on.
     `accept_hosts` are regular expressions for the host names that the server answers to, separated by commas. On
@@ -86,7 +96,10 @@ class ApiServer:
         tls: Tls | None = None,
         tokens: Mapping[str, str | User] | None = None,
         rbac: bool = False,
+        version: Version = OLDEST,
         alpha: bool = False,
+        gated: tuple[Kind, ...] | None = None,
+        gates: FeatureGates | None = None,
         clock: Clock | None = None,
         history: int = 50_000,
         advertise: str = "",
@@ -98,11 +111,16 @@ class ApiServer:
         groups = (AUTHENTICATED,) if rbac else (MASTERS, AUTHENTICATED)
         users = {token: User(who, groups) if isinstance(who, str) else who for token, who in (tokens or {}).items()}
         self.access = Access(self.store, self.clock, users, rbac=rbac)
-        self.storage = RestStorage(
-            self.store, self.clock, ServedResources(catalog(alpha=alpha)), admit=admit, controllers=CONTROLLERS
-        )
+        if gated is None:
+            gated = GATED_KINDS[version] if alpha else ()
+        features = (gates or gates_of(version)).on
+        added = ADDED_KINDS[version]
+        if "DRADeviceTaintRules" in features and DEVICE_TAINT_RULE not in added:
+            added = (*added, DEVICE_TAINT_RULE_V1BETA2)
+        served = ServedResources(catalog((*added, *gated), features))
+        self.storage = RestStorage(self.store, self.clock, served, admit=admit, controllers=CONTROLLERS)
         self._resources = ResourceHandler(Backend(self.storage, self.access), self.faults)
-        self._non_resources = NonResourceHandler(self.storage.served)
+        self._non_resources = NonResourceHandler(self.storage.served, RELEASES[version])
         self._listener: HttpListener | None = None
         if listen:
             from bayplan.devcluster.apiserver.http.listener import HttpListener  # imports aiohttp
@@ -117,7 +135,7 @@ class ApiServer:
         Quotas(self.storage)
         self._create_initial_objects()
         if rbac:
-            self.load(bootstrap_policy(alpha=alpha))
+            self.load(bootstrap_policy(version, alpha=alpha))
         self.store.begin()
 
     async def __aenter__(self) -> Self:

@@ -93,7 +93,7 @@ def has_deadline(deployment: Deployment) -> bool:
     return deployment.spec.progressDeadlineSeconds not in {None, NO_DEADLINE}
 
 
-def condition(status: DeploymentStatus | None, type_: str) -> DeploymentCondition | None:
+def condition(status: DeploymentStatus | None, type_: str | None) -> DeploymentCondition | None:
     """The condition of that type."""
     conditions = (status.conditions if status else None) or ()
     return next((one for one in conditions if one.type == type_), None)
@@ -175,7 +175,7 @@ def _with_failure(status: DeploymentStatus, sets: Sequence[ReplicaSet]) -> Deplo
     )
 
 
-def _without(status: DeploymentStatus, type_: str) -> DeploymentStatus:
+def _without(status: DeploymentStatus, type_: str | None) -> DeploymentStatus:
     others = [one for one in status.conditions or () if one.type != type_]
     return msgspec.structs.replace(status, conditions=others or None)
 

@@ -68,7 +68,7 @@ class RevisionHistory:
         collisions = owner.status.collisionCount if owner.status else None
         template = rollout.canonical(owner.spec.template)
         equal = [one for one in revisions if rollout.canonical(template_of(one)) == template]
-        latest = revisions[-1].revision if revisions else 0
+        latest = revisions[-1].revision or 0 if revisions else 0
         if not equal:
             return await self._create(owner, latest + 1, collisions)
         found = equal[-1]
@@ -149,4 +149,4 @@ def _document(template: PodTemplateSpec) -> dict[str, Any]:
 
 def _age(revision: ControllerRevision) -> tuple[int, datetime, str]:
     metadata = revision.metadata
-    return (revision.revision, metadata.creationTimestamp or _LONG_AGO, metadata.name)
+    return (revision.revision or 0, metadata.creationTimestamp or _LONG_AGO, metadata.name)

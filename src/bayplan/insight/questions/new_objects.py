@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bayplan.api.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
+from bayplan.api.suggestions import did_you_mean
 from bayplan.api.volumes import (
     NO_PROVISIONER,
     WAIT_FOR_FIRST_CONSUMER,
@@ -17,7 +18,6 @@ from bayplan.api.volumes import (
     volume_name,
 )
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.config.suggestions import did_you_mean
 from bayplan.devcluster.controllers.volume_matching import best_match, mismatch
 from bayplan.insight.expansion import Document
 from bayplan.insight.sources.documents import identify

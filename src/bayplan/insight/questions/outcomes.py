@@ -11,10 +11,10 @@ from bayplan.api.kinds import POD
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.answers import Answer, Progress, silent
 from bayplan.insight.json_values import as_json, fields_of
-from bayplan.insight.owners import workload_of
 from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.questions.utilization import Usage, utilization
 from bayplan.scheduling import Preemption
+from bayplan.simulation.owners import workload_of
 from bayplan.simulation.results import Fate, Result
 from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World

@@ -9,9 +9,9 @@ import msgspec
 from bayplan.api.kinds import POD
 from bayplan.api.objects import encode
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.insight.owners import references_of, workload_of
 from bayplan.insight.questions.drain_rules import is_mirror
 from bayplan.simulation.claims import release_claims
+from bayplan.simulation.owners import references_of, workload_of
 from bayplan.simulation.world import World
 
 

@@ -19,13 +19,13 @@ from bayplan.collector import collector_paused
 from bayplan.insight.answers import INTERRUPTED, Answer, Progress, Stopped, listed, plural, silent
 from bayplan.insight.expansion import Expansion
 from bayplan.insight.json_values import fields_of
-from bayplan.insight.owners import workload_of
 from bayplan.insight.questions.new_objects import add_objects, given
 from bayplan.insight.questions.node_groups import node_groups
 from bayplan.insight.questions.node_search import NodeSearch, PoolNodes
 from bayplan.insight.questions.utilization import quantity_text
 from bayplan.insight.sources.documents import identify
 from bayplan.insight.tables import grouped, table
+from bayplan.simulation.owners import workload_of
 from bayplan.simulation.world import World
 
 MOST_NODES = 1000

@@ -13,11 +13,12 @@ from bayplan.insight.answers import Progress, plural
 from bayplan.insight.expansion import Expansion
 from bayplan.insight.limits import Limits, Room
 from bayplan.insight.manifests import Manifests
-from bayplan.insight.owners import WORKLOADS, owners_of
+from bayplan.insight.owners import WORKLOADS
 from bayplan.insight.questions.changes import Help, make
 from bayplan.insight.questions.deployment import Deployment, remove_pod
 from bayplan.insight.questions.new_objects import add_objects
 from bayplan.insight.snapshot import Snapshot
+from bayplan.simulation.owners import owners_of
 from bayplan.simulation.world import World
 
 _KINDS = {kind.kind: kind for kind in WORKLOADS}

@@ -16,9 +16,9 @@ from bayplan.api.requests import PODS
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.answers import Answer
 from bayplan.insight.json_values import as_json, fields_of
-from bayplan.insight.owners import workload_of
 from bayplan.insight.questions.utilization import Usage, quantity_text, utilization
 from bayplan.insight.tables import table
+from bayplan.simulation.owners import workload_of
 from bayplan.simulation.world import World
 
 NAMESPACE, WORKLOAD, PRIORITY = "namespace", "workload", "priority"

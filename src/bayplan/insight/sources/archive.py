@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
-from bayplan.api.kinds import KINDS, Kind
+from bayplan.api.kinds import TYPED_KINDS, Kind
 from bayplan.api.objects import encode
 from bayplan.file_replacement import replacing
 from bayplan.insight.sources.documents import stored
@@ -60,6 +60,7 @@ class _Header(msgspec.Struct, omit_defaults=True):
     taken: datetime | None = None
     gaps: list[_Gap] = []
     kinds: int = 0
+    kubernetes: str = ""
 
 
 class _Section(msgspec.Struct):
@@ -101,6 +102,7 @@ def write_archive(path: str | Path, reading: Reading, *, private: bool = True) -
         reading.taken,
         [_Gap(_described(gap.kind), gap.reason, gap.effect) for gap in reading.gaps],
         len(reading.documents),
+        reading.version or "",
     )
     try:
         with replacing(path, private=private) as raw, gzip.GzipFile("", "wb", _COMPRESSION, raw, mtime=0) as file:
@@ -147,7 +149,7 @@ def _read(path: str | Path, file: BinaryIO) -> Reading:
     if file.read(1):
         raise SnapshotError(f"{path} is damaged: more follows after its last object")
     gaps = tuple(Gap(_kind_of(gap.kind), gap.reason, gap.effect) for gap in header.gaps)
-    return Reading(documents, header.source, header.taken, gaps)
+    return Reading(documents, header.source, header.taken, gaps, version=header.kubernetes)
 
 
 def _line(path: str | Path, file: BinaryIO) -> bytes:
@@ -184,7 +186,7 @@ def _described(kind: Kind) -> _Kind:
     return _Kind(kind.group, kind.version, kind.kind, kind.plural, kind.namespaced)
 
 
-_BUILT_IN = {(kind.group, kind.version, kind.kind): kind for kind in KINDS}
+_BUILT_IN = {(kind.group, kind.version, kind.kind): kind for kind in TYPED_KINDS}
 
 
 def _kind_of(kind: _Kind) -> Kind:

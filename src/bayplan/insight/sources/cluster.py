@@ -15,6 +15,7 @@ import msgspec
 
 from bayplan.api.kinds import CORE_EVENT, POD, Kind
 from bayplan.client import ApiError, Client, ConfigError, TransportError, connect
+from bayplan.client.server_version import server_version
 from bayplan.insight.sources.documents import stored
 from bayplan.insight.sources.older_versions import OLDER, updated
 from bayplan.insight.sources.reading import Gap, Progress, Reading, SnapshotError
@@ -74,7 +75,7 @@ async def read_client(
     # The order does not depend on which list ended first.
     documents = {kind: lists.documents[kind] for kind in (*REQUIRED, *others) if lists.documents.get(kind)}
     gaps = tuple(sorted(lists.gaps, key=lambda gap: gap.kind.resource))
-    return Reading(documents, where, taken, gaps)
+    return Reading(documents, where, taken, gaps, version=await server_version(client))
 
 
 def _silent(what: str, count: int) -> None:

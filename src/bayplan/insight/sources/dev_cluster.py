@@ -5,6 +5,7 @@ from __future__ import annotations
 from bayplan.api.kinds import Kind
 from bayplan.devcluster.cluster import DevCluster
 from bayplan.insight.sources.documents import collect, stored
+from bayplan.insight.sources.older_versions import OLDER, updated
 from bayplan.insight.sources.reading import Reading
 from bayplan.insight.sources.rights import EFFECTS, REQUIRED
 
@@ -13,7 +14,9 @@ def read_dev_cluster(cluster: DevCluster) -> Reading:
     """The objects that its API server has now, of the kinds that `cluster.read_client` reads."""
 
     def entries(kind: Kind) -> list[bytes]:
-        return [entry.raw for entry in cluster.server.store.collection(kind.resource).select()]
+        served = cluster.server.storage.served.stored(kind.resource)
+        older = next((each for each in OLDER.get(kind, ()) if served and each.version == served.kind.version), kind)
+        return [updated(older, entry.raw) for entry in cluster.server.store.collection(kind.resource).select()]
 
     kinds = (*REQUIRED, *EFFECTS)
     documents = collect((kind, *stored(kind, raw)) for kind in kinds for raw in entries(kind))

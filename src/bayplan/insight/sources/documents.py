@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 
-from bayplan.api.kinds import CONFIG_MAP, CORE_EVENT, EVENT, KINDS, SECRET, Kind, custom_kind
+from bayplan.api.kinds import CONFIG_MAP, CORE_EVENT, EVENT, SECRET, TYPED_KINDS, Kind, custom_kind
 from bayplan.api.objects import encode
-from bayplan.config.suggestions import did_you_mean
+from bayplan.api.suggestions import did_you_mean
 from bayplan.insight.sources.numeric_quantities import with_text_quantities
 from bayplan.insight.sources.older_versions import NEWER, updated
 from bayplan.insight.sources.reading import SnapshotError
 
-_KNOWN = {(kind.api_version, kind.kind): kind for kind in KINDS}
+_KNOWN = {(kind.api_version, kind.kind): kind for kind in TYPED_KINDS}
 _CORE_GROUP = re.compile(r"v[0-9]|(apps|batch|extensions|policy)/")
 """The API versions whose kinds are all known, so that another kind is a mistake."""
 

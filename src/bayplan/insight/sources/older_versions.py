@@ -1,7 +1,7 @@
-"""Older API versions of objects, which are converted to the version that plugins read: those of resource.k8s.io.
+"""Older API versions of objects that plugins read in a newer one: those of resource.k8s.io, and PodGroups.
 
-v1beta2 (Kubernetes 1.33) has the fields of v1 (1.34). v1beta1 (1.32) has other requests and devices. Mirrors
-pkg/apis/resource/v1beta1/conversion.go.
+v1beta2 of resource.k8s.io (Kubernetes 1.33) has the fields of v1 (1.34). v1beta1 (1.32) has other requests and devices,
+which are converted. Mirrors pkg/apis/resource/v1beta1/conversion.go. A PodGroup keeps its form; see `api.pod_groups`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from bayplan.api import older_versions
 from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE, Kind
 from bayplan.api.objects import encode
 
@@ -19,12 +20,15 @@ _KINDS = (DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE)
 _SAME, _DIFFERENT = "v1beta2", "v1beta1"
 
 OLDER: Mapping[Kind, tuple[Kind, ...]] = {
-    kind: tuple(replace(kind, version=version) for version in (_SAME, _DIFFERENT)) for kind in _KINDS
+    **{kind: tuple(replace(kind, version=version) for version in (_SAME, _DIFFERENT)) for kind in _KINDS},
+    **older_versions.OLDER,
 }
 """kind -> the same kind in older versions, the newest one first"""
 
 NEWER: Mapping[tuple[str, str], tuple[Kind, Kind]] = {
-    (older.api_version, older.kind): (older, kind) for kind, versions in OLDER.items() for older in versions
+    (older.api_version, older.kind if older.model else "PodGroup"): (older, kind)
+    for kind, versions in OLDER.items()
+    for older in versions
 }
 """(`apiVersion`, `kind`) of an older version -> the kind in that version, and in the one that plugins read"""
 
@@ -32,9 +36,11 @@ NEWER: Mapping[tuple[str, str], tuple[Kind, Kind]] = {
 def updated(older: Kind, raw: bytes) -> bytes:
     """An object's JSON in the version that plugins read. Raises msgspec.MsgspecError if it is no JSON object."""
     convert = _CONVERSIONS.get(older.kind) if older.version == _DIFFERENT else None
-    if convert is None:
+    if convert is None and older.model:
         return raw
     document = msgspec.json.decode(raw, type=dict[str, Any])
+    if convert is None:
+        return encode({"apiVersion": older.api_version, "kind": "PodGroup", **document})
     if isinstance(document.get("spec"), dict):
         document["spec"] = convert(document["spec"])
     return encode(document)

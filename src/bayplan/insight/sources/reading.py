@@ -44,3 +44,4 @@ class Reading:
     taken: datetime | None = None
     gaps: tuple[Gap, ...] = field(default=())
     problems: tuple[str, ...] = ()
+    version: str | None = None

@@ -52,6 +52,7 @@ EFFECTS: Mapping[Kind, str] = {
     kinds.RESOURCE_CLAIM: f"{_DEVICES}, and devices that are in use count as free",
     kinds.RESOURCE_CLAIM_TEMPLATE: "claims of manifests that name a template can't be made",
     kinds.RESOURCE_SLICE: _DEVICES,
+    kinds.DEVICE_TAINT_RULE: f"{_DEVICES}, and the taints of rules don't count",
     kinds.CORE_EVENT: "why controllers can't create pods is known from the conditions of ReplicaSets only, and who "
     "preempted a pod is unknown",
     custom_kind(POD_GROUPS): _GANGS,

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
-from bayplan.api.pod_groups import POD_GROUPS, TOGETHER, spec_of
+from bayplan.api.pod_groups import POD_GROUPS, PodGroupSpec, spec_of
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_groups import pod_group_of
 from bayplan.cluster.pod_info import PodInfo
@@ -25,6 +25,7 @@ from bayplan.framework.interface import Plugin
 from bayplan.framework.status import Status
 from bayplan.plugins.default_preemption.budgets import Budgets
 from bayplan.plugins.default_preemption.plugin import NEVER, after_pod_deletion
+from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming preemptor")
 NOT_ENOUGH = Status.unschedulable("the gang would not fit even if all pods of lower priority were evicted")
@@ -33,7 +34,7 @@ IN_PROGRESS = Status.unresolvable("waiting for the preemption for this pod group
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VictimUnit:
-    """Pods that are evicted together or not at all: one pod, or all pods of a group with disruption mode PodGroup."""
+    """Pods that are evicted together or not at all: one pod, or all pods of a group that says so."""
 
     pods: Sequence[PodInfo]
     priority: int
@@ -57,8 +58,11 @@ class WorkloadAwarePreemption(Plugin):
 
     name = "WorkloadAwarePreemption"
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: Handle, gates: FeatureGates = DEFAULT_GATES) -> None:
         self._handle = handle
+        self._group_decides = gates.enabled("PodGroupPriorityOfVictims")
+        self.places_most = gates.enabled("PodGroupPreemptionPlacesMost")
+        self.preemption_name = "pod group preemption" if gates.enabled("PodGroupPreemptionPrefix") else "preemption"
         self._pod_groups = handle.objects(POD_GROUPS)
         self._budgets = handle.objects(POD_DISRUPTION_BUDGET)
         self._preemptors: dict[str, str] = {}
@@ -111,22 +115,21 @@ class WorkloadAwarePreemption(Plugin):
                 elif key != gang.pod_group:
                     groups.setdefault(key, []).append(pod)
         for key, pods in groups.items():
-            priority = self._group_priority(key)
-            if priority is not None:
-                yield VictimUnit(pods, priority)
+            spec = self._spec(key)
+            if spec is not None and spec.evicted_together:
+                yield VictimUnit(pods, spec.priority or 0)
+            elif spec is not None and self._group_decides:
+                yield from (VictimUnit((pod,), spec.priority or 0) for pod in pods)
             else:
                 yield from (VictimUnit((pod,), pod.priority) for pod in pods)
 
-    def _group_priority(self, key: str) -> int | None:
-        """Return the priority of a group whose pods are evicted together; None for any other group."""
+    def _spec(self, key: str) -> PodGroupSpec | None:
+        """Return the spec of a group; None if it does not exist, or is malformed."""
         pod_group = self._pod_groups.get(key)
-        if pod_group is None:
-            return None
         try:
-            spec = spec_of(pod_group)
+            return None if pod_group is None else spec_of(pod_group)
         except msgspec.ValidationError:
             return None
-        return (spec.priority or 0) if spec.disruptionMode == TOGETHER else None
 
     def events(self) -> Iterable[EventHint]:
         """Register deletions of pods: they run PreEnqueue again for gated pods."""

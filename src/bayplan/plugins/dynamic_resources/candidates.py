@@ -15,6 +15,7 @@ from lightkube.models.resource_v1 import DeviceClass
 
 from bayplan.devices.allocations import Taken
 from bayplan.devices.cel.selectors import CompileError, RuntimeFailure, Selectors
+from bayplan.devices.classes import selectors_of
 from bayplan.devices.requests import DeviceDemand
 from bayplan.devices.slices import SliceDevice
 from bayplan.plugins.dynamic_resources.capacity import fits, never_negative
@@ -58,7 +59,7 @@ class Criteria(NamedTuple):
     @classmethod
     def of(cls, demand: DeviceDemand, device_class: DeviceClass) -> Criteria:
         """The criteria of a demand for devices of a class."""
-        selectors = (*(device_class.spec.selectors or ()), *demand.selectors)
+        selectors = (*selectors_of(device_class), *demand.selectors)
         expressions = tuple(each.cel.expression if each.cel is not None else "" for each in selectors)
         capacity = tuple(sorted((name, str(amount)) for name, amount in demand.capacity.items()))
         return cls(expressions, capacity, demand.admin_access)

@@ -16,7 +16,7 @@ from bayplan.api.kinds import RESOURCE_CLAIM
 from bayplan.api.objects import convert, encode
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.devices.claims import key_of, reservations
-from bayplan.devices.requests import requests_of
+from bayplan.devices.requests import constraints_of, requests_of
 from bayplan.framework.remedies import Document, Remedy, delete_pods, may_make_room
 from bayplan.plugins.dynamic_resources.obstacles import text_of_taint
 
@@ -64,7 +64,7 @@ class Where:
 
     def without_constraints(self, places: Sequence[int]) -> Remedy:
         """Return the remedy that removes constraints of the claim, by their places."""
-        constraints = (self.claim.spec.devices.constraints if self.claim.spec.devices is not None else None) or ()
+        constraints = constraints_of(self.claim)
         texts = [
             f"matchAttribute {each.matchAttribute}"
             if each.matchAttribute

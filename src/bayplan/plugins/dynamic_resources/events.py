@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 
-from lightkube.models.resource_v1 import ResourceClaim, ResourceClaimStatus
+from lightkube.models.resource_v1 import DeviceTaintRule, ResourceClaim, ResourceClaimStatus
 
-from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
+from bayplan.api.kinds import DEVICE_CLASS, DEVICE_TAINT_RULE, RESOURCE_CLAIM, RESOURCE_SLICE
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.devices.claims import UnusableClaim, allocation_of, claim_names, key_of, uid_of
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint, Topics
@@ -17,8 +17,8 @@ from bayplan.plugins.dynamic_resources.pod_claims import claims_of, has_claims
 _NODE_ACTIONS = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
 
 
-def hints(claims: Mapping[str, ResourceClaim]) -> Iterable[EventHint]:
-    """The events with their hints. `claims` by `namespace/name`."""
+def hints(claims: Mapping[str, ResourceClaim], *, taint_rules: bool) -> Iterable[EventHint]:
+    """The events with their hints. `claims` by `namespace/name`. `taint_rules`: whether DeviceTaintRules count."""
     yield EventHint(ClusterEvent(NODE, _NODE_ACTIONS))
     claim_change = ClusterEvent(RESOURCE_CLAIM.kind, Action.ADD | Action.UPDATE)
     yield EventHint(claim_change, partial(after_claim_change, claims), _OWN_CLAIM)
@@ -26,6 +26,9 @@ def hints(claims: Mapping[str, ResourceClaim]) -> Iterable[EventHint]:
     yield EventHint(pod_change, partial(after_pod_change, claims), OWN_UPDATE)
     yield EventHint(ClusterEvent(DEVICE_CLASS.kind, Action.ADD | Action.UPDATE))
     yield EventHint(ClusterEvent(RESOURCE_SLICE.kind, Action.ADD | Action.UPDATE))
+    if taint_rules:  # upstream reports a change of the slices
+        rule_change = Action.ADD | Action.UPDATE | Action.DELETE
+        yield EventHint(ClusterEvent(DEVICE_TAINT_RULE.kind, rule_change), after_rule_change)
 
 
 def after_claim_change(
@@ -42,6 +45,11 @@ def after_claim_change(
         return Hint.SKIP
     nothing = ResourceClaimStatus()
     return Hint.SKIP if old is not None and (old.status or nothing) == (new.status or nothing) else Hint.QUEUE
+
+
+def after_rule_change(pod: PodInfo, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> Hint:
+    """Requeue if a rule taints other devices than before, or in another way."""
+    return Hint.SKIP if old is not None and new is not None and old.spec == new.spec else Hint.QUEUE
 
 
 def after_pod_change(claims: Mapping[str, ResourceClaim], pod: PodInfo, old: PodInfo | None, new: PodInfo) -> Hint:

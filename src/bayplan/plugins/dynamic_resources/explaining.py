@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from lightkube.models.resource_v1 import AllocationResult, ResourceClaim
 
@@ -15,7 +14,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.devices.allocations import ClaimAllocations
 from bayplan.devices.claims import UnusableClaim, claim_name, key_of, results_of
 from bayplan.devices.classes import resources_of
-from bayplan.devices.requests import ALL, DeviceDemand, demands_of, requests_of
+from bayplan.devices.requests import ALL, DeviceDemand, constraints_of, demands_of, requests_of
 from bayplan.framework.near_names import near_name
 from bayplan.framework.remedies import Details, Remedy, request_resource, together
 from bayplan.plugins.dynamic_resources.candidates import Supply
@@ -228,7 +227,7 @@ class _Lack:
         parts = []
         for claim, chosen in self._in_the_way:
             for number in chosen:
-                spec = _constraints(claim)[number]
+                spec = constraints_of(claim)[number]
                 attribute = spec.matchAttribute or spec.distinctAttribute or ""
                 kind = "matchAttribute" if spec.matchAttribute else "distinctAttribute"
                 parts.append(
@@ -267,7 +266,7 @@ class _Lack:
         if self._short:
             return []
         for claim in self._needs.claims:
-            numbers = range(len(_constraints(claim)))
+            numbers = range(len(constraints_of(claim)))
             for chosen in (*((each,) for each in numbers), tuple(numbers)):
                 relaxed = Where(claim).object_without_constraints(chosen) if chosen else claim
                 claims = [relaxed if each is claim else each for each in self._needs.claims]
@@ -337,10 +336,6 @@ def _by_request(claim: ResourceClaim) -> Iterator[list[tuple[Where, DeviceDemand
             (Where(claim, number, place if request.firstAvailable else None), demand)
             for place, demand in enumerate(demands)
         ]
-
-
-def _constraints(claim: ResourceClaim) -> Sequence[Any]:
-    return (claim.spec.devices.constraints if claim.spec.devices is not None else None) or ()
 
 
 def _never(examined: Examined) -> bool:

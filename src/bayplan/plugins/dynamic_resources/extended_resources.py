@@ -26,6 +26,7 @@ from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.devices.classes import ExtendedResources, may_be_backed_by_devices
 from bayplan.devices.extended_claims import ANNOTATION
+from bayplan.devices.requests import devices_of
 from bayplan.framework.status import Status
 
 IN_MEMORY_NAME = "<extended-resources>"
@@ -63,7 +64,7 @@ def is_in_memory(claim: ResourceClaim) -> bool:
 
 def is_filled(claim: ResourceClaim) -> bool:
     """Whether an earlier attempt filled the claim for extended resources. PostFilter deletes such a claim."""
-    return claim.spec.devices is not None and claim.spec.devices.requests is not None
+    return (devices := devices_of(claim)) is not None and devices.requests is not None
 
 
 def without_resources(

@@ -14,6 +14,7 @@ from bayplan.cluster.nodes import NodeInfo
 from bayplan.devices.allocations import ClaimAllocations
 from bayplan.devices.cel.selectors import CompileError, RuntimeFailure
 from bayplan.devices.claims import allocation_of, key_of, reservations, results_of, uid_of
+from bayplan.devices.classes import selectors_of
 from bayplan.devices.requests import DeviceDemand
 from bayplan.devices.slices import DeviceId, SliceDevice
 from bayplan.plugins.dynamic_resources.allocator import PREVENTING
@@ -102,7 +103,7 @@ class Examination:
 
     def of_class(self, device: SliceDevice, device_class: DeviceClass) -> bool:
         """Whether a class selects a device that the node can use."""
-        if self._rejecting(device_class.spec.selectors or (), device) is not None:
+        if self._rejecting(selectors_of(device_class), device) is not None:
             return False
         return not device.parent.per_device or device.place.includes(self.node.name, self.node.labels)
 

@@ -15,8 +15,9 @@ from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.objects import ObjectStore
 from bayplan.devices.allocations import ClaimAllocations
 from bayplan.devices.cel.selectors import Selectors
+from bayplan.devices.classes import selectors_of
 from bayplan.devices.limits import MAX_ALTERNATIVES
-from bayplan.devices.requests import alternatives_of, demands_of, requests_of
+from bayplan.devices.requests import alternatives_of, constraints_of, demands_of, requests_of
 from bayplan.devices.slices import DeviceSlices
 from bayplan.framework.giving_way import GiveWay
 from bayplan.framework.status import Code, Status
@@ -197,9 +198,9 @@ class Offers:
         requests = []
         for demand in (demand for request in requests_of(claim) for demand in demands_of(request)):
             device_class = self._classes.get(demand.class_name)
-            selectors = device_class.spec.selectors or () if device_class is not None else None
+            selectors = selectors_of(device_class) if device_class is not None else None
             requests.append((replace(demand, class_name=""), selectors))
-        return encode((requests, claim.spec.devices.constraints if claim.spec.devices is not None else None))
+        return encode((requests, constraints_of(claim)))
 
     def _search(
         self,

@@ -11,7 +11,7 @@ import numpy as np
 from lightkube.models.resource_v1 import AllocationResult, ResourceClaim
 
 from bayplan.api import durations
-from bayplan.api.kinds import DEVICE_CLASS, POD, RESOURCE_CLAIM, RESOURCE_SLICE
+from bayplan.api.kinds import DEVICE_CLASS, POD, RESOURCE_CLAIM
 from bayplan.api.selectors import parse_node_selector
 from bayplan.cluster.columns import Bool, Int64, Rows
 from bayplan.cluster.node_selection import match_selector
@@ -22,7 +22,7 @@ from bayplan.devices.claims import UnusableClaim, allocation_of, key_of, uid_of
 from bayplan.devices.classes import ExtendedResources, may_be_backed_by_devices
 from bayplan.devices.extended_claims import ExtendedResourceClaims
 from bayplan.devices.requests import alternatives_of, requests_of
-from bayplan.devices.slices import DeviceSlices
+from bayplan.framework.device_slices import device_slices
 from bayplan.framework.events import EventHint
 from bayplan.framework.gangs import PLACED_WITH, Gang
 from bayplan.framework.handle import Handle
@@ -50,6 +50,7 @@ from bayplan.plugins.dynamic_resources.offers import Offers, score_of
 from bayplan.plugins.dynamic_resources.pod_claims import claims_of, has_claims
 from bayplan.plugins.dynamic_resources.results import results_of_subrequests
 from bayplan.plugins.dynamic_resources.state import Needs, NodeAllocation, PodDevices
+from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 NOT_FOUND = Status.error("claim allocation not found for node")
 NOT_AVAILABLE = Status.unresolvable("resourceclaim not available on the node")
@@ -72,14 +73,16 @@ class DynamicResources(Plugin):
         handle: Handle,
         args: DynamicResourcesArgs = _DEFAULT_ARGUMENTS,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        gates: FeatureGates = DEFAULT_GATES,
     ) -> None:
+        self._taint_rules = gates.enabled("DRADeviceTaintRules")
         self._claims = handle.objects(RESOURCE_CLAIM)
         self._classes = handle.objects(DEVICE_CLASS)
         self._allocations = self._claims.view(ClaimAllocations)
         self._extended_claims = self._claims.view(ExtendedResourceClaims)
         self._extended = self._classes.view(ExtendedResources)
         self._now = handle.now
-        slices = handle.objects(RESOURCE_SLICE).view(DeviceSlices)
+        slices = device_slices(handle, gates)
         timeout = durations.parse(args.filterTimeout)
         self._offers = Offers(slices, self._allocations, self._classes, handle.monotonic, timeout, handle.give_way)
         pods = handle.objects(POD)
@@ -330,7 +333,7 @@ class DynamicResources(Plugin):
 
     def events(self) -> Iterable[EventHint]:
         """Added or changed claims, slices, classes and nodes can help."""
-        return events.hints(self._claims)
+        return events.hints(self._claims, taint_rules=self._taint_rules)
 
     def sign(self, pod: PodInfo) -> Hashable:
         """The names of the requested extended resources; pods with claims have no signature."""

@@ -15,7 +15,8 @@ from lightkube.models.resource_v1 import (
 from bayplan.api.quantity import NANO
 from bayplan.api.selectors import NAME_FIELD
 from bayplan.devices.claims import results_of
-from bayplan.devices.requests import requests_of
+from bayplan.devices.classes import configuration_of
+from bayplan.devices.requests import devices_of, requests_of
 from bayplan.plugins.dynamic_resources.solutions import AllocationError, Grant, Granted
 
 
@@ -68,13 +69,13 @@ def _class_configuration(granted: Granted) -> list[DeviceAllocationConfiguration
     return [
         DeviceAllocationConfiguration(source="FromClass", requests=list(names), opaque=config.opaque)
         for class_name, names in requests.items()
-        for config in classes[class_name].spec.config or ()
+        for config in configuration_of(classes[class_name])
     ]
 
 
 def _claim_configuration(granted: Granted) -> list[DeviceAllocationConfiguration]:
     """The claim's own configuration for the chosen requests and alternatives."""
-    devices = granted.claim.spec.devices
+    devices = devices_of(granted.claim)
     found = []
     for config in (devices.config if devices is not None else None) or ():
         named = config.requests or ()

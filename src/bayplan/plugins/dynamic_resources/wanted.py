@@ -12,8 +12,9 @@ from lightkube.models.resource_v1 import DeviceClass, DeviceSelector, ResourceCl
 
 from bayplan.devices.cel.selectors import CompileError, RuntimeFailure
 from bayplan.devices.claims import key_of
+from bayplan.devices.classes import selectors_of
 from bayplan.devices.limits import MAX_RESULTS
-from bayplan.devices.requests import ALL, EXACT_COUNT, DeviceDemand, demands_of, requests_of
+from bayplan.devices.requests import ALL, EXACT_COUNT, DeviceDemand, constraints_of, demands_of, requests_of
 from bayplan.devices.slices import DeviceId, SliceDevice
 from bayplan.plugins.dynamic_resources.candidates import Criteria, Supply
 from bayplan.plugins.dynamic_resources.capacity import fits
@@ -78,7 +79,7 @@ class Wanted:
                 f"claim {key_of(claim)}: number of requested devices {minimum} exceeds the claim limit of {MAX_RESULTS}"
             )
         constraints = []
-        for number, spec in enumerate((claim.spec.devices.constraints if claim.spec.devices else None) or ()):
+        for number, spec in enumerate(constraints_of(claim)):
             constraint = constraint_of(spec)
             if constraint is None:
                 problem = "empty constraint (unsupported constraint type?)"
@@ -136,7 +137,7 @@ class Wanted:
     def _is_selectable(self, claim_index: int, request: Request, device: SliceDevice) -> bool:
         device_class = request.device_class
         class_name = f"class {device_class.metadata.name if device_class.metadata else ''}"
-        if not self._match(class_name, device_class.spec.selectors or (), device):
+        if not self._match(class_name, selectors_of(device_class), device):
             return False
         if not self._match(f"claim {key_of(self._given.claims[claim_index])}", request.demand.selectors, device):
             return False

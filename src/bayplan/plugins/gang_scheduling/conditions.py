@@ -1,4 +1,4 @@
-"""Writes the condition PodGroupScheduled of PodGroups.
+"""Writes the condition of PodGroups that says whether they were placed: PodGroupInitiallyScheduled.
 
 Writes are not queued: only the latest outcome of each group is written. Mirrors updatePodGroupCondition in
 pkg/scheduler/schedule_one_podgroup.go.
@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from bayplan.api.kinds import custom_kind
-from bayplan.api.pod_groups import POD_GROUPS
+from bayplan.api.pod_groups import scheduled_condition, served_as
 from bayplan.api.times import rfc3339
 from bayplan.cluster.objects import ObjectStore
 from bayplan.framework.gangs import GangOutcome
@@ -22,7 +21,6 @@ from bayplan.framework.handle import Handle
 
 log = logging.getLogger(__name__)
 
-SCHEDULED = "PodGroupScheduled"
 _STATUS_AND_REASON = {
     GangOutcome.PLACED: ("True", "Scheduled"),
     GangOutcome.REFUSED: ("False", "Unschedulable"),
@@ -46,7 +44,6 @@ class PodGroupConditions:
     def __init__(self, handle: Handle, pod_groups: ObjectStore) -> None:
         self._handle = handle
         self._pod_groups = pod_groups
-        self._kind = custom_kind(POD_GROUPS)
         self._due: dict[str, GroupReport] = {}
         self._placed: dict[str, str] = {}
         """By key: the UIDs of groups that have been placed, even if the API server does not know it yet."""
@@ -99,11 +96,11 @@ class PodGroupConditions:
         if condition is None:
             return
         namespace, _, name = key.partition("/")
-        others = [each for each in _conditions(pod_group) if each.get("type") != SCHEDULED]
+        others = [each for each in _conditions(pod_group) if each.get("type") != condition["type"]]
         metadata = pod_group.metadata
         preconditions = {"uid": metadata.uid, "resourceVersion": metadata.resourceVersion}
         patch = {"metadata": preconditions, "status": {"conditions": [*others, condition]}}
-        await client.patch(self._kind, name, patch, namespace, subresource="status")
+        await client.patch(served_as(pod_group), name, patch, namespace, subresource="status")
 
     def _forget(self, old: Any, new: Any) -> None:
         if old is not None and new is None:
@@ -115,11 +112,12 @@ def changed_condition(pod_group: Mapping[str, Any], report: GroupReport, now: da
 
     `lastTransitionTime` changes only with the condition's status.
     """
-    old = next((each for each in _conditions(pod_group) if each.get("type") == SCHEDULED), None)
+    type_ = scheduled_condition(pod_group)
+    old = next((each for each in _conditions(pod_group) if each.get("type") == type_), None)
     status, reason = _STATUS_AND_REASON[report.outcome]
     if old is not None and old.get("status") == "True" != status:
         return None
-    condition: dict[str, Any] = {"type": SCHEDULED, "status": status, "reason": reason, "message": report.message}
+    condition: dict[str, Any] = {"type": type_, "status": status, "reason": reason, "message": report.message}
     generation = (pod_group.get("metadata") or {}).get("generation")
     if generation is not None:
         condition["observedGeneration"] = generation

@@ -1,4 +1,4 @@
-"""GangScheduling: places the pods of a Kubernetes PodGroup (scheduling.k8s.io/v1alpha2) together.
+"""GangScheduling: places the pods of a Kubernetes PodGroup (scheduling.k8s.io) together.
 
 Pods name their group in `spec.schedulingGroup`. Mirrors plugins/gangscheduling/gangscheduling.go.
 """
@@ -25,6 +25,7 @@ from bayplan.framework.near_names import near_name
 from bayplan.framework.remedies import Details
 from bayplan.framework.status import Status
 from bayplan.plugins.gang_scheduling.conditions import PodGroupConditions
+from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 PERMIT_SECONDS = 300.0
 TOO_FEW = Status.unresolvable("waiting for minCount pods from a gang to appear in scheduling queue")
@@ -38,8 +39,10 @@ class GangScheduling(Plugin):
 
     name = "GangScheduling"
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: Handle, gates: FeatureGates = DEFAULT_GATES) -> None:
         self._handle = handle
+        self._may_shrink = gates.enabled("PodGroupMinCountCanChange")
+        self._whose = "pod" if gates.enabled("PodGroupGateMessage") else "pods"
         self._pod_groups = handle.objects(POD_GROUPS)
         self._complete: set[str] = set()
         """The keys of gangs that had enough pods at their last change."""
@@ -54,7 +57,7 @@ class GangScheduling(Plugin):
             return None
         if key not in self._pod_groups:
             name = key.partition("/")[2]
-            return Status.unresolvable(f'waiting for pods\'s pod group "{name}" to appear in scheduling queue')
+            return Status.unresolvable(f'waiting for {self._whose}\'s pod group "{name}" to appear in scheduling queue')
         try:
             least = self._least(key)
         except msgspec.ValidationError as error:
@@ -139,9 +142,11 @@ class GangScheduling(Plugin):
         return None
 
     def events(self) -> Iterable[EventHint]:
-        """Register new members and new groups. The spec of a group is immutable."""
+        """Register new members, new groups, and since 1.37 groups that need fewer members than before."""
         yield EventHint(ClusterEvent(events.POD, Action.ADD), after_pod_added)
         yield EventHint(ClusterEvent(POD_GROUPS, Action.ADD), after_pod_group_added)
+        if self._may_shrink:
+            yield EventHint(ClusterEvent(POD_GROUPS, Action.UPDATE), after_pod_group_updated)
 
     def _wake(self, key: str) -> None:
         """Activate the members of a gang that has just got enough pods: pods without a node cause no event."""
@@ -172,5 +177,17 @@ def after_pod_added(pod: PodInfo, old: None, new: PodInfo) -> Hint:
 
 def after_pod_group_added(pod: PodInfo, old: None, new: dict[str, Any]) -> Hint:
     """Requeue the pods of the new group."""
-    metadata = new["metadata"]
-    return Hint.QUEUE if key_of(pod) == f"{metadata.get('namespace')}/{metadata.get('name')}" else Hint.SKIP
+    return Hint.QUEUE if _is_in(pod, new) else Hint.SKIP
+
+
+def after_pod_group_updated(pod: PodInfo, old: dict[str, Any], new: dict[str, Any]) -> Hint:
+    """Requeue the pods of a gang that needs fewer members than before."""
+    if not _is_in(pod, new):
+        return Hint.SKIP
+    before, now = spec_of(old).schedulingPolicy.gang, spec_of(new).schedulingPolicy.gang
+    return Hint.QUEUE if before is not None and now is not None and now.minCount < before.minCount else Hint.SKIP
+
+
+def _is_in(pod: PodInfo, pod_group: dict[str, Any]) -> bool:
+    metadata = pod_group["metadata"]
+    return key_of(pod) == f"{metadata.get('namespace')}/{metadata.get('name')}"

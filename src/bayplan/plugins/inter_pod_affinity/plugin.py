@@ -5,7 +5,7 @@ Mirrors plugins/interpodaffinity/{plugin,filtering,scoring}.go.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from functools import partial
 
 import numpy as np
@@ -31,6 +31,7 @@ from bayplan.latest import Latest
 from bayplan.plugins.arguments import InterPodAffinityArgs
 from bayplan.plugins.inter_pod_affinity.explaining import Matches, explain
 from bayplan.plugins.inter_pod_affinity.matching import DomainCounts, Namespaces, Requirements, preferences
+from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 STATUSES = (
     Status.unschedulable("node(s) didn't satisfy existing pods anti-affinity rules"),
@@ -52,7 +53,9 @@ class InterPodAffinity(Plugin):
     name = "InterPodAffinity"
     arguments = InterPodAffinityArgs
 
-    def __init__(self, handle: Handle, args: InterPodAffinityArgs = _DEFAULT_ARGUMENTS) -> None:
+    def __init__(
+        self, handle: Handle, args: InterPodAffinityArgs = _DEFAULT_ARGUMENTS, gates: FeatureGates = DEFAULT_GATES
+    ) -> None:
         self._namespaces = Namespaces(handle)
         self._steps = ManySteps(partial(handle.give_way, long=True))
         self._hard_weight = args.hardPodAffinityWeight
@@ -61,6 +64,7 @@ class InterPodAffinity(Plugin):
         """By what pods share them by: those of the latest kinds of pods, while no namespace changes."""
         self._version = -1
         """Of the namespaces."""
+        self._any_term_keeps_apart = gates.enabled("HintOfAnyAntiAffinityTerm")
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         """Count the pods and terms that match, by domain."""
@@ -133,7 +137,10 @@ class InterPodAffinity(Plugin):
     def events(self) -> Iterable[EventHint]:
         """Register changes of pods, and of the labels of nodes."""
         pods = Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL
-        yield EventHint(ClusterEvent(POD, pods), after_pod_change, Topics(_topics_of_pod, _topics_of_change))
+        hint, topics = after_pod_change_in_1_36, _topics_in_1_36
+        if self._any_term_keeps_apart:
+            hint, topics = after_pod_change, _topics_of_pod
+        yield EventHint(ClusterEvent(POD, pods), hint, Topics(topics, _topics_of_change))
         yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL), after_node_change)
 
     def sign(self, pod: PodInfo) -> Hashable:
@@ -181,7 +188,17 @@ class InterPodAffinity(Plugin):
 
 @requeue_if_invalid
 def after_pod_change(pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:
-    """Requeue for a pod that now matches affinity terms, or no longer matches anti-affinity terms."""
+    """Requeue for a pod that now matches the affinity terms, or that no anti-affinity term keeps apart any more."""
+    return _after_pod_change(pod, old, new, _match_any)
+
+
+@requeue_if_invalid
+def after_pod_change_in_1_36(pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:
+    """The same, but a pod counts as kept apart only if all anti-affinity terms match it."""
+    return _after_pod_change(pod, old, new, _match_all)
+
+
+def _after_pod_change(pod: PodInfo, old: PodInfo | None, new: PodInfo | None, apart: _Match) -> Hint:
     if old is not None and new is not None and new.uid == pod.uid:
         return Hint.QUEUE
     if any(other is not None and not (other.node_name or other.nominated_node_name) for other in (old, new)):
@@ -189,13 +206,13 @@ def after_pod_change(pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> 
     terms = terms_of(pod)
     if old is not None and new is not None:
         helps = (not _match_all(terms.required, old) and _match_all(terms.required, new)) or (
-            _match_all(terms.required_anti, old) and not _match_all(terms.required_anti, new)
+            apart(terms.required_anti, old) and not apart(terms.required_anti, new)
         )
     elif new is not None:
         helps = _match_all(terms.required, new)
     else:
         assert old is not None
-        helps = _match_all(terms.required_anti, old) or _match_all(terms_of(old).required_anti, pod)
+        helps = apart(terms.required_anti, old) or apart(terms_of(old).required_anti, pod)
     return Hint.QUEUE if helps else Hint.SKIP
 
 
@@ -215,22 +232,32 @@ def after_node_change(pod: PodInfo, old: Node | None, new: Node) -> Hint:
     return Hint.SKIP
 
 
+_Match = Callable[[tuple[AffinityTerm, ...], PodInfo], bool]
+
 _INVALID = "invalid"
 """The topic of pods with invalid terms, which every change requeues."""
 
 
 def _topics_of_pod(pod: PodInfo) -> Collection[Hashable]:
     """Return what a pod waits for: a change of itself, and of pods that may match its required terms."""
+    return _topics(pod, most_anti=None)
+
+
+def _topics_in_1_36(pod: PodInfo) -> Collection[Hashable]:
+    """The same, where all anti-affinity terms have to match, so that one of them is enough."""
+    return _topics(pod, most_anti=1)
+
+
+def _topics(pod: PodInfo, most_anti: int | None) -> Collection[Hashable]:
     try:
         terms = terms_of(pod)
     except InvalidSelector:
         return (_INVALID,)
     topics: list[Hashable] = [pod.uid]
-    for group in (terms.required, terms.required_anti):
-        # All terms have to match, so one of them is enough. A selector of None matches nothing.
-        selector = group[0].selector if group else None
-        if selector is not None:
-            topics.extend(narrowest_anchors(None, selector.requirements))
+    # All affinity terms have to match, so one of them is enough. A selector of None matches nothing.
+    for term in (*terms.required[:1], *terms.required_anti[:most_anti]):
+        if term.selector is not None:
+            topics.extend(narrowest_anchors(None, term.selector.requirements))
     return topics
 
 
@@ -255,3 +282,8 @@ def _match_all(terms: tuple[AffinityTerm, ...], other: PodInfo) -> bool:
     As upstream, terms are matched without namespace labels: a namespace selector matches only if it is empty.
     """
     return bool(terms) and all(term.matches(other, {}) for term in terms)
+
+
+def _match_any(terms: tuple[AffinityTerm, ...], other: PodInfo) -> bool:
+    """Whether a term matches a pod. Namespace selectors are as in `_match_all`."""
+    return any(term.matches(other, {}) for term in terms)

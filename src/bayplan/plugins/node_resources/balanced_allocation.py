@@ -16,6 +16,7 @@ from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.arguments import NodeResourcesBalancedAllocationArgs
 from bayplan.plugins.node_resources.devices import DeviceCounts
 from bayplan.plugins.node_resources.shares import Float64, ScoredResource, amounts, scored_resources
+from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 _DEFAULT_ARGUMENTS = NodeResourcesBalancedAllocationArgs()
 
@@ -27,9 +28,12 @@ class NodeResourcesBalancedAllocation(Plugin):
     arguments = NodeResourcesBalancedAllocationArgs
 
     def __init__(
-        self, args: NodeResourcesBalancedAllocationArgs = _DEFAULT_ARGUMENTS, handle: Handle | None = None
+        self,
+        args: NodeResourcesBalancedAllocationArgs = _DEFAULT_ARGUMENTS,
+        handle: Handle | None = None,
+        gates: FeatureGates = DEFAULT_GATES,
     ) -> None:
-        self._devices = DeviceCounts(handle) if handle is not None else None
+        self._devices = DeviceCounts(handle, gates) if handle is not None else None
         self._resources = [(resource.name, resource.weight) for resource in args.resources]
         self._names = [resource.name for resource in args.resources]
 

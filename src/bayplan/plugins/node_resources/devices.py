@@ -10,17 +10,19 @@ from collections.abc import Mapping
 import numpy as np
 from lightkube.models.resource_v1 import DeviceClass
 
-from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
+from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM
 from bayplan.cluster.columns import Int64
 from bayplan.cluster.node_table import NodeTable
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.devices.allocations import ClaimAllocations
 from bayplan.devices.cel.selectors import Selectors
-from bayplan.devices.classes import ExtendedResources
-from bayplan.devices.slices import DeviceSlices, PoolId, Slice
+from bayplan.devices.classes import ExtendedResources, selectors_of
+from bayplan.devices.slices import PoolId, Slice
+from bayplan.framework.device_slices import device_slices
 from bayplan.framework.handle import Handle
 from bayplan.latest import Latest
 from bayplan.plugins.node_resources.class_devices import ClassDevices
+from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 _CLASSES = 64
 """How many classes keep their counts. One takes about 100 kB for 5,000 nodes."""
@@ -33,9 +35,9 @@ class DeviceCounts:
     others. Expressions do not see whether a device can be shared.
     """
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: Handle, gates: FeatureGates = DEFAULT_GATES) -> None:
         self._classes = handle.objects(DEVICE_CLASS).view(ExtendedResources)
-        self._slices = handle.objects(RESOURCE_SLICE).view(DeviceSlices)
+        self._slices = device_slices(handle, gates)
         self._allocations = handle.objects(RESOURCE_CLAIM).view(ClaimAllocations)
         self._selectors = Selectors()
         self._counts: Latest[tuple[str, ...], ClassDevices] = Latest(_CLASSES)
@@ -87,5 +89,4 @@ class DeviceCounts:
 
 
 def _expressions(device_class: DeviceClass) -> tuple[str, ...]:
-    selectors = device_class.spec.selectors or ()
-    return tuple(each.cel.expression for each in selectors if each.cel is not None)
+    return tuple(each.cel.expression for each in selectors_of(device_class) if each.cel is not None)

@@ -16,7 +16,7 @@ from bayplan.cluster.columns import Bool, Int32, Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_info import DEFAULT_REQUESTS, PodInfo
-from bayplan.devices.classes import CLASS_PREFIX
+from bayplan.devices.classes import CLASS_PREFIX, explicit_resource
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint, Topics
 from bayplan.framework.gangs import Gang, Placement
 from bayplan.framework.handle import Handle
@@ -29,6 +29,7 @@ from bayplan.plugins.node_resources.devices import DeviceCounts
 from bayplan.plugins.node_resources.shares import amounts, amounts_of_placement, scored_resources
 from bayplan.plugins.node_resources.shortages import details
 from bayplan.plugins.node_resources.strategies import most_allocated_of_one, strategy_of
+from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 N = TypeVar("N", int, Int64)
 """A number, or an array with one for each node."""
@@ -46,8 +47,13 @@ class NodeResourcesFit(Plugin):
     name = "NodeResourcesFit"
     arguments = NodeResourcesFitArgs
 
-    def __init__(self, args: NodeResourcesFitArgs = _DEFAULT_ARGUMENTS, handle: Handle | None = None) -> None:
-        self._devices = DeviceCounts(handle) if handle is not None else None
+    def __init__(
+        self,
+        args: NodeResourcesFitArgs = _DEFAULT_ARGUMENTS,
+        handle: Handle | None = None,
+        gates: FeatureGates = DEFAULT_GATES,
+    ) -> None:
+        self._devices = DeviceCounts(handle, gates) if handle is not None else None
         self._nominations = handle.nominations if handle is not None else Nominations()
         self._ignored = frozenset(args.ignoredResources)
         self._ignored_groups = frozenset(args.ignoredResourceGroups)
@@ -218,8 +224,8 @@ def after_node_change(
 
 def after_device_class_change(pod: PodInfo, old: DeviceClass | None, new: DeviceClass) -> Hint:
     """Requeue for a class that newly offers an extended resource which the pod requests."""
-    offered = new.spec.extendedResourceName
-    if old is not None and (old.spec.extendedResourceName or "") == (offered or ""):
+    offered = explicit_resource(new)
+    if old is not None and explicit_resource(old) == offered:
         return Hint.SKIP
     names = {offered} if offered else set()
     if old is None and new.metadata is not None:

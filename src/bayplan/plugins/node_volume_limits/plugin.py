@@ -11,7 +11,14 @@ from lightkube.models.core_v1 import PersistentVolumeClaim
 from lightkube.models.storage_v1 import CSINode, VolumeAttachment
 
 from bayplan.api.csi_translation import in_tree_plugin
-from bayplan.api.kinds import CSI_NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS, VOLUME_ATTACHMENT
+from bayplan.api.kinds import (
+    CSI_DRIVER,
+    CSI_NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    STORAGE_CLASS,
+    VOLUME_ATTACHMENT,
+)
 from bayplan.api.volumes import claim_name
 from bayplan.cluster.columns import Bool, Int32
 from bayplan.cluster.csi_nodes import CsiNodes
@@ -26,7 +33,9 @@ from bayplan.framework.remedies import Details, delete_pods
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.node_volume_limits.attached import AttachedVolumes
+from bayplan.plugins.node_volume_limits.required_drivers import RequiredDrivers
 from bayplan.plugins.node_volume_limits.volumes import CsiVolumeKey, CsiVolumes, VolumeLookup, may_count
+from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 TOO_MANY = Status.unschedulable("node(s) exceed max volume count")
 
@@ -36,41 +45,49 @@ class NodeVolumeLimits(Plugin):
 
     name = "NodeVolumeLimits"
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: Handle, gates: FeatureGates = DEFAULT_GATES) -> None:
         self._missing = MissingVolumes(handle)
         self._handle = handle
         claims, volumes = handle.objects(PERSISTENT_VOLUME_CLAIM), handle.objects(PERSISTENT_VOLUME)
         classes, attachments = handle.objects(STORAGE_CLASS), handle.objects(VOLUME_ATTACHMENT)
+        self._drivers = (
+            handle.objects(CSI_DRIVER).view(RequiredDrivers) if gates.enabled("VolumeLimitScaling") else None
+        )
         self._csi_nodes = handle.objects(CSI_NODE).view(CsiNodes)
         self._pod_volumes = VolumeLookup(claims, volumes, classes)
         self._attached = AttachedVolumes(self._pod_volumes, claims, volumes, classes, attachments)
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        """Skip a pod without volumes that may count, and any pod while no node has limits.
+        """Skip a pod without volumes that may count, and any pod while no node has limits and no driver is required.
 
         A pod with volumes that can't be determined is rejected by Filter.
         """
         if not any(map(may_count, pod.volumes)):
             return SKIP
         self._csi_nodes.refresh(nodes.table)
-        return None if self._csi_nodes.any_limits or self._pod_volumes.problem(pod) is not None else SKIP
+        counts = self._csi_nodes.any_limits or (self._drivers is not None and self._drivers.names)
+        return None if counts or self._pod_volumes.problem(pod) is not None else SKIP
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
-        """Reject nodes on which the attached and the new volumes of a driver would exceed its limit."""
+        """Reject nodes that lack a required driver, or on which the volumes of a driver would exceed its limit."""
         self._csi_nodes.refresh(nodes.table)
         known = self._csi_nodes.known(nodes)
         index = np.zeros(len(nodes), dtype=np.int32)
         statuses: list[Status] = [TOO_MANY]
         # In-tree volumes count for their CSI drivers only on nodes with a CSINode.
-        if not known.all() and isinstance(plain := self._pod_volumes.of_pending(pod, migrated=False), Status):
+        plain = {} if known.all() else self._pod_volumes.of_pending(pod, migrated=False)
+        if isinstance(plain, Status):
             statuses.append(plain)
             index[~known] = len(statuses)
+        else:
+            self._require(plain, ~known, nodes, index, statuses)
         wanted = self._pod_volumes.of_pending(pod, migrated=True)
         if isinstance(wanted, Status):
             statuses.append(wanted)
             index[known] = len(statuses)
         elif wanted:
             self._count(wanted, nodes, index, statuses)
+            self._require(wanted, known, nodes, index, statuses)
         return Rejections(index, statuses) if index.any() else None
 
     def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
@@ -81,6 +98,9 @@ class NodeVolumeLimits(Plugin):
         here, used = node.alone, {other.key: self._pod_volumes.of_placed(other) for other in node.pods if other.volumes}
         self._attached.refresh(here.table)
         parts, users = [], dict[str, PodInfo]()
+        missing = self._missing_drivers(pod, wanted, here)
+        if missing:
+            return Details(f"{node.name} lacks {_names(missing)}, which the pod's volumes need")
         for driver in dict.fromkeys(driver for driver, _ in wanted):
             limit = int(self._csi_nodes.limit(driver, here)[0]) if self._csi_nodes.has_limits(driver) else None
             there = {key: volumes for key, volumes in used.items() if not isinstance(volumes, Status)}
@@ -94,6 +114,14 @@ class NodeVolumeLimits(Plugin):
                 parts.append(f"{room}: {attached} attached{by}, and the pod needs {len(new)} more")
         remedies = (remedy for each in users.values() for remedy in delete_pods(pod, [each]))
         return Details("; ".join(parts), remedies, kind="attach slots")
+
+    def _missing_drivers(self, pod: PodInfo, wanted: CsiVolumes, node: Nodes) -> list[str]:
+        """The required drivers that a node lacks."""
+        self._csi_nodes.refresh(node.table)
+        if not self._csi_nodes.known(node)[0]:
+            plain = self._pod_volumes.of_pending(pod, migrated=False)
+            wanted = {} if isinstance(plain, Status) else plain
+        return [driver for driver in self._required(wanted) if not self._csi_nodes.installed(driver, node)[0]]
 
     def events(self) -> Iterable[EventHint]:
         """Register higher limits, detached volumes, and new claims."""
@@ -152,7 +180,23 @@ class NodeVolumeLimits(Plugin):
         self._attached.refresh(nodes.table)
         if any(self._attached.rows_using(volume) for volume in wanted):
             return None
-        return OnlyNow(frozenset(Counter(driver for driver, _ in wanted).items()))
+        numbers = frozenset(Counter(driver for driver, _ in wanted).items())
+        return OnlyNow((numbers, frozenset(self._required(plain))))
+
+    def _require(self, wanted: CsiVolumes, where: Bool, nodes: Nodes, index: Int32, statuses: list[Status]) -> None:
+        """Reject those of the nodes `where` the driver of a volume is missing, whatever else they are rejected for."""
+        missing = where.copy()
+        for driver in self._required(wanted):
+            rejected = missing & ~self._csi_nodes.installed(driver, nodes)
+            statuses.append(Status.unschedulable(f"{driver} CSI driver is not installed on the node"))
+            index[rejected] = len(statuses)
+            missing &= ~rejected
+
+    def _required(self, wanted: CsiVolumes) -> list[str]:
+        """The drivers of these volumes that a node must have."""
+        if self._drivers is None or not self._drivers.names:
+            return []
+        return [driver for driver in dict.fromkeys(driver for driver, _ in wanted) if driver in self._drivers.names]
 
     def _count(self, wanted: CsiVolumes, nodes: Nodes, index: Int32, statuses: list[Status]) -> None:
         """Reject nodes without room for the volumes that they don't have yet, and nodes with an invalid volume."""
@@ -201,6 +245,10 @@ def _mask(rows: Collection[int], nodes: Nodes) -> Bool:
     mask = np.zeros(nodes.table.size, dtype=np.bool_)
     mask[list(rows)] = True
     return mask[nodes.rows]
+
+
+def _names(drivers: Sequence[str]) -> str:
+    return f"the CSI driver{'s' if len(drivers) > 1 else ''} {' and '.join(drivers)}"
 
 
 def _some(names: Sequence[str]) -> str:

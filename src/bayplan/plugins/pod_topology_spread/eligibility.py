@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bayplan.api.selectors import RequiredNodeAffinity
-from bayplan.api.tolerations import tolerate_scheduling
+from bayplan.api.tolerations import Tolerations, heeded, tolerate_scheduling
 from bayplan.cluster.columns import Bool, Int64, Rows
 from bayplan.cluster.domains import Countable, Domains
 from bayplan.cluster.node_selection import match_required
@@ -75,9 +75,13 @@ class EligibleNodes:
 
 
 class Eligibility:
-    """Finds the eligible domains of constraints. Results are cached until a node changes."""
+    """Finds the eligible domains of constraints. Results are cached until a node changes.
 
-    def __init__(self) -> None:
+    `comparisons`: whether tolerations with Lt and Gt count.
+    """
+
+    def __init__(self, *, comparisons: bool = False) -> None:
+        self._comparisons = comparisons
         self._version: Hashable = None
         self._found: dict[Hashable, EligibleNodes] = {}
 
@@ -109,12 +113,13 @@ class Eligibility:
         self, honor_affinity: bool, honor_taints: bool, keys: frozenset[str], pod: PodInfo, nodes: Nodes
     ) -> EligibleNodes:
         affinity = RequiredNodeAffinity.of(pod.spec) if honor_affinity else RequiredNodeAffinity()
+        tolerations = heeded(pod.tolerations, comparisons=self._comparisons) if honor_taints else None
         if affinity.selector is not None and affinity.selector.errors:  # errors are not hashable
-            return _eligible(affinity, keys, pod, nodes, honor_taints=honor_taints)
-        key = keys, affinity, pod.tolerations if honor_taints else None
+            return _eligible(affinity, keys, tolerations, nodes)
+        key = keys, affinity, tolerations
         found = self._found.get(key)
         if found is None:
-            found = self._found[key] = _eligible(affinity, keys, pod, nodes, honor_taints=honor_taints)
+            found = self._found[key] = _eligible(affinity, keys, tolerations, nodes)
         return found
 
 
@@ -127,11 +132,11 @@ def has_all(keys: Iterable[str], nodes: Nodes) -> Bool:
 
 
 def _eligible(
-    affinity: RequiredNodeAffinity, keys: frozenset[str], pod: PodInfo, nodes: Nodes, *, honor_taints: bool
+    affinity: RequiredNodeAffinity, keys: frozenset[str], tolerations: Tolerations | None, nodes: Nodes
 ) -> EligibleNodes:
     mask = nodes.live & has_all(keys, nodes) & match_required(affinity, nodes)
-    if honor_taints:
-        mask &= nodes.taints_where(lambda taints: tolerate_scheduling(pod.tolerations, taints))
+    if tolerations is not None:
+        mask &= nodes.taints_where(lambda taints: tolerate_scheduling(tolerations, taints))
     return EligibleNodes(mask, missing_as_empty=not keys)
 
 

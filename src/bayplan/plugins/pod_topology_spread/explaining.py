@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bayplan.api.tolerations import tolerate_scheduling
+from bayplan.api.tolerations import Tolerations, tolerate_scheduling
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.remedies import Details, Remedy, add_labels
@@ -37,12 +37,12 @@ class Counts:
         closed: the domains in which the pod tolerates the taints of no node.
     """
 
-    def __init__(self, spread: HardSpread, pod: PodInfo, nodes: Nodes) -> None:
+    def __init__(self, spread: HardSpread, tolerations: Tolerations, nodes: Nodes) -> None:
         column, eligible = nodes.table.labels(spread.constraint.topology_key), spread.eligible
         codes = [code for code in eligible.present.tolist() if code]
         counts = {str(column.values[code]): int(spread.matching[code]) for code in codes}
         self.by_domain = dict(sorted(counts.items(), key=lambda each: (each[1], each[0])))
-        tolerated = nodes.taints_where(lambda taints: tolerate_scheduling(pod.tolerations, taints)) & nodes.live
+        tolerated = nodes.taints_where(lambda taints: tolerate_scheduling(tolerations, taints)) & nodes.live
         reachable = set(np.unique(eligible.codes[nodes.rows][tolerated]).tolist())
         self.closed = {str(column.values[code]) for code in codes if code not in reachable}
 

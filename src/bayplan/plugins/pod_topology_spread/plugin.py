@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from bayplan.api.labels import InvalidSelector
 from bayplan.api.objects import encode
+from bayplan.api.tolerations import heeded
 from bayplan.cluster.columns import Int32, Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
@@ -42,6 +43,7 @@ from bayplan.plugins.pod_topology_spread.constraints import (
 from bayplan.plugins.pod_topology_spread.eligibility import Eligibility, EligibleDomains, has_all
 from bayplan.plugins.pod_topology_spread.explaining import Counts, explain
 from bayplan.plugins.pod_topology_spread.hard_spread import HardSpread
+from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 UNEVEN = Status.unschedulable("node(s) didn't match pod topology spread constraints")
 NO_LABEL = Status.unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
@@ -104,10 +106,13 @@ class PodTopologySpread(Plugin):
     name = "PodTopologySpread"
     arguments = PodTopologySpreadArgs
 
-    def __init__(self, handle: Handle, args: PodTopologySpreadArgs = _DEFAULT_ARGUMENTS) -> None:
+    def __init__(
+        self, handle: Handle, args: PodTopologySpreadArgs = _DEFAULT_ARGUMENTS, gates: FeatureGates = DEFAULT_GATES
+    ) -> None:
+        self._comparisons = gates.enabled("TaintTolerationComparisonOperators")
         self._system = args.defaultingType == "System"
         self._defaults = DefaultConstraints(SYSTEM_DEFAULTS if self._system else args.defaultConstraints, handle)
-        self._eligibility = Eligibility()
+        self._eligibility = Eligibility(comparisons=self._comparisons)
         self._steps = ManySteps(partial(handle.give_way, long=True))
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
@@ -200,7 +205,8 @@ class PodTopologySpread(Plugin):
         spreads: list[HardSpread] = cycle.data[self.name]
         counts = cycle.data.get((self.name, "counts"))
         if counts is None:
-            counts = cycle.data[self.name, "counts"] = [Counts(spread, pod, node.among) for spread in spreads]
+            tolerations = heeded(pod.tolerations, comparisons=self._comparisons)
+            counts = cycle.data[self.name, "counts"] = [Counts(spread, tolerations, node.among) for spread in spreads]
         return explain(spreads, counts, pod, node)
 
     def events(self) -> Iterable[EventHint]:

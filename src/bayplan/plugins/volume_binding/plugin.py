@@ -26,7 +26,7 @@ from bayplan.framework.gangs import PLACED_WITH, Gang
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import CycleState, Plugin
 from bayplan.framework.missing_volumes import MissingVolumes
-from bayplan.framework.normalization import utilization_curve
+from bayplan.framework.normalization import MAX_SHAPE_SCORE, utilization_curve
 from bayplan.framework.remedies import Details
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
@@ -36,10 +36,13 @@ from bayplan.plugins.volume_binding.claims import PodClaims, sort_claims
 from bayplan.plugins.volume_binding.explaining import VolumeExplanations, unbound_text
 from bayplan.plugins.volume_binding.hints import volume_events
 from bayplan.plugins.volume_binding.reservation import BindingFailed, Progress, Reservation
-from bayplan.plugins.volume_binding.scoring import score
+from bayplan.plugins.volume_binding.scoring import scores
 from bayplan.plugins.volume_binding.search import VolumeSearch
+from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 _NO_ARGUMENTS = VolumeBindingArgs()
+_MOST_FREE_FIRST = [(0, MAX_SHAPE_SCORE), (100, 0)]
+"""The default shape."""
 
 
 @dataclass(slots=True)
@@ -59,7 +62,9 @@ class VolumeBinding(Plugin):
     reads_pods = False
     arguments = VolumeBindingArgs
 
-    def __init__(self, handle: Handle, args: VolumeBindingArgs = _NO_ARGUMENTS) -> None:
+    def __init__(
+        self, handle: Handle, args: VolumeBindingArgs = _NO_ARGUMENTS, gates: FeatureGates = DEFAULT_GATES
+    ) -> None:
         self._missing = MissingVolumes(handle)
         self._handle = handle
         self._claims = handle.objects(PERSISTENT_VOLUME_CLAIM)
@@ -72,7 +77,8 @@ class VolumeBinding(Plugin):
         self._explanations = VolumeExplanations(self._search, self._volumes, self._classes, capacities, self._missing)
         self._timeout = args.bindTimeoutSeconds
         points = [(point.utilization, point.score) for point in args.shape or ()]
-        self._curve = utilization_curve(points) if points else None
+        scoring = gates.enabled("StorageCapacityScoring")
+        self._curve = utilization_curve(points or _MOST_FREE_FIRST) if scoring else None
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         """Reject a pod with claims that must be created or bound first.
@@ -98,18 +104,21 @@ class VolumeBinding(Plugin):
         return self._search.find(state.claims, nodes, state.planned).rejections()
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        """Skip scoring unless a shape is configured."""
-        return SKIP if self._curve is None or self.name not in cycle.data else None
+        """Skip scoring without the feature gate StorageCapacityScoring.
+
+        As upstream, pods without claims are scored, too, and scoring fails if PreFilter did not run.
+        """
+        if self._curve is None:
+            return SKIP
+        ran = self.name in cycle.data or self.name in cycle.skip_filter
+        return None if ran else Status.error("not found")
 
     def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
-        """Score the utilization of volumes with the configured shape."""
-        scores = np.zeros(len(nodes), dtype=np.int64)
+        """Score the utilization of volumes, and of the capacity for new ones, with the shape."""
         state: _PodState | None = cycle.data.get(self.name)
-        if self._curve is not None and state is not None:
-            found = self._search.find(state.claims, nodes, state.planned)
-            for position in range(len(nodes)):
-                scores[position] = score(found.at(position), self._curve)
-        return scores
+        if self._curve is None or state is None or not state.claims.waiting:
+            return np.zeros(len(nodes), dtype=np.int64)
+        return scores(self._search.find(state.claims, nodes, state.planned), self._curve)
 
     def reserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         """Reserve volumes and provisioning in memory, without writing to the API server.
@@ -181,7 +190,7 @@ class VolumeBinding(Plugin):
         claims = sort_claims(pod, self._claims, self._volumes, self._classes) if pod.volumes else None
         if claims is None:
             return ()
-        if isinstance(claims, Status) or self._curve is not None:
+        if isinstance(claims, Status):
             return None
         required = self._search.requirements(claims, nodes)
         return () if required is not None and not required else required

@@ -21,17 +21,21 @@ from bayplan.service.metrics.plugin_times import Evaluated
 from bayplan.service.metrics.process import BuildCollector, LimitsAndTraffic
 from bayplan.service.metrics.snapshot import MetricsSnapshot
 from bayplan.service.watchdog import Watchdog
+from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 
 def build_registry(
-    metrics: Metrics, snapshot: Callable[[], MetricsSnapshot | None], watchdog: Watchdog | None = None
+    metrics: Metrics,
+    snapshot: Callable[[], MetricsSnapshot | None],
+    watchdog: Watchdog | None = None,
+    gates: FeatureGates = DEFAULT_GATES,
 ) -> CollectorRegistry:
     """A registry for one scheduler. `snapshot` may block, and returns None if the scheduler isn't running yet."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(SchedulerCollector(metrics, snapshot))
     if watchdog is not None:
         registry.register(WatchdogCollector(watchdog))
-    registry.register(BuildCollector())
+    registry.register(BuildCollector(gates))
     registry.register(LimitsAndTraffic())
     ProcessCollector(registry=registry)
     GCCollector(registry=registry)

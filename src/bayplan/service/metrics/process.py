@@ -12,30 +12,53 @@ from pathlib import Path
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-KUBERNETES = ("1", "36")
-"""The Kubernetes release whose decisions Bayplan makes."""
+from bayplan.versions import DEFAULT_GATES, GATES, FeatureGates, Version
+from bayplan.versions.table import Maturity
+
+
+def build_info(kubernetes: Version) -> dict[str, str]:
+    """The version of Kubernetes that Bayplan decides as, and Bayplan's own, in the fields of a version.Info.
+
+    Those that only Go programs have are empty.
+    """
+    major, minor = kubernetes.split(".")
+    return {
+        "major": major,
+        "minor": minor,
+        "gitVersion": f"v{kubernetes}+bayplan.{version('bayplan')}",
+        "gitCommit": "",
+        "gitTreeState": "",
+        "buildDate": "",
+        "goVersion": "",
+        "compiler": platform.python_implementation(),
+        "platform": f"{platform.system().lower()}/{platform.machine()}",
+    }
+
+
+_LABELS = {"gitVersion": "git_version", "gitCommit": "git_commit", "gitTreeState": "git_tree_state"}
+_LABELS |= {"buildDate": "build_date", "goVersion": "go_version"}
 
 
 class BuildCollector:
-    """kubernetes_build_info: the Kubernetes release whose decisions Bayplan makes, and Bayplan's version."""
+    """kubernetes_build_info and kubernetes_feature_enabled: the version that Bayplan decides as, and its gates."""
+
+    def __init__(self, gates: FeatureGates = DEFAULT_GATES) -> None:
+        self._gates = gates
 
     def collect(self) -> Iterator[Metric]:
-        """One sample. Labels that only Go programs have are empty."""
-        major, minor = KUBERNETES
-        labels = {
-            "build_date": "",
-            "compiler": platform.python_implementation(),
-            "git_commit": "",
-            "git_tree_state": "",
-            "git_version": f"v{major}.{minor}+bayplan.{version('bayplan')}",
-            "go_version": "",
-            "major": major,
-            "minor": minor,
-            "platform": f"{platform.system().lower()}/{platform.machine()}",
-        }
-        family = GaugeMetricFamily("kubernetes_build_info", "Versions and platform.", labels=list(labels))
-        family.add_metric(list(labels.values()), 1)
+        """One sample of the version, and one of each gate that it has."""
+        labels = {_LABELS.get(name, name): value for name, value in build_info(self._gates.version).items()}
+        family = GaugeMetricFamily("kubernetes_build_info", "Versions and platform.", labels=sorted(labels))
+        family.add_metric([labels[name] for name in sorted(labels)], 1)
         yield family
+        help_text = "Whether a feature gate is on (1) or off (0)."
+        features = GaugeMetricFamily("kubernetes_feature_enabled", help_text, labels=["name", "stage"])
+        for name, gate in GATES.items():
+            stage = gate.stage(self._gates.version)
+            if stage is not None:
+                maturity = "" if stage.maturity is Maturity.GA else stage.maturity.upper()
+                features.add_metric([name, maturity], name in self._gates.on)
+        yield features
 
 
 class LimitsAndTraffic:

@@ -21,8 +21,9 @@ from bayplan.service.metrics.snapshot import MetricsSnapshot
 from bayplan.service.scheduler import Scheduler
 from bayplan.service.serving.health import HEALTHZ, LIVEZ, READYZ, HealthChecks
 from bayplan.service.serving.options import ServingOptions
-from bayplan.service.serving.pages import configz_page, flagz_page, metrics_page, statusz_page
+from bayplan.service.serving.pages import configz_page, flagz_page, metrics_page, statusz_page, version_page
 from bayplan.service.serving.server import EndpointServer, Page, ReviewClients
+from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +31,13 @@ class Published:
     """What authorized clients can read, in addition to the scheduler's state.
 
     `configuration` returns what /configz shows, and `flags` is what /flagz shows. `metrics` selects metrics.
+    `gates`: the version of Kubernetes that the scheduler decides as, and its feature gates.
     """
 
     configuration: Callable[[], Any] = dict
     flags: Mapping[str, str] = field(default_factory=dict)
     metrics: MetricSelection = field(default_factory=MetricSelection)
+    gates: FeatureGates = DEFAULT_GATES
 
 
 class Endpoints:
@@ -57,16 +60,17 @@ class Endpoints:
         leadership = scheduler.leadership
         if leadership is not None:
             self.health.add("leaderElection", lambda: _check_lease(leadership), HEALTHZ, READYZ)
-        self.registry = build_registry(scheduler.metrics, self._snapshot, scheduler.watchdog)
+        self.registry = build_registry(scheduler.metrics, self._snapshot, scheduler.watchdog, published.gates)
         """All metrics of /metrics, before they are selected."""
         select, started = published.metrics.of, datetime.now(UTC)
         self._pages: dict[str, Page] = {
             "/metrics": metrics_page(select(self.registry)),
             "/metrics/resources": metrics_page(select(self._resources()), hidden=self._is_follower),
             "/metrics/slis": metrics_page(select(_registry_of(self.health))),
-            "/configz": configz_page(published.configuration),
+            "/configz": configz_page(published.configuration, published.gates),
             "/flagz": flagz_page(published.flags),
-            "/statusz": statusz_page(started, lambda: self.paths, lambda: datetime.now(UTC)),
+            "/statusz": statusz_page(started, lambda: self.paths, lambda: datetime.now(UTC), published.gates),
+            "/version": version_page(published.gates),
         }
         self._server = EndpointServer(options, self._pages, self.health, clients)
 

@@ -17,9 +17,10 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from bayplan.api.times import rfc3339
-from bayplan.service.metrics.process import KUBERNETES
+from bayplan.service.metrics.process import build_info
 from bayplan.service.serving.responses import accepts_json, respond, respond_json
 from bayplan.service.serving.server import Page
+from bayplan.versions import GATES, FeatureGates
 
 COMPONENT = "bayplan"
 ZPAGES = "config.k8s.io/v1beta1"
@@ -44,11 +45,13 @@ def metrics_page(registry: CollectorRegistry, *, hidden: Callable[[], bool] = la
     return page
 
 
-def configz_page(configuration: Callable[[], Any]) -> Page:
-    """The configuration in effect."""
+def configz_page(configuration: Callable[[], Any], gates: FeatureGates) -> Page:
+    """The configuration in effect, and the version of Kubernetes with its feature gates."""
+    known = {name: name in gates.on for name, gate in GATES.items() if gate.stage(gates.version) is not None}
 
     async def page(_: web.BaseRequest) -> web.Response:
-        return respond_json({"componentconfig": configuration()})
+        kubernetes = {"emulatedVersion": gates.version, "featureGates": known}
+        return respond_json({"componentconfig": configuration(), "kubernetes": kubernetes})
 
     return page
 
@@ -65,9 +68,20 @@ def flagz_page(flags: Mapping[str, str]) -> Page:
     return page
 
 
-def statusz_page(started: datetime, paths: Callable[[], Sequence[str]], now: Callable[[], datetime]) -> Page:
+def version_page(gates: FeatureGates) -> Page:
+    """The version of Kubernetes that the scheduler decides as, as a version.Info."""
+
+    async def page(_: web.BaseRequest) -> web.Response:
+        return respond_json(build_info(gates.version))
+
+    return page
+
+
+def statusz_page(
+    started: datetime, paths: Callable[[], Sequence[str]], now: Callable[[], datetime], gates: FeatureGates
+) -> Page:
     """Versions, start time and paths of this process."""
-    binary, emulated = version("bayplan"), ".".join(KUBERNETES)
+    binary, emulated = version("bayplan"), gates.version
 
     async def page(request: web.BaseRequest) -> web.Response:
         seconds = int((now() - started).total_seconds())

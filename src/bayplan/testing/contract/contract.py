@@ -25,6 +25,7 @@ from bayplan.testing.contract.subject import Subject, ask
 from bayplan.testing.contract.words import words_of
 from bayplan.testing.documents import document_of
 from bayplan.testing.strategies import Documents
+from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 _PROMISES = (
     deciding.answers,
@@ -89,6 +90,7 @@ def check_contract(
     skip: Collection[str] = (),
     examples: int = 60,
     seed: int = 0,
+    gates: FeatureGates = DEFAULT_GATES,
 ) -> None:
     """Check what every plugin promises the scheduler (see CHECKS). Raises BrokenContract for the first breach.
 
@@ -96,7 +98,7 @@ def check_contract(
     `examples` small clusters, the same ones for the same `seed`, and shrinks the first in which a check fails. Their
     labels, annotations and resources are strings from the plugin's code and arguments, and `words`. `objects` (nodes,
     bound pods, objects of any kind) are in every cluster, and in half of them the pending pod is one of `pods`. `only`
-    and `skip` choose the checks; an unknown one raises ValueError.
+    and `skip` choose the checks; an unknown one raises ValueError. `gates`: the version of Kubernetes, and its gates.
     """
     unknown = sorted({*only, *skip} - CHECKS.keys())
     if unknown:
@@ -110,7 +112,7 @@ def check_contract(
     try:
         if _REGISTRATION in chosen:
             check_plugin(plugin)
-        subject = Subject.of(plugin, arguments)
+        subject = Subject.of(plugin, arguments, gates)
         started = subject.make(StrictHandle(ClusterState()))
         if subject.has(EnqueueExtensions):
             check_events(started)

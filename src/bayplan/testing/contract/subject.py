@@ -24,6 +24,7 @@ from bayplan.framework.runner import normalized, raw_scores, run_filter, run_pre
 from bayplan.framework.status import Code, Status
 from bayplan.plugins.registry import PLUGINS
 from bayplan.testing.contract.examples import BuiltExample, Example
+from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 SCHEDULER = "default-scheduler"
 """The scheduler name of the pods of all examples."""
@@ -44,17 +45,22 @@ class Subject:
     pure: bool = False
 
     @classmethod
-    def of(cls, plugin: ExtraPlugin, arguments: Mapping[str, Any] | None) -> Subject:
-        """Build a class with these arguments, as from `pluginConfig`; use an instance as is.
+    def of(
+        cls, plugin: ExtraPlugin, arguments: Mapping[str, Any] | None, gates: FeatureGates = DEFAULT_GATES
+    ) -> Subject:
+        """Build a class with these arguments, as from `pluginConfig`, and gates; use an instance as is.
 
         Raises ConfigurationError for arguments that the plugin does not accept.
         """
-        keywords = _decoded(plugin, arguments or {})
+        keywords = _decoded(plugin, arguments or {}, gates)
         if not isinstance(plugin, type):
             module = plugin.function.__module__ if isinstance(plugin, FunctionPlugin) else type(plugin).__module__
             pure = isinstance(plugin, FunctionPlugin) and plugin.pure
             return cls(plugin.name, type(plugin), lambda _: plugin, module, pure)
-        takes_handle = "handle" in inspect.signature(plugin).parameters
+        parameters = inspect.signature(plugin).parameters
+        takes_handle = "handle" in parameters
+        if "gates" in parameters:
+            keywords["gates"] = gates
 
         def make(handle: Handle) -> Any:
             return plugin(**keywords, **({"handle": handle} if takes_handle else {}))
@@ -206,7 +212,7 @@ def _ask_pre_enqueue(plugin: Any, pod: PodInfo) -> Status | None:
     return status if status.rejected else None
 
 
-def _decoded(plugin: ExtraPlugin, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _decoded(plugin: ExtraPlugin, arguments: Mapping[str, Any], gates: FeatureGates) -> dict[str, Any]:
     """The keyword arguments of a plugin that a configuration with these arguments enables."""
     enabled = Plugins(multiPoint=PluginSet([PluginReference(plugin.name)], [PluginReference("*")]))
     cls = plugin if isinstance(plugin, type) else type(plugin)
@@ -216,7 +222,7 @@ def _decoded(plugin: ExtraPlugin, arguments: Mapping[str, Any]) -> dict[str, Any
     config = [PluginConfig(plugin.name, dict(arguments))] if arguments else []
     in_tree = plugin.name in PLUGINS and PLUGINS[plugin.name].factory is plugin
     profile = KubeSchedulerProfile(schedulerName=SCHEDULER, plugins=enabled, pluginConfig=config)
-    plan, faults = plan_profile(profile, Catalog([] if in_tree else [plugin]))
+    plan, faults = plan_profile(profile, Catalog([] if in_tree else [plugin], gates))
     if faults:
         raise ConfigurationError(faults)
     return {"args": plan.arguments[plugin.name]} if plugin.name in plan.arguments else {}

@@ -13,6 +13,7 @@ import msgspec
 
 from bayplan.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, Kind
 from bayplan.devcluster.apiserver.schema import Object
+from bayplan.versions import OLDEST, Version
 
 AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
 SYSTEM = "kube-system"
@@ -36,6 +37,8 @@ class _Policy(msgspec.Struct, frozen=True, rename="camel"):
     roles: dict[str, _Role]
     alpha_rules: dict[str, tuple[Object, ...]]
     """The rules that the feature gate GenericWorkload adds to cluster roles."""
+    version_rules: dict[str, dict[str, tuple[Object, ...]]]
+    """The rules that cluster roles have in a version only."""
 
 
 @cache
@@ -43,11 +46,13 @@ def _policy() -> _Policy:
     return msgspec.json.decode(files(__package__).joinpath("bootstrap_policy.json").read_bytes(), type=_Policy)
 
 
-def bootstrap_policy(*, alpha: bool = False) -> Iterator[Object]:
+def bootstrap_policy(version: Version = OLDEST, *, alpha: bool = False) -> Iterator[Object]:
     """The default roles and bindings as objects to create. `alpha`: with the rules for kinds behind feature gates."""
     policy = _policy()
     for name, rules in policy.cluster_roles.items():
-        more = policy.alpha_rules.get(name, ()) if alpha else ()
+        more = policy.version_rules.get(version, {}).get(name, ())
+        if alpha:
+            more += policy.alpha_rules.get(name, ())
         yield {**_head(CLUSTER_ROLE, name), "rules": [*rules, *more]}
     for name in AGGREGATED:
         selector = {"matchLabels": {f"{AGGREGATE}{name}": "true"}}

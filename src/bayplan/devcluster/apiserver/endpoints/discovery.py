@@ -18,18 +18,6 @@ from bayplan.devcluster.apiserver.storage.resource import Resource
 VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 STATUS_VERBS = ["get", "patch", "update"]
 
-VERSION = {
-    "major": "1",
-    "minor": "36",
-    "gitVersion": "v1.36.2",
-    "gitCommit": "",
-    "gitTreeState": "clean",
-    "buildDate": "1970-01-01T00:00:00Z",
-    "goVersion": "",
-    "compiler": "",
-    "platform": "bayplan/embedded",
-}
-"""The emulated version of kube-apiserver. The platform shows that the server is embedded."""
 
 PREFERRED = ("", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "batch", "policy")
 """The groups that come first, in this order; kubectl resolves an ambiguous name to the first group that has it."""
@@ -37,6 +25,22 @@ PREFERRED = ("", "apps", "events.k8s.io", "authentication.k8s.io", "authorizatio
 
 _VERSION = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?")
 _STABILITY = {"alpha": 2, "beta": 1, None: 0}
+
+
+def version_document(release: str) -> Object:
+    """Returns the document at /version for a release such as v1.36.2. Its platform shows that this isn't Kubernetes."""
+    major, minor, _ = release.removeprefix("v").split(".")
+    return {
+        "major": major,
+        "minor": minor,
+        "gitVersion": release,
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "",
+        "platform": "bayplan/embedded",
+    }
 
 
 def version_rank(version: str) -> tuple[int, int, int, str]:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from bayplan.devcluster.apiserver.encoding import encode
 from bayplan.devcluster.apiserver.endpoints import openapi, openapi_protobuf
-from bayplan.devcluster.apiserver.endpoints.discovery import VERSION, Discovery
+from bayplan.devcluster.apiserver.endpoints.discovery import Discovery, version_document
 from bayplan.devcluster.apiserver.endpoints.request import Request
 from bayplan.devcluster.apiserver.http.messages import HttpResponse
 from bayplan.devcluster.apiserver.http.negotiation import Form, negotiate
@@ -21,11 +21,13 @@ AGGREGATED_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscov
 class NonResourceHandler:
     """Carries out requests for non-resource paths.
 
-    Documents are built at their first request, and again after the served resources have changed.
+    Documents are built at their first request, and again after the served resources have changed. `release` is the
+    release of Kubernetes that they name, such as v1.36.2.
     """
 
-    def __init__(self, served: ServedResources) -> None:
+    def __init__(self, served: ServedResources, release: str) -> None:
         self._served = served
+        self._release = release
         self._cached: _Documents | None = None
 
     def handle(self, request: Request, address: str) -> HttpResponse:
@@ -37,7 +39,7 @@ class NonResourceHandler:
             raise method_not_allowed()
         match path:
             case "/version":
-                return HttpResponse(200, encode(VERSION))
+                return HttpResponse(200, encode(version_document(self._release)))
             case "/openapi/v2":
                 return self._swagger(request.accept)
             case "/openapi/v3":
@@ -67,7 +69,7 @@ class NonResourceHandler:
     @property
     def _documents(self) -> _Documents:
         if self._cached is None or self._cached.revision != self._served.revision:
-            self._cached = _Documents(self._served)
+            self._cached = _Documents(self._served, self._release)
         return self._cached
 
     def _swagger(self, accept: str) -> HttpResponse:
@@ -93,26 +95,28 @@ class NonResourceHandler:
                 return _page_not_found()
         schemas = self._documents.schemas
         if name not in schemas:
-            schemas[name] = encode(openapi.version_document(self._documents.discovery.resources(group, version)))
+            resources = self._documents.discovery.resources(group, version)
+            schemas[name] = encode(openapi.group_document(resources, self._release))
         return HttpResponse(200, schemas[name])
 
 
 class _Documents:
     """The documents for one revision of the served resources."""
 
-    def __init__(self, served: ServedResources) -> None:
+    def __init__(self, served: ServedResources, release: str) -> None:
         self.revision = served.revision
+        self._release = release
         self.discovery = Discovery(served)
         self.schemas: dict[str, bytes] = {}
         self._resources = list(served)
 
     @cached_property
     def swagger(self) -> bytes:
-        return encode(openapi.swagger(self._resources))
+        return encode(openapi.swagger(self._resources, self._release))
 
     @cached_property
     def protobuf_swagger(self) -> bytes:
-        return openapi_protobuf.encode_swagger(openapi.swagger(self._resources))
+        return openapi_protobuf.encode_swagger(openapi.swagger(self._resources, self._release))
 
 
 def _form(accept: str) -> Form:

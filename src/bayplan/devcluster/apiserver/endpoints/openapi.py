@@ -15,21 +15,21 @@ from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.storage.resource import Resource
 
 
-def version_document(resources: Iterable[Resource]) -> Object:
-    """Returns the OpenAPI v3 document of one group and version."""
+def group_document(resources: Iterable[Resource], release: str) -> Object:
+    """Returns the OpenAPI v3 document of one group and version, for a release of Kubernetes."""
     paths, schemas = _describe(resources, V3)
     return {
         "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": "v1.36.2"},
+        "info": {"title": "Kubernetes", "version": release},
         "paths": paths,
         "components": {"schemas": schemas},
     }
 
 
-def swagger(resources: Iterable[Resource]) -> Object:
-    """Returns the OpenAPI v2 document of all resources."""
+def swagger(resources: Iterable[Resource], release: str) -> Object:
+    """Returns the OpenAPI v2 document of all resources, for a release of Kubernetes."""
     paths, definitions = _describe(resources, V2)
-    info = {"title": "Kubernetes", "version": "v1.36.2"}
+    info = {"title": "Kubernetes", "version": release}
     return {"swagger": "2.0", "info": info, "paths": paths, "definitions": definitions}
 
 

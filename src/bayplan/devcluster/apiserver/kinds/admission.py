@@ -131,9 +131,9 @@ def _add_tolerations(spec: Object) -> None:
 
 
 def _admit_pod_group(storage: RestStorage, pod_group: Object) -> None:
-    """Resolves the priority class, and rejects a group whose Workload does not have the template.
+    """Resolves the priority class, and in 1.36 rejects a group whose Workload does not have the template.
 
-    Mirrors admitPodGroup of plugin/pkg/admission/priority, and plugin/pkg/admission/podgroup.
+    Mirrors admitPodGroup of plugin/pkg/admission/priority, and plugin/pkg/admission/podgroup, which 1.37 lacks.
     """
     spec, metadata = pod_group["spec"], pod_group["metadata"]
     found = _class_of(storage, POD_GROUP, metadata.get("name", ""), spec)

@@ -13,7 +13,7 @@ from importlib.resources import files
 import msgspec
 
 from bayplan.api import kinds
-from bayplan.api.kinds import ALPHA_KINDS, KINDS, Kind
+from bayplan.api.kinds import KINDS, Kind
 from bayplan.devcluster.apiserver.authorization.aggregation import aggregate
 from bayplan.devcluster.apiserver.custom.definitions import finish_definition, follow_definition
 from bayplan.devcluster.apiserver.event_conversion import from_core, to_core
@@ -40,12 +40,12 @@ def facts() -> Mapping[str, Object]:
     return msgspec.json.decode(files(__package__).joinpath("resources.json").read_bytes(), type=dict[str, Object])
 
 
-def _resource(kind: Kind) -> Resource:
+def _resource(kind: Kind, features: frozenset[str] = frozenset()) -> Resource:
     if kind == kinds.EVENT:
         return _events()
     given = dict(facts().get(kind.resource, {}))
     why = given.pop("stored", "")
-    strategy = stored(kind, why) if why else strategy_of(kind)
+    strategy = stored(kind, why) if why else strategy_of(kind, features)
     fields = SelectableFields(
         text_fields(*given.pop("fields", ()))
         | boolean_fields(*given.pop("booleans", ()))
@@ -81,6 +81,9 @@ FINALIZE: Mapping[str, Finalize] = {kinds.CUSTOM_RESOURCE_DEFINITION.resource: f
 
 
 @cache
-def catalog(*, alpha: bool = False) -> tuple[Resource, ...]:
-    """All built-in resources: every kind in the table of kinds, with `alpha` also those behind feature gates."""
-    return tuple(_resource(kind) for kind in (*KINDS, *(ALPHA_KINDS if alpha else ())))
+def catalog(others: tuple[Kind, ...] = (), features: frozenset[str] = frozenset()) -> tuple[Resource, ...]:
+    """All built-in resources: every kind in the table of kinds, and these of those that not all versions serve.
+
+    `features`: the feature gates that are on.
+    """
+    return tuple(_resource(kind, features) for kind in (*KINDS, *others))

@@ -29,6 +29,11 @@ def prepare_volume(volume: Object) -> None:
     volume["status"] = {"phase": "Pending", "lastPhaseTransitionTime": volume["metadata"]["creationTimestamp"]}
 
 
+def prepare_device_taint_rule(rule: Object) -> None:
+    """A taint without a time was added now."""
+    rule["spec"]["taint"].setdefault("timeAdded", rule["metadata"]["creationTimestamp"])
+
+
 def prepare_claim(claim: Object) -> None:
     """Sets the phase of a new claim to Pending."""
     claim["status"] = {"phase": "Pending"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 
 from bayplan.api import kinds
 from bayplan.api.field_errors import FieldError
@@ -18,20 +17,24 @@ from bayplan.devcluster.apiserver.validation.devices import prepare_resource_cla
 from bayplan.devcluster.apiserver.validation.rules import At, check, has_rules
 
 
-def strategy_of(kind: Kind) -> Strategy:
-    """The hooks of a kind, with the sets of rules that its type has."""
+def strategy_of(kind: Kind, features: frozenset[str] = frozenset()) -> Strategy:
+    """The hooks of a kind, with the sets of rules that its type has. `features`: the feature gates that are on."""
     hooks, model = HOOKS.get(kind, Strategy()), kind.model
     return replace(
         hooks,
-        validate=partial(check, model) if has_rules(model) else hooks.validate,
-        validate_create=partial(check, f"{model} create") if has_rules(f"{model} create") else hooks.validate_create,
-        validate_update=_of_changes(f"{model} update") or hooks.validate_update,
-        validate_status_update=_of_changes(f"{model} status") or hooks.validate_status_update,
+        validate=_of_objects(model, features) or hooks.validate,
+        validate_create=_of_objects(f"{model} create", features) or hooks.validate_create,
+        validate_update=_of_changes(f"{model} update", features) or hooks.validate_update,
+        validate_status_update=_of_changes(f"{model} status", features) or hooks.validate_status_update,
     )
 
 
-def _of_changes(name: str) -> Callable[[Object, Object], Iterable[FieldError]] | None:
-    return (lambda new, old: check(name, new, At("", old=old))) if has_rules(name) else None
+def _of_objects(name: str, features: frozenset[str]) -> Callable[[Object], Iterable[FieldError]] | None:
+    return (lambda new: check(name, new, At("", features=features))) if has_rules(name) else None
+
+
+def _of_changes(name: str, features: frozenset[str]) -> Callable[[Object, Object], Iterable[FieldError]] | None:
+    return (lambda new, old: check(name, new, At("", old=old, features=features))) if has_rules(name) else None
 
 
 HOOKS: Mapping[Kind, Strategy] = {
@@ -59,5 +62,7 @@ HOOKS: Mapping[Kind, Strategy] = {
     kinds.PERSISTENT_VOLUME: Strategy(prepare_for_create=preparation.prepare_volume),
     kinds.PERSISTENT_VOLUME_CLAIM: Strategy(prepare_for_create=preparation.prepare_claim),
     kinds.RESOURCE_CLAIM: Strategy(prepare_for_status_update=prepare_resource_claim_status),
+    kinds.DEVICE_TAINT_RULE: Strategy(prepare_for_create=preparation.prepare_device_taint_rule),
+    kinds.COMPOSITE_POD_GROUP: Strategy(warn=lambda _obj: ("stored; its groups are scheduled one by one",)),
 }
 """The kinds that are prepared by code."""

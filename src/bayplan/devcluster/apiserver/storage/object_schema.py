@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
-from bayplan.api.kinds import ALPHA_KINDS, KINDS, Kind
+from bayplan.api.kinds import KINDS, VERSIONED_KINDS, Kind
 from bayplan.devcluster.apiserver.applying import apply_configuration
 from bayplan.devcluster.apiserver.configuration_types import type_problem
 from bayplan.devcluster.apiserver.defaults import set_defaults
@@ -177,7 +177,7 @@ class ConvertedSchema(TypedSchema):
         return self.write(obj)
 
 
-_KNOWN = frozenset(kind.kind for kind in (*KINDS, *ALPHA_KINDS))
+_KNOWN = frozenset(kind.kind for kind in (*KINDS, *VERSIONED_KINDS))
 
 
 @cache

@@ -109,10 +109,15 @@ def _controller(owner: Object, _now: datetime) -> str:
 def _group_status(conditions: Sequence[Object], _now: datetime) -> str:
     if disrupted := condition(conditions, "DisruptionTarget"):
         return str(disrupted["reason"])
-    scheduled = condition(conditions, "PodGroupScheduled")
+    scheduled = condition(conditions, "PodGroupInitiallyScheduled") or condition(conditions, "PodGroupScheduled")
     if not scheduled:
         return "Pending"
     return "Scheduled" if scheduled["status"] == "True" else "Unschedulable"
+
+
+def _group_workload(spec: Object, _now: datetime) -> str:
+    reference = spec.get("workloadRef") or (spec.get("podGroupTemplateRef") or {}).get("workload") or {}
+    return str(reference.get("workloadName", ""))
 
 
 def _node_status(node: Object, _now: datetime) -> str:
@@ -218,6 +223,7 @@ CELLS: dict[str, Cell] = {
     "controller": _controller,
     "group_policy": lambda policy, _: "Basic" if policy.get("gang") is None else "Gang",
     "group_status": _group_status,
+    "group_workload": _group_workload,
     "node_status": _node_status,
     "node_roles": _node_roles,
     "kernel": _kernel,

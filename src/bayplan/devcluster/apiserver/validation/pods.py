@@ -4,13 +4,16 @@ volumes are left out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from bayplan.api.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
+from bayplan.api.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, quoted, required
 from bayplan.api.labels import label_key_errors, label_value_errors
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.validation.names import name_errors
 from bayplan.devcluster.apiserver.validation.rules import At, problems
+
+_CANONICAL = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
 
 SHORTEST_TOKEN, LONGEST_TOKEN = 600, 2**32
 """Seconds."""
@@ -105,11 +108,27 @@ def toleration(toleration: Object, at: At) -> Iterator[FieldError]:
         yield invalid(f"{at.path}.effect", toleration.get("effect", ""), detail)
     if operator in {"", "Equal"}:
         yield from problems(where, value, label_value_errors(value))
+    elif operator in {"Lt", "Gt"}:
+        if "TaintTolerationComparisonOperators" in at.features:
+            yield from _decimal(f"{at.path}.value", value)
+        else:
+            yield not_supported(where, operator, ("Equal", "Exists", "Lt", "Gt"))
     elif operator != "Exists":
-        beta = ("Lt", "Gt") if operator in {"Lt", "Gt"} else ()
-        yield not_supported(where, operator, ("Equal", "Exists", *beta))
+        yield not_supported(where, operator, ("Equal", "Exists"))
     elif value:
         yield invalid(where, value, "value must be empty when `operator` is 'Exists'")
+
+
+def _decimal(path: str, value: str) -> Iterator[FieldError]:
+    """A canonical decimal integer of 64 bits."""
+    if not _CANONICAL.fullmatch(value):
+        yield invalid(
+            path, value, "must be a valid decimal integer in canonical form" if value else "must be non-empty"
+        )
+    syntax = re.fullmatch(r"[+-]?[0-9]+", value, re.ASCII)
+    if not syntax or not -(2**63) <= int(value[:40]) < 2**63:
+        why = "value out of range" if syntax else "invalid syntax"
+        yield invalid(path, value, f"strconv.ParseInt: parsing {quoted(value)}: {why}")
 
 
 def distinct_constraint(constraint: Object, at: At) -> Iterator[FieldError]:

@@ -51,6 +51,8 @@ class At(NamedTuple):
     """The place in the list."""
     old: Any = None
     """The value before a change."""
+    features: frozenset[str] = frozenset()
+    """The feature gates that are on."""
 
     @property
     def before(self) -> Sequence[Any]:
@@ -98,14 +100,16 @@ def check(name: str, obj: Any, at: At | None = None) -> Iterator[FieldError]:
         path = prefix + shown if shown else at.path
         if not each:
             old = _read(at.old, fields) if at.old is not None else None
-            yield from rule(value, At(path, arguments, inside if fields else at.above, at.items, at.number, old))
+            yield from rule(
+                value, At(path, arguments, inside if fields else at.above, at.items, at.number, old, at.features)
+            )
         elif limit is not None and len(value) > limit:
             yield too_many(path, len(value), limit)
         else:
             for index, item in enumerate(value):
                 if needs or (item is not None and item != ""):
                     place = f"{path}[{index}]" if indexed else path
-                    yield from rule(item, At(place, arguments, inside, value, index))
+                    yield from rule(item, At(place, arguments, inside, value, index, features=at.features))
 
 
 def _read(value: Any, fields: tuple[str, ...]) -> Any:

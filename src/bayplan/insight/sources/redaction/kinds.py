@@ -256,6 +256,10 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
             devices=each(_DEVICE),
         ),
     ),
+    ("resource.k8s.io", "devicetaintrules"): obj(
+        "devicetaintrule",
+        spec=fields(taint=keyed, deviceSelector=fields(driver=verbatim, pool=_POOL, device=_DEVICE_NAME)),
+    ),
     ("scheduling.k8s.io", "podgroups"): obj(
         "podgroup",
         apiVersion=verbatim,

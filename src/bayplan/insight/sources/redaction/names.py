@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from hashlib import blake2b
 from typing import Any
 
 Rule = Callable[[Any, "Names"], Any]
@@ -58,8 +59,9 @@ class Names:
 
     def new(self, domain: str, name: str) -> str:
         """The new name in place of a name; itself if it is empty or public."""
-        if not name or name in _KEPT.get(domain, ()):
-            return name
+        return name if not name or name in _KEPT.get(domain, ()) else self._replaced(domain, name)
+
+    def _replaced(self, domain: str, name: str) -> str:
         if self._new is None:
             self._seen.setdefault(domain, set()).add(name)
             return name
@@ -107,6 +109,20 @@ class Names:
     def ephemeral(self, volume: str) -> None:
         """Note an ephemeral volume of the current pod, and so its claim."""
         self._ephemeral[self.namespace, f"{self.object}-{volume}"] = self.object, volume
+
+
+class KeyedNames(Names):
+    """New names that are known at once, for objects that come one after the other: keyed hashes of the old ones.
+
+    The same key gives the same names. They don't have the order of the old ones.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        super().__init__()
+        self._key = key
+
+    def _replaced(self, domain: str, name: str) -> str:
+        return f"{domain}-{blake2b(f'{domain}/{name}'.encode(), key=self._key, digest_size=8).hexdigest()}"
 
 
 def _is_public(key: str) -> bool:

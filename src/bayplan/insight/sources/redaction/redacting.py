@@ -40,7 +40,9 @@ def redact(reading: Reading) -> tuple[Reading, Names]:
         documents[kind][f"{namespace}{metadata['name']}"] = encode(document)
     left_out = [kind for kind in reading.documents if kind not in known]
     gaps = [Gap(kind, "left out of the redacted snapshot", EFFECTS.get(kind, CUSTOM_EFFECT)) for kind in left_out]
-    return Reading(documents, "a redacted snapshot", reading.taken, (*reading.gaps, *gaps)), names
+    return Reading(
+        documents, "a redacted snapshot", reading.taken, (*reading.gaps, *gaps), version=reading.version
+    ), names
 
 
 def _rewritten(documents: Documents, rules: Mapping[Kind, Rule], names: Names) -> Iterator[tuple[Kind, dict[str, Any]]]:

@@ -1,0 +1,93 @@
+"""`bayplan compare`: what another scheduler or other nodes would have made of a history."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import click
+
+from bayplan.cli.insight.answering import show
+from bayplan.cli.insight.cluster_options import DEFAULT_LIMIT, read_scheduler
+from bayplan.cli.replay_options import AUTOSCALERS, read_history, read_models, read_prices, replay_options, replaying
+from bayplan.cli.run_options import YAML_FILE, plugin_option
+
+
+@click.command()
+@replay_options
+@click.option(
+    "--config",
+    "configs",
+    type=YAML_FILE,
+    metavar="FILE",
+    multiple=True,
+    help="The candidate's KubeSchedulerConfiguration. Given twice, the first one is that of now. Default: the default "
+    "plugins.",
+)
+@click.option(
+    "--set",
+    "settings",
+    metavar="SETTING",
+    multiple=True,
+    help="A setting of the candidate: [PROFILE/]PLUGIN.ARGUMENT=VALUE, PLUGIN.weight=N, PLUGIN.enabled=false or "
+    "FIELD=VALUE. May be repeated.",
+)
+@plugin_option("The candidate's own plugins: a file, or a module. May be repeated.")
+@click.option(
+    "--node-pool",
+    "pools",
+    metavar="POOL",
+    multiple=True,
+    help="A pool that the candidate has: name=NAME,cpu=N,memory=N[,type=T][,pods=N][,zones=A+B][,price=P][,max=N]"
+    "[,replaces=POOL]. May be repeated.",
+)
+@click.option("--candidate-autoscaler", type=click.Choice(AUTOSCALERS), help="Default: as --autoscaler.")
+@click.option("--limit", type=click.IntRange(0), default=DEFAULT_LIMIT, show_default=True, help="Rows; 0: all.")
+@click.option("-o", "--output", type=click.Choice(("table", "wide", "json")), default="table", show_default=True)
+def compare(
+    folder: str,
+    autoscaler: str,
+    models: str | None,
+    prices: str | None,
+    seed: int,
+    configs: tuple[str, ...],
+    settings: tuple[str, ...],
+    plugins: tuple[str, ...],
+    pools: tuple[str, ...],
+    candidate_autoscaler: str | None,
+    limit: int,
+    output: str,
+) -> None:
+    """Show what another configuration, plugins or node pools would have made of a history.
+
+    Nodes, costs, waits, evictions and what is never placed are those of two simulations of the history: as it is now,
+    and with the candidate. The first line says how well the simulation of now matches what was recorded. Then come
+    decisions that the candidate would have made differently in the same situation. It only reads.
+    """
+    from bayplan.replay.comparison import compare as compared
+    from bayplan.replay.new_pools import parse_pool
+    from bayplan.replay.running import Fleet, Run, Scheduler
+    from bayplan.replay.settings import with_settings
+
+    if len(configs) > 2:
+        raise click.UsageError(f"--config: expected at most two configurations, got {len(configs)}")
+    if not (configs or settings or plugins or pools or candidate_autoscaler):
+        raise click.UsageError("expected a candidate: --config, --set, --plugin, --node-pool or --candidate-autoscaler")
+    first = configs[0] if len(configs) == 2 else None
+    now = Scheduler(*read_scheduler(first, ()))
+    candidate = now
+    if configs or plugins or settings:
+        configuration, loaded = read_scheduler(configs[-1] if configs else None, plugins)
+        candidate = Scheduler(with_settings(configuration, loaded, settings), loaded)
+    new = tuple(map(parse_pool, pools))
+    known = read_prices(prices)
+    run = Run(now, Fleet(autoscaler), read_models(models), known, seed)
+    other = replace(
+        run,
+        scheduler=candidate,
+        fleet=Fleet(candidate_autoscaler or autoscaler, new),
+        prices=known.but({pool.instance_type: pool.price for pool in new if pool.price is not None}),
+    )
+    with replaying("Comparing") as progress:
+        history, ahead = read_history(folder, known)
+        found = compared(history, ahead, run, other, shown=limit, progress=progress)
+    show(found, output)

@@ -1,0 +1,105 @@
+"""The options that `simulate` and `compare` share. Imports no slow modules, so that help and completion are fast."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bayplan.cli.insight.cluster_options import errors_reported, fail
+from bayplan.cli.insight.progress import interruptible
+from bayplan.cli.run_options import YAML_FILE, FilesOfKind
+
+if TYPE_CHECKING:
+    from bayplan.history.reading import History
+    from bayplan.replay.lookahead import Lookahead
+    from bayplan.replay.prices import Prices
+    from bayplan.simulation.models.parameters import Parameters
+
+Command = Callable[..., Any]
+AUTOSCALERS = ("auto", "none", "cluster-autoscaler", "karpenter")
+
+_OPTIONS = (
+    click.option(
+        "--history",
+        "folder",
+        required=True,
+        type=FilesOfKind("path", ""),
+        metavar="DIR",
+        help="The history, which `bayplan record` and `bayplan history` write.",
+    ),
+    click.option(
+        "--autoscaler",
+        type=click.Choice(AUTOSCALERS),
+        default="auto",
+        show_default=True,
+        help="Whose rules add and remove nodes. auto: those that the nodes' labels tell of, for the pools whose nodes "
+        "came and went; any other one manages all pools but the control plane.",
+    ),
+    click.option("--models", type=YAML_FILE, metavar="FILE", help="The parameters of the models, in YAML."),
+    click.option(
+        "--prices", type=YAML_FILE, metavar="FILE", help="Dollars for an hour by instance type or pool, in YAML."
+    ),
+    click.option("--seed", type=int, default=0, show_default=True, help="Chooses where chance decides."),
+)
+
+
+def replay_options(command: Command) -> Command:
+    """Add the options. Bad input ends the command with status 2 and one line."""
+
+    @functools.wraps(command)
+    def call(**options: Any) -> Any:
+        with errors_reported(), _replay_errors():
+            return command(**options)
+
+    for option in reversed(_OPTIONS):
+        call = option(call)
+    return call
+
+
+@contextmanager
+def _replay_errors() -> Iterator[None]:
+    from bayplan.insight.answers import Stopped
+    from bayplan.replay.errors import ReplayError
+    from bayplan.simulation.models.parameters import ParametersError
+
+    try:
+        yield
+    except (ReplayError, ParametersError) as error:
+        fail(str(error))
+    except Stopped:
+        raise KeyboardInterrupt from None
+
+
+@contextmanager
+def replaying(doing: str) -> Iterator[Callable[[str], None]]:
+    """Show progress while the context is open; Ctrl-C ends the command."""
+    with interruptible(doing) as progress:
+        yield progress
+
+
+def read_models(models: str | None) -> Parameters:
+    """The parameters of the models. Raises ParametersError."""
+    from bayplan.simulation.models.parameters import Parameters, read_parameters
+
+    return Parameters() if models is None else read_parameters(Path(models))
+
+
+def read_prices(prices: str | None) -> Prices:
+    """The prices of nodes. Raises ReplayError."""
+    from bayplan.replay.prices import Prices
+
+    return Prices({}) if prices is None else Prices.read(Path(prices))
+
+
+def read_history(folder: str, prices: Prices) -> tuple[History, Lookahead]:
+    """The history, and what has to be known of it. Raises ReplayError."""
+    from bayplan.replay.lookahead import Lookahead
+    from bayplan.replay.running import open_history
+
+    history = open_history(folder)
+    return history, Lookahead(history, prices.of)

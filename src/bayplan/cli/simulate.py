@@ -1,0 +1,52 @@
+"""`bayplan simulate`: what a scheduler makes of a history."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import click
+
+from bayplan.cli.insight.answering import show
+from bayplan.cli.insight.cluster_options import fail, read_scheduler
+from bayplan.cli.replay_options import read_history, read_models, read_prices, replay_options, replaying
+from bayplan.cli.run_options import YAML_FILE, plugin_option
+
+
+@click.command()
+@replay_options
+@click.option(
+    "--config", type=YAML_FILE, metavar="FILE", help="The KubeSchedulerConfiguration. Default: the default plugins."
+)
+@plugin_option("Your own plugins: a file, or a module. May be repeated.")
+@click.option("--placements", type=click.Path(dir_okay=False), metavar="FILE", help="Write all placements as CSV.")
+@click.option("-o", "--output", type=click.Choice(("table", "wide", "json")), default="table", show_default=True)
+def simulate(
+    folder: str,
+    autoscaler: str,
+    models: str | None,
+    prices: str | None,
+    seed: int,
+    config: str | None,
+    plugins: tuple[str, ...],
+    placements: str | None,
+    output: str,
+) -> None:
+    """Simulate a scheduler on the load of a history, in virtual time.
+
+    Shows how many nodes there were, how long pods waited, and what was evicted or never placed. It decides exactly as
+    `bayplan run`: queue, backoff, preemption, budgets, gangs and volumes included. The same seed gives the same result.
+    """
+    from bayplan.replay.running import Fleet, Run, Scheduler
+    from bayplan.replay.simulated import simulated
+
+    scheduler = Scheduler(*read_scheduler(config, plugins))
+    run = Run(scheduler, Fleet(autoscaler), read_models(models), read_prices(prices), seed)
+    with replaying("Simulating") as progress:
+        history, ahead = read_history(folder, run.prices)
+        try:
+            with nullcontext() if placements is None else Path(placements).open("w", newline="") as file:
+                found = simulated(history, ahead, run, file, progress)
+        except OSError as error:
+            fail(f"--placements {placements}: {error.strerror or error}")
+    show(found, output)

@@ -1,0 +1,160 @@
+"""Objects as a history stores them: the part that replicas share, and the identity that each of them has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from bayplan.api.kinds import (
+    ALPHA_KINDS,
+    CRON_JOB,
+    DAEMON_SET,
+    DEPLOYMENT,
+    JOB,
+    NODE,
+    POD,
+    REPLICA_SET,
+    REPLICATION_CONTROLLER,
+    RESOURCE_QUOTA,
+    STATEFUL_SET,
+    Kind,
+)
+from bayplan.api.times import rfc3339
+from bayplan.history.format import Document
+
+_IDENTITY = (
+    "name",
+    "namespace",
+    "uid",
+    "creationTimestamp",
+    "resourceVersion",
+    "generation",
+    "selfLink",
+    "managedFields",
+)
+"""The fields of metadata that a document is stored without. `identified` restores the first four."""
+_WHOLE_OBJECT = "kubectl.kubernetes.io/last-applied-configuration"
+"""The annotation that repeats the object."""
+_TOKEN = re.compile(r"kube-api-access-[a-z0-9]{5}")
+"""The volume that the ServiceAccount admission plugin adds to every pod, with a name of its own in each."""
+_TOKEN_NAME = "kube-api-access"  # noqa: S105 - the name of a volume
+_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+_WITH_STATUS_OF_PODS = frozenset(
+    {
+        CRON_JOB,
+        DAEMON_SET,
+        DEPLOYMENT,
+        JOB,
+        REPLICA_SET,
+        REPLICATION_CONTROLLER,
+        RESOURCE_QUOTA,
+        STATEFUL_SET,
+    }
+)
+"""The kinds whose status changes with every pod, and says nothing that the pods don't say."""
+_HEARTBEAT = ("lastHeartbeatTime", "lastTransitionTime")
+_UNUSED_STATUS = ("nodeInfo", "addresses", "daemonEndpoints", "volumesInUse", "volumesAttached", "config")
+"""The fields of a node's status that no decision depends on, and some of which change all the time."""
+
+
+def document_of(kind: Kind, obj: Mapping[str, Any]) -> Document:
+    """What is stored of an object: without its identity, a pod without node and status, a node without heartbeats."""
+    metadata = {field: value for field, value in _mapping(obj, "metadata").items() if field not in _IDENTITY}
+    annotations = metadata.get("annotations")
+    if isinstance(annotations, dict) and _WHOLE_OBJECT in annotations:
+        metadata["annotations"] = {key: value for key, value in annotations.items() if key != _WHOLE_OBJECT}
+    stored = {**obj, "apiVersion": kind.api_version, "kind": kind_name(kind, obj), "metadata": metadata}
+    if kind is POD:
+        for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "generateName"):
+            metadata.pop(field, None)
+        stored.pop("status", None)
+        stored["spec"] = _pod_spec(_mapping(obj, "spec"))
+    elif kind in _WITH_STATUS_OF_PODS:
+        stored.pop("status", None)
+    elif kind is NODE:
+        stored["status"] = _node_status(_mapping(obj, "status"))
+    raw = _sorted.encode(stored)
+    return Document(blake2b(raw, digest_size=16).hexdigest(), raw.decode())
+
+
+_sorted = msgspec.json.Encoder(order="sorted")
+
+
+def kind_name(kind: Kind, obj: Mapping[str, Any]) -> str:
+    """The `kind` of an object: lists of built-in kinds don't say it, and a custom kind doesn't know it."""
+    if kind.model:
+        return kind.kind
+    return str(obj.get("kind") or _ALPHA.get((kind.api_version, kind.plural)) or kind.kind)
+
+
+_ALPHA = {(kind.api_version, kind.plural): kind.kind for kind in ALPHA_KINDS}
+
+
+def _mapping(obj: Mapping[str, Any], field: str) -> Mapping[str, Any]:
+    value = obj.get(field)
+    return value if isinstance(value, dict) else {}
+
+
+def _pod_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
+    spec = {field: value for field, value in spec.items() if field != "nodeName"}
+    if isinstance(spec.get("volumes"), list):
+        spec["volumes"] = [_with_token_name(volume) for volume in spec["volumes"]]
+    for field in _CONTAINERS:
+        if isinstance(spec.get(field), list):
+            spec[field] = [
+                {**container, "volumeMounts": [_with_token_name(mount) for mount in container["volumeMounts"]]}
+                if isinstance(container, dict) and isinstance(container.get("volumeMounts"), list)
+                else container
+                for container in spec[field]
+            ]
+    return spec
+
+
+def _with_token_name(value: Any) -> Any:
+    if isinstance(value, dict) and isinstance(value.get("name"), str) and _TOKEN.fullmatch(value["name"]):
+        return {**value, "name": _TOKEN_NAME}
+    return value
+
+
+def _node_status(status: Mapping[str, Any]) -> dict[str, Any]:
+    status = {field: value for field, value in status.items() if field not in _UNUSED_STATUS}
+    if isinstance(status.get("conditions"), list):
+        status["conditions"] = [
+            {field: value for field, value in condition.items() if field not in _HEARTBEAT}
+            for condition in status["conditions"]
+            if isinstance(condition, dict)
+        ]
+    return status
+
+
+@lru_cache(4096)
+def _parsed(raw: str) -> dict[str, Any]:
+    parsed: dict[str, Any] = msgspec.json.decode(raw)
+    return parsed
+
+
+def identified(raw: str, namespace: str, name: str, uid: str = "", created: datetime | None = None) -> dict[str, Any]:
+    """A stored document with its identity. It shares parts with others of the same document."""
+    document = _parsed(raw)
+    metadata = {**document.get("metadata", {}), "name": name}
+    if namespace:
+        metadata["namespace"] = namespace
+    if uid:
+        metadata["uid"] = uid
+    if created is not None:
+        metadata["creationTimestamp"] = rfc3339(created)
+    return {**document, "metadata": metadata}
+
+
+def on_node(document: Mapping[str, Any], node: str, started: datetime | None) -> dict[str, Any]:
+    """A pod's document after its binding, as the kubelet reports a running pod."""
+    status: dict[str, Any] = {"phase": "Running"}
+    if started is not None:
+        status["startTime"] = rfc3339(started)
+    return {**document, "spec": {**document["spec"], "nodeName": node}, "status": status}

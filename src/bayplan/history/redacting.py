@@ -1,0 +1,54 @@
+"""Redacts objects one after the other, as `bayplan snapshot --redact` redacts all at once."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bayplan.api.kinds import Kind
+from bayplan.history.format import HistoryError
+from bayplan.insight.sources.redaction.kinds import FIELDS
+from bayplan.insight.sources.redaction.names import KeyedNames
+
+_KEY_BYTES = 32
+
+
+class Redactor:
+    """Redacts objects. The same key gives the same names, so that a recording can be continued."""
+
+    def __init__(self, key: bytes) -> None:
+        self._names = KeyedNames(key)
+
+    def __call__(self, kind: Kind, key: str, obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """See recording.Redaction. Custom kinds, whose fields aren't known, are left out."""
+        rule = FIELDS.get((kind.group, kind.plural))
+        if rule is None:
+            return None
+        self._names.namespace, _, self._names.object = key.rpartition("/")
+        redacted: Mapping[str, Any] | None = rule(obj, self._names)
+        return redacted
+
+
+def key_beside(folder: Path) -> bytes:
+    """The key of a redacted recording, in a file beside its folder, which only its owner can read.
+
+    Whoever has the key can test guesses of names. Raises HistoryError.
+    """
+    path = folder.with_name(f"{folder.name}.redaction-key")
+    try:
+        if path.exists():
+            key = path.read_bytes()
+            if len(key) != _KEY_BYTES:
+                raise HistoryError(f"{path} is damaged: it has {len(key)} bytes, not {_KEY_BYTES}")
+            return key
+        key = secrets.token_bytes(_KEY_BYTES)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(key)
+    except OSError as error:
+        raise HistoryError(f"cannot write {path}: {error.strerror or error}") from None
+    return key

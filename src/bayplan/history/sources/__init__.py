@@ -1,0 +1,1 @@
+"""Where histories come from, other than from recording: one file each."""

@@ -1,0 +1,211 @@
+"""Decisions of a history, asked again: of the scheduler as it is, and of a candidate.
+
+The cluster follows the history, so that every question is about exactly what the scheduler saw.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from bayplan.api.kinds import NODE, POD
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.config import build_profiles
+from bayplan.framework.profile import Profile
+from bayplan.history.reading import History
+from bayplan.replay.lookahead import Lookahead
+from bayplan.replay.running import Scheduler
+from bayplan.replay.stream import RecordedBinding, RecordedEnd, Recording
+from bayplan.scheduling import Decision, Plan, decide
+from bayplan.simulation.followers import Follower
+from bayplan.simulation.happenings import NodeComes, NodeGoes, ObjectChanges, PodArrives, PodChanges
+from bayplan.simulation.timeline import Timeline
+from bayplan.simulation.world import USUAL_GATES, World, usual_configuration
+
+MOST_ASKED = 1000
+"""How many decisions are asked again: as many as make the share known to about 3 %, evenly over time."""
+_PLUGINS_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a scheduler would choose: a node, its score, and how much better it is than the best one of the other.
+
+    `margin` is None where the other scheduler's node is not feasible for this one. `plugins`: the weighted scores that
+    differ the most between the two nodes, this one's minus the other's.
+    """
+
+    node: str
+    score: int
+    margin: int | None
+    plugins: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A pod for which the two schedulers choose differently. `seconds`: since the begin. None: it stays pending."""
+
+    pod: str
+    seconds: float
+    now: Choice | None
+    candidate: Choice | None
+
+
+@dataclass(slots=True)
+class Asked:
+    """What was found.
+
+    `asked`: how many decisions; `recorded`: those of them with a recorded node; `equal`: those of these where the
+    scheduler finds that node as good as any. `changed`: where the candidate finds another one better than its choice.
+    """
+
+    asked: int = 0
+    recorded: int = 0
+    equal: int = 0
+    changed: int = 0
+    differences: list[Difference] = field(default_factory=list)
+
+    @property
+    def share(self) -> float | None:
+        """The share of decisions that are equal to the recorded ones; None if none was recorded."""
+        return self.equal / self.recorded if self.recorded else None
+
+
+def ask_again(
+    history: History,
+    ahead: Lookahead,
+    now: Scheduler,
+    candidate: Scheduler | None,
+    progress: Callable[[float], None] = lambda _: None,
+) -> Asked:
+    """Ask recorded decisions again. Without a candidate, only whether the scheduler as it is decides as recorded."""
+    world = now.world(0)
+    other = {} if candidate is None else _profiles(world, candidate)
+    stride = max(1, -(-ahead.bindings // MOST_ASKED))
+    asked, number, length = Asked(), 0, max(history.length.total_seconds(), 1.0)
+    recording = Recording(history)
+    world.move(recording.other_objects(), history.begin)
+    world.keep()
+    for happening in recording:
+        match happening:
+            case PodArrives(_, pod):
+                world.change(POD, pod.key, pod)
+            case PodChanges(_, pod):
+                known = world.pod(pod.key)
+                if known is not None and known.uid == pod.uid:
+                    world.change(POD, pod.key, pod.on_node(known.node_name) if known.node_name else pod)
+            case RecordedBinding(at, key, uid, node):
+                known = world.pod(key)
+                if known is not None and known.uid == uid and not known.node_name:
+                    decided = known.scheduler_name in world.profiles and node in world.state.table.row_of
+                    number += decided
+                    if decided and number % stride == 0:
+                        _ask(world, known, node, other, at, asked)
+                        progress(at / length)
+                    world.change(POD, key, known.on_node(node))
+            case RecordedEnd(_, key, uid):
+                known = world.pod(key)
+                if known is not None and known.uid == uid:
+                    world.change(POD, key, None)
+            case NodeComes(_, node_object):
+                assert node_object.metadata is not None
+                world.change(NODE, node_object.metadata.name or "", node_object)
+            case NodeGoes(_, name):
+                world.change(NODE, name, None)
+            case ObjectChanges(_, kind, key, obj):
+                if kind in world.handle.watched:
+                    world.change(kind, key, obj)
+        world.keep()
+    return asked
+
+
+class AskAgain(Follower):
+    """Asks decisions of a simulation again, of a candidate: of histories that have no decisions of their own.
+
+    `arrivals`: how many pods arrive. What was found is in `asked`.
+    """
+
+    def __init__(self, candidate: Scheduler, arrivals: int) -> None:
+        self.asked = Asked()
+        self._candidate = candidate
+        self._stride = max(1, -(-arrivals // MOST_ASKED))
+        self._number = 0
+        self._timeline: Timeline | None = None
+        self._other: dict[str, Profile] = {}
+
+    def begin(self, timeline: Timeline) -> None:
+        """Make the candidate's plugins, which see the same cluster."""
+        self._timeline = timeline
+        self._other = _profiles(timeline.world, self._candidate)
+
+    def attempted(self, plan: Plan) -> None:
+        """Ask about a pod that is about to be placed."""
+        if self._timeline is not None and plan.unit.gang is None:
+            for decision in plan.placed:
+                self._number += 1
+                if self._number % self._stride == 0:
+                    _ask(self._timeline.world, decision.pod, "", self._other, self._timeline.now, self.asked)
+
+
+def _profiles(world: World, candidate: Scheduler) -> dict[str, Profile]:
+    """The profiles of a candidate on the same cluster."""
+    configuration = candidate.configuration or usual_configuration(candidate.plugins)
+    return build_profiles(configuration, world.handle, candidate.plugins, USUAL_GATES)
+
+
+def _ask(world: World, pod: PodInfo, recorded: str, other: dict[str, Profile], at: float, asked: Asked) -> None:
+    """Ask about one pod. `recorded`: the node that it got in the history; "" if that isn't known."""
+    now = decide(world.profiles[pod.scheduler_name], world.state, pod, random.Random(0), explain=True)
+    asked.asked += 1
+    asked.recorded += bool(recorded)
+    asked.equal += bool(recorded) and _is_best(world, now, recorded)
+    profile = other.get(pod.scheduler_name)
+    if profile is None:
+        return
+    candidate = decide(profile, world.state, pod, random.Random(0), explain=True)
+    if now.node is None and candidate.node is None:
+        return
+    if now.node is None or candidate.node is None or not _is_best(world, candidate, now.node):
+        asked.changed += 1
+        choices = _choice(world, now, candidate.node), _choice(world, candidate, now.node)
+        asked.differences.append(Difference(pod.key, round(at, 3), *choices))
+
+
+def _scores(world: World, decision: Decision) -> dict[str, int]:
+    """Node name -> total score, of the feasible nodes; 0 for a single one."""
+    table = world.state.table
+    if decision.scores is None:
+        return {table.names[row]: 0 for row in decision.feasible.tolist() if table.names[row]}
+    totals = zip(decision.scores.rows.tolist(), decision.scores.total.tolist(), strict=True)
+    return {name: total for row, total in totals if (name := table.names[row])}
+
+
+def _is_best(world: World, decision: Decision, node: str) -> bool:
+    if decision.node == node:
+        return True
+    row = world.state.table.row_of.get(node)
+    if decision.scores is None or row is None:
+        return False
+    return bool((decision.scores.best == row).any())
+
+
+def _choice(world: World, decision: Decision, others: str | None) -> Choice | None:
+    if decision.node is None:
+        return None
+    scores = _scores(world, decision)
+    score = scores.get(decision.node, 0)
+    margin = None if others is None or others not in scores else score - scores[others]
+    return Choice(decision.node, score, margin, tuple(_plugins(world, decision, others)))
+
+
+def _plugins(world: World, decision: Decision, others: str | None) -> Iterator[tuple[str, int]]:
+    row_of = world.state.table.row_of
+    if decision.scores is None or others is None or decision.node is None:
+        return
+    rows = decision.scores.rows
+    mine, theirs = (rows == row_of.get(decision.node, -1)).nonzero()[0], (rows == row_of.get(others, -1)).nonzero()[0]
+    if len(mine) and len(theirs):
+        found = [(name, int(each[mine[0]] - each[theirs[0]])) for name, each in decision.scores.plugins.items()]
+        found = [each for each in found if each[1]]
+        yield from sorted(found, key=lambda each: (-abs(each[1]), each[0]))[:_PLUGINS_SHOWN]

@@ -1,0 +1,7 @@
+"""What can be wrong with a request to replay a history."""
+
+from __future__ import annotations
+
+
+class ReplayError(Exception):
+    """A request that can't be answered. The message is one line for the user."""

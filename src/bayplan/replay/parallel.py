@@ -1,0 +1,65 @@
+"""Simulates twice at the same time, on two processors."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+
+from bayplan.history.reading import History
+from bayplan.replay.errors import ReplayError
+from bayplan.replay.lookahead import Lookahead
+from bayplan.replay.running import Result, Run, simulate
+from bayplan.simulation.followers import Follower
+
+_FEW = 2000
+"""A history with fewer pods is simulated before another process would have started."""
+
+
+def simulate_both(
+    history: History,
+    ahead: Lookahead,
+    first: Run,
+    second: Run,
+    progress: Callable[[float], None] = lambda _: None,
+    also: Sequence[Follower] = (),
+) -> tuple[Result, Result]:
+    """Simulate a history with two schedulers. The results don't depend on the number of processes.
+
+    `also`: more followers of the first one.
+    """
+    if history.pods < _FEW or (os.cpu_count() or 1) == 1 or "fork" not in multiprocessing.get_all_start_methods():
+        one = simulate(history, ahead, first, lambda done: progress(done / 2), also)
+        return one, simulate(history, ahead, second, lambda done: progress(0.5 + done / 2))
+    # A fork has the user's plugins, which were loaded from files and can't be sent to another process.
+    context = multiprocessing.get_context("fork")
+    receiving, sending = context.Pipe(duplex=False)
+    other = context.Process(target=_simulate_and_send, args=(history, ahead, second, sending), daemon=True)
+    other.start()
+    sending.close()
+    try:
+        one = simulate(history, ahead, first, progress, also)
+        try:
+            found = receiving.recv()
+        except EOFError:
+            raise ReplayError("the process that simulated the candidate was ended") from None
+    finally:
+        receiving.close()
+        other.kill()
+        other.join()
+    if not isinstance(found, Result):
+        raise ReplayError(str(found))
+    return one, found
+
+
+def _simulate_and_send(history: History, ahead: Lookahead, run: Run, sending: Connection) -> None:
+    found: Result | str
+    try:
+        found = simulate(history, ahead, run)
+    except KeyboardInterrupt:
+        return
+    except Exception as error:  # noqa: BLE001 - it is reported by the parent
+        found = f"{type(error).__name__}: {error}"
+    sending.send(found)
+    sending.close()

@@ -1,0 +1,217 @@
+"""Simulates a history with a scheduler and models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lightkube.models.core_v1 import Node
+
+from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
+from bayplan.history.format import HistoryError
+from bayplan.history.reading import History
+from bayplan.replay.errors import ReplayError
+from bayplan.replay.lookahead import Lookahead
+from bayplan.replay.new_pools import NewPool
+from bayplan.replay.node_pools import NodePool, PoolKey, key_of
+from bayplan.replay.prices import Prices
+from bayplan.replay.stream import Stream
+from bayplan.simulation.followers import Follower
+from bayplan.simulation.measures import Measures
+from bayplan.simulation.meter import Summary
+from bayplan.simulation.models.autoscaler.autoscaler import Autoscaler
+from bayplan.simulation.models.autoscaler.groups import NodeGroup
+from bayplan.simulation.models.budgets import Budgets
+from bayplan.simulation.models.controllers import Controllers
+from bayplan.simulation.models.interruptions import NodeFailure, NodeFailures, SpotInterruptions
+from bayplan.simulation.models.job_durations import JobDurations
+from bayplan.simulation.models.parameters import Parameters
+from bayplan.simulation.models.startup import Startup
+from bayplan.simulation.models.termination import Termination
+from bayplan.simulation.timeline import Behaviour, Timeline
+from bayplan.simulation.world import World
+
+AUTO, NONE, KARPENTER, CLUSTER_AUTOSCALER = "auto", "none", "karpenter", "cluster-autoscaler"
+_KARPENTER_LABEL = "karpenter.sh/nodepool"
+
+
+def open_history(folder: str | Path) -> History:
+    """Open a history. Raises ReplayError."""
+    try:
+        return History.open(folder)
+    except HistoryError as error:
+        raise ReplayError(str(error)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduler:
+    """A scheduler to simulate: its configuration (None for the usual one), and the user's plugins."""
+
+    configuration: KubeSchedulerConfiguration | None = None
+    plugins: Sequence[ExtraPlugin] = ()
+
+    def world(self, seed: int) -> World:
+        """An empty cluster with this scheduler. Raises ConfigurationError or PluginLoadError."""
+        return World(self.configuration, self.plugins, seed=seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Which nodes there may be.
+
+    `autoscaler`: a preset, NONE, or AUTO for the preset that the nodes' labels tell of, for pools whose nodes came and
+    went; any other one manages all pools but those of the control plane. `new`: pools that don't exist yet.
+    """
+
+    autoscaler: str = AUTO
+    new: tuple[NewPool, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a simulation is made of."""
+
+    scheduler: Scheduler = field(default_factory=Scheduler)
+    fleet: Fleet = field(default_factory=Fleet)
+    parameters: Parameters = field(default_factory=Parameters)
+    prices: Prices = field(default_factory=lambda: Prices({}))
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of a simulation. `autoscaler`: the preset that was used; NONE if the nodes are those of the history."""
+
+    summary: Summary
+    autoscaler: str
+    managed: tuple[str, ...]
+    attempts: int
+    notes: tuple[str, ...] = ()
+
+
+def simulate(
+    history: History,
+    ahead: Lookahead,
+    run: Run,
+    progress: Callable[[float], None] = lambda _: None,
+    also: Sequence[Follower] = (),
+) -> Result:
+    """Simulate a history. `progress` is called with the share that is done. `also`: more followers.
+
+    Raises ReplayError, ParametersError, ConfigurationError and PluginLoadError.
+    """
+    length = history.length.total_seconds()
+    world = run.scheduler.world(run.seed)
+    preset, pools = _managed(ahead, run)
+    replaced = {new.replaces for new in run.fleet.new} - {""}
+    stream = Stream(history, ahead, world.profiles, pools, {key for key in pools if key.pool in replaced})
+    world.move(stream.other_objects(), history.begin)
+    world.keep()
+    budgets = Budgets()
+    measures = Measures(length, run.prices.of)
+    followers: list[Follower] = [measures, budgets, *_others(run.parameters), *also]
+    if preset != NONE:
+        groups = [_group(pool, run) for pool in pools.values()]
+        followers.append(Autoscaler(groups, run.parameters.rules(preset), budgets))
+    followers.append(_Progress(length, progress))
+    timeline = Timeline(world, history.begin, followers, _behaviour(run), seed=run.seed)
+    timeline.run(stream, length)
+    notes = [*world.problems, *_counted_failures(world)]
+    names = tuple(sorted({pool.key.name for pool in pools.values()}))
+    return Result(measures.summary(), preset, names, timeline.attempts, tuple(notes))
+
+
+def _managed(ahead: Lookahead, run: Run) -> tuple[str, Mapping[PoolKey, NodePool]]:
+    """The preset, and the pools that it manages. Raises ReplayError."""
+    asked = run.parameters.autoscaler.preset if run.fleet.autoscaler == AUTO else run.fleet.autoscaler
+    pools: dict[PoolKey, NodePool] = dict(ahead.pools)
+    if asked is None:
+        pools = {key: pool for key, pool in pools.items() if pool.changed}
+        karpenter = any(_KARPENTER_LABEL in (pool.like["metadata"].get("labels") or {}) for pool in pools.values())
+        asked = KARPENTER if karpenter else CLUSTER_AUTOSCALER
+        if run.fleet.new:
+            replaced = {new.replaces for new in run.fleet.new}
+            pools |= {key: pool for key, pool in ahead.pools.items() if key.pool in replaced}
+        elif not pools:
+            asked = NONE
+    if asked == NONE:
+        if run.fleet.new:
+            raise ReplayError("--node-pool needs an autoscaler that adds its nodes: --autoscaler none adds none")
+        return NONE, {}
+    for new in run.fleet.new:
+        pools |= {pool.key: pool for pool in new.pools(list(ahead.pools.values()))}
+    return asked, pools
+
+
+def _group(pool: NodePool, run: Run) -> NodeGroup:
+    key, parameters = pool.key, run.parameters.autoscaler
+    labels = pool.like["metadata"].get("labels") or {}
+    limits = next(
+        (
+            each
+            for each in parameters.groups
+            if each.pool in {"", key.pool}
+            and each.instance_type in {"", key.instance_type}
+            and each.zone in {"", key.zone}
+        ),
+        None,
+    )
+    least, most = (0, 1000) if limits is None else (limits.minimum, limits.maximum)
+    for new in run.fleet.new:
+        if key.pool == new.name:
+            most = new.most
+        elif new.replaces and key.pool == new.replaces:
+            least = most = 0
+    price = run.prices.of(labels)
+
+    def has(node: Node) -> bool:
+        metadata, status = node.metadata, node.status
+        found = (metadata.labels if metadata is not None else None) or {}
+        return key_of(found, (status.allocatable if status is not None else None) or {}) == key
+
+    return NodeGroup(key.name, pool.make, has, least, most, price, parameters.node_startup_seconds)
+
+
+def _behaviour(run: Run) -> Behaviour:
+    pods, scheduler, configuration = run.parameters.pods, run.parameters.scheduler, run.scheduler.configuration
+    usual = KubeSchedulerConfiguration() if configuration is None else configuration
+    return Behaviour(
+        startup=Startup(pods.startup_seconds),
+        termination=Termination(pods.termination_seconds),
+        controllers=Controllers(pods.replacement_seconds),
+        attempt_seconds=scheduler.attempt_seconds,
+        initial_backoff=float(usual.podInitialBackoffSeconds),
+        max_backoff=float(usual.podMaxBackoffSeconds),
+        unschedulable_timeout=scheduler.unschedulable_seconds,
+    )
+
+
+def _others(parameters: Parameters) -> list[Follower]:
+    spot = parameters.interruptions
+    found: list[Follower] = []
+    if parameters.jobs:
+        found.append(JobDurations({each.owner: each.seconds for each in parameters.jobs}))
+    if spot.per_hour:
+        found.append(SpotInterruptions(spot.label, spot.value, spot.per_hour, spot.notice_seconds))
+    if parameters.failures:
+        failures = [NodeFailure(each.node, each.at_seconds, each.returns_after_seconds) for each in parameters.failures]
+        found.append(NodeFailures(failures))
+    return found
+
+
+def _counted_failures(world: World) -> list[str]:
+    return [
+        f"{work} failed {number:,} times ({error})" for (work, error), number in sorted(world.failures.counts.items())
+    ]
+
+
+class _Progress(Follower):
+    """Calls back a hundred times."""
+
+    def __init__(self, length: float, progress: Callable[[float], None]) -> None:
+        self._length = max(length, 1.0)
+        self._progress = progress
+
+    def begin(self, timeline: Timeline) -> None:
+        timeline.every(self._length / 100, lambda: self._progress(timeline.now / self._length))

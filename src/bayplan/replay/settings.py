@@ -1,0 +1,94 @@
+"""Settings: single changes of a scheduler's configuration, such as `NodeResourcesFit.weight=5`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import yaml
+
+from bayplan.api.suggestions import did_you_mean
+from bayplan.config import Catalog, ConfigurationError, ExtraPlugin, KubeSchedulerConfiguration
+from bayplan.config.documents import Document
+from bayplan.config.loading import read_document_of
+from bayplan.plugins.registry import PLUGINS
+from bayplan.replay.errors import ReplayError
+from bayplan.simulation.world import USUAL_GATES, usual_configuration
+
+_SYNTAX = (
+    "expected [PROFILE/]PLUGIN.ARGUMENT=VALUE, PLUGIN.weight=N, PLUGIN.enabled=false or FIELD=VALUE, as in "
+    "NodeResourcesFit.scoringStrategy.type=MostAllocated"
+)
+
+
+def with_settings(
+    configuration: KubeSchedulerConfiguration | None, plugins: Sequence[ExtraPlugin], settings: Sequence[str]
+) -> KubeSchedulerConfiguration | None:
+    """Return a configuration with some settings; None is the usual one. Raises ReplayError."""
+    if not settings:
+        return configuration
+    document = msgspec.to_builtins(configuration or usual_configuration(plugins))
+    for setting in settings:
+        _set(document, setting, {*PLUGINS, *(plugin.name for plugin in plugins)})
+    try:
+        return read_document_of(Document(document), Catalog(plugins, USUAL_GATES)).configuration
+    except ConfigurationError as error:
+        raise ReplayError(f"--set {' '.join(settings)}: {error.faults[0]}") from None
+
+
+def _set(document: dict[str, Any], setting: str, known: set[str]) -> None:
+    path, equals, text = setting.partition("=")
+    profile, slash, rest = path.rpartition("/")
+    keys = rest.split(".")
+    if not equals or not all(keys):
+        raise ReplayError(f"--set {setting}: {_SYNTAX}")
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError:
+        raise ReplayError(f"--set {setting}: {text!r} is not a value in YAML") from None
+    if keys[0][:1].islower():
+        _put(document, keys, value, setting)
+        return
+    profiles = [each for each in document["profiles"] if not slash or each["schedulerName"] == profile]
+    if not profiles:
+        names = ", ".join(each["schedulerName"] for each in document["profiles"])
+        raise ReplayError(f"--set {setting}: there is no profile {profile!r}; there is {names}")
+    if len(keys) == 1:
+        raise ReplayError(f"--set {setting}: {_SYNTAX}")
+    plugin, *argument = keys
+    if plugin not in known:
+        raise ReplayError(f"--set {setting}: there is no plugin {plugin}{did_you_mean(plugin, known)}")
+    for each in profiles:
+        if argument == ["weight"]:
+            _enable(each, {"name": plugin, "weight": value})
+        elif argument == ["enabled"]:
+            if value:
+                _enable(each, {"name": plugin})
+            else:
+                each["plugins"]["multiPoint"]["disabled"].append({"name": plugin})
+        else:
+            _put(_arguments(each, plugin), argument, value, setting)
+
+
+def _enable(profile: dict[str, Any], reference: dict[str, Any]) -> None:
+    enabled = profile["plugins"]["multiPoint"]["enabled"]
+    enabled[:] = [each for each in enabled if each["name"] != reference["name"]] + [reference]
+
+
+def _arguments(profile: dict[str, Any], plugin: str) -> dict[str, Any]:
+    for each in profile["pluginConfig"]:
+        if each["name"] == plugin:
+            arguments: dict[str, Any] = each["args"]
+            return arguments
+    profile["pluginConfig"].append({"name": plugin, "args": {}})
+    found: dict[str, Any] = profile["pluginConfig"][-1]["args"]
+    return found
+
+
+def _put(target: dict[str, Any], keys: Sequence[str], value: object, setting: str) -> None:
+    for key in keys[:-1]:
+        target = target.setdefault(key, {})
+        if not isinstance(target, dict):
+            raise ReplayError(f"--set {setting}: {key} is not a group of settings")
+    target[keys[-1]] = value

@@ -1,0 +1,39 @@
+"""Numbers of replays as people read them."""
+
+from __future__ import annotations
+
+_ROUND = 1e-9
+
+
+def amount(value: float) -> str:
+    """Return a number: `163`, `27,384`, `2.4`."""
+    whole = round(value)
+    return f"{whole:,}" if abs(value - whole) < _ROUND or abs(value) >= 100 else f"{value:,.1f}"
+
+
+def seconds(value: float | None) -> str:
+    """Return a duration: `0.4 s`, `41 s`, `12 min`, `3.5 h`; `-` for none."""
+    if value is None:
+        return "-"
+    if value < 10:
+        return f"{value:.1f} s"
+    if value < 600:
+        return f"{value:.0f} s"
+    return f"{value / 60:.0f} min" if value < 36000 else f"{value / 3600:.1f} h"
+
+
+def dollars(value: float, *, signed: bool = False) -> str:
+    """Return an amount of money: `$6,838`, `-$1,580`, `$0.42`."""
+    sign = "-" if value < 0 else "+" if signed and value > 0 else ""
+    size = abs(value)
+    return f"{sign}${size:,.0f}" if size >= 100 else f"{sign}${size:,.2f}"
+
+
+def difference(now: float | None, then: float | None, *, share: bool = False, unit: str = "") -> str:
+    """Return what changes, as a share of now or as a number with a unit; "" for nothing, or if a value is missing."""
+    if now is None or then is None or abs(then - now) < 0.05:
+        return ""
+    if share and now:
+        return f"{(then - now) / now:+.0%}"
+    change = amount(abs(then - now))
+    return f"{'+' if then > now else '-'}{change}{unit}"

@@ -1,0 +1,68 @@
+"""Measures: what a meter shows of a timeline."""
+
+from __future__ import annotations
+
+from bayplan.api.kinds import NODE
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.simulation.followers import Follower, Life
+from bayplan.simulation.meter import Meter, PriceOf, Summary
+from bayplan.simulation.owners import belongs_to
+from bayplan.simulation.timeline import Timeline
+
+
+class Measures(Follower):
+    """Meters a timeline of some length in seconds. Pods that belong to their node don't count."""
+
+    def __init__(self, length: float, price_of: PriceOf = lambda _: None) -> None:
+        self._meter = Meter(length, price_of)
+        self._timeline: Timeline | None = None
+
+    def begin(self, timeline: Timeline) -> None:
+        """Meter what there is at the begin."""
+        self._timeline = timeline
+        for name in timeline.world.state.objects[NODE]:
+            self.node_added(name)
+        for life in timeline.lives.values():
+            pod = timeline.world.pod(life.key)
+            if pod is not None:
+                self.arrived(pod, life)
+                if life.bound_at is not None:
+                    self.bound(pod, life)
+
+    def summary(self) -> Summary:
+        """Return what was metered."""
+        return self._meter.summary()
+
+    def arrived(self, pod: PodInfo, life: Life) -> None:
+        """Count a pod that waits for its node."""
+        if self._timeline is not None and not pod.node_name and belongs_to(pod) is not None:
+            self._meter.pod_arrived(self._timeline.now, pod.key)
+
+    def bound(self, pod: PodInfo, life: Life) -> None:
+        """Count a pod on its node."""
+        service = belongs_to(pod)
+        if self._timeline is not None and service is not None:
+            wait = self._timeline.now - life.arrived if pod.assumed and life.arrived > 0 else None
+            self._meter.pod_bound(self._timeline.now, pod.key, life.node, service, wait)
+
+    def evicted(self, pod: PodInfo, life: Life) -> None:
+        """Count an eviction."""
+        if self._timeline is not None and belongs_to(pod) is not None and life.leaving is not None:
+            self._meter.evicted(self._timeline.now, life.leaving.value)
+
+    def gone(self, pod: PodInfo, life: Life) -> None:
+        """Count a pod no longer."""
+        service = belongs_to(pod)
+        if self._timeline is not None and service is not None:
+            self._meter.pod_left(self._timeline.now, pod.key, life.node, service)
+
+    def node_added(self, name: str) -> None:
+        """Count a node."""
+        if self._timeline is not None:
+            metadata = self._timeline.world.state.objects[NODE][name].metadata
+            self._meter.node_added(self._timeline.now, name, metadata.labels or {})
+
+    def node_removed(self, name: str) -> None:
+        """Count a node no longer."""
+        if self._timeline is not None:
+            self._meter.node_removed(self._timeline.now, name)

@@ -1,0 +1,1 @@
+"""Models of what surrounds a scheduler. Each is a small class that can be replaced; `parameters.py` reads them."""

@@ -1,0 +1,1 @@
+"""An autoscaler: groups with prices and limits, scale-up by simulating, scale-down by idleness or consolidation."""

@@ -1,0 +1,26 @@
+"""What differs between versions of Kubernetes, as data: feature gates, and changes without a gate."""
+
+from bayplan.versions.gates import DEFAULT_GATES, FeatureGates, gates_of, with_gangs
+from bayplan.versions.reading import ReadGates, emulated_version, read_gates
+from bayplan.versions.servers import Followed, version_followed, version_text
+from bayplan.versions.table import CHANGES, GATES, NEWEST, OLDEST, RELEASES, VERSIONS, Version
+
+__all__ = [
+    "CHANGES",
+    "DEFAULT_GATES",
+    "GATES",
+    "NEWEST",
+    "OLDEST",
+    "RELEASES",
+    "VERSIONS",
+    "FeatureGates",
+    "Followed",
+    "ReadGates",
+    "Version",
+    "emulated_version",
+    "gates_of",
+    "read_gates",
+    "version_followed",
+    "version_text",
+    "with_gangs",
+]

@@ -1,0 +1,102 @@
+"""docs/history.md: its commands run, its output is real, its columns are those of the format."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import shlex
+from pathlib import Path
+
+import duckdb
+import pytest
+import yaml
+from click.testing import CliRunner
+from tests.history.audit_logs import lines, story
+from tests.history.metrics_server import small_server, usual_story
+
+from bayplan.api.kinds import DEPLOYMENT
+from bayplan.cli import main
+from bayplan.devcluster.apiserver import ApiServer
+from bayplan.history.format import EVENTS, Row, document_schema, event_schema, import_pyarrow
+from bayplan.history.sample import sample_snapshot, write_sample
+from bayplan.history.sources.audit import _KINDS
+from bayplan.history.sources.trace import _COLUMNS
+from bayplan.insight.sources.rights import ROLE, cluster_role
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "history.md").read_text(encoding="utf-8")
+PROMETHEUS = "http://prometheus:9090"
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the files that the page names."""
+    (tmp_path / "audit.log").write_bytes(lines(story()[4:]))
+    (tmp_path / "audit-1.log.gz").write_bytes(gzip.compress(lines(story()[:5])))
+    (tmp_path / "trace.csv").write_text(blocks("csv")[0], encoding="utf-8")
+    sample_snapshot().save(tmp_path / "now.bayplan")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_commands_of_the_page_run(place: Path) -> None:
+    printed = ""
+    with small_server(usual_story().samples) as url:
+        for command in (line for block in blocks("sh") for line in block.splitlines()):
+            assert command.startswith("bayplan ")
+            words = [word.replace(PROMETHEUS, url) for word in shlex.split(command)[1:]]
+            result = CliRunner().invoke(main, words, catch_exceptions=False)
+            assert result.exit_code == 0, result.output
+            printed += result.output
+    assert blocks("text")[0] in printed
+    assert {path.name for path in place.iterdir()} >= {"from-audit", "from-metrics", "from-trace", "made-up"}
+
+
+def test_duckdb_polars_and_python_read_the_sample(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_sample(place / "sample-week")
+    assert len(duckdb.sql(blocks("sql")[0]).fetchall()) == 3
+    for block in blocks("python"):
+        exec(compile(block, "docs/history.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert "pod_arrived" in printed
+    assert "PodArrived" in printed
+
+
+def test_the_columns_are_those_of_the_format() -> None:
+    pa = import_pyarrow()
+    table = PAGE[PAGE.index("The columns of `events-*.parquet`") :]
+    documented = [
+        name for row in re.findall(r"^\| (`[^|]+) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)
+    ]
+    assert documented == event_schema(pa).names == list(Row.__struct_fields__)
+    events = next(row for row in table.splitlines() if row.startswith("| `event` "))
+    assert tuple(re.findall(r"`(\w+)`", events))[1:] == EVENTS
+    assert all(f"`{name}`" in table for name in document_schema(pa).names)
+    traces = PAGE[PAGE.index("## Traces") : PAGE.index("## From a snapshot alone")]
+    assert set(_COLUMNS) <= set(re.findall(r"`(\w+)`", traces))
+
+
+def test_the_audit_policy_names_resources_that_are_imported() -> None:
+    (policy,) = (yaml.safe_load(block) for block in blocks("yaml"))
+    for rule in policy["rules"][:-1]:
+        for resources in rule["resources"]:
+            for resource in resources["resources"]:
+                assert (resources["group"], resource.partition("/")[0]) in _KINDS
+
+
+def test_the_deployed_recorder_has_rights_and_valid_arguments() -> None:
+    documents = list(yaml.safe_load_all((ROOT / "deploy" / "recorder.yaml").read_text(encoding="utf-8")))
+    server = ApiServer(listen=False)
+    server.load([cluster_role(), *documents])
+    binding = next(document for document in documents if document["kind"] == "ClusterRoleBinding")
+    assert binding["roleRef"]["name"] == ROLE
+    (pod,) = (each["spec"]["template"]["spec"] for each in documents if each["kind"] == DEPLOYMENT.kind)
+    (container,) = pod["containers"]
+    name, folder = container["args"]
+    assert name == "record"
+    assert next(mount["mountPath"] for mount in container["volumeMounts"]) == str(Path(folder).parent)
+    assert binding["subjects"][0]["name"] == pod["serviceAccountName"]

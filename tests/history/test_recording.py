@@ -1,0 +1,233 @@
+"""Recording the embedded API server: lists, changes, lost watches, restarts, a full disk, redaction."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.support.waiting import until
+
+from bayplan.api.kinds import DEPLOYMENT, NODE, PERSISTENT_VOLUME_CLAIM, POD, SECRET
+from bayplan.devcluster.apiserver import Fault
+from bayplan.devcluster.in_memory import InMemoryClient
+from bayplan.history.events import NodeAdded, NodeRemoved, PodArrived, PodBound, PodEnded
+from bayplan.history.format import HistoryError, Manifest
+from bayplan.history.reading import History
+from bayplan.history.recording import Pace, Recorder
+from bayplan.history.redacting import Redactor
+from bayplan.testing import make_node, make_pod
+from bayplan.testing.in_memory import load, make_client
+
+QUICK = Pace(tick_seconds=0.01, retry_seconds=0.01)
+
+
+@asynccontextmanager
+async def recording(client: InMemoryClient, folder: Path, **options) -> AsyncIterator[Recorder]:
+    recorder = Recorder(client, folder, "cluster test", **{"pace": QUICK, **options})
+    task = asyncio.create_task(recorder.run())
+    try:
+        async with asyncio.timeout(10):
+            await recorder.synced.wait()
+        yield recorder
+    finally:
+        task.cancel()
+        await asyncio.wait((task,))
+
+
+def lines(folder: Path) -> str:
+    """What the journal and the segments have about pods and nodes."""
+    return " ".join(f"{row.event}:{row.name}" for row in History.open(folder).rows() if row.kind in {"Pod", "Node"})
+
+
+async def bind(client: InMemoryClient, name: str, node: str) -> None:
+    await client.bind("default", name, node)
+
+
+async def test_a_cluster_is_recorded(tmp_path: Path) -> None:
+    client = make_client(make_node("a"), make_pod("old", node="a"))
+    async with recording(client, tmp_path / "h"):
+        load(client.server, make_pod("new"), make_node("b"))
+        await until(lambda: "pod_arrived:new" in lines(tmp_path / "h"))
+        await bind(client, "new", "a")
+        await until(lambda: "pod_bound:new" in lines(tmp_path / "h"))
+        await client.delete(POD, "new", "default", grace_period_seconds=0)
+        await client.delete(NODE, "b")
+        await until(lambda: "node_removed:b" in lines(tmp_path / "h"))
+
+    history = History.open(tmp_path / "h")
+    assert (history.source, history.gaps, history.problems, history.pods) == ("cluster test", (), (), 2)
+    start = history.start()
+    assert list(start.of_kind(NODE)) == ["a"]
+    assert start.document(POD, "default/old")["spec"]["nodeName"] == "a"
+    kinds = [type(event) for event in history.events() if not type(event).__name__.startswith("Object")]
+    assert sorted(kinds, key=str) == sorted([PodArrived, NodeAdded, PodBound, PodEnded, NodeRemoved], key=str)
+    assert not list((tmp_path / "h").glob("journal-*"))
+    assert not start.of_kind(SECRET)
+    assert {sent.info.verb for sent in client.transport.requests if "old" not in str(sent)} <= {
+        "list",
+        "watch",
+        "create",
+        "delete",
+    }
+
+
+async def test_the_status_of_workloads_is_no_event(tmp_path: Path) -> None:
+    client = make_client(make_node("a"))
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "main", "image": "app"}]},
+            },
+        },
+    }
+    load(client.server, deployment)
+    async with recording(client, tmp_path / "h"):
+        await client.patch(DEPLOYMENT, "web", {"status": {"observedGeneration": 1}}, "default", subresource="status")
+        load(client.server, make_pod("after"))
+        await until(lambda: "pod_arrived:after" in lines(tmp_path / "h"))
+    rows = [row for row in History.open(tmp_path / "h").rows() if row.kind == "Deployment"]
+    assert [(row.event, row.initial) for row in rows] == [("object_added", True)]
+
+
+async def test_segments_are_begun_when_they_are_full(tmp_path: Path) -> None:
+    client = make_client(make_node("a"))
+    async with recording(client, tmp_path / "h", pace=Pace(segment_rows=2, tick_seconds=0.01)):
+        for number in range(6):
+            load(client.server, make_pod(f"p{number}"))
+            await until(lambda number=number: f"pod_arrived:p{number}" in lines(tmp_path / "h"))
+            await until(lambda number=number: len(list((tmp_path / "h").glob("events-*"))) > number // 3)
+    assert len(list((tmp_path / "h").glob("events-*"))) >= 3
+    history = History.open(tmp_path / "h")
+    assert history.pods == 6
+    assert history.problems == ()
+    manifest = msgspec.json.decode((tmp_path / "h" / "history.json").read_bytes(), type=Manifest)
+    assert (manifest.counts.pods, manifest.counts.segments) == (6, len(history.segments))
+
+
+async def test_a_restart_is_a_gap_and_what_changed_in_between_is_known(tmp_path: Path) -> None:
+    client = make_client(make_node("a"), make_pod("stays", node="a"), make_pod("goes", node="a"))
+    async with recording(client, tmp_path / "h"):
+        pass
+    await client.delete(POD, "goes", "default", grace_period_seconds=0)
+    load(client.server, make_pod("comes"))
+    async with recording(client, tmp_path / "h"):
+        await until(lambda: "pod_arrived:comes" in lines(tmp_path / "h"))
+
+    history = History.open(tmp_path / "h")
+    (gap,) = history.gaps
+    assert (gap.reason, gap.end is not None) == ("the recorder was not running", True)
+    assert sorted(history.start().of_kind(POD)) == ["default/goes", "default/stays"]
+    found = {(type(event).__name__, event.key) for event in history.events() if hasattr(event, "uid")}
+    assert found == {("PodEnded", "default/goes"), ("PodArrived", "default/comes")}
+    assert history.problems == ()
+
+
+async def test_a_lost_watch_is_a_gap(tmp_path: Path) -> None:
+    client = make_client(make_node("a"))
+    async with recording(client, tmp_path / "h"):
+        client.transport.reachable = False
+        client.transport.end_streams(broken=True)
+        await until(lambda: History.open(tmp_path / "h").gaps)
+        client.transport.reachable = True
+        load(client.server, make_pod("late"))
+        await until(lambda: "pod_arrived:late" in lines(tmp_path / "h"))
+        await until(lambda: all(gap.end is not None for gap in History.open(tmp_path / "h").gaps))
+    reasons = {gap.reason for gap in History.open(tmp_path / "h").gaps}
+    assert any(reason.startswith("pods: ") and "connection refused" in reason for reason in reasons)
+
+
+async def test_an_expired_watch_is_a_gap(tmp_path: Path) -> None:
+    client = make_client(make_node("a"))
+    async with recording(client, tmp_path / "h"):
+        client.transport.faults.add(Fault(verb="watch", resource="pods", answer=410, reason="Expired", times=1))
+        client.transport.end_streams()
+        await until(lambda: any("pods: " in gap.reason for gap in History.open(tmp_path / "h").gaps))
+
+
+class Disk:
+    """A disk that can be full: journals fail in the middle of a line."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.full = False
+        self._write = os.write
+        monkeypatch.setattr("bayplan.history.journal.os.write", self.write)
+
+    def write(self, file: int, data: bytes) -> int:
+        if not self.full:
+            return self._write(file, data)
+        if len(data) > 10:
+            return self._write(file, data[:10])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+async def test_a_full_disk_is_a_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    client, disk = make_client(make_node("a")), Disk(monkeypatch)
+    async with recording(client, tmp_path / "h") as recorder:
+        disk.full = True
+        load(client.server, make_pod("lost"))
+        await until(lambda: "cannot write to" in recorder.problem)
+        disk.full = False
+        await until(lambda: "pod_arrived:lost" in lines(tmp_path / "h"))
+        await until(lambda: not recorder.problem)
+        await until(lambda: all(gap.end is not None for gap in History.open(tmp_path / "h").gaps))
+    history = History.open(tmp_path / "h")
+    assert [gap.reason for gap in history.gaps] == ["nothing could be written (No space left on device)"]
+    assert history.problems == ()
+    assert "retrying in" in caplog.text
+
+
+async def test_what_may_not_be_read_is_noted(tmp_path: Path) -> None:
+    client = make_client(make_node("a"))
+    client.transport.faults.add(
+        Fault(resource="persistentvolumeclaims", answer=403, reason="Forbidden", message="no right")
+    )
+    async with recording(client, tmp_path / "h"):
+        pass
+    (note,) = History.open(tmp_path / "h").notes
+    assert note.startswith("persistentvolumeclaims: ")
+    assert note.endswith("pods with persistent volume claims seem unschedulable")
+    assert not History.open(tmp_path / "h").start().of_kind(PERSISTENT_VOLUME_CLAIM)
+
+
+async def test_a_redacted_recording_has_no_names(tmp_path: Path) -> None:
+    secret = make_pod("payroll-db", labels={"team": "payroll-team"}, node="node-of-payroll")
+    client = make_client(make_node("node-of-payroll"), secret)
+    for _ in range(2):  # a restart goes on with the same names
+        async with recording(client, tmp_path / "h", redaction=Redactor(b"k" * 32)):
+            pass
+    history = History.open(tmp_path / "h")
+    assert history.redacted
+    stored = b" ".join(path.read_bytes() for path in (tmp_path / "h").iterdir())
+    assert b"payroll" not in stored
+    assert not any("payroll" in str(row) for row in history.rows())
+    (pod,) = (document for document in history.start().objects() if document["kind"] == "Pod")
+    (node,) = history.start().of_kind(NODE)
+    assert pod["spec"]["nodeName"] == node
+    assert list(history.events()) == []
+
+
+async def test_a_redacted_recording_cannot_go_on_with_names(tmp_path: Path) -> None:
+    client = make_client(make_node("a"))
+    async with recording(client, tmp_path / "h", redaction=Redactor(b"k" * 32)):
+        pass
+    with pytest.raises(HistoryError, match="can't be continued without --redact"):
+        await Recorder(client, tmp_path / "h", "cluster test", pace=QUICK).run()
+
+
+async def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(HistoryError, match="a history needs a folder of its own"):
+        await Recorder(make_client(), tmp_path, "cluster test").run()

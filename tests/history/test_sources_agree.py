@@ -1,0 +1,144 @@
+"""A recording and the audit log of the same cluster tell the same story, whichever level the log has."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.waiting import until
+
+from bayplan.api.kinds import NODE, POD
+from bayplan.client import Client, PatchType
+from bayplan.client.transport import ApiRequest, Response
+from bayplan.devcluster.apiserver import ApiServer
+from bayplan.devcluster.apiserver.http.request_info import read_request_info
+from bayplan.devcluster.in_memory import InMemoryClient, InMemoryTransport
+from bayplan.history.reading import History
+from bayplan.history.recording import Pace, Recorder
+from bayplan.history.sources.audit import import_audit
+from bayplan.testing import make_node, make_pod
+from bayplan.testing.documents import as_sent
+from bayplan.testing.in_memory import load
+
+
+class AuditingTransport(InMemoryTransport):
+    """Logs the writes of the embedded API server, with its replies, as kube-apiserver does."""
+
+    def __init__(self, server: ApiServer, log: Path, level: str) -> None:
+        super().__init__(server)
+        self._log = log
+        self._level = level
+
+    async def send(self, request: ApiRequest) -> Response:
+        response = await super().send(request)
+        info = read_request_info(
+            request.method, request.path, {key: str(value) for key, value in request.params.items()}
+        )
+        if info.verb in {"create", "update", "patch", "delete", "deletecollection"}:
+            ref = {
+                "resource": info.resource,
+                "namespace": info.namespace,
+                "name": info.name,
+                "apiGroup": info.group,
+                "subresource": info.subresource,
+            }
+            event: dict[str, Any] = {
+                "kind": "Event",
+                "apiVersion": "audit.k8s.io/v1",
+                "level": self._level,
+                "auditID": str(len(self.requests)),
+                "stage": "ResponseComplete",
+                "requestURI": request.path,
+                "verb": info.verb,
+                "objectRef": {key: value for key, value in ref.items() if value},
+                "responseStatus": {"code": response.status},
+                "stageTimestamp": datetime.now(UTC).isoformat(),
+            }
+            if request.body:
+                event["requestObject"] = json.loads(request.body)
+            if self._level == "RequestResponse":
+                event["responseObject"] = json.loads(response.body)
+            with self._log.open("a") as file:
+                file.write(json.dumps(event) + "\n")
+        return response
+
+
+async def a_day(client: Client, folder: Path) -> None:
+    """Everything that can happen to pods and nodes, each after the recorder has seen what was before."""
+
+    async def create(name: str, **fields: Any) -> None:
+        document = as_sent(make_pod(name, **fields))[1]
+        await client.create(POD, document)
+        await seen(f"pod_arrived {name}")
+
+    async def seen(text: str) -> None:
+        await until(lambda: text in "\n".join(f"{row[0]} {row[1]}" for row in rows_of(folder)), within=20)
+
+    await client.create(NODE, as_sent(make_node("a"), status=True)[1])
+    await client.create(NODE, as_sent(make_node("b"), status=True)[1])
+    await seen("node_added b")
+    for name in ("done", "evicted", "deleted", "waits", "preempted"):
+        await create(name, cpu="100m")
+    for name in ("done", "evicted", "deleted", "preempted"):
+        await client.bind("default", name, "a")
+        await seen(f"pod_bound {name}")
+    status = {"status": {"phase": "Succeeded"}}
+    await client.patch(POD, "done", status, "default", subresource="status", type=PatchType.STRATEGIC)
+    await seen("pod_ended done")
+    conditions = [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}]
+    status = {"status": {"phase": "Failed", "conditions": conditions}}
+    await client.patch(POD, "preempted", status, "default", subresource="status", type=PatchType.STRATEGIC)
+    await seen("pod_ended preempted")
+    await client.delete(POD, "deleted", "default")
+    await client.delete(POD, "deleted", "default", grace_period_seconds=0)
+    await seen("pod_ended deleted")
+    await client.delete(POD, "waits", "default")
+    await seen("pod_ended waits")
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "evicted", "namespace": "default"}}
+    path = "/api/v1/namespaces/default/pods/evicted/eviction"
+    await client.request("POST", path, body=json.dumps(eviction).encode())
+    await client.delete(POD, "evicted", "default", grace_period_seconds=0)
+    await seen("pod_ended evicted")
+    nameless = as_sent(make_pod("x", cpu="50m"))[1]
+    nameless["metadata"] = {"generateName": "job-", "namespace": "default"}
+    name = (await client.create(POD, nameless)).metadata.name
+    await seen(f"pod_arrived {name}")
+    await client.bind("default", name, "a")
+    await seen(f"pod_bound {name}")
+    await client.delete(POD, "done", "default", grace_period_seconds=0)
+    await client.patch(NODE, "b", {"spec": {"unschedulable": True}}, type=PatchType.STRATEGIC)
+    await seen("node_changed b")
+    await client.delete(NODE, "b")
+    await seen("node_removed b")
+
+
+def rows_of(folder: Path) -> list[tuple[str, str, str, str, int | None, int | None]]:
+    """The rows about pods and nodes, but for the times."""
+    return [
+        (row.event, row.name, row.node, row.reason, row.cpu_millicores, row.priority)
+        for row in History.open(folder).rows()
+        if row.kind in {"Pod", "Node"}
+    ]
+
+
+@pytest.mark.parametrize("level", ["Request", "RequestResponse"])
+async def test_a_recording_and_an_audit_log_agree(level: str, tmp_path: Path) -> None:
+    server = ApiServer(listen=False)
+    load(server, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
+    client = Client(AuditingTransport(server, tmp_path / "audit.log", level))
+    recorder = Recorder(InMemoryClient(server), tmp_path / "recorded", "a test", pace=Pace(tick_seconds=0.01))
+    task = asyncio.create_task(recorder.run())
+    try:
+        async with asyncio.timeout(20):
+            await recorder.synced.wait()
+        await a_day(client, tmp_path / "recorded")
+    finally:
+        task.cancel()
+        await asyncio.wait((task,))
+    _, problems = import_audit([tmp_path / "audit.log"], tmp_path / "imported")
+    assert problems == []
+    assert rows_of(tmp_path / "imported") == rows_of(tmp_path / "recorded")

@@ -1,0 +1,182 @@
+"""`bayplan simulate` and `bayplan compare`: what they print, and one line for what can't be used."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+from tests.replay.histories import pool_node, record
+from tests.simulation.timelines import OWNED
+
+from bayplan.cli import main
+from bayplan.simulation.happenings import PodArrives
+from bayplan.testing import make_pod
+
+PREFER = """
+from bayplan.plugin import Plugin
+
+class Prefer(Plugin):
+    name = "Prefer"
+
+    def score(self, cycle, pod, nodes):
+        return (nodes.label_in("kubernetes.io/hostname", ["n0"]) * 100).astype("int64")
+"""
+PACK = "NodeResourcesFit.scoringStrategy.type=MostAllocated"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A history of four nodes and eight pods."""
+    pods = [PodArrives(60.0 + n, make_pod(f"web-{n}", cpu="1", memory="1Gi", owner=OWNED)) for n in range(8)]
+    nodes = [pool_node(f"n{n}", zone="ab"[n % 2]) for n in range(4)]
+    return str(record(tmp_path_factory.mktemp("histories") / "week", pods, seconds=3600.0, nodes=nodes))
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, list(map(str, arguments)))
+
+
+def test_compare_shows_the_table(folder, tmp_path):
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("m5.xlarge: 0.2\n")
+    done = run("compare", "--history", folder, "--set", PACK, "--prices", prices)
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith(
+        "Good match: the simulation of now is like the history: 100% of 8 recorded decisions equal"
+    )
+    first_words = [line.split("  ")[0] for line in lines]
+    for what in (
+        "nodes, average",
+        "node-hours",
+        "cost",
+        "wait p50",
+        "wait p95",
+        "wait p99",
+        "evictions",
+        "never placed",
+    ):
+        assert what in first_words
+    assert any(line.startswith("largest share of a service in one zone") for line in lines)
+    assert any("NodeResourcesFit +" in line for line in lines)
+
+
+def test_json_has_what_the_table_has(folder):
+    done = run("compare", "--history", folder, "--set", PACK, "-o", "json")
+    found = json.loads(done.stdout)
+    assert found["calibration"]["equalDecisions"] == 1.0
+    assert found["candidate"]["emptyNodes"] > found["now"]["emptyNodes"]
+    assert {"pod", "seconds", "now", "candidate"} <= found["differences"][0].keys()
+    assert found["now"]["waits"]["p50"] == 0.0
+    assert found["notes"] == []
+
+
+def test_simulate_shows_what_came_of_it(folder, tmp_path):
+    placements = tmp_path / "placements.csv"
+    done = run("simulate", "--history", folder, "--placements", placements, "-o", "json")
+    found = json.loads(done.stdout)
+    assert (found["placed"], found["neverPlaced"], found["mostNodes"]) == (8, 0, 4)
+    assert len(found["curve"]) > 100
+    lines = placements.read_text().splitlines()
+    assert lines[0] == "seconds,pod,node,wait_seconds"
+    assert len(lines) == 9
+    assert done.stdout == run("simulate", "--history", folder, "--placements", placements, "-o", "json").stdout
+
+
+def test_a_plugin_is_a_candidate(folder, tmp_path):
+    plugin = tmp_path / "prefer.py"
+    plugin.write_text(PREFER)
+    done = run("compare", "--history", folder, "--plugin", f"{plugin}:Prefer", "-o", "json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["changedDecisions"] > 0
+
+
+def test_what_has_no_price_is_named_and_not_free(folder, tmp_path):
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("m5.huge: 3\n")
+    done = run("compare", "--history", folder, "--set", PACK, "--prices", prices)
+    assert f"note: {prices}: no price for m5.xlarge: its node-hours are not in the cost" in done.stdout
+    assert f"note: {prices}: there are no nodes of type m5.huge" in done.stdout
+    assert not any(line.startswith("cost") for line in done.stdout.splitlines())
+
+
+NO_PRICES = "expected prices for an hour by instance type, as in `m5.large: 0.096`"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "files", "message"),
+    [
+        (["compare", "--history", "{folder}"], {}, "expected a candidate: --config, --set, --plugin, --node-pool"),
+        (["compare", "--history", "nowhere", "--set", PACK], {}, "nowhere: there is no such folder"),
+        (["simulate", "--history", "empty"], {"empty/x": ""}, "is an empty history: it has no events"),
+        (["compare", "--history", "{folder}", "--set", "Fit.a=1"], {}, "--set Fit.a=1: there is no plugin Fit"),
+        (["compare", "--history", "{folder}", "--set", "x"], {}, "--set x: expected [PROFILE/]PLUGIN.ARGUMENT=VALUE"),
+        (
+            ["compare", "--history", "{folder}", "--set", "NodeResourcesFit.scoringStrategy.typ=1"],
+            {},
+            "unknown field: did you mean 'type'?",
+        ),
+        (
+            ["compare", "--history", "{folder}", "--set", "a/NodeResourcesFit.weight=2"],
+            {},
+            "there is no profile 'a'; there is default-scheduler, bayplan-scheduler",
+        ),
+        (["simulate", "--history", "{folder}", "--prices", "p.yaml"], {"p.yaml": "[]"}, f"p.yaml: {NO_PRICES}"),
+        (
+            ["simulate", "--history", "{folder}", "--prices", "p.yaml"],
+            {"p.yaml": "m5.large: cheap"},
+            "p.yaml: m5.large: 'cheap' is no price",
+        ),
+        (
+            ["simulate", "--history", "{folder}", "--models", "m.yaml"],
+            {"m.yaml": "pods: {startup: 3}"},
+            "m.yaml: Object contains unknown field `startup` - at `$.pods`",
+        ),
+        (
+            ["simulate", "--history", "{folder}", "--models", "m.yaml"],
+            {"m.yaml": "autoscaler: {preset: magic}"},
+            "m.yaml: autoscaler.preset is 'magic'; expected one of none, cluster-autoscaler, karpenter",
+        ),
+        (
+            ["simulate", "--history", "{folder}", "--models", "m.yaml"],
+            {"m.yaml": "autoscaler: {rules: {idle: 3, speed: 9}}"},
+            "m.yaml: autoscaler.rules.speed is unknown; there are scan, scanIdle",
+        ),
+        (
+            ["compare", "--history", "{folder}", "--node-pool", "name=big,cpu=many,memory=1Gi"],
+            {},
+            "cpu=many is no quantity",
+        ),
+        (["compare", "--history", "{folder}", "--node-pool", "name=big,cpu=4"], {}, "memory is missing"),
+        (["compare", "--history", "{folder}", "--node-pool", "size=big"], {}, "'size=big': expected name=NAME"),
+        (
+            ["compare", "--history", "{folder}", "--node-pool", "name=big,cpu=4,memory=1Gi,replaces=other"],
+            {},
+            "--node-pool big: there is no pool 'other' to replace; there is pool",
+        ),
+        (
+            ["compare", "--history", "{folder}", "--node-pool", "name=b,cpu=4,memory=1Gi", "--autoscaler", "none"],
+            {},
+            "--node-pool needs an autoscaler that adds its nodes",
+        ),
+    ],
+    ids=lambda value: "-" if not isinstance(value, str) else value[:40],
+)
+def test_bad_input_is_one_line(folder, tmp_path, monkeypatch, arguments, files, message):
+    monkeypatch.chdir(tmp_path)
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    done = run(*(argument.format(folder=folder) for argument in arguments))
+    assert done.exit_code == 2
+    assert message in done.output
+    assert "Traceback" not in done.output
+    assert not done.stdout
+
+
+def test_a_history_of_one_moment_has_nothing_to_compare(tmp_path):
+    folder = record(tmp_path / "moment", [], seconds=0.0, nodes=[pool_node("n0")])
+    done = run("simulate", "--history", folder)
+    assert done.exit_code == 2
+    assert "has no length: all that it says is from one moment" in done.output

@@ -1,0 +1,122 @@
+"""PodGroups as Kubernetes 1.37 has them, in a complete scheduler, on an in-memory API server."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from bayplan.api.kinds import POD, POD_GROUP
+
+pytestmark = pytest.mark.scheduler(version="1.37", gates=("GenericWorkload",))
+
+
+async def test_a_gang_is_placed_and_its_condition_says_so(here):
+    await here.add_node("a")
+    await here.add_group("crew", 3)
+    await here.add("one", "two", "three", of="crew")
+    await here.settle()
+    assert here.nodes() == {}
+    reason, _ = await here.condition("crew")
+    assert reason == "Unschedulable"
+    await here.add_node("b")
+    await here.settle()
+    assert set(here.nodes()) == {"one", "two", "three"}
+    group = await here.client.get(POD_GROUP, "crew", "default")
+    assert [each.type for each in group.status.conditions] == ["PodGroupInitiallyScheduled"]
+    assert await here.condition("crew") == ("Scheduled", "")
+
+
+async def test_a_lower_min_count_requeues_the_gang(here):
+    await here.add_node("a")
+    await here.add_group("crew", 3)
+    await here.add("one", "two", "three", of="crew")
+    await here.settle()
+    assert here.nodes() == {}
+    patch = {"spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
+    await here.client.patch(POD_GROUP, "crew", patch, "default")
+    await here.settle()
+    assert len(here.nodes()) == 2
+    assert (await here.client.get(POD_GROUP, "crew", "default")).metadata.generation == 2
+
+
+async def test_a_lower_min_count_lets_gated_pods_in(here):
+    await here.add_node("a")
+    await here.add_group("crew", 3)
+    await here.add("one", "two", of="crew")
+    await here.settle()
+    assert here.nodes() == {}
+    await here.client.patch(POD_GROUP, "crew", {"spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}, "default")
+    await here.settle()
+    assert set(here.nodes()) == {"one", "two"}
+
+
+@pytest.mark.parametrize(("mode", "evicted"), [("all", {"low-1", "low-2"}), ("single", {"low-1"})])
+async def test_victims_are_evicted_as_the_disruption_mode_says(here, mode, evicted):
+    await here.add_node("a")
+    await here.add_group("low", 1, disruptionMode={mode: {}})
+    await here.add("low-1", "low-2", of="low")
+    await here.settle()
+    await here.add_group("vip", 1, priority=10)
+    await here.add("vip-1", of="vip")
+    await here.settle()
+    assert len(here.evicted()) == len(evicted)
+    assert here.evicted() <= {"low-1", "low-2"}
+    assert here.nodes()["vip-1"] == "a"
+
+
+async def nominated(here):
+    """How many pods a group of two makes room for at once, where one is enough for the group."""
+    await here.add_node("a")
+    await here.add("low-1", "low-2")
+    await here.settle()
+    for name in ("low-1", "low-2"):
+        await here.client.patch(POD, name, {"metadata": {"finalizers": ["example.com/stay"]}}, "default")
+    await here.add("vip-1", "vip-2", of="vip")
+    await here.add_group("vip", 1, priority=10)
+    await here.settle()
+    pods = [await here.client.get(POD, name, "default") for name in ("vip-1", "vip-2")]
+    return [pod.status.nominatedNodeName for pod in pods].count("a")
+
+
+async def test_a_group_preempts_for_as_many_pods_as_possible(here):
+    """#138757"""
+    assert await nominated(here) == 2
+
+
+@pytest.mark.scheduler(version="1.36", gates=("GenericWorkload", "GangScheduling", "WorkloadAwarePreemption"))
+async def test_a_group_of_1_36_preempts_for_its_min_count(here):
+    assert await nominated(here) == 1
+
+
+async def test_the_message_says_that_the_group_preempts(here):
+    await here.add_node("a")
+    await here.add_group("crew", 3, priority=10)
+    await here.add("one", "two", "three", of="crew")
+    await here.settle()
+    reason, message = await here.condition("crew")
+    assert reason == "Unschedulable"
+    assert message.endswith("pod group preemption: No preemption victims found for incoming preemptor")
+
+
+@pytest.mark.scheduler(version="1.37", gates=("GenericWorkload", "TopologyAwareWorkloadScheduling"))
+async def test_a_gang_is_placed_in_one_topology_domain(here):
+    await here.add_node("a1", rack="a")
+    await here.add_node("b1", rack="b")
+    await here.add_node("b2", rack="b")
+    await here.add_group("crew", 3, topology="rack")
+    await here.add("one", "two", "three", of="crew")
+    await here.settle()
+    assert set(here.nodes().values()) == {"b1", "b2"}
+
+
+@pytest.mark.scheduler(version="1.36", gates=("GenericWorkload", "GangScheduling"))
+async def test_a_scheduler_finds_the_version_that_the_server_has(here, caplog):
+    caplog.set_level(logging.WARNING, logger="bayplan.client")
+    await here.add_node("a")
+    await here.add_group("crew", 2)
+    await here.add("one", "two", of="crew")
+    await here.settle()
+    assert set(here.nodes()) == {"one", "two"}
+    assert await here.condition("crew") == ("Scheduled", "")
+    assert caplog.messages == []

@@ -1,0 +1,87 @@
+"""The table of versions: its data, and what is on by default."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.support.tables import cases
+
+from bayplan.plugins.registry import PLUGINS
+from bayplan.versions import CHANGES, DEFAULT_GATES, GATES, NEWEST, VERSIONS, gates_of, with_gangs
+from bayplan.versions.table import OTHER_COMPONENTS, State
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("gate", GATES.values(), ids=GATES)
+def test_every_gate_is_complete(gate):
+    assert gate.stages.keys() <= set(VERSIONS)
+    assert gate.stages
+    assert set(gate.needs) <= GATES.keys()
+    assert gate.name not in OTHER_COMPONENTS
+    for version in gate.stages:
+        stage = gate.stage(version)
+        assert not stage.locked or stage.default
+        assert set(gate.plugins_in(version)) <= PLUGINS.keys()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_defaults_are_consistent(version):
+    gates = gates_of(version)
+    for name in gates.on & GATES.keys():
+        needs = [needed for needed in GATES[name].needs if GATES[needed].stage(version)]
+        assert gates.on >= set(needs)
+    assert gates.chosen == {}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_every_change_has_a_state(change):
+    assert change.since in VERSIONS
+    assert change.affects
+    assert change.pull_requests or change.why
+    if change.state is State.FOLLOWED:
+        assert change.verified
+        assert (ROOT / change.test.partition("::")[0]).is_file()
+    assert change.name not in GATES
+    assert (change.name in gates_of(NEWEST).on) == (change.state is State.FOLLOWED)
+
+
+@cases(
+    "name, values",
+    {
+        "storage capacity": ("StorageCapacityScoring", (False, True)),
+        "volume limits": ("VolumeLimitScaling", (False, True)),
+        "comparison": ("TaintTolerationComparisonOperators", (False, False)),
+        "device taint rules": ("DRADeviceTaintRules", (False, True)),
+        "only in 1.37": ("CompositePodGroup", (False, False)),
+        "only in 1.36": ("GangScheduling", (False, False)),
+        "locked": ("SchedulerQueueingHints", (True, True)),
+    },
+)
+def test_the_defaults_of_both_versions(name, values):
+    assert tuple(gates_of(version).enabled(name) for version in VERSIONS) == values
+
+
+def test_a_name_that_does_not_exist_is_an_error():
+    with pytest.raises(KeyError):
+        DEFAULT_GATES.enabled("StorageCapacityScorin")
+
+
+def test_other_values_of_gates():
+    gates = DEFAULT_GATES.but("VolumeLimitScaling", off=("NodeDeclaredFeatures",))
+    assert gates.chosen == {"NodeDeclaredFeatures": False, "VolumeLimitScaling": True}
+    assert (gates.plugins, DEFAULT_GATES.plugins) == ((), ("NodeDeclaredFeatures",))
+
+
+@cases(
+    "version, chosen",
+    {
+        "1.36": ("1.36", {"GenericWorkload": True, "GangScheduling": True}),
+        "1.37": ("1.37", {"GenericWorkload": True}),
+    },
+)
+def test_gangs(version, chosen):
+    gates = with_gangs(gates_of(version))
+    assert gates.chosen == chosen
+    assert "GangScheduling" in gates.plugins
