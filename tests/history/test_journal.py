@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 
@@ -24,6 +25,14 @@ def whole_journal() -> bytes:
 
 WHOLE = whole_journal()
 ROWS = 10
+
+
+def is_complete(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
 
 
 def rows_in(path: Path) -> list[Row]:
