@@ -13,8 +13,8 @@ from typing import Any
 from bayplan.api.kinds import JOB, POD, STATEFUL_SET, Kind
 from bayplan.insight.expansion import Document
 from bayplan.insight.sources.documents import kind_named
-from bayplan.insight.sources.reading import SnapshotError
 from bayplan.insight.sources.older_versions import NEWER
+from bayplan.insight.sources.reading import SnapshotError
 from bayplan.insight.sources.rights import EFFECTS
 
 _JOB_SET = "jobset.sigs.k8s.io"
