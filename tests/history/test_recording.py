@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +19,8 @@ from bayplan.api.kinds import DEPLOYMENT, NODE, PERSISTENT_VOLUME_CLAIM, POD, SE
 from bayplan.devcluster.apiserver import Fault
 from bayplan.devcluster.in_memory import InMemoryClient
 from bayplan.history.events import NodeAdded, NodeRemoved, PodArrived, PodBound, PodEnded
-from bayplan.history.format import HistoryError, Manifest
+from bayplan.history.format import Counts, HistoryError, Manifest
+from bayplan.history.journal import convert_journal
 from bayplan.history.reading import History
 from bayplan.history.recording import Pace, Recorder
 from bayplan.history.redacting import Redactor
@@ -113,6 +116,23 @@ async def test_segments_are_begun_when_they_are_full(tmp_path: Path) -> None:
     assert history.problems == ()
     manifest = msgspec.json.decode((tmp_path / "h" / "history.json").read_bytes(), type=Manifest)
     assert (manifest.counts.pods, manifest.counts.segments) == (6, len(history.segments))
+
+
+async def test_a_recorder_that_stops_in_a_conversion_counts_all_segments(tmp_path: Path, monkeypatch) -> None:
+    begun = threading.Event()
+
+    def slowly(folder: Path, segment: int, counts: Counts) -> None:
+        begun.set()
+        time.sleep(0.1)
+        convert_journal(folder, segment, counts)
+
+    monkeypatch.setattr("bayplan.history.recording.convert_journal", slowly)
+    client = make_client(make_node("a"), make_pod("p"))
+    async with recording(client, tmp_path / "h", pace=Pace(segment_rows=2, tick_seconds=0.01)):
+        await until(begun.is_set)
+    manifest = msgspec.json.decode((tmp_path / "h" / "history.json").read_bytes(), type=Manifest)
+    segments = History.open(tmp_path / "h").segments
+    assert (manifest.counts.pods, manifest.counts.segments) == (1, len(segments))
 
 
 async def test_a_restart_is_a_gap_and_what_changed_in_between_is_known(tmp_path: Path) -> None:

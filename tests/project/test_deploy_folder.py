@@ -214,6 +214,7 @@ def test_dockerfile_runs_as_non_root_and_copies_existing_files():
     root = DEPLOY.parent
     kept = (root / ".dockerignore").read_text().split()
     copied = [line.split()[1:-1] for line in lines if line.startswith("COPY") and "--from" not in line]
-    for path in (path for paths in copied for path in paths):
+    sets = ("runtime", "history")  # what the build argument REQUIREMENTS can be
+    for path in {path.replace("${REQUIREMENTS}", each) for paths in copied for path in paths for each in sets}:
         assert (root / path).exists(), path
         assert f"!{path}" in kept, f"{path} is excluded from the build by .dockerignore"

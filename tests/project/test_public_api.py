@@ -12,7 +12,7 @@ import pytest
 from bayplan.cli.new_project import Project
 
 ROOT = Path(__file__).parents[2]
-PUBLIC = ("bayplan", "bayplan.plugin", "bayplan.testing", "bayplan.client", "bayplan.insight")
+PUBLIC = ("bayplan", "bayplan.plugin", "bayplan.testing", "bayplan.client", "bayplan.insight", "bayplan.history")
 API_PAGE = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
 SCRIPTS = sorted([*ROOT.glob("examples/**/*.py"), ROOT / "src" / "bayplan" / "cli" / "demo" / "policy.py"])

@@ -6,14 +6,21 @@ from dataclasses import replace
 
 import click
 
+from bayplan.cli.backtest_options import (
+    AUTOSCALERS,
+    backtest_options,
+    read_history,
+    read_models,
+    read_prices,
+    replaying,
+)
 from bayplan.cli.insight.answering import show
 from bayplan.cli.insight.cluster_options import DEFAULT_LIMIT, read_scheduler
-from bayplan.cli.replay_options import AUTOSCALERS, read_history, read_models, read_prices, replay_options, replaying
 from bayplan.cli.run_options import YAML_FILE, plugin_option
 
 
 @click.command()
-@replay_options
+@backtest_options
 @click.option(
     "--config",
     "configs",
@@ -63,10 +70,10 @@ def compare(
     and with the candidate. The first line says how well the simulation of now matches what was recorded. Then come
     decisions that the candidate would have made differently in the same situation. It only reads.
     """
-    from bayplan.replay.comparison import compare as compared
-    from bayplan.replay.new_pools import parse_pool
-    from bayplan.replay.running import Fleet, Run, Scheduler
-    from bayplan.replay.settings import with_settings
+    from bayplan.backtest.comparison import compare as compared
+    from bayplan.backtest.new_pools import parse_pool
+    from bayplan.backtest.running import Fleet, Run, Scheduler
+    from bayplan.backtest.settings import with_settings
 
     if len(configs) > 2:
         raise click.UsageError(f"--config: expected at most two configurations, got {len(configs)}")

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
+from bayplan.cli.backtest_options import backtest_options, read_history, read_models, read_prices, replaying
 from bayplan.cli.insight.answering import show
 from bayplan.cli.insight.cluster_options import fail, read_scheduler
-from bayplan.cli.replay_options import read_history, read_models, read_prices, replay_options, replaying
 from bayplan.cli.run_options import YAML_FILE, plugin_option
 
 
 @click.command()
-@replay_options
+@backtest_options
 @click.option(
     "--config", type=YAML_FILE, metavar="FILE", help="The KubeSchedulerConfiguration. Default: the default plugins."
 )
@@ -37,8 +37,8 @@ def simulate(
     Shows how many nodes there were, how long pods waited, and what was evicted or never placed. It decides exactly as
     `bayplan run`: queue, backoff, preemption, budgets, gangs and volumes included. The same seed gives the same result.
     """
-    from bayplan.replay.running import Fleet, Run, Scheduler
-    from bayplan.replay.simulated import simulated
+    from bayplan.backtest.running import Fleet, Run, Scheduler
+    from bayplan.backtest.simulated import simulated
 
     scheduler = Scheduler(*read_scheduler(config, plugins))
     run = Run(scheduler, Fleet(autoscaler), read_models(models), read_prices(prices), seed)

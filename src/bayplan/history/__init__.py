@@ -1,1 +1,71 @@
-"""What happened in a cluster over time, in a folder of Parquet files. Start at `format.py`, then `reading.py`."""
+"""What happened in a cluster over time, in a folder of Parquet files. Public; see docs/history.md.
+
+In the source, start at `format.py`, then `reading.py`.
+"""
+
+from typing import TYPE_CHECKING
+
+from bayplan.lazy import lazily
+
+if TYPE_CHECKING:
+    from bayplan.history.events import (
+        Event,
+        NodeAdded,
+        NodeChanged,
+        NodeRemoved,
+        ObjectAdded,
+        ObjectChanged,
+        ObjectRemoved,
+        Owner,
+        PodArrived,
+        PodBound,
+        PodChanged,
+        PodEnded,
+    )
+    from bayplan.history.format import HistoryError, Missing
+    from bayplan.history.reading import History
+
+__all__ = [
+    "Event",
+    "History",
+    "HistoryError",
+    "Missing",
+    "NodeAdded",
+    "NodeChanged",
+    "NodeRemoved",
+    "ObjectAdded",
+    "ObjectChanged",
+    "ObjectRemoved",
+    "Owner",
+    "PodArrived",
+    "PodBound",
+    "PodChanged",
+    "PodEnded",
+]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "bayplan.history.events": (
+            "Event",
+            "NodeAdded",
+            "NodeChanged",
+            "NodeRemoved",
+            "ObjectAdded",
+            "ObjectChanged",
+            "ObjectRemoved",
+            "Owner",
+            "PodArrived",
+            "PodBound",
+            "PodChanged",
+            "PodEnded",
+        ),
+        "bayplan.history.format": ("HistoryError", "Missing"),
+        "bayplan.history.reading": ("History",),
+    },
+)
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

@@ -246,7 +246,13 @@ class _Session:
         self._journal = Journal(self._folder, full.segment + 1)
         self._opened = self.clock.monotonic()
         full.close()
-        await asyncio.to_thread(convert_journal, self._folder, full.segment, self._manifest.counts)
+        conversion = asyncio.create_task(
+            asyncio.to_thread(convert_journal, self._folder, full.segment, self._manifest.counts)
+        )
+        try:
+            await asyncio.shield(conversion)
+        finally:
+            await conversion  # a cancellation waits for it, because the last segment adds to the same counts
         write_manifest(self._folder, self._manifest)
 
     def finish(self) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from bayplan.api.kinds import JOB, POD, STATEFUL_SET, Kind
 from bayplan.insight.expansion import Document
 from bayplan.insight.sources.documents import kind_named
+from bayplan.insight.sources.older_versions import NEWER
 from bayplan.insight.sources.reading import SnapshotError
 from bayplan.insight.sources.rights import EFFECTS
 
@@ -44,8 +45,9 @@ def children(document: Document) -> Iterator[Document] | None:
 
 def has_pods(document: Document) -> bool:
     """Whether a custom resource may have pods: all but those that plugins read, such as PodGroups."""
+    header = header_of(document)
     try:
-        return kind_named(*header_of(document)) not in EFFECTS
+        return header not in NEWER and kind_named(*header) not in EFFECTS
     except SnapshotError:
         return True
 

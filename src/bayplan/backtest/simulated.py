@@ -12,15 +12,15 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from bayplan.backtest.comparison import notes_of
+from bayplan.backtest.errors import BacktestError
+from bayplan.backtest.lookahead import Lookahead
+from bayplan.backtest.running import Run, simulate
+from bayplan.backtest.shown import amount, dollars, seconds
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.history.reading import History
 from bayplan.insight.answers import Answer, listed
 from bayplan.insight.json_values import fields_of
-from bayplan.replay.comparison import notes_of
-from bayplan.replay.errors import ReplayError
-from bayplan.replay.lookahead import Lookahead
-from bayplan.replay.running import Run, simulate
-from bayplan.replay.shown import amount, dollars, seconds
 from bayplan.simulation.followers import Follower, Life
 from bayplan.simulation.meter import Summary
 from bayplan.simulation.timeline import Timeline
@@ -116,9 +116,9 @@ def simulated(
     placements: TextIO | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Simulated:
-    """Simulate a history. `placements`: a file to write them to. Raises ReplayError for nothing to simulate."""
+    """Simulate a history. `placements`: a file to write them to. Raises BacktestError for nothing to simulate."""
     if not history.length.total_seconds():
-        raise ReplayError(f"{history.source} has no length: all that it says is from one moment")
+        raise BacktestError(f"{history.source} has no length: all that it says is from one moment")
     followers = () if placements is None else (Placements(placements),)
     result = simulate(history, ahead, run, lambda done: progress(f"{done:.0%} of the history"), followers)
     return Simulated(

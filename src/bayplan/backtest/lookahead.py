@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 
 from bayplan.api.kinds import CSI_NODE, NODE, POD, RESOURCE_SLICE
+from bayplan.backtest.node_pools import NodePool, PoolKey, key_of_document
+from bayplan.backtest.pods import PodMaker
 from bayplan.history.events import NodeAdded, NodeChanged, NodeRemoved, PodArrived, PodBound, PodEnded
 from bayplan.history.reading import History
-from bayplan.replay.node_pools import NodePool, PoolKey, key_of_document
-from bayplan.replay.pods import PodMaker
 from bayplan.simulation.meter import Meter, PriceOf, Summary
 from bayplan.simulation.owners import belongs_to
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import yaml
 
+from bayplan.backtest.errors import BacktestError
+from bayplan.backtest.node_pools import type_of
 from bayplan.insight.pools import pool_of
-from bayplan.replay.errors import ReplayError
-from bayplan.replay.node_pools import type_of
 
 CAPACITY_TYPES = (
     "karpenter.sh/capacity-type",
@@ -33,18 +33,20 @@ class Prices:
 
     @classmethod
     def read(cls, path: Path) -> Prices:
-        """Read a YAML or JSON file with a mapping from types to dollars for an hour. Raises ReplayError."""
+        """Read a YAML or JSON file with a mapping from types to dollars for an hour. Raises BacktestError."""
         try:
             document = yaml.safe_load(path.read_text())
         except OSError as error:
-            raise ReplayError(f"{path}: {error.strerror or error}") from None
+            raise BacktestError(f"{path}: {error.strerror or error}") from None
         except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise ReplayError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+            raise BacktestError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
         if not isinstance(document, dict) or not document:
-            raise ReplayError(f"{path}: expected prices for an hour by instance type, as in `m5.large: 0.096`")
+            raise BacktestError(f"{path}: expected prices for an hour by instance type, as in `m5.large: 0.096`")
         for name, dollars in document.items():
             if isinstance(dollars, bool) or not isinstance(dollars, int | float) or not 0 <= dollars < 1e6:
-                raise ReplayError(f"{path}: {name}: {dollars!r} is no price: expected dollars for an hour, as in 0.096")
+                raise BacktestError(
+                    f"{path}: {name}: {dollars!r} is no price: expected dollars for an hour, as in 0.096"
+                )
         return cls({str(name): float(dollars) for name, dollars in document.items()}, str(path))
 
     def __bool__(self) -> bool:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from click.testing import CliRunner
-from tests.replay.histories import pool_node, record
+from tests.backtest.histories import pool_node, record
 from tests.simulation.timelines import OWNED
 
 from bayplan.cli import main

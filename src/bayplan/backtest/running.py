@@ -8,15 +8,15 @@ from pathlib import Path
 
 from lightkube.models.core_v1 import Node
 
+from bayplan.backtest.errors import BacktestError
+from bayplan.backtest.lookahead import Lookahead
+from bayplan.backtest.new_pools import NewPool
+from bayplan.backtest.node_pools import NodePool, PoolKey, key_of
+from bayplan.backtest.prices import Prices
+from bayplan.backtest.stream import Stream
 from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.history.format import HistoryError
 from bayplan.history.reading import History
-from bayplan.replay.errors import ReplayError
-from bayplan.replay.lookahead import Lookahead
-from bayplan.replay.new_pools import NewPool
-from bayplan.replay.node_pools import NodePool, PoolKey, key_of
-from bayplan.replay.prices import Prices
-from bayplan.replay.stream import Stream
 from bayplan.simulation.followers import Follower
 from bayplan.simulation.measures import Measures
 from bayplan.simulation.meter import Summary
@@ -37,11 +37,11 @@ _KARPENTER_LABEL = "karpenter.sh/nodepool"
 
 
 def open_history(folder: str | Path) -> History:
-    """Open a history. Raises ReplayError."""
+    """Open a history. Raises BacktestError."""
     try:
         return History.open(folder)
     except HistoryError as error:
-        raise ReplayError(str(error)) from None
+        raise BacktestError(str(error)) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def simulate(
 ) -> Result:
     """Simulate a history. `progress` is called with the share that is done. `also`: more followers.
 
-    Raises ReplayError, ParametersError, ConfigurationError and PluginLoadError.
+    Raises BacktestError, ParametersError, ConfigurationError and PluginLoadError.
     """
     length = history.length.total_seconds()
     world = run.scheduler.world(run.seed)
@@ -123,7 +123,7 @@ def simulate(
 
 
 def _managed(ahead: Lookahead, run: Run) -> tuple[str, Mapping[PoolKey, NodePool]]:
-    """The preset, and the pools that it manages. Raises ReplayError."""
+    """The preset, and the pools that it manages. Raises BacktestError."""
     asked = run.parameters.autoscaler.preset if run.fleet.autoscaler == AUTO else run.fleet.autoscaler
     pools: dict[PoolKey, NodePool] = dict(ahead.pools)
     if asked is None:
@@ -137,7 +137,7 @@ def _managed(ahead: Lookahead, run: Run) -> tuple[str, Mapping[PoolKey, NodePool
             asked = NONE
     if asked == NONE:
         if run.fleet.new:
-            raise ReplayError("--node-pool needs an autoscaler that adds its nodes: --autoscaler none adds none")
+            raise BacktestError("--node-pool needs an autoscaler that adds its nodes: --autoscaler none adds none")
         return NONE, {}
     for new in run.fleet.new:
         pools |= {pool.key: pool for pool in new.pools(list(ahead.pools.values()))}

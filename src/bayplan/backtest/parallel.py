@@ -7,10 +7,10 @@ import os
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 
+from bayplan.backtest.errors import BacktestError
+from bayplan.backtest.lookahead import Lookahead
+from bayplan.backtest.running import Result, Run, simulate
 from bayplan.history.reading import History
-from bayplan.replay.errors import ReplayError
-from bayplan.replay.lookahead import Lookahead
-from bayplan.replay.running import Result, Run, simulate
 from bayplan.simulation.followers import Follower
 
 _FEW = 2000
@@ -43,13 +43,13 @@ def simulate_both(
         try:
             found = receiving.recv()
         except EOFError:
-            raise ReplayError("the process that simulated the candidate was ended") from None
+            raise BacktestError("the process that simulated the candidate was ended") from None
     finally:
         receiving.close()
         other.kill()
         other.join()
     if not isinstance(found, Result):
-        raise ReplayError(str(found))
+        raise BacktestError(str(found))
     return one, found
 
 

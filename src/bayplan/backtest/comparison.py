@@ -11,16 +11,16 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from bayplan.backtest.decisions import AskAgain, Asked, Choice, Difference, ask_again
+from bayplan.backtest.errors import BacktestError
+from bayplan.backtest.lookahead import Lookahead
+from bayplan.backtest.parallel import simulate_both
+from bayplan.backtest.running import Run
+from bayplan.backtest.shown import amount, difference, dollars, seconds
 from bayplan.history.reading import History
 from bayplan.insight.answers import Answer, plural
 from bayplan.insight.json_values import fields_of
 from bayplan.insight.tables import table
-from bayplan.replay.decisions import AskAgain, Asked, Choice, Difference, ask_again
-from bayplan.replay.errors import ReplayError
-from bayplan.replay.lookahead import Lookahead
-from bayplan.replay.parallel import simulate_both
-from bayplan.replay.running import Run
-from bayplan.replay.shown import amount, difference, dollars, seconds
 from bayplan.simulation.meter import Summary
 
 GOOD_PLACEMENTS = 0.9
@@ -217,9 +217,9 @@ def compare(
     shown: int = 20,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
-    """Simulate a history as it was and with a candidate, and compare. Raises ReplayError for nothing to compare."""
+    """Simulate a history as it was and with a candidate, and compare. Raises BacktestError for nothing to compare."""
     if not history.length.total_seconds():
-        raise ReplayError(f"{history.source} has no length: all that it says is from one moment")
+        raise BacktestError(f"{history.source} has no length: all that it says is from one moment")
     other = None if candidate.scheduler is now.scheduler else candidate.scheduler
     also: list[AskAgain] = []
     asked = Asked()

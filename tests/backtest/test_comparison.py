@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.replay.histories import ZONE, pool_node, record
+from tests.backtest.histories import ZONE, pool_node, record
 from tests.simulation.timelines import OWNED
 
 from bayplan.api.kinds import SERVICE
-from bayplan.replay.comparison import compare
-from bayplan.replay.lookahead import Lookahead
-from bayplan.replay.new_pools import parse_pool
-from bayplan.replay.prices import Prices
-from bayplan.replay.running import Fleet, Run, Scheduler, open_history
-from bayplan.replay.settings import with_settings
+from bayplan.backtest.comparison import compare
+from bayplan.backtest.lookahead import Lookahead
+from bayplan.backtest.new_pools import parse_pool
+from bayplan.backtest.prices import Prices
+from bayplan.backtest.running import Fleet, Run, Scheduler, open_history
+from bayplan.backtest.settings import with_settings
 from bayplan.simulation.happenings import NodeGoes, PodArrives
 from bayplan.simulation.timeline import Behaviour
 from bayplan.testing import make_pod

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from bayplan.api.kinds import NODE, POD
+from bayplan.backtest.lookahead import Lookahead
+from bayplan.backtest.running import Scheduler
+from bayplan.backtest.stream import RecordedBinding, RecordedEnd, Recording
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import build_profiles
 from bayplan.framework.profile import Profile
 from bayplan.history.reading import History
-from bayplan.replay.lookahead import Lookahead
-from bayplan.replay.running import Scheduler
-from bayplan.replay.stream import RecordedBinding, RecordedEnd, Recording
 from bayplan.scheduling import Decision, Plan, decide
 from bayplan.simulation.followers import Follower
 from bayplan.simulation.happenings import NodeComes, NodeGoes, ObjectChanges, PodArrives, PodChanges

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.replay.histories import pool_node, record
+from tests.backtest.histories import pool_node, record
 from tests.simulation.timelines import OWNED
 
 from bayplan.api.kinds import NODE, POD
-from bayplan.replay.lookahead import Lookahead
-from bayplan.replay.running import Fleet, Run, open_history, simulate
-from bayplan.replay.stream import Stream
+from bayplan.backtest.lookahead import Lookahead
+from bayplan.backtest.running import Fleet, Run, open_history, simulate
+from bayplan.backtest.stream import Stream
 from bayplan.simulation.followers import Follower
 from bayplan.simulation.happenings import NodeComes, NodeGoes, PodArrives, PodEnds, PodIsPlaced
 from bayplan.simulation.models.parameters import AutoscalerParameters, GroupParameters, JobParameters, Parameters

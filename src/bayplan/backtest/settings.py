@@ -9,11 +9,11 @@ import msgspec
 import yaml
 
 from bayplan.api.suggestions import did_you_mean
+from bayplan.backtest.errors import BacktestError
 from bayplan.config import Catalog, ConfigurationError, ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.config.documents import Document
 from bayplan.config.loading import read_document_of
 from bayplan.plugins.registry import PLUGINS
-from bayplan.replay.errors import ReplayError
 from bayplan.simulation.world import USUAL_GATES, usual_configuration
 
 _SYNTAX = (
@@ -25,7 +25,7 @@ _SYNTAX = (
 def with_settings(
     configuration: KubeSchedulerConfiguration | None, plugins: Sequence[ExtraPlugin], settings: Sequence[str]
 ) -> KubeSchedulerConfiguration | None:
-    """Return a configuration with some settings; None is the usual one. Raises ReplayError."""
+    """Return a configuration with some settings; None is the usual one. Raises BacktestError."""
     if not settings:
         return configuration
     document = msgspec.to_builtins(configuration or usual_configuration(plugins))
@@ -34,7 +34,7 @@ def with_settings(
     try:
         return read_document_of(Document(document), Catalog(plugins, USUAL_GATES)).configuration
     except ConfigurationError as error:
-        raise ReplayError(f"--set {' '.join(settings)}: {error.faults[0]}") from None
+        raise BacktestError(f"--set {' '.join(settings)}: {error.faults[0]}") from None
 
 
 def _set(document: dict[str, Any], setting: str, known: set[str]) -> None:
@@ -42,23 +42,23 @@ def _set(document: dict[str, Any], setting: str, known: set[str]) -> None:
     profile, slash, rest = path.rpartition("/")
     keys = rest.split(".")
     if not equals or not all(keys):
-        raise ReplayError(f"--set {setting}: {_SYNTAX}")
+        raise BacktestError(f"--set {setting}: {_SYNTAX}")
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError:
-        raise ReplayError(f"--set {setting}: {text!r} is not a value in YAML") from None
+        raise BacktestError(f"--set {setting}: {text!r} is not a value in YAML") from None
     if keys[0][:1].islower():
         _put(document, keys, value, setting)
         return
     profiles = [each for each in document["profiles"] if not slash or each["schedulerName"] == profile]
     if not profiles:
         names = ", ".join(each["schedulerName"] for each in document["profiles"])
-        raise ReplayError(f"--set {setting}: there is no profile {profile!r}; there is {names}")
+        raise BacktestError(f"--set {setting}: there is no profile {profile!r}; there is {names}")
     if len(keys) == 1:
-        raise ReplayError(f"--set {setting}: {_SYNTAX}")
+        raise BacktestError(f"--set {setting}: {_SYNTAX}")
     plugin, *argument = keys
     if plugin not in known:
-        raise ReplayError(f"--set {setting}: there is no plugin {plugin}{did_you_mean(plugin, known)}")
+        raise BacktestError(f"--set {setting}: there is no plugin {plugin}{did_you_mean(plugin, known)}")
     for each in profiles:
         if argument == ["weight"]:
             _enable(each, {"name": plugin, "weight": value})
@@ -90,5 +90,5 @@ def _put(target: dict[str, Any], keys: Sequence[str], value: object, setting: st
     for key in keys[:-1]:
         target = target.setdefault(key, {})
         if not isinstance(target, dict):
-            raise ReplayError(f"--set {setting}: {key} is not a group of settings")
+            raise BacktestError(f"--set {setting}: {key} is not a group of settings")
     target[keys[-1]] = value

@@ -13,6 +13,9 @@ from lightkube.models.core_v1 import Node
 
 from bayplan.api.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, Kind
 from bayplan.api.objects import convert, decode, encode
+from bayplan.backtest.lookahead import Lookahead, target_of
+from bayplan.backtest.node_pools import PoolKey, key_of_document
+from bayplan.backtest.pods import PodMaker
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.history.events import (
     NodeAdded,
@@ -28,9 +31,6 @@ from bayplan.history.events import (
 )
 from bayplan.history.reading import History
 from bayplan.insight.questions.documents import pending_copy
-from bayplan.replay.lookahead import Lookahead, target_of
-from bayplan.replay.node_pools import PoolKey, key_of_document
-from bayplan.replay.pods import PodMaker
 from bayplan.simulation.happenings import (
     Happening,
     NodeComes,

@@ -15,9 +15,9 @@ from bayplan.cli.insight.progress import interruptible
 from bayplan.cli.run_options import YAML_FILE, FilesOfKind
 
 if TYPE_CHECKING:
+    from bayplan.backtest.lookahead import Lookahead
+    from bayplan.backtest.prices import Prices
     from bayplan.history.reading import History
-    from bayplan.replay.lookahead import Lookahead
-    from bayplan.replay.prices import Prices
     from bayplan.simulation.models.parameters import Parameters
 
 Command = Callable[..., Any]
@@ -48,7 +48,7 @@ _OPTIONS = (
 )
 
 
-def replay_options(command: Command) -> Command:
+def backtest_options(command: Command) -> Command:
     """Add the options. Bad input ends the command with status 2 and one line."""
 
     @functools.wraps(command)
@@ -63,13 +63,13 @@ def replay_options(command: Command) -> Command:
 
 @contextmanager
 def _replay_errors() -> Iterator[None]:
+    from bayplan.backtest.errors import BacktestError
     from bayplan.insight.answers import Stopped
-    from bayplan.replay.errors import ReplayError
     from bayplan.simulation.models.parameters import ParametersError
 
     try:
         yield
-    except (ReplayError, ParametersError) as error:
+    except (BacktestError, ParametersError) as error:
         fail(str(error))
     except Stopped:
         raise KeyboardInterrupt from None
@@ -90,16 +90,16 @@ def read_models(models: str | None) -> Parameters:
 
 
 def read_prices(prices: str | None) -> Prices:
-    """The prices of nodes. Raises ReplayError."""
-    from bayplan.replay.prices import Prices
+    """The prices of nodes. Raises BacktestError."""
+    from bayplan.backtest.prices import Prices
 
     return Prices({}) if prices is None else Prices.read(Path(prices))
 
 
 def read_history(folder: str, prices: Prices) -> tuple[History, Lookahead]:
-    """The history, and what has to be known of it. Raises ReplayError."""
-    from bayplan.replay.lookahead import Lookahead
-    from bayplan.replay.running import open_history
+    """The history, and what has to be known of it. Raises BacktestError."""
+    from bayplan.backtest.lookahead import Lookahead
+    from bayplan.backtest.running import open_history
 
     history = open_history(folder)
     return history, Lookahead(history, prices.of)

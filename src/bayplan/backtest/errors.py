@@ -1,7 +1,7 @@
-"""What can be wrong with a request to replay a history."""
+"""What can be wrong with a request to simulate a history."""
 
 from __future__ import annotations
 
 
-class ReplayError(Exception):
+class BacktestError(Exception):
     """A request that can't be answered. The message is one line for the user."""

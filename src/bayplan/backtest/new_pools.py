@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bayplan.api.quantity import InvalidQuantity, parse
+from bayplan.backtest.errors import BacktestError
+from bayplan.backtest.node_pools import NodePool, PoolKey
 from bayplan.insight.pools import ZONE
-from bayplan.replay.errors import ReplayError
-from bayplan.replay.node_pools import NodePool, PoolKey
 
 _POOL = "node-pool"
 _TYPE = "node.kubernetes.io/instance-type"
@@ -36,7 +36,7 @@ class NewPool:
         templates = [pool for pool in like if not self.replaces or pool.key.pool == self.replaces]
         if self.replaces and not templates:
             names = ", ".join(sorted({pool.key.pool or pool.key.name for pool in like})) or "none"
-            raise ReplayError(
+            raise BacktestError(
                 f"--node-pool {self.name}: there is no pool {self.replaces!r} to replace; there is {names}"
             )
         zones = self.zones or tuple(dict.fromkeys(pool.key.zone for pool in templates)) or ("",)
@@ -58,22 +58,22 @@ class NewPool:
 
 
 def parse_pool(text: str) -> NewPool:
-    """Read a pool. Raises ReplayError."""
+    """Read a pool. Raises BacktestError."""
     fields: dict[str, str] = {}
     for part in text.split(","):
         name, equals, value = part.partition("=")
         if not equals or name.strip() not in _KNOWN or not value.strip():
-            raise ReplayError(f"--node-pool {text}: {part!r}: {_SYNTAX}")
+            raise BacktestError(f"--node-pool {text}: {part!r}: {_SYNTAX}")
         fields[name.strip()] = value.strip()
     for name in ("name", "cpu", "memory"):
         if name not in fields:
-            raise ReplayError(f"--node-pool {text}: {name} is missing: {_SYNTAX}")
+            raise BacktestError(f"--node-pool {text}: {name} is missing: {_SYNTAX}")
     allocatable = {"cpu": fields["cpu"], "memory": fields["memory"], "pods": fields.get("pods", "110")}
     for name, amount in allocatable.items():
         try:
             parse(amount)
         except InvalidQuantity:
-            raise ReplayError(f"--node-pool {text}: {name}={amount} is no quantity, as in 4 or 16Gi") from None
+            raise BacktestError(f"--node-pool {text}: {name}={amount} is no quantity, as in 4 or 16Gi") from None
     return NewPool(
         name=fields["name"],
         instance_type=fields.get("type", fields["name"]),
@@ -93,5 +93,5 @@ def _number(text: str, name: str, value: str | None) -> float | None:
     except ValueError:
         number = -1.0
     if not 0 <= number < 1e6:
-        raise ReplayError(f"--node-pool {text}: {name}={value} is no number")
+        raise BacktestError(f"--node-pool {text}: {name}={value} is no number")
     return number
