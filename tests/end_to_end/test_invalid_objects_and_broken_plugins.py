@@ -49,7 +49,7 @@ POD_ANSWERS, NODE_ANSWERS = r"/pods\?", r"/nodes\?"
 )
 async def test_undecodable_pod_stays_pending(cluster, proxy, caplog, make, broken, message):
     await cluster.add_node("a", labels={"tier": "strange-value"})
-    caplog.set_level(logging.INFO, "bayplan.service")
+    caplog.set_level(logging.INFO, "bayplan")
     fault = proxy.inject("GET", POD_ANSWERS, times=None, replace=broken)
     async with running_scheduler(proxy.access):
         await cluster.create(make(), pod("plain-1"), pod("plain-2"))

@@ -373,7 +373,8 @@ async def test_verbose_log_has_the_outcome_of_every_pod(cluster):
         "no plugins in addition to the built-in ones",
         "metrics and health checks are off (--secure-port 0)",
     ]
-    assert reports[4].startswith("ready: 1 nodes, ")
+    assert reports[4].startswith("deciding as Kubernetes 1.36")
+    assert reports[5].startswith("ready: 1 nodes, ")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)

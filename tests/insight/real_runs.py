@@ -23,9 +23,10 @@ from bayplan.insight.questions.eviction_budgets import is_ready
 from bayplan.service.scheduler import Scheduler, Settings
 from bayplan.testing.in_memory import load, make_client, stored
 from bayplan.testing.virtual_time import VirtualTime
+from bayplan.versions import DEFAULT_GATES, with_gangs
 
 NAME = "default-scheduler"
-GANGS = ("GangScheduling",)
+GATES = with_gangs(DEFAULT_GATES)
 QUIET = 25.0
 """Virtual seconds after which nothing happens any more: backoffs take up to 10."""
 DECIDED = 0.2
@@ -178,7 +179,7 @@ class Controller:
 
 
 @asynccontextmanager
-async def running(objects, *controllers, build=lambda handle: default_profile(NAME, handle, (), GANGS)):
+async def running(objects, *controllers, build=lambda handle: default_profile(NAME, handle, (), GATES)):
     """A client of a cluster with a scheduler, and the scheduler. `build` makes its profile from a handle."""
     loop = asyncio.get_running_loop()
     async with make_client(*objects, clock=loop) as client:

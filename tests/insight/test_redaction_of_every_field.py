@@ -8,12 +8,12 @@ import re
 
 import pytest
 
-from bayplan.api.kinds import ALPHA_KINDS, KINDS
+from bayplan.api.kinds import KINDS, VERSIONED_KINDS
 from bayplan.devcluster.apiserver.api_types import fields_of, table
 from bayplan.insight import Insight, Snapshot
 from bayplan.insight.sources.redaction.kinds import FIELDS
 
-MODELS = {(kind.group, kind.plural): kind for kind in (*KINDS, *ALPHA_KINDS)}
+MODELS = {(kind.group, kind.plural): kind for kind in (*KINDS, *VERSIONED_KINDS)}
 KEPT = {
     "the names of drivers and provisioners": r"driver|attacher|provisioner|csidrivers/metadata\.name|drivers\[\]\.name",
     "the names of schedulers": r"schedulerName",
