@@ -21,7 +21,8 @@ from bayplan.scheduling import Decision, Plan, decide
 from bayplan.simulation.followers import Follower
 from bayplan.simulation.happenings import NodeComes, NodeGoes, ObjectChanges, PodArrives, PodChanges
 from bayplan.simulation.timeline import Timeline
-from bayplan.simulation.world import USUAL_GATES, World, usual_configuration
+from bayplan.simulation.usual import USUAL_GATES, usual_configuration
+from bayplan.simulation.world import World
 
 MOST_ASKED = 1000
 """How many decisions are asked again: as many as make the share known to about 3 %, evenly over time."""

@@ -14,7 +14,7 @@ from bayplan.config import Catalog, ConfigurationError, ExtraPlugin, KubeSchedul
 from bayplan.config.documents import Document
 from bayplan.config.loading import read_document_of
 from bayplan.plugins.registry import PLUGINS
-from bayplan.simulation.world import USUAL_GATES, usual_configuration
+from bayplan.simulation.usual import USUAL_GATES, usual_configuration
 
 _SYNTAX = (
     "expected [PROFILE/]PLUGIN.ARGUMENT=VALUE, PLUGIN.weight=N, PLUGIN.enabled=false or FIELD=VALUE, as in "

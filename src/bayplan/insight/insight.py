@@ -38,7 +38,8 @@ from bayplan.insight.questions.why_not import WhyNot, why_not
 from bayplan.insight.questions.workload import missing_pods
 from bayplan.insight.snapshot import Snapshot, flattened
 from bayplan.simulation.owners import owners_of
-from bayplan.simulation.world import World, usual_configuration
+from bayplan.simulation.usual import usual_configuration
+from bayplan.simulation.world import World
 from bayplan.versions import FeatureGates, gates_of, with_gangs
 
 if TYPE_CHECKING:

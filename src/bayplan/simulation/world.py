@@ -21,9 +21,7 @@ from bayplan.api.volumes import full_name
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.collector import collector_paused
-from bayplan.config import Catalog, ExtraPlugin, KubeSchedulerConfiguration, build_profiles
-from bayplan.config.profiles import profile_of_all
-from bayplan.config.types import DEFAULT_SCHEDULER_NAME, OUR_SCHEDULER_NAME
+from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration, build_profiles
 from bayplan.executor.handlers import NodeHandler, ObjectHandler, PodHandler, Receiver, SentNode
 from bayplan.executor.intake import Intake
 from bayplan.executor.runtime import MoveOnEvent, Only
@@ -43,32 +41,15 @@ from bayplan.scheduling import Options, Plan, TakeMembers, Unit, attempt, unit_o
 from bayplan.sharing import PodKey, SharedRun, Sharing
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.simulation.pending import PendingPodsOfWorld
+from bayplan.simulation.usual import USUAL_GATES, usual_configuration
 from bayplan.simulation.writes import StoreClient
-from bayplan.versions import DEFAULT_GATES, FeatureGates, with_gangs
+from bayplan.versions import FeatureGates
 
 Documents = Mapping[Kind, Mapping[str, bytes]]
 """Kind -> `namespace/name` (or `name`) -> the object's JSON."""
 
-USUAL_GATES = with_gangs(DEFAULT_GATES)
-"""What is on in a world for which nothing says it. Gangs need a PodGroup, and clusters without the gate have none."""
-
-SERVED_NAMES = (DEFAULT_SCHEDULER_NAME, OUR_SCHEDULER_NAME)
-"""The names of schedulers that a world without a configuration decides for."""
-
 _KEYS = 256
 """For how many keys of pods results are kept per profile: questions are about pods of many workloads in turn."""
-
-
-def usual_configuration(
-    plugins: Sequence[ExtraPlugin], gates: FeatureGates = USUAL_GATES, names: Sequence[str] = ()
-) -> KubeSchedulerConfiguration:
-    """The configuration of a world without one: the default plugins and `plugins`, under SERVED_NAMES and `names`.
-
-    Raises PluginLoadError.
-    """
-    catalog = Catalog(plugins, gates)
-    served = dict.fromkeys((*SERVED_NAMES, *names))
-    return KubeSchedulerConfiguration(profiles=[profile_of_all(name, catalog) for name in served])
 
 
 class World:

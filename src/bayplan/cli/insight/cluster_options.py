@@ -268,7 +268,7 @@ def _asking(command: Command, path_argument: str = "") -> Command:
     ) -> Any:
         with errors_reported():
             from bayplan.insight.other_schedulers import unknown_schedulers
-            from bayplan.simulation.world import SERVED_NAMES
+            from bayplan.simulation.usual import SERVED_NAMES
             from bayplan.versions import gates_of, with_gangs
 
             given = others.get(path_argument)
@@ -356,7 +356,7 @@ def read_scheduler(
 
     plugins = load_plugins(references)
     if config is None:
-        from bayplan.simulation.world import usual_configuration
+        from bayplan.simulation.usual import usual_configuration
 
         return usual_configuration(plugins, names=names) if names else None, plugins
     reading = read_configuration(Path(config), plugins, gates_of(version or NEWEST))
