@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from click.testing import CliRunner
@@ -60,6 +61,31 @@ def test_compare_shows_the_table(folder, tmp_path):
         assert what in first_words
     assert any(line.startswith("largest share of a service in one zone") for line in lines)
     assert any("NodeResourcesFit +" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("command", "series"),
+    [
+        pytest.param(("compare", "--set", PACK), {"recorded", "now", "candidate"}, id="compare"),
+        pytest.param(("simulate",), {"now"}, id="simulate"),
+    ],
+)
+def test_report_is_one_page_with_plots(folder, tmp_path, command, series):
+    path = tmp_path / "report.html"
+    done = run(*command, "--history", folder, "--report", path)
+    assert done.exit_code == 0, done.output
+    page = path.read_text()
+    tags = re.sub(r"(<script[^>]*>).*?</script>", r"\1", page, flags=re.DOTALL)
+    assert re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=", tags) == []  # nothing is fetched
+    assert set(re.findall(r'"series": "(\w+)"', page)) == series
+    assert "<td>nodes, average</td><td>4</td>" in page
+    assert "Details" in page
+
+
+def test_report_that_cannot_be_written_is_one_line(folder, tmp_path):
+    done = run("simulate", "--history", folder, "--report", tmp_path)
+    assert done.exit_code == 2
+    assert "is a directory" in done.stderr
 
 
 def test_json_has_what_the_table_has(folder):

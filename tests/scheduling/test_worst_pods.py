@@ -65,11 +65,12 @@ def on_nodes():
         "preempting, with anti-affinity terms": {**away(all_but, HOSTNAME), "priority": 10},
     },
 )
-def test_pod_is_decided_within_a_second(cluster, fields):
+def test_pod_is_decided_within_seconds(cluster, fields):
+    """Half a second of CPU on an idle machine; without the bound that it keeps, tens of seconds."""
     pod = make_pod("worst", labels={"app": "worst"}, **fields)
     began = time.process_time()
     cluster.decide(pod)
-    assert time.process_time() - began < 1
+    assert time.process_time() - began < 3
 
 
 def test_terms_of_a_running_pod_do_not_slow_down_other_pods(cluster):

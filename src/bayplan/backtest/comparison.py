@@ -15,6 +15,7 @@ from bayplan.backtest.decisions import AskAgain, Asked, Choice, Difference, ask_
 from bayplan.backtest.errors import BacktestError
 from bayplan.backtest.lookahead import Lookahead
 from bayplan.backtest.parallel import simulate_both
+from bayplan.backtest.report import report
 from bayplan.backtest.running import Run
 from bayplan.backtest.shown import amount, difference, dollars, seconds
 from bayplan.history.reading import History
@@ -105,6 +106,13 @@ class Comparison(Answer):
         """Return the main table: `what`, `now`, `candidate` and `difference`, as text."""
         names = "what", "now", "candidate", "difference"
         return [dict(zip(names, row, strict=True)) for row in self._rows()]
+
+    def report(self) -> str:
+        """Return a page in HTML, with plots of what was recorded, of now and of the candidate. Raises BacktestError."""
+        series = {"recorded": self.recorded, "now": self.now, "candidate": self.candidate}
+        if self.calibration.equal_decisions is None:
+            del series["recorded"]  # nothing was
+        return report(self, f"Compared over {self.source}", str(self.calibration), series)
 
     def render(self, *, wide: bool = False) -> RenderableType:
         """The calibration, the table, then the decisions that differ."""
@@ -204,6 +212,8 @@ def _saving(now: Summary, then: Summary, days: float) -> str:
     if now.cost is None or then.cost is None or not days:
         return ""
     saving = then.cost - now.cost
+    if abs(saving) < 0.005:
+        return ""
     week = f"{dollars(saving * 7 / days, signed=True)} a week"
     return week if abs(days - 7) < 0.1 else f"{dollars(saving, signed=True)}, {week}"
 

@@ -15,6 +15,7 @@ from rich.text import Text
 from bayplan.backtest.comparison import notes_of
 from bayplan.backtest.errors import BacktestError
 from bayplan.backtest.lookahead import Lookahead
+from bayplan.backtest.report import report
 from bayplan.backtest.running import Run, simulate
 from bayplan.backtest.shown import amount, dollars, seconds
 from bayplan.cluster.pod_info import PodInfo
@@ -50,6 +51,12 @@ class Simulated(Answer):
     def rows(self) -> list[dict[str, Any]]:
         """Return the measures: `what` and `value`, as text."""
         return [{"what": what, "value": value} for what, value in self._rows()]
+
+    def report(self) -> str:
+        """Return a page in HTML, with plots. Raises BacktestError."""
+        return report(
+            self, f"Simulated: {self.source}", f"{self.days:.1f} days from {self.begin}", {"now": self.result}
+        )
 
     def render(self, *, wide: bool = False) -> RenderableType:
         """The measures, and the number of nodes over time."""

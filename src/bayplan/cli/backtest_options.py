@@ -15,8 +15,10 @@ from bayplan.cli.insight.progress import interruptible
 from bayplan.cli.run_options import YAML_FILE, FilesOfKind
 
 if TYPE_CHECKING:
+    from bayplan.backtest.comparison import Comparison
     from bayplan.backtest.lookahead import Lookahead
     from bayplan.backtest.prices import Prices
+    from bayplan.backtest.simulated import Simulated
     from bayplan.history.reading import History
     from bayplan.simulation.models.parameters import Parameters
 
@@ -43,6 +45,12 @@ _OPTIONS = (
     click.option("--models", type=YAML_FILE, metavar="FILE", help="The parameters of the models, in YAML."),
     click.option(
         "--prices", type=YAML_FILE, metavar="FILE", help="Dollars for an hour by instance type or pool, in YAML."
+    ),
+    click.option(
+        "--report",
+        type=click.Path(dir_okay=False),
+        metavar="FILE",
+        help="Write a report with plots, one file in HTML. Needs the extra `plots`.",
     ),
     click.option("--seed", type=int, default=0, show_default=True, help="Chooses where chance decides."),
 )
@@ -80,6 +88,17 @@ def replaying(doing: str) -> Iterator[Callable[[str], None]]:
     """Show progress while the context is open; Ctrl-C ends the command."""
     with interruptible(doing) as progress:
         yield progress
+
+
+def write_report(found: Simulated | Comparison, path: str | None) -> None:
+    """Write the report of an answer, if there is a path. Raises BacktestError."""
+    if path is None:
+        return
+    text = found.report()
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        fail(f"--report {path}: {error.strerror or error}")
 
 
 def read_models(models: str | None) -> Parameters:

@@ -13,6 +13,7 @@ from bayplan.cli.backtest_options import (
     read_models,
     read_prices,
     replaying,
+    write_report,
 )
 from bayplan.cli.insight.answering import show
 from bayplan.cli.insight.cluster_options import DEFAULT_LIMIT, read_scheduler
@@ -55,6 +56,7 @@ def compare(
     autoscaler: str,
     models: str | None,
     prices: str | None,
+    report: str | None,
     seed: int,
     configs: tuple[str, ...],
     settings: tuple[str, ...],
@@ -97,4 +99,5 @@ def compare(
     with replaying("Comparing") as progress:
         history, ahead = read_history(folder, known)
         found = compared(history, ahead, run, other, shown=limit, progress=progress)
+    write_report(found, report)
     show(found, output)

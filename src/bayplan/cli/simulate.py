@@ -7,7 +7,14 @@ from pathlib import Path
 
 import click
 
-from bayplan.cli.backtest_options import backtest_options, read_history, read_models, read_prices, replaying
+from bayplan.cli.backtest_options import (
+    backtest_options,
+    read_history,
+    read_models,
+    read_prices,
+    replaying,
+    write_report,
+)
 from bayplan.cli.insight.answering import show
 from bayplan.cli.insight.cluster_options import fail, read_scheduler
 from bayplan.cli.run_options import YAML_FILE, plugin_option
@@ -26,6 +33,7 @@ def simulate(
     autoscaler: str,
     models: str | None,
     prices: str | None,
+    report: str | None,
     seed: int,
     config: str | None,
     plugins: tuple[str, ...],
@@ -49,4 +57,5 @@ def simulate(
                 found = simulated(history, ahead, run, file, progress)
         except OSError as error:
             fail(f"--placements {placements}: {error.strerror or error}")
+    write_report(found, report)
     show(found, output)

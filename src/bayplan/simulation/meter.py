@@ -22,12 +22,16 @@ ZONE = "topology.kubernetes.io/zone"
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A moment of a curve: seconds since the begin, nodes, nodes without pods of workloads, and pods without a node."""
+    """A moment of a curve: seconds since the begin, nodes, nodes without pods of workloads, and pods without a node.
+
+    `cost_per_hour`: of all nodes whose price is known; None if there are none.
+    """
 
     seconds: float
     nodes: int
     empty: int
     pending: int
+    cost_per_hour: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +134,8 @@ class Meter:
             self._now = at
 
     def _sample(self, at: float) -> None:
-        self._curve.append(Point(round(at, 3), len(self._nodes), self._empty, len(self._pending)))
+        rate = self._rate if self._priced else None
+        self._curve.append(Point(round(at, 3), len(self._nodes), self._empty, len(self._pending), rate))
         for service in self._services.values():
             pods = service.zones.total()
             if pods >= _FEW:
