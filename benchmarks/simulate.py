@@ -24,11 +24,11 @@ from bayplan.api.objects import convert, encode
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.simulation.followers import Follower
 from bayplan.simulation.happenings import Happening, NodeComes, PodArrives, PodEnds
-from bayplan.simulation.measures import Measures
+from bayplan.simulation.measures import TimelineMeasures
 from bayplan.simulation.models.autoscaler.autoscaler import Autoscaler
-from bayplan.simulation.models.autoscaler.groups import NodeGroup
+from bayplan.simulation.models.autoscaler.groups import ScaledGroup
 from bayplan.simulation.models.autoscaler.rules import PRESETS
-from bayplan.simulation.models.budgets import Budgets
+from bayplan.simulation.models.budgets import BudgetController
 from bayplan.simulation.timeline import Timeline
 from bayplan.simulation.world import World
 
@@ -103,12 +103,12 @@ def burst(pods: int) -> Iterator[Happening]:
         yield PodArrives(1.0, kinds[number % 4].replica(uid, uid, ""))
 
 
-def groups() -> list[NodeGroup]:
+def groups() -> list[ScaledGroup]:
     """A group of each size in each zone."""
     return [group(size, zone) for size in SIZES for zone in ZONES]
 
 
-def group(size: str, zone: str) -> NodeGroup:
+def group(size: str, zone: str) -> ScaledGroup:
     """The nodes of a size in a zone."""
 
     def has(found: Node) -> bool:
@@ -116,13 +116,13 @@ def group(size: str, zone: str) -> NodeGroup:
         return labels.get("node.kubernetes.io/instance-type") == size and labels["topology.kubernetes.io/zone"] == zone
 
     price = 0.04 * int(SIZES[size][0])
-    return NodeGroup(f"{size}-{zone}", lambda name: [(NODE, name, node(name, size, zone))], has, price=price)
+    return ScaledGroup(f"{size}-{zone}", lambda name: [(NODE, name, node(name, size, zone))], has, price=price)
 
 
 def measure(title: str, happenings: Iterator[Happening], until: float, count: int) -> None:
     """Simulate, and print how long that takes. `count`: how many pods arrive."""
-    budgets = Budgets()
-    measures = Measures(until)
+    budgets = BudgetController()
+    measures = TimelineMeasures(until)
     followers: list[Follower] = [measures, budgets, Autoscaler(groups(), PRESETS["cluster-autoscaler"], budgets)]
     timeline = Timeline(World(), datetime(2026, 1, 1, tzinfo=UTC), followers)
     began = time.process_time()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -86,6 +87,16 @@ def test_report_that_cannot_be_written_is_one_line(folder, tmp_path):
     done = run("simulate", "--history", folder, "--report", tmp_path)
     assert done.exit_code == 2
     assert "is a directory" in done.stderr
+
+
+def test_report_is_checked_before_the_simulation(folder, tmp_path, monkeypatch):
+    missing = tmp_path / "missing" / "report.html"
+    done = run("simulate", "--history", tmp_path, "--report", missing)  # not a history, which would be said later
+    assert (done.exit_code, done.stderr) == (2, f"error: --report {missing}: there is no folder {missing.parent}\n")
+    monkeypatch.setitem(sys.modules, "altair", None)
+    done = run("simulate", "--history", tmp_path, "--report", tmp_path / "report.html")
+    assert done.exit_code == 2
+    assert "pip install 'bayplan[plots]'" in done.stderr
 
 
 def test_json_has_what_the_table_has(folder):

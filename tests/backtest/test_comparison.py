@@ -13,7 +13,7 @@ from bayplan.backtest.comparison import compare
 from bayplan.backtest.lookahead import Lookahead
 from bayplan.backtest.new_pools import parse_pool
 from bayplan.backtest.prices import Prices
-from bayplan.backtest.running import Fleet, Run, Scheduler, open_history
+from bayplan.backtest.running import FleetChoice, SimulatedScheduler, SimulationRun, open_history
 from bayplan.backtest.settings import with_settings
 from bayplan.simulation.happenings import NodeGoes, PodArrives
 from bayplan.simulation.timeline import Behaviour
@@ -53,10 +53,13 @@ def in_one_zone(folder):
 def compared(folder, *settings, fleet=None, candidate_fleet=None, prices=PRICES, seed=0, **options):
     history = open_history(folder)
     ahead = Lookahead(history, prices.of)
-    now = Scheduler()
-    candidate = Scheduler(with_settings(None, (), settings)) if settings else now
-    fleet = fleet or Fleet()
-    runs = Run(now, fleet, prices=prices, seed=seed), Run(candidate, candidate_fleet or fleet, prices=prices, seed=seed)
+    now = SimulatedScheduler()
+    candidate = SimulatedScheduler(with_settings(None, (), settings)) if settings else now
+    fleet = fleet or FleetChoice()
+    runs = (
+        SimulationRun(now, fleet, prices=prices, seed=seed),
+        SimulationRun(candidate, candidate_fleet or fleet, prices=prices, seed=seed),
+    )
     return compare(history, ahead, *runs, **options)
 
 
@@ -79,7 +82,7 @@ def test_packing_frees_exactly_five_of_twenty_nodes(tmp_path):
 
 def test_an_autoscaler_removes_the_nodes_that_packing_frees(tmp_path):
     found = compared(
-        packable(tmp_path / "history"), f"default-scheduler/{PACK}", fleet=Fleet("cluster-autoscaler"), seed=3
+        packable(tmp_path / "history"), f"default-scheduler/{PACK}", fleet=FleetChoice("cluster-autoscaler"), seed=3
     )
     assert found.candidate.curve[-1].nodes == 15
     assert found.candidate.node_hours <= found.now.node_hours
@@ -104,7 +107,7 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path, form):
     folder = packable(tmp_path / "history")
 
     def run(seed):
-        found = compared(folder, PACK, fleet=Fleet("karpenter"), seed=seed)
+        found = compared(folder, PACK, fleet=FleetChoice("karpenter"), seed=seed)
         return json.dumps(found.to_dict()) if form == "json" else found.text()
 
     assert run(1) == run(1)
@@ -114,8 +117,8 @@ def test_a_pool_of_larger_nodes_replaces_the_small_ones(tmp_path):
     pool = parse_pool("name=large,cpu=16,memory=64Gi,price=0.7,replaces=pool")
     found = compared(
         packable(tmp_path / "history"),
-        fleet=Fleet("none"),
-        candidate_fleet=Fleet("cluster-autoscaler", (pool,)),
+        fleet=FleetChoice("none"),
+        candidate_fleet=FleetChoice("cluster-autoscaler", (pool,)),
         prices=PRICES.but({"large": 0.7}),
     )
     assert found.candidate.curve[-1].nodes == 4  # 60 pods of 1 CPU, 16 on a node

@@ -8,7 +8,7 @@ from tests.simulation.timelines import OWNED
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.backtest.lookahead import Lookahead
-from bayplan.backtest.running import Fleet, Run, open_history, simulate
+from bayplan.backtest.running import FleetChoice, SimulationRun, open_history, simulate
 from bayplan.backtest.stream import Stream
 from bayplan.simulation.followers import Follower
 from bayplan.simulation.happenings import NodeComes, NodeGoes, PodArrives, PodEnds, PodIsPlaced
@@ -42,7 +42,7 @@ def agent(node):
 def replayed(folder, fleet="auto", parameters=None):
     history, final = open_history(folder), Final()
     ahead = Lookahead(history, lambda _: None)
-    run = Run(fleet=Fleet(fleet), parameters=parameters or Parameters())
+    run = SimulationRun(fleet=FleetChoice(fleet), parameters=parameters or Parameters())
     return simulate(history, ahead, run, also=(final,)), final, ahead
 
 

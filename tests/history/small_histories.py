@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from bayplan.api.kinds import NODE, POD, PRIORITY_CLASS
-from bayplan.history.following import Change, Following
-from bayplan.history.format import Manifest
+from bayplan.history.following import Following, HistoryChange
+from bayplan.history.format import HistoryManifest
 from bayplan.history.writing import write_history
 
 BEGIN = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
@@ -60,7 +60,7 @@ def pod(name: str, *, cpu: str = "500m", on: str = "", phase: str = "Pending", *
     }
 
 
-def small_changes() -> Iterator[Change]:
+def small_changes() -> Iterator[HistoryChange]:
     """Two nodes and a bound pod at the begin; then a pod that arrives, is bound and succeeds, and a node that goes."""
     following = Following()
     priority = {"metadata": {"name": "high"}, "value": 7}
@@ -77,5 +77,5 @@ def small_changes() -> Iterator[Change]:
     yield from following.removed(POD, "default/new", at(90))
 
 
-def write_small(folder: Path) -> Manifest:
+def write_small(folder: Path) -> HistoryManifest:
     return write_history(folder, small_changes(), source="a test")

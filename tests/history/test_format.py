@@ -12,8 +12,8 @@ from tests.history.small_histories import BEGIN, at, node, pod, small_changes, w
 
 from bayplan.api.kinds import NODE, POD, PRIORITY_CLASS, custom_kind
 from bayplan.history.events import NodeChanged, NodeRemoved, Owner, PodArrived, PodBound, PodEnded
-from bayplan.history.following import Change, Following
-from bayplan.history.format import EVENTS, HistoryError, Missing, Row
+from bayplan.history.following import Following, HistoryChange
+from bayplan.history.format import EVENTS, HistoryError, MissingEvents, Row
 from bayplan.history.reading import History
 from bayplan.history.writing import write_history
 
@@ -130,7 +130,10 @@ def test_the_same_changes_make_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_gaps_come_back(tmp_path: Path) -> None:
-    gaps = [Missing(at(30), at(40), "pods: the connection was lost"), Missing(at(50), None, "the recorder was killed")]
+    gaps = [
+        MissingEvents(at(30), at(40), "pods: the connection was lost"),
+        MissingEvents(at(50), None, "the recorder was killed"),
+    ]
     write_history(tmp_path / "h", small_changes(), source="a test", gaps=gaps)
     history = History.open(tmp_path / "h")
     assert list(history.gaps) == gaps
@@ -254,7 +257,7 @@ def test_unknown_events_and_kinds_are_counted(tmp_path: Path) -> None:
     document = next(small_changes()).document
     assert document is not None
     rows[1].document, rows[1].api_version = document.document, "v1"
-    write_history(tmp_path / "h", [*small_changes(), *(Change(row) for row in rows)], source="a test")
+    write_history(tmp_path / "h", [*small_changes(), *(HistoryChange(row) for row in rows)], source="a test")
     history = History.open(tmp_path / "h")
     assert len(history.problems) == 2
     assert "1 events 'pod_sneezed' are unknown" in history.problems[0]

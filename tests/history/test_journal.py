@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.history.small_histories import small_changes, write_small
 
-from bayplan.history.format import Counts, HistoryError, Row, journal_file
+from bayplan.history.format import HistoryCounts, HistoryError, Row, journal_file
 from bayplan.history.journal import Journal, convert_journal, next_segment
 from bayplan.history.reading import History
 from bayplan.history.segments import journal_lines
@@ -62,7 +62,7 @@ def test_a_journal_that_ends_anywhere_is_a_prefix(length: int) -> None:
         cut = [problem for problem in history.problems if "is cut off" in problem]
         assert len(cut) == (0 if is_complete(WHOLE[:length].splitlines()[-1]) else 1)
 
-        counts = Counts()
+        counts = HistoryCounts()
         convert_journal(folder, 1, counts)
         assert counts.events == len(found)
         assert [row.name for row in History.open(folder).rows()] == [row.name for row in found]
@@ -80,7 +80,7 @@ def test_damage_in_the_middle_costs_only_its_lines(begin: int, noise: bytes) -> 
 
 def test_parquet_replaces_the_journal(tmp_path: Path) -> None:
     journal_file(tmp_path, 3).write_bytes(WHOLE)
-    convert_journal(tmp_path, 3, Counts())
+    convert_journal(tmp_path, 3, HistoryCounts())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["documents-000003.parquet", "events-000003.parquet"]
     assert next_segment(tmp_path) == 4
     write_small(tmp_path / "other")

@@ -19,10 +19,10 @@ from bayplan.api.kinds import DEPLOYMENT, NODE, PERSISTENT_VOLUME_CLAIM, POD, SE
 from bayplan.devcluster.apiserver import Fault
 from bayplan.devcluster.in_memory import InMemoryClient
 from bayplan.history.events import NodeAdded, NodeRemoved, PodArrived, PodBound, PodEnded
-from bayplan.history.format import Counts, HistoryError, Manifest
+from bayplan.history.format import HistoryCounts, HistoryError, HistoryManifest
 from bayplan.history.journal import convert_journal
 from bayplan.history.reading import History
-from bayplan.history.recording import Pace, Recorder
+from bayplan.history.recording import HistoryRecorder, Pace
 from bayplan.history.redacting import Redactor
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.in_memory import load, make_client
@@ -31,8 +31,8 @@ QUICK = Pace(tick_seconds=0.01, retry_seconds=0.01)
 
 
 @asynccontextmanager
-async def recording(client: InMemoryClient, folder: Path, **options) -> AsyncIterator[Recorder]:
-    recorder = Recorder(client, folder, "cluster test", **{"pace": QUICK, **options})
+async def recording(client: InMemoryClient, folder: Path, **options) -> AsyncIterator[HistoryRecorder]:
+    recorder = HistoryRecorder(client, folder, "cluster test", **{"pace": QUICK, **options})
     task = asyncio.create_task(recorder.run())
     try:
         async with asyncio.timeout(10):
@@ -114,14 +114,14 @@ async def test_segments_are_begun_when_they_are_full(tmp_path: Path) -> None:
     history = History.open(tmp_path / "h")
     assert history.pods == 6
     assert history.problems == ()
-    manifest = msgspec.json.decode((tmp_path / "h" / "history.json").read_bytes(), type=Manifest)
+    manifest = msgspec.json.decode((tmp_path / "h" / "history.json").read_bytes(), type=HistoryManifest)
     assert (manifest.counts.pods, manifest.counts.segments) == (6, len(history.segments))
 
 
 async def test_a_recorder_that_stops_in_a_conversion_counts_all_segments(tmp_path: Path, monkeypatch) -> None:
     begun = threading.Event()
 
-    def slowly(folder: Path, segment: int, counts: Counts) -> None:
+    def slowly(folder: Path, segment: int, counts: HistoryCounts) -> None:
         begun.set()
         time.sleep(0.1)
         convert_journal(folder, segment, counts)
@@ -130,7 +130,7 @@ async def test_a_recorder_that_stops_in_a_conversion_counts_all_segments(tmp_pat
     client = make_client(make_node("a"), make_pod("p"))
     async with recording(client, tmp_path / "h", pace=Pace(segment_rows=2, tick_seconds=0.01)):
         await until(begun.is_set)
-    manifest = msgspec.json.decode((tmp_path / "h" / "history.json").read_bytes(), type=Manifest)
+    manifest = msgspec.json.decode((tmp_path / "h" / "history.json").read_bytes(), type=HistoryManifest)
     segments = History.open(tmp_path / "h").segments
     assert (manifest.counts.pods, manifest.counts.segments) == (1, len(segments))
 
@@ -244,10 +244,10 @@ async def test_a_redacted_recording_cannot_go_on_with_names(tmp_path: Path) -> N
     async with recording(client, tmp_path / "h", redaction=Redactor(b"k" * 32)):
         pass
     with pytest.raises(HistoryError, match="can't be continued without --redact"):
-        await Recorder(client, tmp_path / "h", "cluster test", pace=QUICK).run()
+        await HistoryRecorder(client, tmp_path / "h", "cluster test", pace=QUICK).run()
 
 
 async def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("dear")
     with pytest.raises(HistoryError, match="a history needs a folder of its own"):
-        await Recorder(make_client(), tmp_path, "cluster test").run()
+        await HistoryRecorder(make_client(), tmp_path, "cluster test").run()

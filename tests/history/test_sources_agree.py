@@ -18,7 +18,7 @@ from bayplan.devcluster.apiserver import ApiServer
 from bayplan.devcluster.apiserver.http.request_info import read_request_info
 from bayplan.devcluster.in_memory import InMemoryClient, InMemoryTransport
 from bayplan.history.reading import History
-from bayplan.history.recording import Pace, Recorder
+from bayplan.history.recording import HistoryRecorder, Pace
 from bayplan.history.sources.audit import import_audit
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.documents import as_sent
@@ -130,7 +130,7 @@ async def test_a_recording_and_an_audit_log_agree(level: str, tmp_path: Path) ->
     server = ApiServer(listen=False)
     load(server, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
     client = Client(AuditingTransport(server, tmp_path / "audit.log", level))
-    recorder = Recorder(InMemoryClient(server), tmp_path / "recorded", "a test", pace=Pace(tick_seconds=0.01))
+    recorder = HistoryRecorder(InMemoryClient(server), tmp_path / "recorded", "a test", pace=Pace(tick_seconds=0.01))
     task = asyncio.create_task(recorder.run())
     try:
         async with asyncio.timeout(20):

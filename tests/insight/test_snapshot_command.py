@@ -23,7 +23,7 @@ from bayplan.cli.insight.cluster_options import Asked, cluster_options
 from bayplan.devcluster.cluster import DevCluster
 from bayplan.insight import Gap, Snapshot, SnapshotError
 from bayplan.insight.sources.rights import cluster_role
-from bayplan.versions import Followed
+from bayplan.versions import FollowedVersion
 
 NODE_A = document("Node", "a", namespace="")
 WEB = document("Pod", "web", namespace="shop", spec={"containers": [{"name": "c", "env": [{"name": "PASSWORD"}]}]})
@@ -291,7 +291,7 @@ def test_questions_decide_as_the_version_of_the_snapshot(version, options, decid
 def test_files_without_a_server_are_taken_for_the_oldest_version_silently(tmp_path):
     path = tmp_path / "node.yaml"
     path.write_text(yaml.dump(NODE_A))
-    assert Snapshot.open(path).followed == Followed("1.36")
+    assert Snapshot.open(path).followed == FollowedVersion("1.36")
 
 
 def test_an_unknown_version_is_a_mistake(tmp_path):

@@ -9,9 +9,9 @@ from bayplan.api.kinds import NODE, POD, POD_DISRUPTION_BUDGET
 from bayplan.api.objects import convert
 from bayplan.simulation.happenings import ObjectChanges, PodArrives, PodEnds
 from bayplan.simulation.models.autoscaler.autoscaler import Autoscaler
-from bayplan.simulation.models.autoscaler.groups import NodeGroup
+from bayplan.simulation.models.autoscaler.groups import ScaledGroup
 from bayplan.simulation.models.autoscaler.rules import PRESETS
-from bayplan.simulation.models.budgets import Budgets
+from bayplan.simulation.models.budgets import BudgetController
 from bayplan.simulation.models.interruptions import NodeFailure, NodeFailures, SpotInterruptions
 from bayplan.simulation.models.startup import Startup
 from bayplan.simulation.timeline import Behaviour
@@ -36,11 +36,11 @@ def group(name, cpu="4", *, daemons=False, **options):
             pod = make_pod(f"agent-{node}", cpu="500m", node=node, owner=DAEMON)
             yield POD, pod.key, pod
 
-    return NodeGroup(name, make, lambda node: node.metadata.labels.get("pool") == name, **options)
+    return ScaledGroup(name, make, lambda node: node.metadata.labels.get("pool") == name, **options)
 
 
 def autoscaled(happenings, *groups, preset="cluster-autoscaler", budgets=None, **options):
-    budgets = budgets or Budgets()
+    budgets = budgets or BudgetController()
     scaler = Autoscaler(groups, PRESETS[preset], budgets)
     return timeline_of(happenings, followers=(budgets, scaler), behaviour=BEHAVIOUR, **options)
 
@@ -62,7 +62,7 @@ def web(number, cpu="1", **options):
 )
 def test_budgets_count_pods(spec, allowed):
     happenings = [budget(**spec), *(PodArrives(1.0, web(n)) for n in range(4))]
-    timeline, _ = timeline_of(happenings, nodes=["a"], followers=(Budgets(),), behaviour=BEHAVIOUR)
+    timeline, _ = timeline_of(happenings, nodes=["a"], followers=(BudgetController(),), behaviour=BEHAVIOUR)
     status = timeline.world.state.objects[POD_DISRUPTION_BUDGET]["default/web"].status
     assert (status.disruptionsAllowed if status else 0) == allowed
 
@@ -70,7 +70,7 @@ def test_budgets_count_pods(spec, allowed):
 def test_pods_that_their_owner_deletes_are_not_expected():
     happenings = [budget(minAvailable="50%"), *(PodArrives(1.0, web(n)) for n in range(4))]
     happenings += [PodEnds(2.0, "default-web-0"), PodEnds(2.0, "default-web-1")]
-    timeline, _ = timeline_of(happenings, nodes=["a"], followers=(Budgets(),), behaviour=BEHAVIOUR)
+    timeline, _ = timeline_of(happenings, nodes=["a"], followers=(BudgetController(),), behaviour=BEHAVIOUR)
     status = timeline.world.state.objects[POD_DISRUPTION_BUDGET]["default/web"].status
     assert (status.disruptionsAllowed, status.expectedPods) == (1, 2)
 

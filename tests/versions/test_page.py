@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bayplan.versions import CHANGES, GATES, VERSIONS
-from bayplan.versions.table import State
+from bayplan.versions.table import ChangeState
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/versions.md"
@@ -22,7 +22,7 @@ HOW = {
 
 
 def state(change):
-    text = f"**{change.state}**" if change.state is not State.FOLLOWED else "followed"
+    text = f"**{change.state}**" if change.state is not ChangeState.FOLLOWED else "followed"
     verified = f", {HOW[change.verified]}" if change.verified else ""
     return f"{text}{verified}{f': {change.why}' if change.why else ''}"
 
@@ -37,7 +37,7 @@ def shown(change):
 def changes_table():
     yield "| change | pull requests | affects | effect | state | test |"
     yield "|---|---|---|---|---|---|"
-    for change in sorted(CHANGES.values(), key=lambda each: (list(State).index(each.state), each.name)):
+    for change in sorted(CHANGES.values(), key=lambda each: (list(ChangeState).index(each.state), each.name)):
         links = ", ".join(f"[#{number}]({UPSTREAM}/{number})" for number in change.pull_requests)
         cells = (change.name, links, ", ".join(change.affects), change.effect, state(change), shown(change))
         yield f"| {' | '.join(cells)} |".replace("|  |", "| |")
@@ -70,7 +70,7 @@ def test_the_page_has_the_tables_of_the_data(name):
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_each_change_is_shown_by_a_test_or_says_why_not(change):
-    if change.state is not State.FOLLOWED:
+    if change.state is not ChangeState.FOLLOWED:
         assert change.why
         return
     path, _, name = change.test.partition("::")

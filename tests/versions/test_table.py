@@ -9,7 +9,7 @@ from tests.support.tables import cases
 
 from bayplan.plugins.registry import PLUGINS
 from bayplan.versions import CHANGES, DEFAULT_GATES, GATES, NEWEST, VERSIONS, gates_of, with_gangs
-from bayplan.versions.table import OTHER_COMPONENTS, State
+from bayplan.versions.table import OTHER_COMPONENTS, ChangeState
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,11 +40,11 @@ def test_every_change_has_a_state(change):
     assert change.since in VERSIONS
     assert change.affects
     assert change.pull_requests or change.why
-    if change.state is State.FOLLOWED:
+    if change.state is ChangeState.FOLLOWED:
         assert change.verified
         assert (ROOT / change.test.partition("::")[0]).is_file()
     assert change.name not in GATES
-    assert (change.name in gates_of(NEWEST).on) == (change.state is State.FOLLOWED)
+    assert (change.name in gates_of(NEWEST).on) == (change.state is ChangeState.FOLLOWED)
 
 
 @cases(

@@ -235,6 +235,8 @@ ALPHA_KINDS: tuple[Kind, ...] = tuple(kind for kinds in GATED_KINDS.values() for
 VERSIONED_KINDS: tuple[Kind, ...] = (*(kind for kinds in ADDED_KINDS.values() for kind in kinds), *ALPHA_KINDS)
 """The kinds that not all versions serve."""
 
+_NAMES = {(kind.api_version, kind.plural): kind.kind for kind in ALPHA_KINDS}
+
 _REFERENCE = re.compile(r"(?P<plural>[a-z0-9-]+)\.(?P<version>v[0-9]+[a-z0-9]*)\.(?P<group>[a-z0-9.-]+)")
 
 
@@ -244,6 +246,11 @@ def kind_of(reference: str) -> Kind:
         if kind.kind == reference:
             return kind
     return custom_kind(reference)
+
+
+def name_of(kind: Kind) -> str:
+    """The `kind` field of a kind's objects. A custom kind doesn't have it, but for those that kube-apiserver serves."""
+    return _NAMES.get((kind.api_version, kind.plural), kind.kind)
 
 
 def custom_kind(reference: str, *, namespaced: bool = True) -> Kind:

@@ -217,7 +217,7 @@ class WorkloadSpec(DictMixin):
 
 
 class Workload(DictMixin):
-    r"""How the pods of an application are to be scheduled: templates for its PodGroups.
+    r"""An application whose pods are scheduled together: it has templates for its PodGroups.
 
     **parameters**
 

@@ -11,12 +11,12 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from bayplan.backtest.decisions import AskAgain, Asked, Choice, Difference, ask_again
+from bayplan.backtest.decisions import AskAgain, AskedAgain, Choice, DecisionDifference, ask_again
 from bayplan.backtest.errors import BacktestError
 from bayplan.backtest.lookahead import Lookahead
 from bayplan.backtest.parallel import simulate_both
 from bayplan.backtest.report import report
-from bayplan.backtest.running import Run
+from bayplan.backtest.running import SimulationRun
 from bayplan.backtest.shown import amount, difference, dollars, seconds
 from bayplan.history.reading import History
 from bayplan.insight.answers import Answer, plural
@@ -98,7 +98,7 @@ class Comparison(Answer):
     candidate_autoscaler: str
     asked_decisions: int
     changed_decisions: int
-    differences: tuple[Difference, ...]
+    differences: tuple[DecisionDifference, ...]
     notes: tuple[str, ...] = ()
     shown: int = 20
 
@@ -186,7 +186,7 @@ class Comparison(Answer):
         yield table(headers, self.differences, _difference_row, limit)
 
 
-def _difference_row(each: Difference) -> tuple[str, ...]:
+def _difference_row(each: DecisionDifference) -> tuple[str, ...]:
     now, then = each.now, each.candidate
     margin = "not feasible" if then is not None and then.margin is None and now is not None else ""
     if then is not None and then.margin is not None:
@@ -221,8 +221,8 @@ def _saving(now: Summary, then: Summary, days: float) -> str:
 def compare(
     history: History,
     ahead: Lookahead,
-    now: Run,
-    candidate: Run,
+    now: SimulationRun,
+    candidate: SimulationRun,
     *,
     shown: int = 20,
     progress: Callable[[str], None] = lambda _: None,
@@ -232,7 +232,7 @@ def compare(
         raise BacktestError(f"{history.source} has no length: all that it says is from one moment")
     other = None if candidate.scheduler is now.scheduler else candidate.scheduler
     also: list[AskAgain] = []
-    asked = Asked()
+    asked = AskedAgain()
     if ahead.bindings:
         asked = ask_again(history, ahead, now.scheduler, other, lambda done: progress(f"asking again, {done:.0%}"))
     elif other is not None:
@@ -276,7 +276,7 @@ def node_difference(recorded: Summary, simulated: Summary) -> float:
     return differences / total if total else 0.0
 
 
-def notes_of(history: History, ahead: Lookahead, run: Run) -> Sequence[str]:
+def notes_of(history: History, ahead: Lookahead, run: SimulationRun) -> Sequence[str]:
     """Return what limits the answers about a history, one line each."""
     notes = [f"{history.source}: {problem}" for problem in (*history.problems, *history.notes)]
     notes += [str(gap) for gap in history.gaps]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.backtest.lookahead import Lookahead
-from bayplan.backtest.running import Scheduler
+from bayplan.backtest.running import SimulatedScheduler
 from bayplan.backtest.stream import RecordedBinding, RecordedEnd, Recording
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import build_profiles
@@ -19,7 +19,7 @@ from bayplan.framework.profile import Profile
 from bayplan.history.reading import History
 from bayplan.scheduling import Decision, Plan, decide
 from bayplan.simulation.followers import Follower
-from bayplan.simulation.happenings import NodeComes, NodeGoes, ObjectChanges, PodArrives, PodChanges
+from bayplan.simulation.happenings import NodeComes, NodeGoes, ObjectChanges, PodArrives, PodIsChanged
 from bayplan.simulation.timeline import Timeline
 from bayplan.simulation.usual import USUAL_GATES, usual_configuration
 from bayplan.simulation.world import World
@@ -44,7 +44,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class DecisionDifference:
     """A pod for which the two schedulers choose differently. `seconds`: since the begin. None: it stays pending."""
 
     pod: str
@@ -54,7 +54,7 @@ class Difference:
 
 
 @dataclass(slots=True)
-class Asked:
+class AskedAgain:
     """What was found.
 
     `asked`: how many decisions; `recorded`: those of them with a recorded node; `equal`: those of these where the
@@ -65,7 +65,7 @@ class Asked:
     recorded: int = 0
     equal: int = 0
     changed: int = 0
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[DecisionDifference] = field(default_factory=list)
 
     @property
     def share(self) -> float | None:
@@ -76,15 +76,15 @@ class Asked:
 def ask_again(
     history: History,
     ahead: Lookahead,
-    now: Scheduler,
-    candidate: Scheduler | None,
+    now: SimulatedScheduler,
+    candidate: SimulatedScheduler | None,
     progress: Callable[[float], None] = lambda _: None,
-) -> Asked:
+) -> AskedAgain:
     """Ask recorded decisions again. Without a candidate, only whether the scheduler as it is decides as recorded."""
     world = now.world(0)
     other = {} if candidate is None else _profiles(world, candidate)
     stride = max(1, -(-ahead.bindings // MOST_ASKED))
-    asked, number, length = Asked(), 0, max(history.length.total_seconds(), 1.0)
+    asked, number, length = AskedAgain(), 0, max(history.length.total_seconds(), 1.0)
     recording = Recording(history)
     world.move(recording.other_objects(), history.begin)
     world.keep()
@@ -92,7 +92,7 @@ def ask_again(
         match happening:
             case PodArrives(_, pod):
                 world.change(POD, pod.key, pod)
-            case PodChanges(_, pod):
+            case PodIsChanged(_, pod):
                 known = world.pod(pod.key)
                 if known is not None and known.uid == pod.uid:
                     world.change(POD, pod.key, pod.on_node(known.node_name) if known.node_name else pod)
@@ -127,8 +127,8 @@ class AskAgain(Follower):
     `arrivals`: how many pods arrive. What was found is in `asked`.
     """
 
-    def __init__(self, candidate: Scheduler, arrivals: int) -> None:
-        self.asked = Asked()
+    def __init__(self, candidate: SimulatedScheduler, arrivals: int) -> None:
+        self.asked = AskedAgain()
         self._candidate = candidate
         self._stride = max(1, -(-arrivals // MOST_ASKED))
         self._number = 0
@@ -149,13 +149,13 @@ class AskAgain(Follower):
                     _ask(self._timeline.world, decision.pod, "", self._other, self._timeline.now, self.asked)
 
 
-def _profiles(world: World, candidate: Scheduler) -> dict[str, Profile]:
+def _profiles(world: World, candidate: SimulatedScheduler) -> dict[str, Profile]:
     """The profiles of a candidate on the same cluster."""
     configuration = candidate.configuration or usual_configuration(candidate.plugins)
     return build_profiles(configuration, world.handle, candidate.plugins, USUAL_GATES)
 
 
-def _ask(world: World, pod: PodInfo, recorded: str, other: dict[str, Profile], at: float, asked: Asked) -> None:
+def _ask(world: World, pod: PodInfo, recorded: str, other: dict[str, Profile], at: float, asked: AskedAgain) -> None:
     """Ask about one pod. `recorded`: the node that it got in the history; "" if that isn't known."""
     now = decide(world.profiles[pod.scheduler_name], world.state, pod, random.Random(0), explain=True)
     asked.asked += 1
@@ -170,7 +170,7 @@ def _ask(world: World, pod: PodInfo, recorded: str, other: dict[str, Profile], a
     if now.node is None or candidate.node is None or not _is_best(world, candidate, now.node):
         asked.changed += 1
         choices = _choice(world, now, candidate.node), _choice(world, candidate, now.node)
-        asked.differences.append(Difference(pod.key, round(at, 3), *choices))
+        asked.differences.append(DecisionDifference(pod.key, round(at, 3), *choices))
 
 
 def _scores(world: World, decision: Decision) -> dict[str, int]:

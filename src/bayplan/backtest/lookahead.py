@@ -16,7 +16,7 @@ from bayplan.backtest.node_pools import NodePool, PoolKey, key_of_document
 from bayplan.backtest.pods import PodMaker
 from bayplan.history.events import NodeAdded, NodeChanged, NodeRemoved, PodArrived, PodBound, PodEnded
 from bayplan.history.reading import History
-from bayplan.simulation.meter import Meter, PriceOf, Summary
+from bayplan.simulation.meter import ClusterMeter, PriceOf, Summary
 from bayplan.simulation.owners import belongs_to
 
 ENDS_BY_ITSELF = frozenset({"Succeeded", "Failed"})
@@ -73,7 +73,7 @@ class Lookahead:
         self._node_pool: dict[str, NodePool] = {}
         self._daemons_for: dict[str, NodePool] = {}
         """By node: the pool whose example it is."""
-        self._meter = Meter(history.length.total_seconds(), price_of)
+        self._meter = ClusterMeter(history.length.total_seconds(), price_of)
         self._pods = PodMaker()
         self._read_start(history)
         for event in history.events():

@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 
 from bayplan.backtest.errors import BacktestError
 from bayplan.backtest.lookahead import Lookahead
-from bayplan.backtest.running import Result, Run, simulate
+from bayplan.backtest.running import SimulationResult, SimulationRun, simulate
 from bayplan.history.reading import History
 from bayplan.simulation.followers import Follower
 
@@ -20,11 +20,11 @@ _FEW = 2000
 def simulate_both(
     history: History,
     ahead: Lookahead,
-    first: Run,
-    second: Run,
+    first: SimulationRun,
+    second: SimulationRun,
     progress: Callable[[float], None] = lambda _: None,
     also: Sequence[Follower] = (),
-) -> tuple[Result, Result]:
+) -> tuple[SimulationResult, SimulationResult]:
     """Simulate a history with two schedulers. The results don't depend on the number of processes.
 
     `also`: more followers of the first one.
@@ -48,13 +48,13 @@ def simulate_both(
         receiving.close()
         other.kill()
         other.join()
-    if not isinstance(found, Result):
+    if not isinstance(found, SimulationResult):
         raise BacktestError(str(found))
     return one, found
 
 
-def _simulate_and_send(history: History, ahead: Lookahead, run: Run, sending: Connection) -> None:
-    found: Result | str
+def _simulate_and_send(history: History, ahead: Lookahead, run: SimulationRun, sending: Connection) -> None:
+    found: SimulationResult | str
     try:
         found = simulate(history, ahead, run)
     except KeyboardInterrupt:

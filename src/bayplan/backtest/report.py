@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
+from importlib import import_module
 from operator import and_
 from typing import Any
 
 from bayplan.backtest.errors import BacktestError
 from bayplan.insight.answers import Answer
-from bayplan.simulation.meter import Point, Summary
+from bayplan.simulation.meter import CurvePoint, Summary
 
 _WIDTH, _HEIGHT = 900, 200
 _COLORS = "#9aa0a6", "#1f77b4", "#e45756"
@@ -44,17 +45,25 @@ pre, #plots { overflow-x: auto; } pre { font-size: 12px; }
 """
 
 
+def check_libraries() -> None:
+    """Raise BacktestError without the libraries that draw: a user learns it before a long simulation."""
+    try:
+        import_module("altair")
+        import_module("vl_convert")  # it puts the scripts of the plots into the page
+        import_module("jinja2")
+    except ImportError as error:
+        raise BacktestError(f"--report needs altair and vl-convert ({error}): pip install 'bayplan[plots]'") from None
+
+
 def report(answer: Answer, title: str, lead: str, series: Mapping[str, Summary]) -> str:
     """Return a page with the answer and plots of `series`: name -> what was metered; up to three.
 
     Raises BacktestError without the libraries that draw.
     """
-    try:
-        import altair as alt
-        import vl_convert  # type: ignore[import-untyped,import-not-found,unused-ignore] # noqa: F401 - puts scripts into the page
-        from jinja2 import Environment
-    except ImportError as error:
-        raise BacktestError(f"--report needs altair and vl-convert ({error}): pip install 'bayplan[plots]'") from None
+    check_libraries()
+    alt: Any = import_module("altair")
+    from jinja2 import Environment
+
     page = Environment(autoescape=True).from_string(_PAGE)
     plots = _plots(alt, series).to_html(inline=True, fullhtml=False, output_div="plots")
     return page.render(title=title, lead=lead, rows=answer.rows(), plots=plots, details=answer.html(wide=True)) + "\n"
@@ -85,7 +94,7 @@ def _bars(alt: Any, rows: Sequence[Mapping[str, Any]], title: str, color: Any, n
     return chart.encode(x=x, xOffset=alt.XOffset("series:N", sort=names), y=alt.Y("value:Q", title=title), color=color)
 
 
-def _points(name: str, curve: Sequence[Point]) -> Iterator[dict[str, Any]]:
+def _points(name: str, curve: Sequence[CurvePoint]) -> Iterator[dict[str, Any]]:
     for point in curve:
         yield {
             "series": name,

@@ -18,11 +18,11 @@ from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.history.format import HistoryError
 from bayplan.history.reading import History
 from bayplan.simulation.followers import Follower
-from bayplan.simulation.measures import Measures
+from bayplan.simulation.measures import TimelineMeasures
 from bayplan.simulation.meter import Summary
 from bayplan.simulation.models.autoscaler.autoscaler import Autoscaler
-from bayplan.simulation.models.autoscaler.groups import NodeGroup
-from bayplan.simulation.models.budgets import Budgets
+from bayplan.simulation.models.autoscaler.groups import ScaledGroup
+from bayplan.simulation.models.budgets import BudgetController
 from bayplan.simulation.models.controllers import Controllers
 from bayplan.simulation.models.interruptions import NodeFailure, NodeFailures, SpotInterruptions
 from bayplan.simulation.models.job_durations import JobDurations
@@ -45,7 +45,7 @@ def open_history(folder: str | Path) -> History:
 
 
 @dataclass(frozen=True, slots=True)
-class Scheduler:
+class SimulatedScheduler:
     """A scheduler to simulate: its configuration (None for the usual one), and the user's plugins."""
 
     configuration: KubeSchedulerConfiguration | None = None
@@ -57,7 +57,7 @@ class Scheduler:
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class FleetChoice:
     """Which nodes there may be.
 
     `autoscaler`: a preset, NONE, or AUTO for the preset that the nodes' labels tell of, for pools whose nodes came and
@@ -69,19 +69,19 @@ class Fleet:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class SimulationRun:
     """What a simulation is made of."""
 
-    scheduler: Scheduler = field(default_factory=Scheduler)
-    fleet: Fleet = field(default_factory=Fleet)
+    scheduler: SimulatedScheduler = field(default_factory=SimulatedScheduler)
+    fleet: FleetChoice = field(default_factory=FleetChoice)
     parameters: Parameters = field(default_factory=Parameters)
     prices: Prices = field(default_factory=lambda: Prices({}))
     seed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """What came of a simulation. `autoscaler`: the preset that was used; NONE if the nodes are those of the history."""
+class SimulationResult:
+    """The end of a simulation. `autoscaler`: the preset that was used; NONE if the nodes are those of the history."""
 
     summary: Summary
     autoscaler: str
@@ -93,10 +93,10 @@ class Result:
 def simulate(
     history: History,
     ahead: Lookahead,
-    run: Run,
+    run: SimulationRun,
     progress: Callable[[float], None] = lambda _: None,
     also: Sequence[Follower] = (),
-) -> Result:
+) -> SimulationResult:
     """Simulate a history. `progress` is called with the share that is done. `also`: more followers.
 
     Raises BacktestError, ParametersError, ConfigurationError and PluginLoadError.
@@ -108,8 +108,8 @@ def simulate(
     stream = Stream(history, ahead, world.profiles, pools, {key for key in pools if key.pool in replaced})
     world.move(stream.other_objects(), history.begin)
     world.keep()
-    budgets = Budgets()
-    measures = Measures(length, run.prices.of)
+    budgets = BudgetController()
+    measures = TimelineMeasures(length, run.prices.of)
     followers: list[Follower] = [measures, budgets, *_others(run.parameters), *also]
     if preset != NONE:
         groups = [_group(pool, run) for pool in pools.values()]
@@ -119,10 +119,10 @@ def simulate(
     timeline.run(stream, length)
     notes = [*world.problems, *_counted_failures(world)]
     names = tuple(sorted({pool.key.name for pool in pools.values()}))
-    return Result(measures.summary(), preset, names, timeline.attempts, tuple(notes))
+    return SimulationResult(measures.summary(), preset, names, timeline.attempts, tuple(notes))
 
 
-def _managed(ahead: Lookahead, run: Run) -> tuple[str, Mapping[PoolKey, NodePool]]:
+def _managed(ahead: Lookahead, run: SimulationRun) -> tuple[str, Mapping[PoolKey, NodePool]]:
     """The preset, and the pools that it manages. Raises BacktestError."""
     asked = run.parameters.autoscaler.preset if run.fleet.autoscaler == AUTO else run.fleet.autoscaler
     pools: dict[PoolKey, NodePool] = dict(ahead.pools)
@@ -144,7 +144,7 @@ def _managed(ahead: Lookahead, run: Run) -> tuple[str, Mapping[PoolKey, NodePool
     return asked, pools
 
 
-def _group(pool: NodePool, run: Run) -> NodeGroup:
+def _group(pool: NodePool, run: SimulationRun) -> ScaledGroup:
     key, parameters = pool.key, run.parameters.autoscaler
     labels = pool.like["metadata"].get("labels") or {}
     limits = next(
@@ -170,10 +170,10 @@ def _group(pool: NodePool, run: Run) -> NodeGroup:
         found = (metadata.labels if metadata is not None else None) or {}
         return key_of(found, (status.allocatable if status is not None else None) or {}) == key
 
-    return NodeGroup(key.name, pool.make, has, least, most, price, parameters.node_startup_seconds)
+    return ScaledGroup(key.name, pool.make, has, least, most, price, parameters.node_startup_seconds)
 
 
-def _behaviour(run: Run) -> Behaviour:
+def _behaviour(run: SimulationRun) -> Behaviour:
     pods, scheduler, configuration = run.parameters.pods, run.parameters.scheduler, run.scheduler.configuration
     usual = KubeSchedulerConfiguration() if configuration is None else configuration
     return Behaviour(

@@ -16,7 +16,7 @@ from bayplan.backtest.comparison import notes_of
 from bayplan.backtest.errors import BacktestError
 from bayplan.backtest.lookahead import Lookahead
 from bayplan.backtest.report import report
-from bayplan.backtest.running import Run, simulate
+from bayplan.backtest.running import SimulationRun, simulate
 from bayplan.backtest.shown import amount, dollars, seconds
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.history.reading import History
@@ -32,7 +32,7 @@ _CURVE = 12
 
 @dataclass(frozen=True, slots=True)
 class Simulated(Answer):
-    """What came of a simulation of a history. `attempts`: how many scheduling attempts were made."""
+    """The answer of `simulate`: nodes, costs, waits and evictions. `attempts`: of the scheduler."""
 
     source: str
     begin: str
@@ -119,7 +119,7 @@ class Placements(Follower):
 def simulated(
     history: History,
     ahead: Lookahead,
-    run: Run,
+    run: SimulationRun,
     placements: TextIO | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Simulated:

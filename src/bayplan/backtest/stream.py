@@ -37,8 +37,8 @@ from bayplan.simulation.happenings import (
     NodeGoes,
     ObjectChanges,
     PodArrives,
-    PodChanges,
     PodEnds,
+    PodIsChanged,
     PodIsPlaced,
 )
 from bayplan.simulation.owners import belongs_to
@@ -135,7 +135,7 @@ class Stream:
                 yield from self._bound(at, uid, node)
             case PodChanged(time, _, uid, document):
                 if uid not in self._left_out and uid not in self._held:
-                    yield PodChanges(at, self._pods.make(document, time))
+                    yield PodIsChanged(at, self._pods.make(document, time))
             case PodEnded(_, _, uid, _):
                 self._held.pop(uid, None)
                 self._of_others.discard(uid)
@@ -213,7 +213,7 @@ class RecordedEnd:
     uid: str
 
 
-Recorded = PodArrives | PodChanges | RecordedBinding | RecordedEnd | NodeComes | NodeGoes | ObjectChanges
+Recorded = PodArrives | PodIsChanged | RecordedBinding | RecordedEnd | NodeComes | NodeGoes | ObjectChanges
 
 
 class Recording:
@@ -248,7 +248,7 @@ class Recording:
             case PodBound(_, key, uid, node):
                 return RecordedBinding(at, key, uid, node)
             case PodChanged(time, _, _, document):
-                return PodChanges(at, self._pods.make(document, time))
+                return PodIsChanged(at, self._pods.make(document, time))
             case PodEnded(_, key, uid, _):
                 return RecordedEnd(at, key, uid)
             case NodeAdded(_, _, document) | NodeChanged(_, _, document):

@@ -90,6 +90,16 @@ def replaying(doing: str) -> Iterator[Callable[[str], None]]:
         yield progress
 
 
+def check_report(path: str | None) -> None:
+    """Check that a report can be written, before what it is about takes its time. Raises BacktestError."""
+    from bayplan.backtest.report import check_libraries
+
+    if path is not None:
+        check_libraries()
+        if not Path(path).parent.is_dir():
+            fail(f"--report {path}: there is no folder {Path(path).parent}")
+
+
 def write_report(found: Simulated | Comparison, path: str | None) -> None:
     """Write the report of an answer, if there is a path. Raises BacktestError."""
     if path is None:

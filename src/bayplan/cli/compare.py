@@ -9,6 +9,7 @@ import click
 from bayplan.cli.backtest_options import (
     AUTOSCALERS,
     backtest_options,
+    check_report,
     read_history,
     read_models,
     read_prices,
@@ -74,26 +75,27 @@ def compare(
     """
     from bayplan.backtest.comparison import compare as compared
     from bayplan.backtest.new_pools import parse_pool
-    from bayplan.backtest.running import Fleet, Run, Scheduler
+    from bayplan.backtest.running import FleetChoice, SimulatedScheduler, SimulationRun
     from bayplan.backtest.settings import with_settings
 
+    check_report(report)
     if len(configs) > 2:
         raise click.UsageError(f"--config: expected at most two configurations, got {len(configs)}")
     if not (configs or settings or plugins or pools or candidate_autoscaler):
         raise click.UsageError("expected a candidate: --config, --set, --plugin, --node-pool or --candidate-autoscaler")
     first = configs[0] if len(configs) == 2 else None
-    now = Scheduler(*read_scheduler(first, ()))
+    now = SimulatedScheduler(*read_scheduler(first, ()))
     candidate = now
     if configs or plugins or settings:
         configuration, loaded = read_scheduler(configs[-1] if configs else None, plugins)
-        candidate = Scheduler(with_settings(configuration, loaded, settings), loaded)
+        candidate = SimulatedScheduler(with_settings(configuration, loaded, settings), loaded)
     new = tuple(map(parse_pool, pools))
     known = read_prices(prices)
-    run = Run(now, Fleet(autoscaler), read_models(models), known, seed)
+    run = SimulationRun(now, FleetChoice(autoscaler), read_models(models), known, seed)
     other = replace(
         run,
         scheduler=candidate,
-        fleet=Fleet(candidate_autoscaler or autoscaler, new),
+        fleet=FleetChoice(candidate_autoscaler or autoscaler, new),
         prices=known.but({pool.instance_type: pool.price for pool in new if pool.price is not None}),
     )
     with replaying("Comparing") as progress:

@@ -13,7 +13,7 @@ from bayplan.cli.insight.cluster_options import SourceOptions, errors_reported, 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from bayplan.history.format import Manifest
+    from bayplan.history.format import HistoryManifest
     from bayplan.insight import Snapshot
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -78,7 +78,7 @@ def import_(
 
 def _from_prometheus(
     url: str, folder: Path, since: str, until: str, headers: Sequence[str], snapshot: Snapshot | None
-) -> tuple[Manifest, list[str]]:
+) -> tuple[HistoryManifest, list[str]]:
     from datetime import UTC, datetime
 
     from bayplan.history.sources.kube_state_metrics import import_prometheus
@@ -186,7 +186,7 @@ def _snapshot(path: Path | None) -> Snapshot | None:
     return Snapshot.open(path) if path is not None else None
 
 
-def _report(manifest: Manifest, folder: Path, problems: Sequence[str]) -> None:
+def _report(manifest: HistoryManifest, folder: Path, problems: Sequence[str]) -> None:
     warn(problems)
     click.echo(
         f"Wrote {folder}: {manifest.counts.pods:,} pods and {manifest.counts.nodes:,} nodes, "

@@ -38,7 +38,7 @@ async def _record(folder: Path, redact: bool, kubeconfig: str | None, context: s
     from bayplan.api.kinds import NODE
     from bayplan.client import ApiError, TransportError, connect
     from bayplan.history.format import import_pyarrow
-    from bayplan.history.recording import Recorder
+    from bayplan.history.recording import HistoryRecorder
     from bayplan.history.redacting import Redactor, key_beside
 
     stop = asyncio.Event()
@@ -52,7 +52,7 @@ async def _record(folder: Path, redact: bool, kubeconfig: str | None, context: s
                 break
             redaction = Redactor(key_beside(folder)) if redact else None
             source = "a redacted cluster" if redact else f"cluster {server}"
-            recorder = Recorder(client, folder, source, redaction=redaction)
+            recorder = HistoryRecorder(client, folder, source, redaction=redaction)
             recording = asyncio.create_task(recorder.run(), name="record")
             stopped = asyncio.create_task(stop.wait(), name="wait for a signal")
             synced = asyncio.create_task(recorder.synced.wait(), name="wait for the first lists")
@@ -75,9 +75,9 @@ async def _record(folder: Path, redact: bool, kubeconfig: str | None, context: s
 
 def _report(folder: Path) -> None:
     """Say what the manifest says, which needs no memory for the history."""
-    from bayplan.history.format import MANIFEST, Manifest
+    from bayplan.history.format import MANIFEST, HistoryManifest
 
-    manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
+    manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=HistoryManifest)
     assert manifest.begin is not None
     assert manifest.end is not None
     length = timedelta(seconds=int((manifest.end - manifest.begin).total_seconds()))

@@ -9,6 +9,7 @@ import click
 
 from bayplan.cli.backtest_options import (
     backtest_options,
+    check_report,
     read_history,
     read_models,
     read_prices,
@@ -45,11 +46,12 @@ def simulate(
     Shows how many nodes there were, how long pods waited, and what was evicted or never placed. It decides exactly as
     `bayplan run`: queue, backoff, preemption, budgets, gangs and volumes included. The same seed gives the same result.
     """
-    from bayplan.backtest.running import Fleet, Run, Scheduler
+    from bayplan.backtest.running import FleetChoice, SimulatedScheduler, SimulationRun
     from bayplan.backtest.simulated import simulated
 
-    scheduler = Scheduler(*read_scheduler(config, plugins))
-    run = Run(scheduler, Fleet(autoscaler), read_models(models), read_prices(prices), seed)
+    check_report(report)
+    scheduler = SimulatedScheduler(*read_scheduler(config, plugins))
+    run = SimulationRun(scheduler, FleetChoice(autoscaler), read_models(models), read_prices(prices), seed)
     with replaying("Simulating") as progress:
         history, ahead = read_history(folder, run.prices)
         try:

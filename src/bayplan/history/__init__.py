@@ -22,14 +22,14 @@ if TYPE_CHECKING:
         PodChanged,
         PodEnded,
     )
-    from bayplan.history.format import HistoryError, Missing
+    from bayplan.history.format import HistoryError, MissingEvents
     from bayplan.history.reading import History
 
 __all__ = [
     "Event",
     "History",
     "HistoryError",
-    "Missing",
+    "MissingEvents",
     "NodeAdded",
     "NodeChanged",
     "NodeRemoved",
@@ -60,7 +60,7 @@ __getattr__ = lazily(
             "PodChanged",
             "PodEnded",
         ),
-        "bayplan.history.format": ("HistoryError", "Missing"),
+        "bayplan.history.format": ("HistoryError", "MissingEvents"),
         "bayplan.history.reading": ("History",),
     },
 )

@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from bayplan.api.kinds import (
-    ALPHA_KINDS,
     CRON_JOB,
     DAEMON_SET,
     DEPLOYMENT,
@@ -24,9 +23,10 @@ from bayplan.api.kinds import (
     RESOURCE_QUOTA,
     STATEFUL_SET,
     Kind,
+    name_of,
 )
 from bayplan.api.times import rfc3339
-from bayplan.history.format import Document
+from bayplan.history.format import HistoryDocument
 
 _IDENTITY = (
     "name",
@@ -63,7 +63,7 @@ _UNUSED_STATUS = ("nodeInfo", "addresses", "daemonEndpoints", "volumesInUse", "v
 """The fields of a node's status that no decision depends on, and some of which change all the time."""
 
 
-def document_of(kind: Kind, obj: Mapping[str, Any]) -> Document:
+def document_of(kind: Kind, obj: Mapping[str, Any]) -> HistoryDocument:
     """What is stored of an object: without its identity, a pod without node and status, a node without heartbeats."""
     metadata = {field: value for field, value in _mapping(obj, "metadata").items() if field not in _IDENTITY}
     annotations = metadata.get("annotations")
@@ -80,20 +80,15 @@ def document_of(kind: Kind, obj: Mapping[str, Any]) -> Document:
     elif kind is NODE:
         stored["status"] = _node_status(_mapping(obj, "status"))
     raw = _sorted.encode(stored)
-    return Document(blake2b(raw, digest_size=16).hexdigest(), raw.decode())
+    return HistoryDocument(blake2b(raw, digest_size=16).hexdigest(), raw.decode())
 
 
 _sorted = msgspec.json.Encoder(order="sorted")
 
 
 def kind_name(kind: Kind, obj: Mapping[str, Any]) -> str:
-    """The `kind` of an object: lists of built-in kinds don't say it, and a custom kind doesn't know it."""
-    if kind.model:
-        return kind.kind
-    return str(obj.get("kind") or _ALPHA.get((kind.api_version, kind.plural)) or kind.kind)
-
-
-_ALPHA = {(kind.api_version, kind.plural): kind.kind for kind in ALPHA_KINDS}
+    """The `kind` of an object: lists of built-in kinds don't say it, and objects of other kinds do."""
+    return kind.kind if kind.model else str(obj.get("kind") or name_of(kind))
 
 
 def _mapping(obj: Mapping[str, Any], field: str) -> Mapping[str, Any]:

@@ -15,18 +15,18 @@ from bayplan.api.objects import UndecodableObject, decode
 from bayplan.api.requests import CPU, MEMORY, parse_amounts, pod_requests
 from bayplan.history import format as columns
 from bayplan.history.documents import document_of, kind_name
-from bayplan.history.format import Document, Row
+from bayplan.history.format import HistoryDocument, Row
 from bayplan.insight.sources.documents import kind_named
 from bayplan.insight.sources.reading import SnapshotError
 
 TERMINATED = ("Succeeded", "Failed")
 
 
-class Change(NamedTuple):
+class HistoryChange(NamedTuple):
     """A row, with the document that it refers to."""
 
     row: Row
-    document: Document | None = None
+    document: HistoryDocument | None = None
 
 
 class _Known(NamedTuple):
@@ -49,7 +49,9 @@ class Following:
     def __init__(self) -> None:
         self._known: dict[Kind, dict[str, _Known]] = {}
 
-    def put(self, kind: Kind, obj: Mapping[str, Any], time: datetime, *, initial: bool = False) -> Iterator[Change]:
+    def put(
+        self, kind: Kind, obj: Mapping[str, Any], time: datetime, *, initial: bool = False
+    ) -> Iterator[HistoryChange]:
         """An object was created or has changed. An object that replaces another of its name ends that one first."""
         known = self._known.setdefault(kind, {})
         key, uid = key_of(obj), str(_metadata(obj).get("uid") or "")
@@ -73,11 +75,17 @@ class Following:
         if kind is NODE:
             allocatable = obj.get("status", {}).get("allocatable") if isinstance(obj.get("status"), dict) else None
             row.cpu_millicores, row.memory_bytes = _amounts(allocatable)
-        yield Change(row, document)
+        yield HistoryChange(row, document)
 
     def _pod(
-        self, key: str, obj: Mapping[str, Any], document: Document, old: _Known | None, time: datetime, initial: bool
-    ) -> Iterator[Change]:
+        self,
+        key: str,
+        obj: Mapping[str, Any],
+        document: HistoryDocument,
+        old: _Known | None,
+        time: datetime,
+        initial: bool,
+    ) -> Iterator[HistoryChange]:
         known = self._known[POD]
         spec, status = _mapping(obj, "spec"), _mapping(obj, "status")
         uid, node, phase = str(_metadata(obj).get("uid") or ""), str(spec.get("nodeName") or ""), status.get("phase")
@@ -88,18 +96,18 @@ class Following:
             return
         if old is None or old.document != document.document:
             event = columns.POD_ARRIVED if old is None else columns.POD_CHANGED
-            yield Change(_pod_row(obj, time, event, document, initial), document)
+            yield HistoryChange(_pod_row(obj, time, event, document, initial), document)
         if node and (old is None or old.node != node):
             row = _row(POD, obj, time, columns.POD_BOUND, None, initial)
             row.node, row.started_utc, row.created_utc = node, moment(status.get("startTime")), None
-            yield Change(row)
+            yield HistoryChange(row)
         if phase in TERMINATED:
             row = _row(POD, obj, time, columns.POD_ENDED, None, initial=False)
             row.reason, row.created_utc = end_reason(status), None
-            yield Change(row)
+            yield HistoryChange(row)
         known[key] = _Known(uid, document.document, node, phase in TERMINATED, disruption(status))
 
-    def removed(self, kind: Kind, key: str, time: datetime, reason: str = "Deleted") -> Iterator[Change]:
+    def removed(self, kind: Kind, key: str, time: datetime, reason: str = "Deleted") -> Iterator[HistoryChange]:
         """An object was deleted. Nothing happens if it isn't known, or is a pod that has ended."""
         old = self._known.get(kind, {}).pop(key, None)
         if old is None or old.ended:
@@ -108,7 +116,7 @@ class Following:
         namespace, _, name = key.rpartition("/")
         row = Row(time, event, False, kind.api_version, kind_name(kind, {}), namespace, name, old.uid)
         row.reason = (old.disruption or reason) if kind is POD else ""
-        yield Change(row)
+        yield HistoryChange(row)
 
     def keys(self, kind: Kind) -> tuple[str, ...]:
         """The keys of all known objects of a kind."""
@@ -171,7 +179,7 @@ def end_reason(status: Mapping[str, Any]) -> str:
     return disruption(status) or str(status.get("reason") or status.get("phase"))
 
 
-def _pod_row(obj: Mapping[str, Any], time: datetime, event: str, document: Document, initial: bool) -> Row:
+def _pod_row(obj: Mapping[str, Any], time: datetime, event: str, document: HistoryDocument, initial: bool) -> Row:
     row = _row(POD, obj, time, event, document, initial)
     for reference in _metadata(obj).get("ownerReferences") or ():
         if isinstance(reference, dict) and reference.get("controller"):
@@ -181,7 +189,7 @@ def _pod_row(obj: Mapping[str, Any], time: datetime, event: str, document: Docum
 
 
 @lru_cache(4096)
-def _requested(document: Document) -> tuple[int | None, int | None, int | None]:
+def _requested(document: HistoryDocument) -> tuple[int | None, int | None, int | None]:
     """The cpu, memory and priority of a pod. A document that can't be decoded has none: a simulation says why."""
     try:
         pod: Pod = decode(Pod, document.json.encode())
@@ -193,7 +201,7 @@ def _requested(document: Document) -> tuple[int | None, int | None, int | None]:
 
 
 def _row(
-    kind: Kind, obj: Mapping[str, Any], time: datetime, event: str, document: Document | None, initial: bool
+    kind: Kind, obj: Mapping[str, Any], time: datetime, event: str, document: HistoryDocument | None, initial: bool
 ) -> Row:
     metadata = _metadata(obj)
     return Row(

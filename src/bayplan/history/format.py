@@ -7,7 +7,8 @@
     journal-000003.jsonl            the segment that is being recorded, as JSON lines
 
 A segment stands for itself: its rows refer only to its own documents, so that a damaged file costs one segment. A file
-is complete or it isn't there, except for the journal, whose last line may be cut. `Row` and `Document` are the columns.
+is complete or it isn't there, except for the journal, whose last line may be cut. `Row` and `HistoryDocument` are the
+columns.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ class Row(msgspec.Struct, omit_defaults=True):
     """The key of the object's document; "" for events that need none."""
 
 
-class Document(msgspec.Struct, frozen=True):
+class HistoryDocument(msgspec.Struct, frozen=True):
     """The spec of an object. The fields are the columns of `documents-*.parquet`."""
 
     document: str
@@ -102,7 +103,7 @@ class Document(msgspec.Struct, frozen=True):
     """The object's JSON with `apiVersion` and `kind`, without what differs between two replicas: see `documents.py`."""
 
 
-class Counts(msgspec.Struct):
+class HistoryCounts(msgspec.Struct):
     """How much a history has, for people who look at its manifest."""
 
     segments: int = 0
@@ -111,7 +112,7 @@ class Counts(msgspec.Struct):
     nodes: int = 0
 
 
-class Missing(msgspec.Struct, frozen=True):
+class MissingEvents(msgspec.Struct, frozen=True):
     """A time of which events are missing, with the reason. `end` is None if the history ended with it."""
 
     begin: Time
@@ -123,7 +124,7 @@ class Missing(msgspec.Struct, frozen=True):
         return f"no events from {self.begin:%Y-%m-%d %H:%M:%S} UTC to {until}: {self.reason}"
 
 
-class Manifest(msgspec.Struct):
+class HistoryManifest(msgspec.Struct):
     """The contents of `history.json`."""
 
     format: str = FORMAT
@@ -138,10 +139,10 @@ class Manifest(msgspec.Struct):
     begin: Time | None = None
     end: Time | None = None
     """When the history begins and ends. The end is None while it is being recorded, and after a kill."""
-    gaps: list[Missing] = []
+    gaps: list[MissingEvents] = []
     notes: list[str] = []
     """What the source doesn't know, one line each. Answers repeat them."""
-    counts: Counts = msgspec.field(default_factory=Counts)
+    counts: HistoryCounts = msgspec.field(default_factory=HistoryCounts)
 
 
 def events_file(folder: Path, segment: int) -> Path:
@@ -155,7 +156,7 @@ def documents_file(folder: Path, segment: int) -> Path:
 
 
 def journal_file(folder: Path, segment: int) -> Path:
-    """A segment that is being recorded: JSON lines, each a Document or a Row."""
+    """A segment that is being recorded: JSON lines, each a HistoryDocument or a Row."""
     return folder / f"journal-{segment:06}.jsonl"
 
 
@@ -194,8 +195,8 @@ def event_schema(pa: Any) -> Any:
 
 
 def document_schema(pa: Any) -> Any:
-    """The columns of `documents-*.parquet`: those of Document. `pa`: pyarrow."""
+    """The columns of `documents-*.parquet`: those of HistoryDocument. `pa`: pyarrow."""
     return pa.schema(
-        [pa.field(name, pa.string(), nullable=False) for name in Document.__struct_fields__],
+        [pa.field(name, pa.string(), nullable=False) for name in HistoryDocument.__struct_fields__],
         metadata={"format": FORMAT, "version": str(VERSION)},
     )

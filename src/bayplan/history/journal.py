@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bayplan.api.objects import encode
-from bayplan.history.following import Change
-from bayplan.history.format import Counts, Document, Row, import_pyarrow, journal_file, segment_of
+from bayplan.history.following import HistoryChange
+from bayplan.history.format import HistoryCounts, HistoryDocument, Row, import_pyarrow, journal_file, segment_of
 from bayplan.history.segments import journal_lines
 from bayplan.history.writing import write_segment
 
@@ -31,7 +31,7 @@ class Journal:
         self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
         self._size = 0
 
-    def append(self, changes: Iterable[Change]) -> None:
+    def append(self, changes: Iterable[HistoryChange]) -> None:
         """Write changes: all of them, or none if the disk is full."""
         documents: set[str] = set()
         lines, rows = [], 0
@@ -71,7 +71,7 @@ def next_segment(folder: Path) -> int:
     return max((segment_of(path) or 0 for path in folder.iterdir()), default=0) + 1
 
 
-def convert_journal(folder: Path, segment: int, counts: Counts) -> None:
+def convert_journal(folder: Path, segment: int, counts: HistoryCounts) -> None:
     """Replace a closed journal by Parquet files, and add it to `counts`. Raises OSError; then the journal stays."""
     path = journal_file(folder, segment)
     bad: list[str] = []
@@ -79,7 +79,7 @@ def convert_journal(folder: Path, segment: int, counts: Counts) -> None:
     for problem in bad:
         logger.warning("%s: %s", path.name, problem)
     if lines:
-        documents = (line for line in journal_lines(path.open("rb")) if isinstance(line, Document))
+        documents = (line for line in journal_lines(path.open("rb")) if isinstance(line, HistoryDocument))
         rows = (line for line in journal_lines(path.open("rb")) if isinstance(line, Row))
         write_segment(import_pyarrow(), folder, segment, rows, documents, counts)
     path.unlink()

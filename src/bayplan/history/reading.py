@@ -31,7 +31,7 @@ from bayplan.history.events import (
     PodEnded,
 )
 from bayplan.history.following import kind_of
-from bayplan.history.format import EVENTS, FORMAT, MANIFEST, VERSION, HistoryError, Manifest, Missing, Row
+from bayplan.history.format import EVENTS, FORMAT, MANIFEST, VERSION, HistoryError, HistoryManifest, MissingEvents, Row
 from bayplan.history.segments import Segment, segments_in
 from bayplan.insight.snapshot import Snapshot, frozen
 from bayplan.insight.sources.documents import stored
@@ -58,7 +58,7 @@ class History:
     synthetic: bool
     """Whether arrivals are made up: every answer says so."""
     redacted: bool
-    gaps: tuple[Missing, ...]
+    gaps: tuple[MissingEvents, ...]
     """The times of which events are missing."""
     notes: tuple[str, ...]
     """What the source doesn't know, one line each. Every answer repeats them."""
@@ -161,7 +161,7 @@ class History:
         return f"<History of {self.source}: {self.begin:%Y-%m-%d %H:%M} to {self.end:%Y-%m-%d %H:%M}, {self.pods} pods>"
 
 
-def _manifest(folder: Path, problems: list[str]) -> Manifest:
+def _manifest(folder: Path, problems: list[str]) -> HistoryManifest:
     path = folder / MANIFEST
     if not folder.is_dir():
         raise HistoryError(
@@ -171,10 +171,10 @@ def _manifest(folder: Path, problems: list[str]) -> Manifest:
         raw = path.read_bytes()
     except FileNotFoundError:
         problems.append(f"there is no {MANIFEST}: the source is unknown")
-        return Manifest()
+        return HistoryManifest()
     except OSError as error:
         problems.append(f"{MANIFEST}: {error.strerror or error}: the source is unknown")
-        return Manifest()
+        return HistoryManifest()
     try:
         head = msgspec.json.decode(raw, type=_Head)
         if head.format != FORMAT:
@@ -186,10 +186,10 @@ def _manifest(folder: Path, problems: list[str]) -> Manifest:
                 f"{folder} is a history of version {head.version}, written by bayplan {head.bayplan}; this is bayplan "
                 f"{version('bayplan')}, which reads histories up to version {VERSION}: upgrade it"
             )
-        return msgspec.json.decode(raw, type=Manifest)
+        return msgspec.json.decode(raw, type=HistoryManifest)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         problems.append(f"{MANIFEST} is damaged ({error}): the source is unknown")
-        return Manifest()
+        return HistoryManifest()
 
 
 class _Head(msgspec.Struct):
@@ -207,7 +207,7 @@ class _Check:
         self.events: Counter[str] = Counter()
         self._problems = problems
         self._open: dict[str, Row] = {}
-        self._gaps: list[Missing] = []
+        self._gaps: list[MissingEvents] = []
         self._without_document: Counter[str] = Counter()
         self._unknown: Counter[str] = Counter()
         self._back = timedelta()
@@ -237,12 +237,12 @@ class _Check:
     def _gap(self, row: Row) -> None:
         began = self._open.pop(row.kind, None)
         if began is not None:
-            self._gaps.append(Missing(began.time_utc, max(row.time_utc, began.time_utc), began.reason))
+            self._gaps.append(MissingEvents(began.time_utc, max(row.time_utc, began.time_utc), began.reason))
         if row.event == columns.GAP_BEGAN:
             self._open[row.kind] = row
 
-    def gaps(self) -> list[Missing]:
-        left = [Missing(row.time_utc, None, row.reason) for row in self._open.values()]
+    def gaps(self) -> list[MissingEvents]:
+        left = [MissingEvents(row.time_utc, None, row.reason) for row in self._open.values()]
         return sorted([*self._gaps, *left], key=lambda gap: gap.begin)
 
     def found(self) -> Iterator[str]:

@@ -19,8 +19,8 @@ from bayplan.client import Client, ListWatch
 from bayplan.client.list_watch import RequestError
 from bayplan.clock import Clock, SystemClock
 from bayplan.history import format as columns
-from bayplan.history.following import Change, Following, key_of
-from bayplan.history.format import MANIFEST, HistoryError, Manifest, Row, segment_of
+from bayplan.history.following import Following, HistoryChange, key_of
+from bayplan.history.format import MANIFEST, HistoryError, HistoryManifest, Row, segment_of
 from bayplan.history.journal import Journal, convert_journal, next_segment
 from bayplan.history.segments import segments_in
 from bayplan.history.writing import prepare_folder, write_manifest
@@ -61,7 +61,7 @@ class Redaction(Protocol):
         """The object without what is private; None for a kind that is left out."""
 
 
-class Recorder:
+class HistoryRecorder:
     """Records a cluster to a folder, until it is cancelled.
 
     A folder with an earlier recording is continued: what happened in between is a gap. While the disk is full, nothing
@@ -105,16 +105,16 @@ class Recorder:
                 logger.warning("%s; retrying in %.0f s", self.problem, self._pace.retry_seconds)
             await asyncio.sleep(self._pace.retry_seconds)
 
-    def _open(self) -> Manifest:
+    def _open(self) -> HistoryManifest:
         path = self._folder / MANIFEST
         try:
             if not path.exists():
                 prepare_folder(self._folder)
-                manifest = Manifest(bayplan=version("bayplan"), source=self._source, begin=self._clock.now())
+                manifest = HistoryManifest(bayplan=version("bayplan"), source=self._source, begin=self._clock.now())
                 manifest.redacted = self._redaction is not None
                 write_manifest(self._folder, manifest)
                 return manifest
-            manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
+            manifest = msgspec.json.decode(path.read_bytes(), type=HistoryManifest)
         except OSError as error:
             raise HistoryError(f"cannot write {self._folder}: {error.strerror or error}") from None
         except (msgspec.MsgspecError, ValueError) as error:
@@ -126,7 +126,7 @@ class Recorder:
             raise HistoryError(f"{self._folder} can't be continued {with_names}: name another folder")
         return manifest
 
-    async def _record(self, manifest: Manifest, reason: str) -> None:
+    async def _record(self, manifest: HistoryManifest, reason: str) -> None:
         """One recording, until it is cancelled, or nothing can be written."""
         following = Following()
         resumed = await asyncio.to_thread(_restore, self._folder, following, manifest)
@@ -134,7 +134,7 @@ class Recorder:
         try:
             self.problem = ""
             if resumed is not None:
-                session.write([Change(Row(resumed, columns.GAP_BEGAN, kind=_ALL, reason=reason))])
+                session.write([HistoryChange(Row(resumed, columns.GAP_BEGAN, kind=_ALL, reason=reason))])
             follows = [_Follow(self._client, kind, session, initial=resumed is None) for kind in self._kinds]
             async with asyncio.TaskGroup() as tasks:
                 for follow in follows:
@@ -151,7 +151,7 @@ class Recorder:
         for follow in follows:
             follow.initial = False
         if resumed:
-            session.write([Change(Row(self._clock.now(), columns.GAP_ENDED, kind=_ALL))])
+            session.write([HistoryChange(Row(self._clock.now(), columns.GAP_ENDED, kind=_ALL))])
         session.note(
             f"{follow.problem}: {EFFECTS.get(follow.kind, CUSTOM_EFFECT)}" for follow in follows if not follow.synced
         )
@@ -162,7 +162,7 @@ _ALL = ""
 """The kind of a gap of all kinds."""
 
 
-def _restore(folder: Path, following: Following, manifest: Manifest) -> datetime | None:
+def _restore(folder: Path, following: Following, manifest: HistoryManifest) -> datetime | None:
     """Know what an earlier recording has reported. Returns until when it was complete; None if there is none."""
     times = []
     for path in sorted(folder.glob("journal-*.jsonl")):
@@ -195,7 +195,7 @@ class _Session:
         self,
         folder: Path,
         following: Following,
-        manifest: Manifest,
+        manifest: HistoryManifest,
         pace: Pace,
         clock: Clock,
         redaction: Redaction | None,
@@ -213,7 +213,7 @@ class _Session:
         manifest.end = None
         write_manifest(folder, manifest)
 
-    def write(self, changes: Iterable[Change]) -> None:
+    def write(self, changes: Iterable[HistoryChange]) -> None:
         """Write changes. A failure ends the recording at the next tick."""
         if self._failure is not None:
             return
@@ -366,12 +366,12 @@ class _Follow:
     def _begin_gap(self, time: datetime, reason: str) -> None:
         self._in_gap = True
         row = Row(time, columns.GAP_BEGAN, kind=self.kind.kind, reason=f"{self.kind.resource}: {reason}")
-        self._session.write([Change(row)])
+        self._session.write([HistoryChange(row)])
 
     def _end_gap(self, time: datetime) -> None:
         self._in_gap = False
         self._contact = time
-        self._session.write([Change(Row(time, columns.GAP_ENDED, kind=self.kind.kind))])
+        self._session.write([HistoryChange(Row(time, columns.GAP_ENDED, kind=self.kind.kind))])
 
 
 _object = msgspec.json.Decoder(dict[str, Any])

@@ -35,7 +35,7 @@ class Redactor:
 def key_beside(folder: Path) -> bytes:
     """The key of a redacted recording, in a file beside its folder, which only its owner can read.
 
-    Whoever has the key can test guesses of names. Raises HistoryError.
+    With the key, one can find out whether a name is in the recording. Raises HistoryError.
     """
     path = folder.with_name(f"{folder.name}.redaction-key")
     try:

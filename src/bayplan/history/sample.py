@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bayplan.history.format import Manifest
+from bayplan.history.format import HistoryManifest
 from bayplan.history.sources.synthesis import Synthesis, synthesize
 from bayplan.insight.snapshot import Snapshot
 
@@ -39,7 +39,7 @@ _CRON_JOBS = {
 }
 
 
-def write_sample(folder: Path, *, days: float = 7.0) -> Manifest:
+def write_sample(folder: Path, *, days: float = 7.0) -> HistoryManifest:
     """Write the sample history to a folder that is new or empty. It is the same each time. Raises HistoryError."""
     return synthesize(sample_snapshot(), folder, Synthesis(days=days, rollout_days=3.0))[0]
 

@@ -14,7 +14,7 @@ import msgspec
 from bayplan.history.format import (
     FORMAT,
     VERSION,
-    Document,
+    HistoryDocument,
     HistoryError,
     Row,
     document_schema,
@@ -65,12 +65,12 @@ class Segment:
         """The JSON of each document by its key."""
         lines = self._lines()
         if lines is not None:
-            return {line.document: line.json for line in lines if isinstance(line, Document)}
+            return {line.document: line.json for line in lines if isinstance(line, HistoryDocument)}
         pa = import_pyarrow()
         table = pa.parquet.read_table(documents_file(self.folder, self.number), columns=["document", "json"])
         return dict(zip(table["document"].to_pylist(), table["json"].to_pylist(), strict=True))
 
-    def _lines(self) -> Iterator[Row | Document] | None:
+    def _lines(self) -> Iterator[Row | HistoryDocument] | None:
         """The lines of the journal; None if there is none, or none any longer because a recorder has converted it."""
         if not self.in_journal:
             return None
@@ -129,7 +129,7 @@ def _journal(folder: Path, number: int, problems: list[str]) -> Iterator[Segment
         yield Segment(folder, number, in_journal=True)
 
 
-def journal_lines(file: BinaryIO, bad: list[str] | None = None) -> Iterator[Row | Document]:
+def journal_lines(file: BinaryIO, bad: list[str] | None = None) -> Iterator[Row | HistoryDocument]:
     """The rows and documents of an open journal. `bad` gets what is wrong with each line that is neither."""
     with file:
         for number, line in enumerate(file, start=1):
@@ -145,7 +145,7 @@ def journal_lines(file: BinaryIO, bad: list[str] | None = None) -> Iterator[Row 
 
 
 _row = msgspec.json.Decoder(Row)
-_document = msgspec.json.Decoder(Document)
+_document = msgspec.json.Decoder(HistoryDocument)
 
 
 def _parquet_problem(folder: Path, number: int) -> str:

@@ -13,14 +13,14 @@ import msgspec
 
 from bayplan.file_replacement import replacing
 from bayplan.history import format as columns
-from bayplan.history.following import Change
+from bayplan.history.following import HistoryChange
 from bayplan.history.format import (
     MANIFEST,
-    Counts,
-    Document,
+    HistoryCounts,
+    HistoryDocument,
     HistoryError,
-    Manifest,
-    Missing,
+    HistoryManifest,
+    MissingEvents,
     Row,
     document_schema,
     documents_file,
@@ -38,22 +38,22 @@ _BATCH = 5_000
 
 def write_history(
     folder: Path,
-    changes: Iterable[Change],
+    changes: Iterable[HistoryChange],
     *,
     source: str,
     begin: datetime | None = None,
     end: datetime | None = None,
     synthetic: bool = False,
-    gaps: Sequence[Missing] = (),
+    gaps: Sequence[MissingEvents] = (),
     notes: Sequence[str] = (),
-) -> Manifest:
+) -> HistoryManifest:
     """Write a whole history to a folder that is new or empty. Changes with the same time stay in their order.
 
     `begin` and `end`: by default the times of the first and the last change. Raises HistoryError, also for an empty
     history.
     """
     pa = import_pyarrow()
-    documents: dict[str, Document] = {}
+    documents: dict[str, HistoryDocument] = {}
     rows: list[Row] = []
     for row, document in changes:
         rows.append(row)
@@ -63,7 +63,7 @@ def write_history(
     if not rows:
         raise HistoryError(f"{source}: nothing in it is about pods or nodes, so there is no history to write")
     rows.sort(key=lambda row: row.time_utc)
-    manifest = Manifest(
+    manifest = HistoryManifest(
         bayplan=version("bayplan"),
         source=source,
         synthetic=synthetic,
@@ -88,7 +88,7 @@ def write_history(
     return manifest
 
 
-def rows_of(gap: Missing) -> tuple[Row, ...]:
+def rows_of(gap: MissingEvents) -> tuple[Row, ...]:
     """The rows of a time without events."""
     began = Row(gap.begin, columns.GAP_BEGAN, reason=gap.reason)
     return (began,) if gap.end is None else (began, Row(gap.end, columns.GAP_ENDED))
@@ -104,7 +104,12 @@ def prepare_folder(folder: Path) -> None:
 
 
 def write_segment(
-    pa: Any, folder: Path, segment: int, rows: Iterable[Row], documents: Iterable[Document], counts: Counts
+    pa: Any,
+    folder: Path,
+    segment: int,
+    rows: Iterable[Row],
+    documents: Iterable[HistoryDocument],
+    counts: HistoryCounts,
 ) -> None:
     """Write a segment, and add it to `counts`. It counts once its events are there. Raises OSError."""
     _write(pa, documents_file(folder, segment), documents, document_schema(pa))
@@ -113,7 +118,7 @@ def write_segment(
     counts.segments += counts.events > before
 
 
-def _counted(rows: Iterable[Row], counts: Counts) -> Iterator[Row]:
+def _counted(rows: Iterable[Row], counts: HistoryCounts) -> Iterator[Row]:
     for row in rows:
         counts.events += 1
         counts.pods += row.event == columns.POD_ARRIVED
@@ -134,7 +139,7 @@ def _write(pa: Any, path: Path, structs: Iterable[msgspec.Struct], schema: Any) 
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> None:
+def write_manifest(folder: Path, manifest: HistoryManifest) -> None:
     """Write `history.json`. Raises OSError."""
     with replacing(folder / MANIFEST, private=True) as file:
         file.write(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")

@@ -54,7 +54,7 @@ from bayplan.insight.snapshot import Snapshot
 from bayplan.insight.sources.reading import SnapshotError
 
 
-class Explain(Question, frozen=True, kw_only=True):
+class AskExplain(Question, frozen=True, kw_only=True):
     """Explain why a pod is pending and what would help, or why it is on its node."""
 
     name: ClassVar[str] = "explain"
@@ -415,7 +415,7 @@ class AskDiff(Question, frozen=True, kw_only=True):
 QUESTIONS: Mapping[str, type[Question]] = {
     question.name: question
     for question in (
-        Explain,
+        AskExplain,
         ExplainPending,
         ExplainWorkload,
         AskWhyNot,

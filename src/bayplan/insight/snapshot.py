@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bayplan.api.kinds import ALPHA_KINDS, Kind
+from bayplan.api.kinds import Kind, name_of
 from bayplan.insight.sources.documents import collect, identify
 from bayplan.insight.sources.reading import Documents, Gap, Progress, Reading, SnapshotError
-from bayplan.versions import Followed, version_followed
+from bayplan.versions import FollowedVersion, version_followed
 
 if TYPE_CHECKING:
     from bayplan.client import Client
@@ -152,10 +152,10 @@ class Snapshot:
         )
 
     @property
-    def followed(self) -> Followed:
+    def followed(self) -> FollowedVersion:
         """The version of Kubernetes that questions about it decide as, unless they are told another one."""
         found = version_followed(self.version or "", self.source or "the snapshot")
-        return Followed(found.version) if self.version is None else found
+        return FollowedVersion(found.version) if self.version is None else found
 
     def but(
         self,
@@ -241,10 +241,5 @@ def flattened(objects: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any
 _NONE: Mapping[str, bytes] = MappingProxyType({})
 
 
-_NAMES = {(kind.api_version, kind.plural): kind.kind for kind in ALPHA_KINDS}
-"""The names of custom kinds, for objects that don't have it: the server's lists of built-in kinds."""
-
-
 def _header(kind: Kind) -> dict[str, str]:
-    name = _NAMES.get((kind.api_version, kind.plural), kind.kind)
-    return {"apiVersion": kind.api_version, "kind": name}
+    return {"apiVersion": kind.api_version, "kind": name_of(kind)}

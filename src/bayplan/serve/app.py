@@ -17,7 +17,7 @@ from bayplan.insight.question_types import QUESTIONS
 from bayplan.serve.answering import QUESTION_STATUSES, answer, answer_schema, answered, ready
 from bayplan.serve.guard import BearerGuard
 from bayplan.serve.openapi import document
-from bayplan.serve.operations import Call, Operation, find
+from bayplan.serve.operations import Call, HttpOperation, find
 from bayplan.serve.replies import FAILED, JSON, ServeError, encoded, error_reply, reply
 from bayplan.ui.asking import Asking
 
@@ -41,14 +41,14 @@ _CLUSTER = {
 log = logging.getLogger(__name__)
 
 
-class Application:
+class ServeApplication:
     """Answers requests. `http` serves it. `more`: operations besides the questions."""
 
     def __init__(
         self,
         asking: Asking,
         guard: BearerGuard,
-        more: Iterable[Operation] = (),
+        more: Iterable[HttpOperation] = (),
         limits: Limits = Limits(),  # noqa: B008 - immutable
     ) -> None:
         self.http = HttpServer(self.handle, log=log, limits=limits, body_limit=BODY_LIMIT, inflate=True, cancels=True)
@@ -56,8 +56,8 @@ class Application:
         self._guard = guard
         self._limits = limits
         self.operations = [
-            Operation("GET", "/openapi.json", "openapi", "Return this document.", self._openapi, reply={}),
-            Operation(
+            HttpOperation("GET", "/openapi.json", "openapi", "Return this document.", self._openapi, reply={}),
+            HttpOperation(
                 "GET",
                 "/v1/cluster",
                 "cluster",
@@ -136,9 +136,9 @@ class Application:
         return await answer(call.request, ask, self._limits.response)
 
 
-def _question(name: str, body: type[Question], handle: Callable[[Call], Any]) -> Operation:
+def _question(name: str, body: type[Question], handle: Callable[[Call], Any]) -> HttpOperation:
     summary = (body.__doc__ or "").strip()
-    return Operation(
+    return HttpOperation(
         "POST",
         f"/v1/questions/{name}",
         name,

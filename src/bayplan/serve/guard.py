@@ -13,7 +13,7 @@ _SCHEME = "bearer "
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusedRequest:
     """Why a request isn't answered."""
 
     status: HTTPStatus
@@ -32,17 +32,19 @@ class BearerGuard:
         self._token = token
         self._names = OwnNames(address)
 
-    def refusal(self, headers: Mapping[str, str]) -> Refusal | None:
+    def refusal(self, headers: Mapping[str, str]) -> RefusedRequest | None:
         """Return why a request with these headers is not answered; None for one that is."""
         host, origin = headers.get("Host", ""), headers.get("Origin")
         if host not in self._names:
-            return Refusal(HTTPStatus.FORBIDDEN, "the Host header is not an address of this server")
+            return RefusedRequest(HTTPStatus.FORBIDDEN, "the Host header is not an address of this server")
         if headers.get("Sec-Fetch-Site") in ELSEWHERE or (origin is not None and not _is_same(origin, host)):
-            return Refusal(HTTPStatus.FORBIDDEN, f"the request is from a page of another site, not of http://{host}")
+            return RefusedRequest(
+                HTTPStatus.FORBIDDEN, f"the request is from a page of another site, not of http://{host}"
+            )
         given = headers.get("Authorization", "")
         if given[: len(_SCHEME)].lower() != _SCHEME or not same_token(given[len(_SCHEME) :].strip(), self._token):
             expected = "expected the token as in Authorization: Bearer TOKEN"
-            return Refusal(HTTPStatus.UNAUTHORIZED, expected, {"WWW-Authenticate": "Bearer"})
+            return RefusedRequest(HTTPStatus.UNAUTHORIZED, expected, {"WWW-Authenticate": "Bearer"})
         return None
 
 

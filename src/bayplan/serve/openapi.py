@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from bayplan.serve.operations import Operation
+from bayplan.serve.operations import HttpOperation
 from bayplan.serve.replies import JSON, LINES
 
 VERSION = "3.1.0"
@@ -43,7 +43,7 @@ _WITH_BODY = {
 }
 
 
-def document(operations: Iterable[Operation]) -> dict[str, Any]:
+def document(operations: Iterable[HttpOperation]) -> dict[str, Any]:
     """Return the OpenAPI document of these operations."""
     operations = list(operations)
     bodies = [operation.body for operation in operations if operation.body is not None]
@@ -67,7 +67,7 @@ def document(operations: Iterable[Operation]) -> dict[str, Any]:
     }
 
 
-def _operation(operation: Operation) -> dict[str, Any]:
+def _operation(operation: HttpOperation) -> dict[str, Any]:
     statuses: dict[HTTPStatus, str] = {
         **_EVERYWHERE,
         **(_WITH_BODY if operation.body is not None else {}),

@@ -29,7 +29,7 @@ Handle = Callable[[Call], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True)
-class Operation:
+class HttpOperation:
     """What a method of a path does. Variable parts of the path are in braces.
 
     `reply`: the JSON Schema of the reply's body, None if it has none. `title`: what the reply is. `statuses`: those of
@@ -67,7 +67,7 @@ class Operation:
         return found
 
 
-def find(operations: Iterable[Operation], request: web.BaseRequest) -> tuple[Operation, dict[str, str]]:
+def find(operations: Iterable[HttpOperation], request: web.BaseRequest) -> tuple[HttpOperation, dict[str, str]]:
     """Return the operation of a request, and the variable parts of its path. Raises ServeError."""
     parts = [unquote(part) for part in request.rel_url.raw_path.split("/")[1:]]
     methods = []

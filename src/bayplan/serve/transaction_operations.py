@@ -18,7 +18,7 @@ from bayplan.insight.answers import Progress
 from bayplan.insight.question_parameters import ObjectList
 from bayplan.insight.question_types import QUESTIONS, AskFit, CommonChanges
 from bayplan.serve.answering import QUESTION_STATUSES, answer, answer_schema, answered, ready
-from bayplan.serve.operations import Call, Operation
+from bayplan.serve.operations import Call, HttpOperation
 from bayplan.serve.replies import ServeError, encoded, reply
 from bayplan.serve.transactions import Transaction, Transactions
 from bayplan.serve.worker import Worker
@@ -47,7 +47,7 @@ class Begin(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     seconds: Annotated[float, Meta(gt=0, le=3600, description="After these, it is rolled back.")] = 300
 
 
-class Place(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PlaceObjects(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Objects to create in a transaction. Their pods are placed in their order."""
 
     objects: ObjectList
@@ -77,7 +77,7 @@ class TransactionOperations:
         self._transactions: Transactions | None = None
         self._open: dict[str, _Open] = {}
 
-    def operations(self) -> Iterator[Operation]:
+    def operations(self) -> Iterator[HttpOperation]:
         """Yield the operations."""
         one = f"{PATH}/{{id}}"
         full = {HTTPStatus.TOO_MANY_REQUESTS: f"{MOST} transactions are open."}
@@ -93,7 +93,7 @@ class TransactionOperations:
         change = "Change nodes, pods, workloads and other objects, as what-if does. Evict pods with deletePods."
         yield self._operation("POST", f"{one}/change", "change", change, self._change, CommonChanges)
         place = "Create objects and place their pods, in their order. Pods that don't fit are pending."
-        yield self._question(f"{one}/place", "place", place, self._place, Place, answer_schema(AskFit))
+        yield self._question(f"{one}/place", "place", place, self._place, PlaceObjects, answer_schema(AskFit))
         pending = "Place the pending pods, in the order of the queue."
         yield self._question(f"{one}/schedule", "schedule", pending, self._schedule, None, answer_schema(AskFit))
         for name, body in QUESTIONS.items():
@@ -111,16 +111,16 @@ class TransactionOperations:
         body: type[Struct] | None = None,
         status: HTTPStatus = HTTPStatus.OK,
         statuses: dict[HTTPStatus, str] | None = None,
-    ) -> Operation:
+    ) -> HttpOperation:
         found = {**_UNKNOWN, **(QUESTION_STATUSES if body is not None else {})} if statuses is None else statuses
         title = "The transaction."
-        return Operation(method, path, name, summary, handle, body, _STATUS, title, status, found)
+        return HttpOperation(method, path, name, summary, handle, body, _STATUS, title, status, found)
 
     def _question(
         self, path: str, name: str, summary: str, handle: Any, body: type[Struct] | None, schema: Any
-    ) -> Operation:
+    ) -> HttpOperation:
         statuses = {**_UNKNOWN, **QUESTION_STATUSES}
-        return Operation("POST", path, name, summary, handle, body, schema, statuses=statuses, streams=True)
+        return HttpOperation("POST", path, name, summary, handle, body, schema, statuses=statuses, streams=True)
 
     def close(self) -> None:
         """End all transactions."""

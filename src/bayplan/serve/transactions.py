@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class TransactionState:
     """The cluster of a transaction at one moment.
 
     `steps`: what was done, for people. `randomness`: that of the choice among nodes with equal scores. `room`: what was
@@ -48,8 +48,8 @@ class State:
 class Transaction:
     """An open what-if. `committed`: what a rollback leads back to. `now`: with what was done since then."""
 
-    committed: State
-    now: State
+    committed: TransactionState
+    now: TransactionState
     placing: Placing | None = None
 
 
@@ -68,7 +68,7 @@ class Transactions:
     def begin(self, snapshot: Snapshot) -> Transaction:
         """Begin a transaction with the cluster of a snapshot."""
         randomness = random.Random(self._insight.seed).getstate()
-        state = State(snapshot, randomness, Room(self._insight.limits))
+        state = TransactionState(snapshot, randomness, Room(self._insight.limits))
         return Transaction(state, state)
 
     def end(self, transaction: Transaction) -> None:
@@ -148,7 +148,7 @@ class Transactions:
         if self._held is transaction:
             self._load(transaction)
 
-    def _seed(self, now: State) -> int:
+    def _seed(self, now: TransactionState) -> int:
         """What names and uids are generated from: others than those that questions generate."""
         return random.Random(f"transaction {self._insight.seed} {now.made}").getrandbits(62)
 

@@ -1,4 +1,4 @@
-"""Agenda: what is to be done at which time."""
+"""Agenda: the calls that a simulation makes later, in the order of their times."""
 
 from __future__ import annotations
 

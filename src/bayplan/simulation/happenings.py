@@ -67,7 +67,7 @@ class PodIsPlaced:
 
 
 @dataclass(frozen=True, slots=True)
-class PodChanges:
+class PodIsChanged:
     """The labels or the spec of a pod change. `pod`: without its node."""
 
     at: float

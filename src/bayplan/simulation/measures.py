@@ -1,20 +1,20 @@
-"""Measures: what a meter shows of a timeline."""
+"""TimelineMeasures: what a meter shows of a timeline."""
 
 from __future__ import annotations
 
 from bayplan.api.kinds import NODE
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.simulation.followers import Follower, Life
-from bayplan.simulation.meter import Meter, PriceOf, Summary
+from bayplan.simulation.meter import ClusterMeter, PriceOf, Summary
 from bayplan.simulation.owners import belongs_to
 from bayplan.simulation.timeline import Timeline
 
 
-class Measures(Follower):
+class TimelineMeasures(Follower):
     """Meters a timeline of some length in seconds. Pods that belong to their node don't count."""
 
     def __init__(self, length: float, price_of: PriceOf = lambda _: None) -> None:
-        self._meter = Meter(length, price_of)
+        self._meter = ClusterMeter(length, price_of)
         self._timeline: Timeline | None = None
 
     def begin(self, timeline: Timeline) -> None:

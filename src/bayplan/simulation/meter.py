@@ -1,4 +1,4 @@
-"""Meter: what a cluster costs and how its pods fare, over time. It meters simulations and records alike."""
+"""ClusterMeter: what a cluster costs and how its pods fare, over time. It meters simulations and records alike."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from bayplan.simulation.quantiles import Durations
+from bayplan.simulation.quantiles import DurationSketch
 
 _POINTS = 500
 """How many points a curve has."""
@@ -21,7 +21,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class CurvePoint:
     """A moment of a curve: seconds since the begin, nodes, nodes without pods of workloads, and pods without a node.
 
     `cost_per_hour`: of all nodes whose price is known; None if there are none.
@@ -73,7 +73,7 @@ class Summary:
     never_placed: int
     unplaced: tuple[str, ...]
     widest: Spread | None
-    curve: tuple[Point, ...]
+    curve: tuple[CurvePoint, ...]
 
     @property
     def evicted(self) -> int:
@@ -95,7 +95,7 @@ class _Service:
     samples: int = 0
 
 
-class Meter:
+class ClusterMeter:
     """Meters what it is told, in the order of time, from 0 to `length` seconds. Its memory doesn't grow with that."""
 
     def __init__(self, length: float, price_of: PriceOf = lambda _: None) -> None:
@@ -114,11 +114,11 @@ class Meter:
         self._node_seconds = self._empty_seconds = self._unpriced_seconds = self._cost = 0.0
         self._pending: dict[str, None] = {}
         """The keys of the pods without a node."""
-        self._waits = Durations()
+        self._waits = DurationSketch()
         self._placed = self._never = 0
         self._unplaced: list[str] = []
         self._evictions: Counter[str] = Counter()
-        self._curve: list[Point] = []
+        self._curve: list[CurvePoint] = []
 
     def _go_to(self, at: float) -> None:
         """Let time pass."""
@@ -135,7 +135,7 @@ class Meter:
 
     def _sample(self, at: float) -> None:
         rate = self._rate if self._priced else None
-        self._curve.append(Point(round(at, 3), len(self._nodes), self._empty, len(self._pending), rate))
+        self._curve.append(CurvePoint(round(at, 3), len(self._nodes), self._empty, len(self._pending), rate))
         for service in self._services.values():
             pods = service.zones.total()
             if pods >= _FEW:

@@ -15,7 +15,7 @@ _OF_NODES = frozenset({DAEMON_SET.kind, "Node"})
 """The owners of pods that belong to their node: they keep no node busy, and are not evicted when it goes."""
 
 
-class Owner(msgspec.Struct, frozen=True):
+class PodOwner(msgspec.Struct, frozen=True):
     """An owner reference, as far as questions read it."""
 
     kind: str
@@ -25,7 +25,7 @@ class Owner(msgspec.Struct, frozen=True):
 
 
 class _Metadata(msgspec.Struct):
-    ownerReferences: tuple[Owner, ...] | None = None
+    ownerReferences: tuple[PodOwner, ...] | None = None
 
 
 class _Owned(msgspec.Struct):
@@ -35,16 +35,16 @@ class _Owned(msgspec.Struct):
 _owned = msgspec.json.Decoder(_Owned)
 
 
-def references_in(raw: bytes) -> tuple[Owner, ...]:
+def references_in(raw: bytes) -> tuple[PodOwner, ...]:
     """Return the owner references in the JSON of an object. Raises msgspec.MsgspecError."""
     return _owned.decode(raw).metadata.ownerReferences or ()
 
 
-def references_of(pod: PodInfo) -> tuple[Owner, ...]:
+def references_of(pod: PodInfo) -> tuple[PodOwner, ...]:
     """Return the owner references of a pod. They are kept, because the object of most pods is decoded again."""
-    found: tuple[Owner, ...] | None = pod.cache.get(Owner)
+    found: tuple[PodOwner, ...] | None = pod.cache.get(PodOwner)
     if found is None:
-        found = pod.cache[Owner] = references_in(pod.raw)
+        found = pod.cache[PodOwner] = references_in(pod.raw)
     return found
 
 

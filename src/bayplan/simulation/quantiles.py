@@ -20,7 +20,7 @@ def _bounds() -> Sequence[int]:
 _BOUNDS = _bounds()
 
 
-class Durations:
+class DurationSketch:
     """Counts durations in classes of 1 %, or of 1 ms below 100 ms. Quantiles are rounded up to the end of a class."""
 
     def __init__(self) -> None:

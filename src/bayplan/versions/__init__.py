@@ -2,7 +2,7 @@
 
 from bayplan.versions.gates import DEFAULT_GATES, FeatureGates, gates_of, with_gangs
 from bayplan.versions.reading import ReadGates, emulated_version, read_gates
-from bayplan.versions.servers import Followed, version_followed, version_text
+from bayplan.versions.servers import FollowedVersion, version_followed, version_text
 from bayplan.versions.table import CHANGES, GATES, NEWEST, OLDEST, RELEASES, VERSIONS, Version
 
 __all__ = [
@@ -14,7 +14,7 @@ __all__ = [
     "RELEASES",
     "VERSIONS",
     "FeatureGates",
-    "Followed",
+    "FollowedVersion",
     "ReadGates",
     "Version",
     "emulated_version",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cache
 
-from bayplan.versions.table import CHANGES, GATES, OLDEST, VERSIONS, Maturity, State, Version
+from bayplan.versions.table import CHANGES, GATES, OLDEST, VERSIONS, ChangeState, Maturity, Version
 
 ALL = {"AllAlpha": Maturity.ALPHA, "AllBeta": Maturity.BETA}
 """Gates that stand for all gates of a maturity."""
@@ -51,7 +51,7 @@ def gates_of(version: Version) -> FeatureGates:
     on |= {
         change.name
         for change in CHANGES.values()
-        if change.state is State.FOLLOWED and VERSIONS.index(change.since) <= number
+        if change.state is ChangeState.FOLLOWED and VERSIONS.index(change.since) <= number
     }
     return FeatureGates(version, frozenset(on))
 

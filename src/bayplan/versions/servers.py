@@ -13,7 +13,7 @@ _NUMBER = re.compile(r"\d{1,4}")
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class FollowedVersion:
     """The version that Bayplan follows for a cluster. `note` says in one line why it isn't the cluster's own."""
 
     version: Version
@@ -34,23 +34,25 @@ def version_text(info: object) -> str:
     return f"{major[0]}.{minor[0]}" if major and minor else ""
 
 
-def version_followed(text: str, source: str = "the API server") -> Followed:
+def version_followed(text: str, source: str = "the API server") -> FollowedVersion:
     """The version to follow for what `version_text` returned; the oldest known one if that is none.
 
     `source`: what doesn't say its version then, for the note.
     """
     match = _GIT_VERSION.match(text)
     if match is None:
-        return Followed(OLDEST, f"{source} doesn't say which version it has: Kubernetes {OLDEST} is assumed")
+        return FollowedVersion(OLDEST, f"{source} doesn't say which version it has: Kubernetes {OLDEST} is assumed")
     found = int(match[1]), int(match[2])
     version = "{}.{}".format(*found)
     if version in VERSIONS:
-        return Followed(version)
+        return FollowedVersion(version)
     if found < _ordered(OLDEST):
-        return Followed(
+        return FollowedVersion(
             OLDEST, f"the cluster has Kubernetes {version}: Bayplan decides as {OLDEST}, the oldest it knows"
         )
-    return Followed(NEWEST, f"the cluster has Kubernetes {version}: Bayplan decides as {NEWEST}, the newest it knows")
+    return FollowedVersion(
+        NEWEST, f"the cluster has Kubernetes {version}: Bayplan decides as {NEWEST}, the newest it knows"
+    )
 
 
 def _ordered(version: Version) -> tuple[int, ...]:

@@ -58,7 +58,7 @@ class Gate(msgspec.Struct, frozen=True):
         return self.plugins.get(version, ()) if isinstance(self.plugins, dict) else self.plugins
 
 
-class State(StrEnum):
+class ChangeState(StrEnum):
     """What became of a change in Bayplan."""
 
     FOLLOWED = "followed"
@@ -69,7 +69,7 @@ class State(StrEnum):
 Affected = Literal["decisions", "messages", "events", "metrics", "flags", "configuration", "API"]
 
 
-class Change(msgspec.Struct, frozen=True, rename="camel"):
+class VersionChange(msgspec.Struct, frozen=True, rename="camel"):
     """A change of kube-scheduler's behaviour that no gate switches."""
 
     name: str
@@ -77,7 +77,7 @@ class Change(msgspec.Struct, frozen=True, rename="camel"):
     pull_requests: tuple[int, ...]
     affects: tuple[Affected, ...]
     effect: str
-    state: State
+    state: ChangeState
     why: str = ""
     """Why it isn't followed, or doesn't apply."""
     verified: Literal["", "recorded", "unit tests", "read"] = ""
@@ -89,7 +89,7 @@ class Change(msgspec.Struct, frozen=True, rename="camel"):
 class _Table(msgspec.Struct, frozen=True):
     versions: dict[Version, str]
     gates: tuple[Gate, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[VersionChange, ...]
     others: tuple[str, ...]
 
 

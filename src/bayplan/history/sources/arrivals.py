@@ -11,7 +11,7 @@ from uuid import UUID, uuid5
 from bayplan.api.kinds import POD
 from bayplan.devcluster.apiserver.status import StatusError
 from bayplan.history import format as columns
-from bayplan.history.following import Change, Following
+from bayplan.history.following import Following, HistoryChange
 from bayplan.insight.objects import Objects
 from bayplan.insight.snapshot import Snapshot
 
@@ -50,7 +50,7 @@ class Arrivals:
         time: datetime,
         runs: float | None,
         owner: dict[str, Any] | None = None,
-    ) -> Iterator[Change]:
+    ) -> Iterator[HistoryChange]:
         """A copy arrives. `runs`: see PodArrived. `owner`: its controller's reference."""
         made, full_name = self._pods[key], f"{namespace}/{name}"
         self._names[full_name] += 1  # StatefulSets use names again
@@ -65,7 +65,7 @@ class Arrivals:
             yield change
 
 
-def at_begin(snapshot: Snapshot, following: Following, begin: datetime) -> Iterator[Change]:
+def at_begin(snapshot: Snapshot, following: Following, begin: datetime) -> Iterator[HistoryChange]:
     """The objects of a snapshot, as they are at the begin of a history."""
     for kind, known in snapshot.documents.items():
         for key in known:

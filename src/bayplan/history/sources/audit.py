@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from bayplan.api.kinds import KINDS, NODE, POD, Kind
 from bayplan.devcluster.apiserver.patch import apply_json_patch, apply_strategic_patch
 from bayplan.devcluster.apiserver.status import StatusError
-from bayplan.history.following import TERMINATED, Change, Following, key_of, moment
-from bayplan.history.format import HistoryError, Manifest
+from bayplan.history.following import TERMINATED, Following, HistoryChange, key_of, moment
+from bayplan.history.format import HistoryError, HistoryManifest
 from bayplan.history.recording import KINDS as RECORDED
 from bayplan.history.sources.audit_files import AuditEvent, audit_files, events_in
 from bayplan.history.sources.problems import Problems
@@ -46,7 +46,7 @@ _AS_SENT = (
 
 def import_audit(
     paths: Iterable[Path], folder: Path, *, snapshot: Snapshot | None = None
-) -> tuple[Manifest, list[str]]:
+) -> tuple[HistoryManifest, list[str]]:
     """Write the history of audit logs to a folder. Returns its manifest, and the faults of the log, one line each.
 
     `snapshot`: what is known of the cluster otherwise: nodes and other objects, and pods that are older than the log.
@@ -105,7 +105,7 @@ def _in_order(events: Iterable[AuditEvent], path: Path, problems: Problems) -> l
 
 
 class _Ending(NamedTuple):
-    """A pod that was told to terminate, and may not have ended yet."""
+    """A pod whose deletion began: it ends within its grace period."""
 
     time: datetime
     reason: str
@@ -128,9 +128,9 @@ class _Log:
         self._unknown: set[tuple[Kind, str]] = set()
         self._as_sent = False
         self._has_nodes = False
-        self._first: list[Change] | None = None if snapshot is not None else []
+        self._first: list[HistoryChange] | None = None if snapshot is not None else []
 
-    def changes(self, event: AuditEvent) -> Iterator[Change]:
+    def changes(self, event: AuditEvent) -> Iterator[HistoryChange]:
         """What an event changes."""
         if self._first is None:
             self._first = []
@@ -158,7 +158,7 @@ class _Log:
                 for obj in items:
                     yield from self._gone(kind, key_of(obj), obj, event.time, grace=None)
 
-    def _of_snapshot(self) -> Iterator[Change]:
+    def _of_snapshot(self) -> Iterator[HistoryChange]:
         assert self._snapshot is not None
         for kind in RECORDED:
             for key in self._snapshot.of_kind(kind):
@@ -168,7 +168,7 @@ class _Log:
                 if created is None or created <= self._begin:
                     yield from self._older(kind, obj, self._begin)
 
-    def _created(self, kind: Kind, event: AuditEvent) -> Iterator[Change]:
+    def _created(self, kind: Kind, event: AuditEvent) -> Iterator[HistoryChange]:
         obj = _stored(event)
         if obj is None:
             if not isinstance(event.request, dict):
@@ -183,7 +183,7 @@ class _Log:
         self._ending.pop(key_of(obj), None)
         yield from self._put(kind, obj, event.time)
 
-    def _put(self, kind: Kind, obj: dict[str, Any], time: datetime) -> Iterator[Change]:
+    def _put(self, kind: Kind, obj: dict[str, Any], time: datetime) -> Iterator[HistoryChange]:
         key = key_of(obj)
         bound = self._bindings.pop(key, None) if kind is POD else None
         if bound is not None:
@@ -196,7 +196,7 @@ class _Log:
         if kind is POD and obj.get("status", {}).get("phase") in TERMINATED:
             self._ending.pop(key, None)
 
-    def _older(self, kind: Kind, obj: dict[str, Any], time: datetime) -> Iterator[Change]:
+    def _older(self, kind: Kind, obj: dict[str, Any], time: datetime) -> Iterator[HistoryChange]:
         """An object whose creation isn't in the log."""
         self._objects[kind][key_of(obj)] = obj
         self._has_nodes = self._has_nodes or kind is NODE
@@ -213,7 +213,7 @@ class _Log:
             yield from self._following.put(kind, without_node, created)
         yield from self._following.put(kind, obj, time if kind is POD else created)
 
-    def _updated(self, kind: Kind, event: AuditEvent) -> Iterator[Change]:
+    def _updated(self, kind: Kind, event: AuditEvent) -> Iterator[HistoryChange]:
         key = f"{event.namespace}/{event.name}" if event.namespace else event.name
         known = self._objects[kind].get(key)
         obj = _stored(event)
@@ -251,7 +251,7 @@ class _Log:
         if kind in {POD, NODE}:
             self._unknown.add((kind, key))
 
-    def _bound(self, event: AuditEvent) -> Iterator[Change]:
+    def _bound(self, event: AuditEvent) -> Iterator[HistoryChange]:
         binding = event.request if isinstance(event.request, dict) else {}
         metadata, target = binding.get("metadata"), binding.get("target")
         metadata = metadata if isinstance(metadata, dict) else {}
@@ -286,7 +286,7 @@ class _Log:
     def _terminate(self, event: AuditEvent, reason: str) -> None:
         self._ending.setdefault(f"{event.namespace}/{event.name}", _Ending(event.time, reason))
 
-    def _deleted(self, kind: Kind, event: AuditEvent) -> Iterator[Change]:
+    def _deleted(self, kind: Kind, event: AuditEvent) -> Iterator[HistoryChange]:
         key = f"{event.namespace}/{event.name}" if event.namespace else event.name
         grace = event.request.get("gracePeriodSeconds") if isinstance(event.request, dict) else None
         obj = event.response if event.response is not None and "metadata" in event.response else None
@@ -294,7 +294,7 @@ class _Log:
 
     def _gone(
         self, kind: Kind, key: str, obj: dict[str, Any] | None, time: datetime, *, grace: int | None
-    ) -> Iterator[Change]:
+    ) -> Iterator[HistoryChange]:
         """After a deletion: a pod on a node goes on until the kubelet deletes it with a grace period of 0."""
         known = self._objects[kind].get(key)
         if known is None:
@@ -311,7 +311,7 @@ class _Log:
         del self._objects[kind][key]
         yield from self._following.removed(kind, key, time, ending.reason if ending is not None else "Deleted")
 
-    def rest(self, end: datetime) -> Iterator[Change]:
+    def rest(self, end: datetime) -> Iterator[HistoryChange]:
         """What is known at the end only: pods whose names are unknown, and ends that were not logged."""
         for prefix, waiting in self._nameless.items():
             for number, (time, obj) in enumerate(waiting):

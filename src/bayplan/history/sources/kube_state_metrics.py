@@ -26,8 +26,8 @@ from bayplan.api.kinds import (
     STATEFUL_SET,
     Kind,
 )
-from bayplan.history.following import Change, Following, key_of
-from bayplan.history.format import HistoryError, Manifest, Missing
+from bayplan.history.following import Following, HistoryChange, key_of
+from bayplan.history.format import HistoryError, HistoryManifest, MissingEvents
 from bayplan.history.recording import KINDS
 from bayplan.history.sources.metric_names import label_keys, resource_names, safe
 from bayplan.history.sources.problems import Problems
@@ -108,7 +108,7 @@ def import_prometheus(
     *,
     headers: Mapping[str, str] | None = None,
     snapshot: Snapshot | None = None,
-) -> tuple[Manifest, list[str]]:
+) -> tuple[HistoryManifest, list[str]]:
     """Write the history of a time to a folder. Returns its manifest, and the faults of the metrics, one line each.
 
     `snapshot`: what metrics lack: the owners of pods with their templates, and all other objects. Raises HistoryError.
@@ -138,12 +138,12 @@ def import_prometheus(
     return manifest, list(problems.lines())
 
 
-def _gaps(times: list[float], begin: datetime, end: datetime) -> Iterator[Missing]:
+def _gaps(times: list[float], begin: datetime, end: datetime) -> Iterator[MissingEvents]:
     """The times without samples."""
     moments = [begin, *map(_moment, times), end]
     for before, after in pairwise(moments):
         if after - before > 2 * SCRAPES:
-            yield Missing(before, after, "Prometheus has no samples of kube-state-metrics")
+            yield MissingEvents(before, after, "Prometheus has no samples of kube-state-metrics")
 
 
 class _Metrics:
@@ -220,7 +220,7 @@ class _Metrics:
                 found[self._label_keys.get(safe, safe)] = value
         return found
 
-    def changes(self, begin: datetime, end: datetime) -> Iterator[Change]:
+    def changes(self, begin: datetime, end: datetime) -> Iterator[HistoryChange]:
         """What happened: first what was there at the begin."""
         following = Following()
         for kind in KINDS:
@@ -247,7 +247,9 @@ class _Metrics:
             for (uid, pod), later in zip(pods, [*(pod for _, pod in pods[1:]), None], strict=True):
                 yield from self._pod(following, uid, pod, begin, end, later)
 
-    def _node(self, following: Following, name: str, node: _Node, begin: datetime, end: datetime) -> Iterator[Change]:
+    def _node(
+        self, following: Following, name: str, node: _Node, begin: datetime, end: datetime
+    ) -> Iterator[HistoryChange]:
         known = self._snapshot.document(NODE, name)
         document = {
             "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **node.labels}},
@@ -267,7 +269,7 @@ class _Metrics:
 
     def _pod(
         self, following: Following, uid: str, pod: _Pod, begin: datetime, end: datetime, later: _Pod | None
-    ) -> Iterator[Change]:
+    ) -> Iterator[HistoryChange]:
         assert pod.created is not None
         created, over = _moment(pod.created), self._end(pod, end)
         if later is not None and later.created is not None:

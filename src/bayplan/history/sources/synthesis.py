@@ -21,8 +21,8 @@ from typing import Any
 
 from bayplan.api.kinds import CRON_JOB, JOB, NODE, POD
 from bayplan.devcluster.controllers.cron_schedule import InvalidSchedule, parse
-from bayplan.history.following import TERMINATED, Change, Following, key_of, moment
-from bayplan.history.format import HistoryError, Manifest
+from bayplan.history.following import TERMINATED, Following, HistoryChange, key_of, moment
+from bayplan.history.format import HistoryError, HistoryManifest
 from bayplan.history.sources.arrivals import Arrivals, at_begin
 from bayplan.history.sources.problems import Problems
 from bayplan.history.writing import write_history
@@ -53,7 +53,7 @@ class Synthesis:
 
 def synthesize(
     snapshot: Snapshot, folder: Path, synthesis: Synthesis, begin: datetime | None = None
-) -> tuple[Manifest, list[str]]:
+) -> tuple[HistoryManifest, list[str]]:
     """Write a synthetic history to a folder. Returns its manifest and the faults of the snapshot, one line each.
 
     It depends on the arguments only. `begin`: by default the midnight before the snapshot. Raises HistoryError.
@@ -101,7 +101,7 @@ class _Maker:
         self._guessed = self._jobs = self._fixed = self._without_schedule = 0
         self._durations = _durations(snapshot)
 
-    def changes(self) -> Iterator[Change]:
+    def changes(self) -> Iterator[HistoryChange]:
         """What happens, workload by workload."""
         cron_jobs = dict(_documents(self._snapshot, CRON_JOB))
         of_cron_jobs: dict[str, str] = {}
@@ -152,7 +152,7 @@ class _Maker:
         weekend = 0.5 if time.weekday() >= 5 else 1.0
         return 1 - self._synthesis.swing * (1 - wave * weekend)
 
-    def _replicas(self, workload: _Workload, *, scales: bool) -> Iterator[Change]:
+    def _replicas(self, workload: _Workload, *, scales: bool) -> Iterator[HistoryChange]:
         """Replicas that are scaled along the day curve, and replaced by rollouts."""
         if not self._template(workload):
             return
@@ -178,7 +178,7 @@ class _Maker:
                 rollout = self._next_rollout(rng, time)
             time += _STEP
 
-    def _roll_out(self, workload: _Workload, living: list[str], time: datetime, number: int) -> Iterator[Change]:
+    def _roll_out(self, workload: _Workload, living: list[str], time: datetime, number: int) -> Iterator[HistoryChange]:
         """Replace all pods one after the other, before the next step."""
         apart = min(5.0, 200 / len(living))
         for index, old in enumerate(living):
@@ -219,11 +219,13 @@ class _Maker:
     def _copied(self, workload: _Workload, name: str) -> str:
         return f"{workload.key} {name}" if workload.owner["kind"] == "StatefulSet" else workload.key
 
-    def _arrives(self, workload: _Workload, name: str, time: datetime, runs: float | None = None) -> Iterator[Change]:
+    def _arrives(
+        self, workload: _Workload, name: str, time: datetime, runs: float | None = None
+    ) -> Iterator[HistoryChange]:
         key = self._copied(workload, name)
         yield from self._arrivals.arrive(key, workload.namespace, name, time, runs, dict(workload.owner))
 
-    def _running_out(self, workload: _Workload) -> Iterator[Change]:
+    def _running_out(self, workload: _Workload) -> Iterator[HistoryChange]:
         """The pods of Jobs that run at the begin end some time."""
         rng = self._random(f"{workload.key} at the begin")
         seconds = self._job_seconds(f"{workload.namespace}/{workload.owner['name']}")
@@ -233,7 +235,7 @@ class _Maker:
                 if end < self.end:
                     yield from self.following.removed(POD, key_of(pod), end, "Succeeded")
 
-    def _daily(self, workload: _Workload) -> Iterator[Change]:
+    def _daily(self, workload: _Workload) -> Iterator[HistoryChange]:
         """A Job of its own comes again once a day, rather by day than by night."""
         if not self._template(workload):
             return
@@ -248,7 +250,7 @@ class _Maker:
                     name = f"{workload.owner['name']}-d{day}-{index}"
                     yield from self._arrives(workload, name, time + _jitter(rng, 5), _varied(rng, seconds))
 
-    def _cron(self, key: str, spec: dict[str, Any]) -> Iterator[Change]:
+    def _cron(self, key: str, spec: dict[str, Any]) -> Iterator[HistoryChange]:
         """The pods of a CronJob with this spec arrive by its schedule."""
         namespace, _, name = key.rpartition("/")
         job = (spec.get("jobTemplate") or {}).get("spec") or {}

@@ -23,8 +23,8 @@ from bayplan.api.kinds import NODE, custom_kind
 from bayplan.api.pod_groups import POD_GROUPS
 from bayplan.api.requests import is_extended
 from bayplan.api.suggestions import did_you_mean
-from bayplan.history.following import Change, Following, moment
-from bayplan.history.format import HistoryError, Manifest, import_pyarrow
+from bayplan.history.following import Following, HistoryChange, moment
+from bayplan.history.format import HistoryError, HistoryManifest, import_pyarrow
 from bayplan.history.sources.arrivals import Arrivals, at_begin
 from bayplan.history.sources.problems import Problems
 from bayplan.history.writing import write_history
@@ -79,7 +79,7 @@ def is_trace(path: Path) -> bool:
 
 def import_trace(
     paths: Iterable[Path], folder: Path, *, snapshot: Snapshot | None = None
-) -> tuple[Manifest, list[str]]:
+) -> tuple[HistoryManifest, list[str]]:
     """Write the history of traces to a folder. Returns its manifest, and the faults of the trace, one line each.
 
     `snapshot`: the nodes and everything else but the pods of the trace. Raises HistoryError.
@@ -116,7 +116,7 @@ def _moment(arrival: float | datetime, begin: datetime) -> datetime:
     return arrival if isinstance(arrival, datetime) else begin + timedelta(seconds=arrival)
 
 
-def _gangs(rows: Iterable[tuple[datetime, _Pods]], following: Following) -> Iterator[Change]:
+def _gangs(rows: Iterable[tuple[datetime, _Pods]], following: Following) -> Iterator[HistoryChange]:
     """The pod groups of gangs, which come with their first pod and need all of them."""
     sizes: Counter[tuple[str, str]] = Counter()
     first: dict[tuple[str, str], datetime] = {}
@@ -135,7 +135,9 @@ def _gangs(rows: Iterable[tuple[datetime, _Pods]], following: Following) -> Iter
         yield from following.put(kind, group, first[namespace, name])
 
 
-def _arrivals(rows: Iterable[tuple[datetime, _Pods]], arrivals: Arrivals, problems: Problems) -> Iterator[Change]:
+def _arrivals(
+    rows: Iterable[tuple[datetime, _Pods]], arrivals: Arrivals, problems: Problems
+) -> Iterator[HistoryChange]:
     for time, row in rows:
         limits = {name: amount for name, amount in row.requests.items() if is_extended(name) or name.startswith(_PAGES)}
         resources = {"requests": row.requests, "limits": limits}  # the API server wants limits of these

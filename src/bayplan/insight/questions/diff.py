@@ -17,7 +17,7 @@ from bayplan.insight.answers import plural
 from bayplan.insight.nodes import node_at
 from bayplan.insight.questions.comparing import changes_table, summary
 from bayplan.insight.questions.object_changes import ObjectChange, object_changes
-from bayplan.insight.questions.outcomes import Comparison, after_scheduling, by_workload, compare, pending_in
+from bayplan.insight.questions.outcomes import OutcomeComparison, after_scheduling, by_workload, compare, pending_in
 from bayplan.insight.questions.utilization import before_and_after, quantity_text
 from bayplan.insight.snapshot import Snapshot
 from bayplan.insight.tables import table
@@ -34,7 +34,7 @@ class NodeChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference(Comparison):
+class Difference(OutcomeComparison):
     """How cluster `b` differs from `a`.
 
     `nodes`: those that are added, removed or changed. `objects`: workloads that scale or change, budgets and quotas.

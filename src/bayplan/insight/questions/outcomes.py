@@ -77,7 +77,7 @@ class WorkloadChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison(Answer):
+class OutcomeComparison(Answer):
     """An answer that compares two clusters, both after their pending pods have been attempted.
 
     `pods`: those with another state, node or message. `workloads`: those of these pods, summed up. `pending`: how many

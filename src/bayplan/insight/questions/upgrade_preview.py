@@ -86,7 +86,7 @@ class UnservedObject:
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class UpgradeCause:
     """A gate, a change without a gate, or an API version, with what it does and what it changes here."""
 
     name: str
@@ -106,7 +106,7 @@ class UpgradePreview(Answer):
     before: str
     after: str
     looked_at: Mapping[str, int]
-    causes: tuple[Cause, ...]
+    causes: tuple[UpgradeCause, ...]
     decisions: tuple[ChangedDecision, ...]
     objects: tuple[UnservedObject, ...]
     settings: tuple[str, ...]
@@ -300,17 +300,17 @@ def _unserved(snapshot: Snapshot, before: str, after: str) -> Iterator[UnservedO
                 yield UnservedObject(f"{header[1]} {key}", header[0], owner, gone[header])
 
 
-def _causes(decisions: Sequence[ChangedDecision], objects: Sequence[UnservedObject]) -> Iterator[Cause]:
+def _causes(decisions: Sequence[ChangedDecision], objects: Sequence[UnservedObject]) -> Iterator[UpgradeCause]:
     pods = Counter[str]()
     for each in decisions:
         pods.update(dict.fromkeys(each.causes, each.pods))
     for name, number in sorted(pods.items()):
         pulls = ", ".join(f"#{number}" for number in CHANGES[name].pull_requests) if name in CHANGES else ""
         effect = f"{CHANGES[name].effect} ({pulls})" if name in CHANGES else GATES[name].switches
-        yield Cause(name, effect, pods=number)
+        yield UpgradeCause(name, effect, pods=number)
     versions = Counter(each.api_version for each in objects)
     for version, number in sorted(versions.items()):
-        yield Cause(version, f"this version of the {API} isn't served any more", objects=number)
+        yield UpgradeCause(version, f"this version of the {API} isn't served any more", objects=number)
 
 
 def next_version(version: str) -> str | None:

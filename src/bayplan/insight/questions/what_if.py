@@ -17,7 +17,7 @@ from bayplan.insight.limits import Limits, Room
 from bayplan.insight.questions.comparing import changes_table, summary
 from bayplan.insight.questions.edits import Changes, edited
 from bayplan.insight.questions.new_objects import bind_immediately
-from bayplan.insight.questions.outcomes import Comparison, after_scheduling, by_workload, compare, pending_in
+from bayplan.insight.questions.outcomes import OutcomeComparison, after_scheduling, by_workload, compare, pending_in
 from bayplan.insight.questions.replacing import by_workload_in_turn, replace_all, stays
 from bayplan.insight.questions.utilization import before_and_after
 from bayplan.insight.snapshot import Snapshot
@@ -25,7 +25,7 @@ from bayplan.simulation.world import World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WhatIf(Comparison):
+class WhatIf(OutcomeComparison):
     """How a cluster differs after hypothetical changes.
 
     `steps`: the changes, in the order in which they were made. `emptied`: nodes on which only pods of DaemonSets and

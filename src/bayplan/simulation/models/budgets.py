@@ -1,4 +1,4 @@
-"""Budgets: the status of disruption budgets as pods come and go."""
+"""BudgetController: the status of disruption budgets as pods come and go."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Counted:
         return 1 if self.spec.minAvailable is None else _scaled(self.spec.minAvailable, expected)
 
 
-class Budgets(Follower):
+class BudgetController(Follower):
     """Keeps the status of every budget up to date. Mirrors the disruption controller.
 
     Pods count as healthy once they are ready. An evicted pod is expected until its owner deletes its replacement.

@@ -7,18 +7,18 @@ from collections.abc import Iterable
 from bayplan.api.kinds import NODE
 from bayplan.simulation.followers import Follower
 from bayplan.simulation.models.autoscaler.fleet import Fleet
-from bayplan.simulation.models.autoscaler.groups import NodeGroup
+from bayplan.simulation.models.autoscaler.groups import ScaledGroup
 from bayplan.simulation.models.autoscaler.rules import Rules
 from bayplan.simulation.models.autoscaler.scale_down import ScaleDown
-from bayplan.simulation.models.autoscaler.scale_up import ScaleUp
-from bayplan.simulation.models.budgets import Budgets
+from bayplan.simulation.models.autoscaler.scale_up import ScaleUpRule
+from bayplan.simulation.models.budgets import BudgetController
 from bayplan.simulation.timeline import Timeline
 
 
 class Autoscaler(Follower):
     """Adds nodes of groups for pods that wait, and removes those that can go. `budgets`: those of the timeline."""
 
-    def __init__(self, groups: Iterable[NodeGroup], rules: Rules, budgets: Budgets) -> None:
+    def __init__(self, groups: Iterable[ScaledGroup], rules: Rules, budgets: BudgetController) -> None:
         self._groups = list(groups)
         self._rules = rules
         self._budgets = budgets
@@ -31,7 +31,7 @@ class Autoscaler(Follower):
         self._timeline = timeline
         self._fleet = fleet = Fleet(timeline, self._groups)
         self._down = down = ScaleDown(timeline, fleet, self._rules, self._budgets)
-        timeline.every(self._rules.scan, ScaleUp(timeline, fleet, self._rules).scan)
+        timeline.every(self._rules.scan, ScaleUpRule(timeline, fleet, self._rules).scan)
         timeline.every(self._rules.scan_idle, down.scan)
         for group in self._groups:
             fleet.add(group, max(group.minimum - fleet.size(group), 0))

@@ -8,7 +8,7 @@ from lightkube.models.core_v1 import Node
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.simulation.followers import Leaving
-from bayplan.simulation.models.autoscaler.groups import NodeGroup
+from bayplan.simulation.models.autoscaler.groups import ScaledGroup
 from bayplan.simulation.timeline import Timeline
 
 
@@ -19,11 +19,11 @@ class Fleet:
     `ready_at`: when every node was ready that was asked for. `group_of`: the group of every node that has one, by name.
     """
 
-    def __init__(self, timeline: Timeline, groups: list[NodeGroup]) -> None:
+    def __init__(self, timeline: Timeline, groups: list[ScaledGroup]) -> None:
         self.groups = groups
-        self.coming: dict[str, NodeGroup] = {}
+        self.coming: dict[str, ScaledGroup] = {}
         self.ready_at: dict[str, float] = {}
-        self.group_of: dict[str, NodeGroup] = {}
+        self.group_of: dict[str, ScaledGroup] = {}
         self.added_at = -1e9
         self._timeline = timeline
         self._numbers = count(1)
@@ -38,11 +38,11 @@ class Fleet:
             self.group_of[name] = group
             self._sizes[group] += 1
 
-    def size(self, group: NodeGroup) -> int:
+    def size(self, group: ScaledGroup) -> int:
         """How many nodes a group has, with those that are coming."""
         return self._sizes[group]
 
-    def add(self, group: NodeGroup, number: int = 1) -> list[str]:
+    def add(self, group: ScaledGroup, number: int = 1) -> list[str]:
         """Ask for nodes of a group. Returns their names."""
         names = []
         for _ in range(number):

@@ -15,7 +15,7 @@ NewObjects = Iterable[tuple[Kind, str, Any]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class NodeGroup:
+class ScaledGroup:
     """Equal nodes, of one zone as a rule.
 
     `make`: returns a new node of a name, with what belongs to it. `has`: whether a node is one of the group. `price`:

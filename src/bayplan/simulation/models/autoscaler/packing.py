@@ -15,7 +15,7 @@ from bayplan.api.requests import CPU, MEMORY
 from bayplan.cluster.nodes import NodeInfo
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.status import PluginError
-from bayplan.simulation.models.autoscaler.groups import NodeGroup
+from bayplan.simulation.models.autoscaler.groups import ScaledGroup
 from bayplan.simulation.models.autoscaler.trials import Trials
 from bayplan.simulation.world import World
 
@@ -24,22 +24,22 @@ _MOST_KNOWN = 20_000
 
 
 @dataclass(slots=True)
-class Room:
+class FreeRoom:
     """What is left of a new node, in millicores of cpu and base units."""
 
-    group: NodeGroup
+    group: ScaledGroup
     free: dict[str, int]
     pods: int
 
     @classmethod
-    def of(cls, group: NodeGroup, node: NodeInfo) -> Room:
+    def of(cls, group: ScaledGroup, node: NodeInfo) -> FreeRoom:
         """The room of a node, with its pods of DaemonSets."""
         free = {name: amount - node.requested_of(name) for name, amount in node.allocatable.items()}
         return cls(group, free, node.allowed_pods - node.pod_count)
 
-    def copy(self) -> Room:
+    def copy(self) -> FreeRoom:
         """Return a node with as much room."""
-        return Room(self.group, dict(self.free), self.pods)
+        return FreeRoom(self.group, dict(self.free), self.pods)
 
     def take(self, pod: PodInfo) -> bool:
         """Take room for a pod. Returns False if there is not enough."""
@@ -58,8 +58,8 @@ class Growth:
     `rooms`: what is left of the nodes.
     """
 
-    group: NodeGroup
-    rooms: list[Room] = field(default_factory=list)
+    group: ScaledGroup
+    rooms: list[FreeRoom] = field(default_factory=list)
     pods: set[str] = field(default_factory=set)
     waste: float = 1.0
 
@@ -69,7 +69,7 @@ class Packing:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._empty: dict[NodeGroup, Room] = {}
+        self._empty: dict[ScaledGroup, FreeRoom] = {}
         self._fits: dict[tuple[Hashable, str], bool] = {}
         self._alike: dict[int, tuple[PodInfo, Hashable]] = {}
 
@@ -90,7 +90,7 @@ class Packing:
             known = self._alike[id(pod.cache)] = pod, alike  # the pod is kept, so that the number stays its own
         return known[1]
 
-    def into(self, rooms: Iterable[Room], pods: Sequence[PodInfo]) -> Iterator[tuple[PodInfo, Room]]:
+    def into(self, rooms: Iterable[FreeRoom], pods: Sequence[PodInfo]) -> Iterator[tuple[PodInfo, FreeRoom]]:
         """Pack pods into what is left of nodes. Yields those that fit, with their room."""
         given, first = list(rooms), dict[Hashable, int]()
         for pod in pods:
@@ -104,7 +104,7 @@ class Packing:
             if index < len(given):
                 yield pod, given[index]
 
-    def growth(self, group: NodeGroup, pods: Sequence[PodInfo], most: int) -> Growth | None:
+    def growth(self, group: ScaledGroup, pods: Sequence[PodInfo], most: int) -> Growth | None:
         """Return the nodes of a group that place as many of these pods as it can, up to `most`; None for none."""
         found, first, others = Growth(group), dict[Hashable, int](), list[PodInfo]()
         empty = self._room(group)
@@ -125,14 +125,14 @@ class Packing:
         found.rooms = [room for room in found.rooms if room.pods < empty.pods]
         if others and len(found.rooms) < most:
             number, placed = Trials(self._world).growth(group, others, most - len(found.rooms))
-            found.rooms += [Room(group, {}, 0)] * number  # what is left of these is not known
+            found.rooms += [FreeRoom(group, {}, 0)] * number  # what is left of these is not known
             found.pods |= placed
         if not found.pods:
             return None
         found.waste = _waste(found.rooms, empty)
         return found
 
-    def fits(self, pod: PodInfo, alike: Hashable, group: NodeGroup) -> bool:
+    def fits(self, pod: PodInfo, alike: Hashable, group: ScaledGroup) -> bool:
         """Whether a pod fits on an empty node of a group."""
         known = self._fits.get((alike, group.name))
         if known is None:
@@ -147,18 +147,18 @@ class Packing:
             self._fits[alike, group.name] = known
         return known
 
-    def _room(self, group: NodeGroup) -> Room:
+    def _room(self, group: ScaledGroup) -> FreeRoom:
         """What an empty node of a group has."""
         if group not in self._empty:
             world, mark = self._world, self._world.mark()
             position = world.state.nodes.position(Trials(world).add(group))
             assert position is not None
-            self._empty[group] = Room.of(group, world.state.nodes.info(position))
+            self._empty[group] = FreeRoom.of(group, world.state.nodes.info(position))
             world.undo_to(mark)
         return self._empty[group]
 
 
-def _waste(rooms: Sequence[Room], empty: Room) -> float:
+def _waste(rooms: Sequence[FreeRoom], empty: FreeRoom) -> float:
     shares = [
         room.free.get(name, 0) / empty.free[name] for room in rooms for name in (CPU, MEMORY) if empty.free.get(name)
     ]

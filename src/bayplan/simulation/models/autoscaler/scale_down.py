@@ -12,10 +12,10 @@ from bayplan.api.requests import CPU, MEMORY
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.simulation.followers import Leaving
 from bayplan.simulation.models.autoscaler.fleet import Fleet
-from bayplan.simulation.models.autoscaler.groups import NodeGroup
+from bayplan.simulation.models.autoscaler.groups import ScaledGroup
 from bayplan.simulation.models.autoscaler.rules import Rules
 from bayplan.simulation.models.autoscaler.trials import Trials, cordoned
-from bayplan.simulation.models.budgets import Budgets
+from bayplan.simulation.models.budgets import BudgetController
 from bayplan.simulation.owners import belongs_to, owners_of
 from bayplan.simulation.timeline import Timeline
 
@@ -37,7 +37,7 @@ class _Drain:
 class ScaleDown:
     """Removes nodes that are empty, little used, or whose pods fit elsewhere, as its rules say."""
 
-    def __init__(self, timeline: Timeline, fleet: Fleet, rules: Rules, budgets: Budgets) -> None:
+    def __init__(self, timeline: Timeline, fleet: Fleet, rules: Rules, budgets: BudgetController) -> None:
         self._timeline = timeline
         self._fleet = fleet
         self._rules = rules
@@ -111,7 +111,7 @@ class ScaleDown:
             pods = self._movable(name)
             if not any(self._must_stay(pod) for pod in pods) and all(map(self._budgets.allow, pods)):
                 trials = Trials(world)
-                cheaper: NodeGroup | None = None
+                cheaper: ScaledGroup | None = None
                 with world.unfollowed():
                     left = trials.move(name, pods)
                     if left and self._rules.replace:
@@ -122,7 +122,7 @@ class ScaleDown:
                     return
             self._stays[name] = now + self._rules.recheck, world.version
 
-    def _cheaper(self, trials: Trials, name: str, left: list[PodInfo]) -> NodeGroup | None:
+    def _cheaper(self, trials: Trials, name: str, left: list[PodInfo]) -> ScaledGroup | None:
         """The cheapest group with a node of which a node could be replaced for less money; None if there is none."""
         own = self._fleet.group_of[name].price
         if own is None:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.simulation.models.autoscaler.fleet import Fleet
-from bayplan.simulation.models.autoscaler.packing import Growth, Packing, Room
+from bayplan.simulation.models.autoscaler.packing import FreeRoom, Growth, Packing
 from bayplan.simulation.models.autoscaler.rules import Rules
 from bayplan.simulation.owners import belongs_to
 from bayplan.simulation.timeline import Timeline
 
 
-class ScaleUp:
+class ScaleUpRule:
     """Adds nodes until every waiting pod that a group can help has room on one that is coming.
 
     The group with the lowest price for its pods grows first; where a price is unknown, the one with the least waste.
@@ -24,7 +24,7 @@ class ScaleUp:
         self._fleet = fleet
         self._rules = rules
         self._packing = Packing(timeline.world)
-        self._rooms: dict[str, Room] = {}
+        self._rooms: dict[str, FreeRoom] = {}
         """What is left of the nodes that are coming."""
         self._promised: dict[str, str] = {}
         """By uid of a pod: the node that is coming for it."""

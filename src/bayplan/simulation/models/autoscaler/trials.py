@@ -11,7 +11,7 @@ from bayplan.api.kinds import NODE, POD
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.status import PluginError
 from bayplan.simulation.claims import release_claims
-from bayplan.simulation.models.autoscaler.groups import NodeGroup
+from bayplan.simulation.models.autoscaler.groups import ScaledGroup
 from bayplan.simulation.world import World
 
 _TRIED = "\x00trial-"
@@ -24,14 +24,14 @@ class Trials:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def add(self, group: NodeGroup) -> str:
+    def add(self, group: ScaledGroup) -> str:
         """Add a node of a group, and return its name."""
         name = f"{_TRIED}{len(self._world.state.table.row_of)}"
         for kind, key, obj in group.make(name):
             self._world.change(kind, key, obj)
         return name
 
-    def growth(self, group: NodeGroup, pods: Sequence[PodInfo], most: int) -> tuple[int, set[str]]:
+    def growth(self, group: ScaledGroup, pods: Sequence[PodInfo], most: int) -> tuple[int, set[str]]:
         """Return how many nodes of a group place as many of these pods as it can, up to `most`; and these pods.
 
         A node is added whenever the next pod does not fit, and taken back if it doesn't fit there either.
