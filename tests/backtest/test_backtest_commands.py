@@ -92,7 +92,10 @@ def test_report_that_cannot_be_written_is_one_line(folder, tmp_path):
 def test_report_is_checked_before_the_simulation(folder, tmp_path, monkeypatch):
     missing = tmp_path / "missing" / "report.html"
     done = run("simulate", "--history", tmp_path, "--report", missing)  # not a history, which would be said later
-    assert (done.exit_code, done.stderr) == (2, f"error: --report {missing}: there is no folder {missing.parent}\n")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        f"main simulate: --report {missing}: there is no folder {missing.parent}\n",
+    )
     monkeypatch.setitem(sys.modules, "altair", None)
     done = run("simulate", "--history", tmp_path, "--report", tmp_path / "report.html")
     assert done.exit_code == 2

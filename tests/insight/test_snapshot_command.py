@@ -19,7 +19,7 @@ from tests.support.tables import cases
 from bayplan.api.kinds import NODE, POD, custom_kind
 from bayplan.cli import main
 from bayplan.cli.insight import progress
-from bayplan.cli.insight.cluster_options import Asked, cluster_options
+from bayplan.cli.insight.cluster_options import AskedCluster, cluster_options
 from bayplan.devcluster.cluster import DevCluster
 from bayplan.insight import Gap, Snapshot, SnapshotError
 from bayplan.insight.sources.rights import cluster_role
@@ -124,7 +124,7 @@ def test_file_and_cluster_exclude_each_other(tmp_path):
 @click.command()
 @click.argument("pod")
 @cluster_options
-def question(asked: Asked, pod: str) -> None:
+def question(asked: AskedCluster, pod: str) -> None:
     """Print the options."""
     if pod == "none":
         raise SnapshotError("there is no pod none")

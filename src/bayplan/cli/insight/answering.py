@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from bayplan.cli.insight.cluster_options import EXIT_INTERRUPTED, Asked, fail, warn
+from bayplan.cli.insight.cluster_options import EXIT_INTERRUPTED, AskedCluster, fail, warn
 from bayplan.cli.insight.progress import interruptible
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ yes_option = click.option(
 """The option of commands that add to a cluster: their questions have limits, unless the user confirms."""
 
 
-def answer(asked: Asked, ask: Callable[[Insight, Progress], A], *, doing: str = "", yes: bool = False) -> A:
+def answer(asked: AskedCluster, ask: Callable[[Insight, Progress], A], *, doing: str = "", yes: bool = False) -> A:
     """Ask, print the answer to stdout, and return it. `yes`: without the limits of `bayplan.insight.limits`.
 
     `doing`: what takes time, for the line of progress, if Ctrl-C may end the question early.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from bayplan.cli.insight.answering import answer, yes_option
-from bayplan.cli.insight.cluster_options import Asked, cluster_options
+from bayplan.cli.insight.cluster_options import AskedCluster, cluster_options
 from bayplan.cli.insight.explain import pod_key
 from bayplan.cli.insight.fit import documents_in, manifests_option
 
@@ -16,7 +16,7 @@ from bayplan.cli.insight.fit import documents_in, manifests_option
 @click.option("--most", type=click.IntRange(1), default=1000, show_default=True, help="The largest gang that is tried.")
 @yes_option
 @cluster_options
-def balance(asked: Asked, like: str | None, files: tuple[str, ...], most: int, *, yes: bool) -> None:
+def balance(asked: AskedCluster, like: str | None, files: tuple[str, ...], most: int, *, yes: bool) -> None:
     """Show what is requested by resource, zone, pool and node, and what still fits.
 
     Stranded is what is free on nodes that a typical pod does not fit on for another reason: cpu where no memory is

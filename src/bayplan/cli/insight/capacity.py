@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bayplan.cli.insight.answering import answer, yes_option
-from bayplan.cli.insight.cluster_options import Asked, cluster_options
+from bayplan.cli.insight.cluster_options import AskedCluster, cluster_options
 from bayplan.cli.insight.fit import documents_in, manifests_option
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _MOST_COPIES = 10_000
 @yes_option
 @cluster_options
 def capacity(
-    asked: Asked,
+    asked: AskedCluster,
     files: tuple[str, ...],
     ratio: str | None,
     most: int | None,

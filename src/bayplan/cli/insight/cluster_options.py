@@ -3,7 +3,7 @@
 @click.command()
 @click.argument("pod")
 @cluster_options
-def explain(asked: Asked, pod: str) -> None: ...
+def explain(asked: AskedCluster, pod: str) -> None: ...
 
 Imports no slow modules, so that help and completion are fast.
 """
@@ -77,7 +77,7 @@ class SourceOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedCluster:
     """The shared options of one call of a command, after reading the cluster and the configuration."""
 
     snapshot: Snapshot
@@ -114,7 +114,7 @@ class Followed:
 
     source: SourceOptions
     configuration: KubeSchedulerConfiguration | None
-    """As in `Asked`."""
+    """As in `AskedCluster`."""
     plugins: Sequence[ExtraPlugin]
     seed: int
 
@@ -220,12 +220,12 @@ def follow_options(command: Command) -> Command:
 
 
 def cluster_options(command: Command) -> Command:
-    """Add all shared options. The command's first argument is the `Asked`, and bad input ends it with one message."""
+    """Add all shared options. The command's first argument is the `AskedCluster`. Bad input ends it with one line."""
     return _with(_asking(command), (*_SOURCE, *_SCHEDULER, *_VERSION, *_SHOWN))
 
 
 def comparing_options(config_help: str, path_argument: str = "") -> Callable[[Command], Command]:
-    """Add all shared options, with a `--config` that may be given twice: the second one is `Asked.other`.
+    """Add all shared options, with a `--config` that may be given twice: the second one is `AskedCluster.other`.
 
     If it is given once, it is the second one, and the first one is the default. `path_argument`: an argument of the
     command that may replace `--from`.
@@ -288,7 +288,7 @@ def _asking(command: Command, path_argument: str = "") -> Command:
                 warn(unknown_schedulers(snapshot, (*SERVED_NAMES, *names)))
             first, other = schedulers[0], schedulers[1] if len(schedulers) > 1 else None
             return command(
-                Asked(snapshot, *first, source, namespace, labels, limit, output, seed, gates, other), **others
+                AskedCluster(snapshot, *first, source, namespace, labels, limit, output, seed, gates, other), **others
             )
 
     return call

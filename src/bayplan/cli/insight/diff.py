@@ -7,7 +7,7 @@ from dataclasses import replace
 import click
 
 from bayplan.cli.insight.answering import answer
-from bayplan.cli.insight.cluster_options import Asked, SourceOptions, comparing_options, warn
+from bayplan.cli.insight.cluster_options import AskedCluster, SourceOptions, comparing_options, warn
 from bayplan.cli.run_options import FilesOfKind
 
 _PATH = FilesOfKind("path", "")
@@ -21,7 +21,7 @@ _PATH = FilesOfKind("path", "")
     "default has the default plugins.",
     path_argument="b",
 )
-def diff(asked: Asked, a: str | None, b: str | None) -> None:
+def diff(asked: AskedCluster, a: str | None, b: str | None) -> None:
     """Show what changes from A to B: nodes, pods that are placed, pending or on other nodes, and the utilization.
 
     A and B are saved snapshots, or whatever --from reads. Without B, A is compared with the cluster. Without A, two

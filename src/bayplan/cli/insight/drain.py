@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bayplan.cli.insight.answering import answer
-from bayplan.cli.insight.cluster_options import Asked, cluster_options, fail
+from bayplan.cli.insight.cluster_options import AskedCluster, cluster_options, fail
 
 if TYPE_CHECKING:
     from bayplan.insight import Insight
@@ -27,7 +27,7 @@ EXIT_NOT_DRAINED = 1
 )
 @cluster_options
 def drain(
-    asked: Asked,
+    asked: AskedCluster,
     nodes: tuple[str, ...],
     *,
     ignore_daemonsets: bool,

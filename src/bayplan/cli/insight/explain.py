@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bayplan.cli.insight.answering import answer
-from bayplan.cli.insight.cluster_options import Asked, cluster_options
+from bayplan.cli.insight.cluster_options import AskedCluster, cluster_options
 from bayplan.cli.insight.watching import watch
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.option("--all-pending", is_flag=True, help="Explain all pending pods, summed up by cause.")
 @click.option("--watch", "follow", is_flag=True, help="Print a line whenever the reason changes, until POD has a node.")
 @cluster_options
-def explain(asked: Asked, what: str | None, *, all_pending: bool, follow: bool) -> None:
+def explain(asked: AskedCluster, what: str | None, *, all_pending: bool, follow: bool) -> None:
     """Explain why a pod is pending and what would help, or why it is on its node.
 
     POD is a name, or NAMESPACE/NAME as the answers show it. TYPE/NAME is pod/NAME, or a workload such as
@@ -73,7 +73,7 @@ def split(reference: str) -> tuple[str, str]:
     return ("pod", reference) if kind_called(kind) is None else (kind, name)
 
 
-def pod_key(asked: Asked, reference: str) -> str:
+def pod_key(asked: AskedCluster, reference: str) -> str:
     """Return `namespace/name` of a pod that is given as `NAME`, `NAMESPACE/NAME` or `pod/NAME`."""
     kind, name = split(reference)
     if kind not in _POD:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bayplan.cli.insight.answering import answer, yes_option
-from bayplan.cli.insight.cluster_options import Asked, Command, cluster_options, fail, warn
+from bayplan.cli.insight.cluster_options import AskedCluster, Command, cluster_options, fail, warn
 from bayplan.cli.run_options import FilesOfKind
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def manifests_option(help_text: str, *, required: bool = False, metavar: str = "
 )
 @yes_option
 @cluster_options
-def fit(asked: Asked, files: tuple[str, ...], *, yes: bool) -> None:
+def fit(asked: AskedCluster, files: tuple[str, ...], *, yes: bool) -> None:
     """Show whether all pods of manifests would be placed now, where, and which pods they would preempt.
 
     The manifests may have pods, workloads, jobs, PodGroups, and claims of volumes and devices. Pods are decided in
@@ -57,7 +57,7 @@ def fit(asked: Asked, files: tuple[str, ...], *, yes: bool) -> None:
         raise SystemExit(EXIT_SOME_DO_NOT_FIT)
 
 
-def _warn_of_lacking_kinds(asked: Asked, documents: list[dict[str, Any]]) -> None:
+def _warn_of_lacking_kinds(asked: AskedCluster, documents: list[dict[str, Any]]) -> None:
     """Say which kinds a dump lacks that the manifests need. A saved snapshot has what its cluster had."""
     from bayplan.insight.sources.archive import is_archive
     from bayplan.insight.sources.lacking import lacking_for
@@ -67,7 +67,7 @@ def _warn_of_lacking_kinds(asked: Asked, documents: list[dict[str, Any]]) -> Non
         warn(str(gap) for gap in lacking_for(asked.snapshot.documents, documents) if gap.kind not in known)
 
 
-def documents_in(asked: Asked, files: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+def documents_in(asked: AskedCluster, files: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     """Read manifests, those that `--selector` chooses. Without a namespace they are in that of `--namespace` or the
     context.
     """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bayplan.cli.insight.answering import answer, yes_option
-from bayplan.cli.insight.cluster_options import Asked, cluster_options
+from bayplan.cli.insight.cluster_options import AskedCluster, cluster_options
 from bayplan.cli.insight.fit import documents_in, manifests_option
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ EXIT_NOT_ENOUGH = 1
 )
 @yes_option
 @cluster_options
-def scale_up(asked: Asked, files: tuple[str, ...], pools: tuple[str, ...], max_nodes: int, *, yes: bool) -> None:
+def scale_up(asked: AskedCluster, files: tuple[str, ...], pools: tuple[str, ...], max_nodes: int, *, yes: bool) -> None:
     """Show how many new nodes of which pool would be enough for what is pending, or for the pods of manifests.
 
     New nodes are like those that a pool has: as large, with the labels, taints, devices and DaemonSets of one of them.

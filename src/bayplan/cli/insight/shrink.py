@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bayplan.cli.insight.answering import answer
-from bayplan.cli.insight.cluster_options import Asked, cluster_options
+from bayplan.cli.insight.cluster_options import AskedCluster, cluster_options
 
 if TYPE_CHECKING:
     from bayplan.insight import Insight
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.option("--delete-emptydir-data", is_flag=True, help="Let nodes go even if there are pods using emptyDir.")
 @click.option("--force", is_flag=True, help="Let nodes go even if there are pods that do not declare a controller.")
 @cluster_options
-def shrink(asked: Asked, *, delete_emptydir_data: bool, force: bool) -> None:
+def shrink(asked: AskedCluster, *, delete_emptydir_data: bool, force: bool) -> None:
     """Show the largest set of nodes found that can go with every pod still placed, and what holds each other node.
 
     The least used nodes are tried first: a node can go if its pods may be evicted and all get another node without

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from bayplan.cli.insight.answering import answer
-from bayplan.cli.insight.cluster_options import Asked, cluster_options, fail
+from bayplan.cli.insight.cluster_options import AskedCluster, cluster_options, fail
 
 EXIT_CHANGES = 1
 
@@ -22,7 +22,7 @@ EXIT_CHANGES = 1
     help="The feature gates of the scheduler, in both versions as far as these have them.",
 )
 @cluster_options
-def upgrade_preview(asked: Asked, target: str | None, values: tuple[str, ...]) -> None:
+def upgrade_preview(asked: AskedCluster, target: str | None, values: tuple[str, ...]) -> None:
     """Show what another version of Kubernetes would decide differently, and which gates and changes cause it.
 
     Pods are decided one by one, those of workloads as if they were created again. The cluster is only read. The exit

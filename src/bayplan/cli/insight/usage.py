@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from bayplan.cli.insight.answering import answer
-from bayplan.cli.insight.cluster_options import Asked, cluster_options
+from bayplan.cli.insight.cluster_options import AskedCluster, cluster_options
 
 
 @click.command()
@@ -16,7 +16,7 @@ from bayplan.cli.insight.cluster_options import Asked, cluster_options
     help="What to sum up by. May be repeated. Default: all of them.",
 )
 @cluster_options
-def usage(asked: Asked, by: tuple[str, ...]) -> None:
+def usage(asked: AskedCluster, by: tuple[str, ...]) -> None:
     """Show what pods request, by namespace, workload and priority, with the share of what the nodes have.
 
     Pods with a node count, those without one have a column of their own. -n and -l choose pods.

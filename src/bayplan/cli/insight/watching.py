@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bayplan.cli.insight.cluster_options import EXIT_INTERRUPTED, Asked
+from bayplan.cli.insight.cluster_options import EXIT_INTERRUPTED, AskedCluster
 
 if TYPE_CHECKING:
     from bayplan.client import Client
@@ -25,7 +25,7 @@ PAUSE = 0.5
 Say = Callable[[str], None]
 
 
-def watch(asked: Asked, key: str) -> None:
+def watch(asked: AskedCluster, key: str) -> None:
     """Print a line for each reason, and end the process: with 0 once the pod has a node, with 1 if it is gone."""
     from bayplan.insight import Insight
 
@@ -43,7 +43,7 @@ def watch(asked: Asked, key: str) -> None:
     raise SystemExit(status)
 
 
-async def _watch(asked: Asked, insight: Insight, key: str, say: Say) -> int:
+async def _watch(asked: AskedCluster, insight: Insight, key: str, say: Say) -> int:
     from bayplan.client import connect
 
     async with connect(asked.source.kubeconfig, asked.source.context) as client:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from bayplan.cli.insight.answering import answer, yes_option
-from bayplan.cli.insight.cluster_options import Asked, Command, comparing_options
+from bayplan.cli.insight.cluster_options import AskedCluster, Command, comparing_options
 from bayplan.cli.insight.fit import documents_in
 from bayplan.cli.run_options import FilesOfKind
 
@@ -49,7 +49,9 @@ def _many(name: str, field: str, metavar: str, text: str, **others: Any) -> Call
     "The scheduler's configuration after the change. Given twice, the first one is the present one; by default, that "
     "has the default plugins."
 )
-def what_if(asked: Asked, files: tuple[str, ...], *, yes: bool, replace_all: bool, **changes: tuple[Any, ...]) -> None:
+def what_if(
+    asked: AskedCluster, files: tuple[str, ...], *, yes: bool, replace_all: bool, **changes: tuple[Any, ...]
+) -> None:
     """Show which pods would be placed, pending or on other nodes, and the utilization, after changes of the cluster.
 
     All options may be repeated and combined. Changes are made in the order of this list. NODE is a name, or a label

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from bayplan.cli.insight.answering import answer
-from bayplan.cli.insight.cluster_options import Asked, cluster_options
+from bayplan.cli.insight.cluster_options import AskedCluster, cluster_options
 from bayplan.cli.insight.explain import pod_key
 
 
@@ -13,7 +13,7 @@ from bayplan.cli.insight.explain import pod_key
 @click.argument("pod")
 @click.argument("node")
 @cluster_options
-def why_not(asked: Asked, pod: str, node: str) -> None:
+def why_not(asked: AskedCluster, pod: str, node: str) -> None:
     """Show everything that keeps POD from NODE, and what would help."""
     if asked.selector is not None:
         raise click.UsageError("--selector: expected the name of a pod only")

@@ -12,7 +12,7 @@ from bayplan.devcluster.apiserver.encoding import decode, encode
 from bayplan.devcluster.apiserver.http.negotiation import Form
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.storage.resource import Resource
-from bayplan.devcluster.apiserver.storage.store import Change, Entry
+from bayplan.devcluster.apiserver.storage.store import Entry, StoreChange
 from bayplan.devcluster.apiserver.tables import table
 
 
@@ -77,7 +77,7 @@ class Renderer:
         own = custom.table if custom is not None else None
         return table(self._resource.kind, own, objects, metadata, now, columns=columns, include=self._include)
 
-    def line(self, change: Change) -> bytes:
+    def line(self, change: StoreChange) -> bytes:
         """Renders a change as a watch event, once for all watches of the same API version."""
         if self._form.kind:
             return self.event(change.type, change.entry)

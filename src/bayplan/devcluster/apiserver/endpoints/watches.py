@@ -17,7 +17,7 @@ from bayplan.devcluster.apiserver.endpoints.rendering import Renderer
 from bayplan.devcluster.apiserver.status import expired, future_version
 from bayplan.devcluster.apiserver.storage.resource import Resource
 from bayplan.devcluster.apiserver.storage.rest_storage import RestStorage
-from bayplan.devcluster.apiserver.storage.store import Change
+from bayplan.devcluster.apiserver.storage.store import StoreChange
 
 BOOKMARK_SECONDS = 60.0
 LAST_BOOKMARK_SECONDS = 2.0
@@ -124,7 +124,7 @@ def _next_bookmark(now: float, ends: float) -> float:
     return min(now + BOOKMARK_SECONDS, last if now < last else ends)
 
 
-def _line(selection: Selection, change: Change, renderer: Renderer, first: bool) -> bytes:
+def _line(selection: Selection, change: StoreChange, renderer: Renderer, first: bool) -> bytes:
     """The change as an event: ADDED if the object matches since the change, DELETED if it no longer does."""
     entry, previous = change.entry, change.previous
     matched = previous is not None and selection.matches(previous)

@@ -66,7 +66,7 @@ CACHED_LINES = 1000
 """Changes per kind whose watch events stay cached; slow watches render older ones again."""
 
 
-class Change:
+class StoreChange:
     """One step in the history of a kind."""
 
     __slots__ = ("converted", "entry", "line", "previous", "type", "version")
@@ -92,7 +92,7 @@ class Collection:
         self.compacted = 0
         """The highest version after which changes may be missing from the history."""
         self._capacity = capacity
-        self._history: list[Change] = []
+        self._history: list[StoreChange] = []
         self._keys: list[str] = []
         self._waiters: list[asyncio.Future[None]] = []
 
@@ -107,7 +107,7 @@ class Collection:
         objects = self.objects
         return [objects[key] for key in keys[start:end]]
 
-    def record(self, change: Change) -> None:
+    def record(self, change: StoreChange) -> None:
         """Applies a change to the objects, adds it to the history, and wakes the waiting watches."""
         entry, previous = change.entry, change.previous
         if change.type == "DELETED":
@@ -133,7 +133,7 @@ class Collection:
             self.compacted = self._history[count - 1].version
             del self._history[:count]
 
-    def since(self, version: int, limit: int | None = None) -> list[Change]:
+    def since(self, version: int, limit: int | None = None) -> list[StoreChange]:
         """Returns the changes after a version, at most the oldest `limit`."""
         start = bisect_right(self._history, version, key=_version_of)
         return self._history[start:] if limit is None else self._history[start : start + limit]
@@ -163,7 +163,7 @@ class Collection:
                 waiter.set_result(None)
 
 
-def _version_of(change: Change) -> int:
+def _version_of(change: StoreChange) -> int:
     return change.version
 
 
@@ -202,7 +202,7 @@ class Store:
         entry = Entry(obj, self.version, fields)
         previous = collection.objects.get(entry.key)
         self._index(resource, entry, previous)
-        collection.record(Change("ADDED" if previous is None else "MODIFIED", entry, previous))
+        collection.record(StoreChange("ADDED" if previous is None else "MODIFIED", entry, previous))
         return entry
 
     def restore(self, resource: str, obj: Object, fields: dict[str, str]) -> Entry:
@@ -216,7 +216,7 @@ class Store:
             self.uids.pop(previous.uid, None)
             self._remove_from_dependents(resource, previous)
         self._index(resource, entry, None)
-        collection.record(Change("ADDED" if previous is None else "MODIFIED", entry, previous))
+        collection.record(StoreChange("ADDED" if previous is None else "MODIFIED", entry, previous))
         self.version = max(self.version, version)
         return entry
 
@@ -232,7 +232,7 @@ class Store:
         previous = collection.objects[entry.key]
         self.uids.pop(entry.uid, None)
         self._remove_from_dependents(resource, previous)
-        collection.record(Change("DELETED", entry, previous))
+        collection.record(StoreChange("DELETED", entry, previous))
         return entry
 
     def _index(self, resource: str, entry: Entry, previous: Entry | None) -> None:
