@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bayplan.cli.insight.cluster_options import errors_reported, fail
+from bayplan.cli.insight.messages import errors_reported, fail
 from bayplan.cli.insight.progress import interruptible
 from bayplan.cli.run_options import YAML_FILE, FilesOfKind
 

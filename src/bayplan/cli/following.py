@@ -7,7 +7,8 @@ import signal
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from bayplan.cli.insight.cluster_options import Followed, fail
+from bayplan.cli.insight.cluster_options import Followed
+from bayplan.cli.insight.messages import fail
 
 if TYPE_CHECKING:
     from bayplan.insight import Insight

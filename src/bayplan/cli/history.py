@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.insight.cluster_options import SourceOptions, errors_reported, source_options, warn
+from bayplan.cli.insight.cluster_options import SourceOptions, source_options
+from bayplan.cli.insight.messages import errors_reported, warn
 
 if TYPE_CHECKING:
     from datetime import datetime

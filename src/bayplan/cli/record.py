@@ -11,7 +11,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from bayplan.cli.insight.cluster_options import fail, kubeconfig_options
+from bayplan.cli.insight.cluster_options import kubeconfig_options
+from bayplan.cli.insight.messages import fail
 
 
 @click.command()

@@ -12,7 +12,8 @@ from pathlib import Path
 import click
 
 from bayplan.cli.following import LOOPBACK, followed_source, stop_signal
-from bayplan.cli.insight.cluster_options import Followed, fail, follow_options
+from bayplan.cli.insight.cluster_options import Followed, follow_options
+from bayplan.cli.insight.messages import fail
 
 _SHORTEST = 16
 """Characters of a token in a file."""

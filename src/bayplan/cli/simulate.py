@@ -17,7 +17,8 @@ from bayplan.cli.backtest_options import (
     write_report,
 )
 from bayplan.cli.insight.answering import show
-from bayplan.cli.insight.cluster_options import fail, read_scheduler
+from bayplan.cli.insight.cluster_options import read_scheduler
+from bayplan.cli.insight.messages import fail
 from bayplan.cli.run_options import YAML_FILE, plugin_option
 
 

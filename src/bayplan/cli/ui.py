@@ -9,7 +9,8 @@ from contextlib import AsyncExitStack
 import click
 
 from bayplan.cli.following import LOOPBACK, followed_source, stop_signal
-from bayplan.cli.insight.cluster_options import Followed, fail, follow_options
+from bayplan.cli.insight.cluster_options import Followed, follow_options
+from bayplan.cli.insight.messages import fail
 
 
 @click.command()

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from bayplan.cli.insight.cluster_options import EXIT_INTERRUPTED, AskedCluster, fail, warn
+from bayplan.cli.insight.cluster_options import AskedCluster
+from bayplan.cli.insight.messages import EXIT_INTERRUPTED, fail, warn
 from bayplan.cli.insight.progress import interruptible
 
 if TYPE_CHECKING:

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from bayplan.cli.insight.messages import errors_reported, fail, warn
 from bayplan.cli.insight.progress import reporting
 from bayplan.cli.run_options import YAML_FILE, FilesOfKind, plugin_option
 
@@ -33,11 +33,6 @@ if TYPE_CHECKING:
 
 OUTPUTS = ("table", "wide", "json", "html")
 DEFAULT_LIMIT = 20
-_MOST_WARNINGS = 40
-"""More than there are kinds, so that every missing permission is named."""
-_HOW_TO_BEGIN = "--kubeconfig names a file, --from reads files instead, and `bayplan cluster` starts a cluster"
-EXIT_BAD_INPUT = 2
-EXIT_INTERRUPTED = 130
 
 Command = Callable[..., Any]
 
@@ -298,45 +293,6 @@ def _with(command: Command, options: Sequence[Callable[[Command], Command]]) -> 
     for option in reversed(options):
         command = option(command)
     return command
-
-
-@contextmanager
-def errors_reported() -> Iterator[None]:
-    """End the process with status 2 and one message for input that can't be used, and with 130 after Ctrl-C."""
-    from bayplan.client import ConfigError
-    from bayplan.client.errors import NoKubeconfigError
-    from bayplan.config import ConfigurationError, PluginLoadError
-    from bayplan.history.format import HistoryError
-    from bayplan.insight import SnapshotError
-
-    try:
-        yield
-    except (SnapshotError, HistoryError, ConfigError, PluginLoadError) as error:
-        missing = isinstance(error, NoKubeconfigError) or isinstance(error.__cause__, NoKubeconfigError)
-        fail(f"{error}; {_HOW_TO_BEGIN}" if missing else str(error))
-    except ConfigurationError as error:
-        click.echo(str(error), err=True)  # one line per error, each with the file and the line
-        raise SystemExit(EXIT_BAD_INPUT) from None
-    except KeyboardInterrupt:
-        click.echo("interrupted before anything was known", err=True)
-        raise SystemExit(EXIT_INTERRUPTED) from None
-
-
-def warn(messages: Iterable[str]) -> None:
-    """Print warnings to stderr, up to `_MOST_WARNINGS` of them."""
-    found = list(messages)
-    for message in found[:_MOST_WARNINGS]:
-        click.echo(f"warning: {message}", err=True)
-    if len(found) > _MOST_WARNINGS:
-        click.echo(f"warning: and {len(found) - _MOST_WARNINGS:,} more", err=True)
-
-
-def fail(message: str) -> NoReturn:
-    """End the process with status 2 and a message."""
-    context = click.get_current_context(silent=True)
-    command = context.command_path if context is not None else "bayplan"
-    click.echo(f"{command}: {message}", err=True)
-    raise SystemExit(EXIT_BAD_INPUT) from None
 
 
 def _source(kubeconfig: str | None, context: str | None, path: str | None) -> SourceOptions:

@@ -7,7 +7,8 @@ from dataclasses import replace
 import click
 
 from bayplan.cli.insight.answering import answer
-from bayplan.cli.insight.cluster_options import AskedCluster, SourceOptions, comparing_options, warn
+from bayplan.cli.insight.cluster_options import AskedCluster, SourceOptions, comparing_options
+from bayplan.cli.insight.messages import warn
 from bayplan.cli.run_options import FilesOfKind
 
 _PATH = FilesOfKind("path", "")

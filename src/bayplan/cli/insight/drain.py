@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from bayplan.cli.insight.answering import answer
-from bayplan.cli.insight.cluster_options import AskedCluster, cluster_options, fail
+from bayplan.cli.insight.cluster_options import AskedCluster, cluster_options
+from bayplan.cli.insight.messages import fail
 
 if TYPE_CHECKING:
     from bayplan.insight import Insight

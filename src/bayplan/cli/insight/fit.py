@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bayplan.cli.insight.answering import answer, yes_option
-from bayplan.cli.insight.cluster_options import AskedCluster, Command, cluster_options, fail, warn
+from bayplan.cli.insight.cluster_options import AskedCluster, Command, cluster_options
+from bayplan.cli.insight.messages import fail, warn
 from bayplan.cli.run_options import FilesOfKind
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 import click
 
 from bayplan.cli.insight.answering import answer
-from bayplan.cli.insight.cluster_options import AskedCluster, cluster_options, fail
+from bayplan.cli.insight.cluster_options import AskedCluster, cluster_options
+from bayplan.cli.insight.messages import fail
 
 EXIT_CHANGES = 1
 

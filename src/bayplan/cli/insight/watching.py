@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bayplan.cli.insight.cluster_options import EXIT_INTERRUPTED, AskedCluster
+from bayplan.cli.insight.cluster_options import AskedCluster
+from bayplan.cli.insight.messages import EXIT_INTERRUPTED
 
 if TYPE_CHECKING:
     from bayplan.client import Client
