@@ -193,14 +193,17 @@ class PodInfo:
         return self.deletion_timestamp is not None
 
     def on_node(self, node_name: str) -> PodInfo:
-        """Return the pod as it is assumed on a node, as if it were bound to it.
+        """Return the pod as it is assumed on a node, as if it were bound to it; with "", as it is without a node.
 
-        The decoded object is not kept, because it is rarely read before the bound pod arrives from the API server.
+        The decoded object is kept for a pod without a node, which is decided about, and for no other: it is rarely read
+        before the bound pod arrives from the API server.
         """
         if node_name == self.node_name:
             return self
         other = self._copy(None, self._unassigned or self.raw)
         other.node_name = node_name
+        if not node_name:
+            other._object = other.object  # noqa: SLF001 - of this class
         return other
 
     def replica(self, name: str, uid: str, node_name: str) -> PodInfo:

@@ -308,6 +308,11 @@ class SchedulingQueue:
             in_flight=len(self._in_flight),
         )
 
+    @property
+    def any_rejected(self) -> bool:
+        """Whether a pod waits after an attempt: for its backoff, or for an event."""
+        return len(self._backoff) > 0 or self._unschedulable.rejected_count > 0
+
     def in_flight_events(self) -> Counter[str]:
         """Return the number of events that are recorded for pods in flight, by label."""
         return self._in_flight.event_labels()

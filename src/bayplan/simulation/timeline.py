@@ -137,8 +137,7 @@ class Timeline(Outcomes):
     @property
     def any_waiting(self) -> bool:
         """Whether there may be pods in `waiting`."""
-        pending = self._queue.pending_pods()
-        return pending.unschedulable + pending.backoff > 0
+        return self._queue.any_rejected
 
     def random(self, name: str) -> random.Random:
         """Return the random numbers of a model. They depend on no other model's."""
@@ -161,8 +160,10 @@ class Timeline(Outcomes):
                     coming = next(stream, None)
                     self._settle()
                 elif self._agenda.next_time <= self.now:
+                    before = self.world.version
                     self._agenda.call_first()
-                    self._settle()
+                    if self.world.version != before:
+                        self._settle()
                 elif (queued := self._queue.pop(self.now)) is not None:
                     self._attempt(queued)
                 elif not self._pass_time(math.inf if coming is None else coming.at, until):

@@ -110,32 +110,30 @@ class ScaleDown:
         for name in names[: self._rules.tries]:
             pods = self._movable(name)
             if not any(self._must_stay(pod) for pod in pods) and all(map(self._budgets.allow, pods)):
-                trials = Trials(world)
-                cheaper: ScaledGroup | None = None
+                trials, cheaper = Trials(world), self._cheaper(name) if self._rules.replace else []
+                instead: ScaledGroup | None = None
                 with world.unfollowed():
-                    left = trials.move(name, pods)
-                    if left and self._rules.replace:
-                        cheaper = self._cheaper(trials, name, left)
-                if not left or cheaper is not None:
-                    waits_for = () if cheaper is None else tuple(self._fleet.add(cheaper))
+                    left = trials.move(name, pods, until_one_is_left=not cheaper)
+                    if left:
+                        whole = (group for group in cheaper if len(trials.growth(group, left, 1)[1]) == len(left))
+                        instead = next(whole, None)
+                if not left or instead is not None:
+                    waits_for = () if instead is None else tuple(self._fleet.add(instead))
                     self._begin(name, waits_for)
                     return
             self._stays[name] = now + self._rules.recheck, world.version
 
-    def _cheaper(self, trials: Trials, name: str, left: list[PodInfo]) -> ScaledGroup | None:
-        """The cheapest group with a node of which a node could be replaced for less money; None if there is none."""
+    def _cheaper(self, name: str) -> list[ScaledGroup]:
+        """The groups whose nodes cost less than a node and that may grow, the cheapest first."""
         own = self._fleet.group_of[name].price
         if own is None:
-            return None
+            return []
         cheaper = [
             group
             for group in self._fleet.groups
             if group.price is not None and group.price < own and self._fleet.size(group) < group.maximum
         ]
-        for group in sorted(cheaper, key=lambda group: (group.price or 0.0, group.name)):
-            if len(trials.growth(group, left, 1)[1]) == len(left):
-                return group
-        return None
+        return sorted(cheaper, key=lambda group: (group.price or 0.0, group.name))
 
     def _must_stay(self, pod: PodInfo) -> bool:
         """Whether a pod keeps its node."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from itertools import islice
 
 from lightkube.models.core_v1 import Node, NodeSpec
 from msgspec import structs
 
 from bayplan.api.kinds import NODE, POD
+from bayplan.api.requests import CPU, MEMORY
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.status import PluginError
 from bayplan.simulation.claims import release_claims
@@ -60,14 +62,23 @@ class Trials:
                     hopeless.add(alike)
         return number, placed
 
-    def move(self, name: str, pods: Sequence[PodInfo]) -> list[PodInfo]:
-        """Move pods of a node to other nodes. Returns those that fit nowhere; they have no node then."""
+    def move(self, name: str, pods: Sequence[PodInfo], *, until_one_is_left: bool) -> list[PodInfo]:
+        """Move pods of a node to other nodes, the largest first. Returns those that fit nowhere, without a node.
+
+        `until_one_is_left`: end with the first of those. The largest pods are the hardest to place, so that most trials
+        end soon.
+        """
         world = self._world
+        pods = sorted(pods, key=lambda pod: (-pod.requested.get(CPU, 0), -pod.requested.get(MEMORY, 0)))
         world.change(NODE, name, cordoned(world.state.objects[NODE][name]))
-        for pod in pods:
-            release_claims(world, pod, gone=False)
-            world.change(POD, pod.key, None)
-        return [pod for pod in map(as_pending, pods) if not self._placed(pod, name)]
+        left = (pod for pod in pods if not self._moved(pod, name))
+        return [as_pending(pod) for pod in islice(left, 1 if until_one_is_left else None)]
+
+    def _moved(self, pod: PodInfo, name: str) -> bool:
+        """Take a pod from its node and place it elsewhere, while the pods after it still run, as in a drain."""
+        release_claims(self._world, pod, gone=False)
+        self._world.change(POD, pod.key, None)
+        return self._placed(as_pending(pod), name)
 
     def _placed(self, pod: PodInfo, besides: str = "") -> bool:
         """Place a pod with its gang on nodes besides one. Returns whether it was placed."""
