@@ -96,8 +96,11 @@ class SchedulingQueue:
 
         The caller must not pass pods that are assumed or bound, because they would be scheduled again.
         """
+        if new.terminated:
+            self.delete(new, now)
+            return
         if not self._is_ours(new):
-            self._drop(new, now)
+            self.remove(new.uid)
             return
         known = self.get(new.uid)
         if known is None:
@@ -308,11 +311,6 @@ class SchedulingQueue:
             in_flight=len(self._in_flight),
         )
 
-    @property
-    def any_rejected(self) -> bool:
-        """Whether a pod waits after an attempt: for its backoff, or for an event."""
-        return len(self._backoff) > 0 or self._unschedulable.rejected_count > 0
-
     def in_flight_events(self) -> Counter[str]:
         """Return the number of events that are recorded for pods in flight, by label."""
         return self._in_flight.event_labels()
@@ -338,12 +336,6 @@ class SchedulingQueue:
         queued = QueuedPod(pod, queued_at=now)
         if self._to_active(queued, event.label, now):
             self.nominations.add(pod)
-
-    def _drop(self, pod: PodInfo, now: float) -> None:
-        if pod.terminated:
-            self.delete(pod, now)
-        else:
-            self.remove(pod.uid)
 
     def _update_in_flight(self, old: PodInfo, new: PodInfo) -> None:
         if self._in_flight.latest(new.uid) is None:

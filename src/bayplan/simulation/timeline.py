@@ -137,7 +137,8 @@ class Timeline(Outcomes):
     @property
     def any_waiting(self) -> bool:
         """Whether there may be pods in `waiting`."""
-        return self._queue.any_rejected
+        pending = self._queue.pending_pods()
+        return pending.unschedulable + pending.backoff > 0
 
     def random(self, name: str) -> random.Random:
         """Return the random numbers of a model. They depend on no other model's."""
