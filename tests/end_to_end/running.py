@@ -4,16 +4,71 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
-from bayplan.testing.running import FAST, running_scheduler
+from bayplan.client import ClusterAccess
+from bayplan.config import ExtraPlugin, default_profile
+from bayplan.config.types import Extender
+from bayplan.extender.client import HttpExtenders
+from bayplan.recording.entries import Setting
+from bayplan.recording.files import Recording
+from bayplan.recording.recorder import Recorder
+from bayplan.replay.replay import Replay
+from bayplan.service.scheduler import BuildProfiles, Scheduler, Settings
+from bayplan.testing.running import FAST
+from bayplan.testing.running import running_scheduler as unrecorded_scheduler
 
-__all__ = ["FAST", "BayplanRun", "bayplan_run", "running_scheduler"]
+__all__ = ["FAST", "BayplanRun", "bayplan_run", "running_scheduler", "unrecorded_scheduler"]
+
+
+@asynccontextmanager
+async def running_scheduler(
+    access: ClusterAccess,
+    *plugins: ExtraPlugin,
+    scheduler_name: str = "bayplan-scheduler",
+    build_profiles: BuildProfiles | None = None,
+    settings: Settings = FAST,
+    extenders: Sequence[Extender] = (),
+    **client_options: Any,
+) -> AsyncIterator[Scheduler]:
+    """Run a scheduler as `bayplan.testing` does, record it, and check that a replay makes the same decisions."""
+    build = build_profiles or (lambda handle: {scheduler_name: default_profile(scheduler_name, handle, plugins)})
+    setting = Setting(
+        seed=random.randrange(1 << 32),
+        initial_backoff=settings.initial_backoff,
+        max_backoff=settings.max_backoff,
+        unschedulable_timeout=settings.unschedulable_timeout,
+    )
+    with TemporaryDirectory() as folder:
+        recorder = Recorder(Path(folder), setting, settings.clock)
+        try:
+            async with unrecorded_scheduler(
+                access,
+                build_profiles=build,
+                settings=replace(settings, seed=setting.seed),
+                extenders=extenders,
+                recorder=recorder,
+                **client_options,
+            ) as scheduler:
+                yield scheduler
+        finally:
+            recorder.close()
+        asked = HttpExtenders(extenders).have_a_say if extenders else None
+        replay = Replay(Recording.open(Path(folder)), build, asked)
+        replayed = await asyncio.to_thread(replay.run)
+        assert not recorder.problem
+        assert not replayed.problem
+        assert replayed.difference is None, replayed
+        assert replayed.complete
 
 
 class BayplanRun:

@@ -153,7 +153,7 @@ class Breaks(Plugin):
 
 async def test_failure_of_a_plugin_fails_the_attempt(small_cluster, caplog):
     cluster, broken = small_cluster, Breaks()
-    async with running_scheduler(cluster.access, broken):
+    async with unrecorded_scheduler(cluster.access, broken):  # no entry says what changes the plugin
         await cluster.create(pod("unlucky"), pod("lucky"))
         await cluster.observer.until(lambda: cluster.observer.node_of("default/lucky"))
         await cluster.observer.until(lambda: cluster.observer.events_of("default/unlucky", "FailedScheduling"))

@@ -19,6 +19,7 @@ from bayplan.log_fields import about_pod
 log = logging.getLogger(__name__)
 
 BINDING = "binding"
+CANCELLED = "a plugin cancelled the task of the binding"
 
 Ended = Callable[[Binding, Status], None]
 """Called with the status of a binding that has ended: success once the pod is bound."""
@@ -42,7 +43,7 @@ class BindingCycles:
         except asyncio.CancelledError:
             if not self._ports.binder.survives_cancellation():
                 raise
-            status = Status(Code.ERROR, ("a plugin cancelled the task of the binding",))
+            status = Status(Code.ERROR, (CANCELLED,))
         except Exception as error:  # whatever fails, the pod must return to the queue
             if isinstance(error, PluginError):
                 error.record(self._runtime.failures, f"pod {about_pod(binding.pod)}")

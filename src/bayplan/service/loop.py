@@ -30,6 +30,7 @@ class SchedulingLoop:
         """`work`: set whenever the queue may have a pod to schedule. `time_slice`: the one of the attempts' plugins."""
         self._queue = runtime.queue
         self._now = runtime.ports.now
+        self._clock = runtime.ports.measures.now
         self._attempts = attempts
         self._executor = executor
         self._work = work
@@ -37,7 +38,7 @@ class SchedulingLoop:
 
     async def run(self) -> None:
         """Schedule until cancelled. Other tasks run at least every few milliseconds."""
-        turn = Turn(self._now)
+        turn = Turn(self._clock)
         while True:
             await turn.pause()
             self._work.clear()

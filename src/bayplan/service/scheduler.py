@@ -7,7 +7,7 @@ import gc
 import logging
 import random
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NoReturn
 
@@ -32,6 +32,8 @@ from bayplan.framework.handle import Handle
 from bayplan.framework.own_volumes import own_volumes
 from bayplan.framework.profile import Profile
 from bayplan.queue import QueueProfile, SchedulingQueue
+from bayplan.recording.recorder import Recorder
+from bayplan.recording.turns import RecordedExecutor, RecordedQueue
 from bayplan.service.background import start_background
 from bayplan.service.debugging.debugger import CacheDebugger
 from bayplan.service.fenced_client import FencedClient
@@ -46,6 +48,7 @@ from bayplan.service.metrics.snapshot import MetricsSnapshot
 from bayplan.service.services import Services
 from bayplan.service.supervisor import Supervisor, outcome
 from bayplan.service.tasks import first
+from bayplan.service.waiting_pods import AwaitedPod, AwaitedPods
 from bayplan.service.watch_failures import WatchFailures, report
 from bayplan.service.watchdog import Watchdog
 
@@ -86,12 +89,14 @@ class Peers:
 
     `extenders`: the services that decide with the plugins. `leadership`: set if several instances share the work, of
     which only the leader schedules. `events`: a client for writing events, so that they don't wait behind the bindings
-    of a burst for a connection or the rate limit, as in kube-scheduler; None to use the scheduler's client.
+    of a burst for a connection or the rate limit, as in kube-scheduler; None to use the scheduler's client. `recorder`:
+    notes what decisions rest on; it has a seed, then, as the settings do.
     """
 
     extenders: Extenders | None = None
     leadership: Leadership | None = None
     events: Client | None = None
+    recorder: Recorder | None = None
 
 
 BuildProfiles = Callable[[Handle], Mapping[str, Profile]]
@@ -114,23 +119,31 @@ class Scheduler:
         metrics: Metrics | None = None,
     ) -> None:
         self._settings = settings
-        self._extenders = peers.extenders
+        self._recorder = recorder = peers.recorder
+        self._extenders = peers.extenders if recorder is None else recorder.extenders(peers.extenders)
         self.leadership = leadership = peers.leadership
         """Decides when this instance schedules; None if it is the only one."""
         fenced, events_client = client, peers.events or client
         if leadership is not None:
             fenced, events_client = (FencedClient(each, leadership.leads) for each in (fenced, events_client))
-        self._services = services = Services.of(fenced, settings.clock, metrics, events=events_client)
+        services = Services.of(fenced, settings.clock, metrics, events=events_client)
+        if recorder is not None:
+            services = replace(services, waiting=AwaitedPods(recorder.waiting(AwaitedPod)))
+        self._services = services
         self._handle = SchedulerHandle(services, self._activate)
+        if recorder is not None:
+            recorder.handle(self._handle)
         self.profiles = build_profiles(self._handle)
         self._handle.freeze()
         ports = services.ports(self._extenders, (lambda: True) if leadership is None else leadership.leads)
+        if recorder is not None:
+            ports = recorder.ports(ports)
         self.metrics, self.state, self.waiting = services.metrics, services.state, services.waiting
         self.queue = self._new_queue()
         self._runtime = runtime = Runtime(
             self.profiles, self.state, self.queue, self.waiting, services.intake, ports, services.failures
         )
-        self._executor = Executor(runtime)
+        self._executor = Executor(runtime) if recorder is None else RecordedExecutor(recorder, runtime)
         rng = random.Random(settings.seed)
         self._attempts = AttemptDriver(runtime, rng, self._extenders, services.slice.limited)
         self._loop = SchedulingLoop(runtime, self._attempts, self._executor, services.work, services.slice)
@@ -153,7 +166,8 @@ class Scheduler:
     def _new_queue(self) -> SchedulingQueue:
         services, settings = self._services, self._settings
         any_event = () if self._extenders is None else (EXTENDER,)
-        return SchedulingQueue(
+        make = SchedulingQueue if self._recorder is None else partial(RecordedQueue, self._recorder)
+        return make(
             {name: QueueProfile.of(profile, any_event=any_event) for name, profile in self.profiles.items()},
             services.state.nominations,
             initial_backoff=settings.initial_backoff,
@@ -291,13 +305,16 @@ class Scheduler:
             failures=runtime.failures,
             report_failure=self._watch_failures.add,
         )
-        list_watches = [follow(NODE, NodeInformer(receiver), decode=decode)]
+        list_watches = [follow(NODE, self._noted(NODE, NodeInformer(receiver)), decode=decode)]
         for kind in sorted(self._readers.keys() - {POD, NODE}, key=lambda kind: kind.resource):
-            handler, again = ObjectInformer(kind, receiver), self._settings.look_for_kind
+            handler, again = self._noted(kind, ObjectInformer(kind, receiver)), self._settings.look_for_kind
             list_watches.append(follow(kind, handler, look_for_kind=again, older=OLDER.get(kind, ())))
-        pods = PodInformer(receiver, runtime.ports.recorder)
+        pods = self._noted(POD, PodInformer(receiver, runtime.ports.recorder))
         list_watches.append(follow(POD, pods, field_selector=LIVE_PODS, decode=PodDecoder().decode))
         return list_watches
+
+    def _noted(self, kind: Kind, sink: Any) -> Any:
+        return sink if self._recorder is None else self._recorder.sink(kind.kind, sink)
 
     def _plugins_by_kind(self) -> dict[Kind, set[str]]:
         """The kinds that plugins read or register events of, with the names of the plugins that register them."""

@@ -1,0 +1,191 @@
+"""The entries of a recording: what reached a scheduler from outside, one after the other, and what it decided.
+
+All else follows: between two entries, a scheduler depends on nothing but its state. `replay` makes the state again by
+giving the entries to the same code, in the same order.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+RecordedStatus = tuple[int, tuple[str, ...], str]
+"""The code, the reasons and the plugin of a Status."""
+
+
+class RecordedEntry(msgspec.Struct, array_like=True, tag=True, gc=False):
+    """An entry. `times`: the seconds that the scheduler's clocks said while the entry had its effect, in order."""
+
+    times: list[float]
+
+
+class Changed(RecordedEntry, gc=False):
+    """A watch reported an object. `kind`: as `Kind.resource`. `raw`: its JSON; None for one that is gone."""
+
+    kind: str
+    key: str
+    raw: bytes | None
+
+
+class Popped(RecordedEntry, gc=False):
+    """The queue was asked for a pod at a time (`at`, monotonic seconds). `uid`: "" if there was none.
+
+    `again`: the pod's attempt gave way before, and begins anew.
+    """
+
+    at: float
+    uid: str
+    again: bool = False
+
+
+class GaveWay(RecordedEntry, gc=False):
+    """The attempt of the last popped pod took long, so that other pods had their turn. It decided nothing."""
+
+
+class PodDecided(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    """What was decided about a pod. `nominated`: None if its nomination stays. `victims`: uids, in order."""
+
+    uid: str
+    key: str
+    node: str
+    outcome: str
+    message: str
+    nominated: str | None = None
+    victims: tuple[str, ...] = ()
+
+
+class Planned(RecordedEntry, gc=False):
+    """An attempt returned a plan. It is not taken in: a replay makes it again, and compares.
+
+    `placed`: the uids of the pods to assume. `preemptions`: for each, the preemptor's uid, the node and the uids of the
+    victims.
+    """
+
+    decisions: tuple[PodDecided, ...]
+    placed: tuple[str, ...] = ()
+    preemptions: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+
+
+class Answered(RecordedEntry, gc=False):
+    """Extenders answered a question of the current attempt.
+
+    One of the fields is set: `feasible` with `rejected`, `scores`, `candidates` (node, uids of victims, violations), or
+    `error`.
+    """
+
+    feasible: tuple[str, ...] | None = None
+    rejected: dict[str, RecordedStatus] = {}
+    scores: dict[str, int] | None = None
+    candidates: tuple[tuple[str, tuple[str, ...], int], ...] | None = None
+    error: str | None = None
+
+
+class Began(RecordedEntry, gc=False):
+    """Work began that goes on beside attempts: a binding cycle, evictions, or what a plugin started.
+
+    `task`: its number, in the order in which work was started.
+    """
+
+    task: int
+
+
+class Permitted(RecordedEntry, gc=False):
+    """A pod's wait in Permit ended."""
+
+    task: int
+    status: RecordedStatus
+
+
+class Replied(RecordedEntry, gc=False):
+    """A plugin's request or wait ended. `raw`: the JSON of the reply. `error`: its class, and its arguments as JSON."""
+
+    task: int
+    raw: bytes | None = None
+    error: tuple[str, bytes] | None = None
+
+
+class PreBound(RecordedEntry, gc=False):
+    """PreBind ended for a pod."""
+
+    task: int
+    status: RecordedStatus
+
+
+class Bound(RecordedEntry, gc=False):
+    """The binding of a pod ended: its outcome is known."""
+
+    task: int
+    status: RecordedStatus
+
+
+class Evicted(RecordedEntry, gc=False):
+    """Requests to delete victims ended. `success`: whether all of them are gone or terminating."""
+
+    task: int
+    success: bool
+
+
+class Activated(RecordedEntry, gc=False):
+    """A plugin activated pods, by work that no entry stands for."""
+
+    uids: tuple[str, ...]
+
+
+class Stopped(RecordedEntry, gc=False):
+    """The scheduler stopped, as asked."""
+
+
+AnyEntry = (
+    Changed
+    | Popped
+    | GaveWay
+    | Planned
+    | Answered
+    | Began
+    | Permitted
+    | Replied
+    | PreBound
+    | Bound
+    | Evicted
+    | Activated
+    | Stopped
+)
+
+
+class RecordedPlugin(msgspec.Struct, frozen=True):
+    """A plugin of the user's. `reference`: as in `--plugin`. `sha256`: of its file; "" if it has none."""
+
+    reference: str
+    names: tuple[str, ...] = ()
+    sha256: str = ""
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """How a recorded scheduler was set up. `configuration`: a KubeSchedulerConfiguration, in YAML.
+
+    `gates`: the feature gates that differ from those of `kubernetes`, the version that it decides as. `cluster`: the
+    server's address. Times are seconds.
+    """
+
+    configuration: str = ""
+    kubernetes: str = ""
+    gates: dict[str, bool] = {}
+    plugins: tuple[RecordedPlugin, ...] = ()
+    seed: int = 0
+    initial_backoff: float = 1.0
+    max_backoff: float = 10.0
+    unschedulable_timeout: float = 300.0
+    cluster: str = ""
+
+
+def encode_entries(entries: list[RecordedEntry]) -> bytes:
+    """The entries as MessagePack."""
+    return _encoder.encode(entries)
+
+
+def decode_entries(data: bytes) -> list[AnyEntry]:
+    """Undo `encode_entries`. Raises msgspec.MsgspecError."""
+    return _decoder.decode(data)
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(list[AnyEntry])

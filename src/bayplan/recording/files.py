@@ -1,0 +1,173 @@
+"""The files of a recording: frames of entries in segments, each compressed and with a checksum.
+
+    recording.json                    the manifest: version, how the scheduler was set up, when it began
+    decisions-000001.frames           a segment: frames, one after the other
+
+A frame is its length and the CRC-32 of what follows (4 bytes each, little-endian), and a zlib stream of entries in
+MessagePack. The last frame may be cut, by a kill. A tar file of the folder is a recording, too.
+"""
+
+from __future__ import annotations
+
+import struct
+import tarfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
+from pathlib import Path
+
+import msgspec
+
+from bayplan.file_replacement import replace_text
+from bayplan.recording.entries import AnyEntry, RecordedEntry, Setting, decode_entries, encode_entries
+
+FORMAT = "bayplan-recording"
+VERSION = 1
+MANIFEST = "recording.json"
+_HEAD = struct.Struct("<II")
+_LARGEST = 1 << 30
+"""More bytes than a frame has, before and after it is inflated."""
+
+
+class RecordingError(Exception):
+    """A recording that can't be used. The message is one line for the user."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.splitlines()))
+
+
+class RecordingManifest(msgspec.Struct):
+    """The contents of `recording.json`.
+
+    `began`: when recording began, and `monotonic` is that moment on the scheduler's other clock.
+    """
+
+    format: str = FORMAT
+    version: int = VERSION
+    bayplan: str = ""
+    began: datetime | None = None
+    monotonic: float = 0.0
+    setting: Setting = msgspec.field(default_factory=Setting)
+
+
+def encode_frame(entries: list[RecordedEntry]) -> bytes:
+    """A frame of a segment."""
+    body = zlib.compress(encode_entries(entries), 1)
+    return _HEAD.pack(len(body), zlib.crc32(body)) + body
+
+
+def prepare_recording(folder: Path, setting: Setting, began: datetime, monotonic: float) -> None:
+    """Create the folder of a recording, and write its manifest. Raises RecordingError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise RecordingError(f"{folder} is not empty: name another folder")
+        manifest = RecordingManifest(bayplan=version("bayplan"), began=began, monotonic=monotonic, setting=setting)
+        replace_text(folder / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)).decode() + "\n")
+    except OSError as error:
+        raise RecordingError(f"cannot write {folder}: {error.strerror or error}") from None
+
+
+def segment_file(folder: Path, number: int) -> Path:
+    """The file of a segment. The first one has the number 1."""
+    return folder / f"decisions-{number:06}.frames"
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A recording that was opened. `source`: the path, for messages."""
+
+    source: str
+    manifest: RecordingManifest
+    _segments: tuple[tuple[str, bytes], ...]
+
+    @classmethod
+    def open(cls, path: Path) -> Recording:
+        """Open a folder, or a file made of one by `pack`. Raises RecordingError."""
+        try:
+            files = dict(_members(path)) if path.is_file() else _contents(path)
+        except (OSError, tarfile.TarError) as error:
+            raise RecordingError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+        if MANIFEST not in files:
+            raise RecordingError(f"{path} is no recording: it has no {MANIFEST}; `bayplan run --record DIR` makes one")
+        return cls(str(path), _manifest(path, files[MANIFEST]), _in_order(files))
+
+    def entries(self) -> Iterator[AnyEntry]:
+        """All entries, in order. Raises RecordingError at a damaged frame; a last frame that was cut ends it."""
+        for number, (name, data) in enumerate(self._segments, start=1):
+            yield from _entries(f"{self.source}: {name}", data, last=number == len(self._segments))
+
+    def moment(self, monotonic: float) -> datetime:
+        """The date and time of a time on the scheduler's clock."""
+        began = self.manifest.began or datetime.fromtimestamp(0, UTC)
+        return began + timedelta(seconds=monotonic - self.manifest.monotonic)
+
+
+def pack_recording(folder: Path, target: Path) -> None:
+    """Write a recording to one file, which can be mailed. Raises RecordingError."""
+    Recording.open(folder)
+    partial = target.with_name(target.name + ".partial")
+    try:
+        with tarfile.open(partial, "w") as archive:
+            for each in sorted(folder.iterdir()):
+                archive.add(each, arcname=each.name)
+        partial.replace(target)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise RecordingError(f"cannot write {target}: {error.strerror or error}") from None
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    return {each.name: each.read_bytes() for each in folder.iterdir() if each.is_file()}
+
+
+def _members(path: Path) -> Iterator[tuple[str, bytes]]:
+    with tarfile.open(path) as archive:
+        for member in archive:
+            file = archive.extractfile(member)
+            if file is not None:
+                yield member.name, file.read()
+
+
+def _manifest(path: Path, data: bytes) -> RecordingManifest:
+    try:
+        manifest = msgspec.json.decode(data, type=RecordingManifest)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise RecordingError(f"{path}: {MANIFEST} is damaged: {error}") from None
+    if manifest.format != FORMAT:
+        raise RecordingError(f"{path} is no recording of decisions: its format is {manifest.format}")
+    if manifest.version > VERSION:
+        raise RecordingError(
+            f"{path} has version {manifest.version} of the format, and this Bayplan reads up to {VERSION}: use "
+            f"Bayplan {manifest.bayplan} or newer"
+        )
+    return manifest
+
+
+def _in_order(files: dict[str, bytes]) -> tuple[tuple[str, bytes], ...]:
+    return tuple(sorted((name, data) for name, data in files.items() if name.endswith(".frames")))
+
+
+def _entries(place: str, data: bytes, *, last: bool) -> Iterator[AnyEntry]:
+    position, number = 0, 0
+    while position < len(data):
+        number += 1
+        where = f"{place} is damaged in frame {number}, at byte {position}"
+        if position + _HEAD.size > len(data):
+            break
+        length, checksum = _HEAD.unpack_from(data, position)
+        body = data[position + _HEAD.size : position + _HEAD.size + length]
+        if len(body) < length:
+            if last and length < _LARGEST:
+                return
+            raise RecordingError(f"{where}: it is cut")
+        if zlib.crc32(body) != checksum:
+            raise RecordingError(f"{where}: its checksum is wrong; what is before it can be replayed")
+        try:
+            inflated = zlib.decompressobj().decompress(body, _LARGEST)
+            yield from decode_entries(inflated)
+        except (zlib.error, msgspec.MsgspecError) as error:
+            raise RecordingError(f"{where}: {error}") from None
+        position += _HEAD.size + length

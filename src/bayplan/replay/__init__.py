@@ -1,0 +1,1 @@
+"""Replays: recorded decisions are made again, from what they rested on."""

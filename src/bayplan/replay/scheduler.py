@@ -1,0 +1,174 @@
+"""The scheduler of a recording: the same queue, attempts and executor, which the entries drive."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from bayplan.api.kinds import NODE, POD, kind_of
+from bayplan.api.objects import UndecodableObject, decode
+from bayplan.cluster.pod_decoder import PodDecoder
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.state import ClusterState
+from bayplan.executor.attempts import AttemptDriver
+from bayplan.executor.executor import Executor
+from bayplan.executor.giving_way import TimeSlice, Unfinished
+from bayplan.executor.handlers import NodeHandler, ObjectHandler, PodHandler, Receiver, SentNode
+from bayplan.executor.intake import Intake
+from bayplan.executor.runtime import Runtime
+from bayplan.failures import Failures
+from bayplan.framework.extenders import EXTENDER
+from bayplan.framework.handle import Handle
+from bayplan.framework.own_volumes import own_volumes
+from bayplan.framework.profile import Profile
+from bayplan.queue import QueuedPod, QueueProfile, SchedulingQueue
+from bayplan.recording import entries
+from bayplan.recording.entries import AnyEntry, Changed, Setting
+from bayplan.replay.ports import ReplayedClock, ReplayedExtenders, ReplayedHandle, ReplayedPorts
+from bayplan.replay.tasks import Task, Tasks
+from bayplan.scheduling import Plan
+
+BuildProfiles = Callable[[Handle], Mapping[str, Profile]]
+HaveASay = Callable[[PodInfo], bool]
+
+
+class ReplayedScheduler:
+    """A scheduler that was recorded, as it was when an entry was taken in.
+
+    `have_a_say`: whether extenders were asked about a pod; None if there were none. `planned` is called with each plan
+    before it has effects.
+    """
+
+    def __init__(
+        self,
+        setting: Setting,
+        build_profiles: BuildProfiles,
+        planned: Callable[[Plan], None],
+        have_a_say: HaveASay | None = None,
+    ) -> None:
+        self.state = ClusterState()
+        self.clock = ReplayedClock()
+        self.tasks = Tasks()
+        handle = ReplayedHandle(self.state, self.clock, self.tasks, self._activate)
+        self.profiles = build_profiles(handle)
+        any_event = () if have_a_say is None else (EXTENDER,)
+        self.failures = Failures()
+        self.queue = SchedulingQueue(
+            {name: QueueProfile.of(profile, any_event=any_event) for name, profile in self.profiles.items()},
+            self.state.nominations,
+            initial_backoff=setting.initial_backoff,
+            max_backoff=setting.max_backoff,
+            unschedulable_timeout=setting.unschedulable_timeout,
+            own=own_volumes(self.state.objects),
+            failures=self.failures,
+        )
+        ports = ReplayedPorts(self.state, self.clock, self.tasks, planned)
+        self.runtime = runtime = Runtime(
+            self.profiles,
+            self.state,
+            self.queue,
+            handle.waiting_pods,
+            Intake(lambda: None),
+            ports.ports(),
+            self.failures,
+        )
+        extenders = None if have_a_say is None else ReplayedExtenders(self.state, self.tasks, have_a_say)
+        self._executor = Executor(runtime)
+        self._attempts = AttemptDriver(runtime, random.Random(setting.seed), extenders)
+        self._unfinished = Unfinished(TimeSlice(lambda: 0.0))
+        self._decoder = PodDecoder()
+        self._receiver = Receiver.of(runtime)
+        self._kinds = {kind.kind: kind for kind in handle.watched}
+        self._handlers: dict[str, ObjectHandler | PodHandler] = {}
+        self._attempt: Task | None = None
+
+    # Entries
+
+    @property
+    def attempting(self) -> bool:
+        """Whether an attempt waits for an answer of extenders."""
+        return self._attempt is not None and not self._attempt.ended
+
+    def pop(self, entry: entries.Popped) -> QueuedPod | None:
+        """Ask the queue for a pod, as the recorded scheduler did. Begin its attempt with `attempt`."""
+        self.clock.entry(entry.times)
+        if entry.again:
+            return self._unfinished.take(self.queue, entry.at)
+        return self.queue.pop(entry.at)
+
+    def attempt(self, queued: QueuedPod) -> None:
+        """Attempt the unit of a pod, and carry its plan out."""
+        self._attempt = Task(self.tasks, self._executor.schedule(queued, self._attempts))
+        self._attempt.step()
+        if self._attempt.error is not None:
+            raise self._attempt.error
+
+    def give_way(self, queued: QueuedPod) -> None:
+        """Let an attempt be repeated later."""
+        self._unfinished.add(queued, self.queue.unit.values())
+
+    def take(self, entry: AnyEntry) -> None:
+        """Take any other entry in."""
+        self.clock.entry(entry.times)
+        if isinstance(entry, Changed):
+            self._change(entry)
+        elif isinstance(entry, entries.Began):
+            self._step(entry.task)
+        elif isinstance(entry, entries.Replied):
+            self._deliver(entry, inner=True)
+        elif isinstance(entry, entries.Permitted | entries.PreBound | entries.Bound | entries.Evicted):
+            self._deliver(entry)
+        elif isinstance(entry, entries.Answered):
+            if self._attempt is not None:
+                self._attempt.deliver(entries.Answered, entry)
+        elif isinstance(entry, entries.Activated):
+            found = (self.queue.get(uid) for uid in entry.uids)
+            self._activate([queued.pod for queued in found if queued is not None])
+
+    def close(self) -> None:
+        """End what goes on."""
+        if self._attempt is not None:
+            self._attempt.close()
+        self.tasks.close()
+
+    def _step(self, number: int) -> None:
+        task = self.tasks.get(number)
+        if task is not None:
+            task.step()
+            self.tasks.drop_ended(number)
+
+    def _deliver(self, entry: Any, *, inner: bool = False) -> None:
+        task = self.tasks.get(entry.task)
+        if task is None:
+            return
+        to = task.inner if inner and task.inner is not None else task
+        to.deliver(type(entry), entry)
+        self.tasks.drop_ended(entry.task)
+
+    def _activate(self, pods: Iterable[PodInfo]) -> None:
+        self.queue.activate(pods, self.clock.monotonic())
+
+    def _change(self, entry: Changed) -> None:
+        kind = self._kinds.get(entry.kind) or kind_of(entry.kind)
+        handler = self._handlers.get(entry.kind)
+        if handler is None:
+            handler = self._handlers[entry.kind] = (
+                PodHandler(self._receiver)
+                if kind is POD
+                else NodeHandler(self._receiver)
+                if kind is NODE
+                else ObjectHandler(kind, self._receiver)
+            )
+        if entry.raw is None:
+            handler.removed(entry.key)
+            return
+        try:
+            handler.put(entry.key, self._decode(kind, entry.raw))
+        except UndecodableObject:
+            return  # another version of Bayplan could decode it: the next decision that differs says so
+
+    def _decode(self, kind: Any, raw: bytes) -> Any:
+        if kind is POD:
+            return self._decoder.decode(raw)
+        return SentNode.read(raw) if kind is NODE else decode(kind.type, raw)
