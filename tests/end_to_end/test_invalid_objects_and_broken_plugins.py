@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from clusters import embedded
-from running import FAST, running_scheduler
+from running import FAST, running_scheduler, unrecorded_scheduler
 from tests.support.invariants import check_invariants, waiting_or_bound
 from tests.support.tables import cases
 from workloads import NAME, node_affinity, pod
