@@ -11,6 +11,7 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 from bayplan.client import ClusterAccess
 from bayplan.config import ExtraPlugin, default_profile
 from bayplan.config.types import Extender
-from bayplan.extender.client import HttpExtenders
+from bayplan.executor.extenders import have_a_say
 from bayplan.recording.entries import Setting
 from bayplan.recording.files import Recording
 from bayplan.recording.recorder import Recorder
@@ -62,7 +63,7 @@ async def running_scheduler(
                 yield scheduler
         finally:
             recorder.close()
-        asked = HttpExtenders(extenders).have_a_say if extenders else None
+        asked = partial(have_a_say, extenders) if extenders else None
         replay = Replay(Recording.open(Path(folder)), build, asked)
         replayed = await asyncio.to_thread(replay.run)
         assert not recorder.problem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -35,6 +35,12 @@ log = logging.getLogger(__name__)
 )
 @plugin_option("Your own plugins. With --config, they run where it enables them, else everywhere. May be repeated.")
 @click.option("--seed", type=int, help="Seed for choosing among nodes with the same score.")
+@click.option(
+    "--record",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Record all that decisions rest on to DIR, for `bayplan replay` and `bayplan why`. DIR must be new or empty.",
+)
 @click.option("-v", "--verbose", "verbosity", count=True, help="Log what happens to each pod; -vv also logs why.")
 @kube_scheduler_flags
 def run(
@@ -42,6 +48,7 @@ def run(
     scheduler_name: str | None,
     plugins: tuple[str, ...],
     seed: int | None,
+    record: str | None,
     verbosity: int,
     **flags: Any,
 ) -> None:
@@ -71,7 +78,8 @@ def run(
             _write_configuration(prepared, Path(flags["write_config_to"]))
             return
         extenders = _extenders(prepared.configuration, flags["config"])
-        _run_until_done(partial(_run, prepared, extenders, flags["master"], context, seed, dump_signal))
+        recording = None if record is None else (record, plugins)
+        _run_until_done(partial(_run, prepared, extenders, flags["master"], context, seed, recording, dump_signal))
 
 
 def _fail(*lines: str) -> NoReturn:
@@ -111,6 +119,7 @@ def _run_until_done(scheduling: Callable[[Ending], Coroutine[Any, Any, None]]) -
     from bayplan.client import ConfigError
     from bayplan.client.errors import NoKubeconfigError
     from bayplan.config import ConfigurationError, PluginLoadError
+    from bayplan.recording.files import RecordingError
     from bayplan.service.leader_election import LeaseLostError
     from bayplan.service.scheduler import SchedulingEndedError
     from bayplan.service.serving.options import ServingError
@@ -123,7 +132,7 @@ def _run_until_done(scheduling: Callable[[Ending], Coroutine[Any, Any, None]]) -
             _fail(*str(error).splitlines())
         except NoKubeconfigError as error:
             _fail(f"bayplan run: {error}; --kubeconfig names a file, and `bayplan cluster` starts a cluster")
-        except (ConfigError, PluginLoadError, NoAccessError, ServingError) as error:
+        except (ConfigError, PluginLoadError, NoAccessError, RecordingError, ServingError) as error:
             _fail(f"bayplan run: {error}")
         except SchedulingEndedError as error:
             click.echo(f"bayplan run: {error}", err=True)
@@ -139,9 +148,11 @@ async def _run(
     master: str | None,
     context: str | None,
     seed: int | None,
+    recording: tuple[str, tuple[str, ...]] | None,
     dump_signal: DumpSignal,
     ending: Ending,
 ) -> None:
+    from bayplan.cli.run_recording import open_recorder, with_seed
     from bayplan.cli.run_reports import RunReports, report_start, report_version
     from bayplan.cli.serving import DeniedError, NoAccessError, check_access, stop_on_signals, unless
     from bayplan.service.leader_election import ElectionThread
@@ -169,15 +180,21 @@ async def _run(
         report_version(prepared.gates, chosen=prepared.as_version is None)
         election = prepared.election
         async with nullcontext() if election is None else ElectionThread(open_client, election) as leadership:
-            scheduler = Scheduler(
-                client, prepared.build_profiles, prepared.settings(seed), Peers(extenders, leadership, events), metrics
-            )
+            settings = prepared.settings(seed)
+            if recording is None:
+                recorder = None
+            else:
+                settings = with_seed(settings)
+                recorder = open_recorder(recording[0], prepared, settings, recording[1], client.access.server)
+                ending.before_force.append(recorder.close)
+            peers = Peers(extenders, leadership, events, recorder)
+            scheduler = Scheduler(client, prepared.build_profiles, settings, peers, metrics)
             dump_signal.connect(scheduler.dump_asked)
             if election is not None and leadership is not None:
                 ending.before_force.append(leadership.close)
                 metrics.leading[election.name] = leadership.leads
             reports = RunReports(scheduler, leadership, election, client.longest_wait)
-            with _endpoints(prepared, scheduler, open_client):
+            with _endpoints(prepared, scheduler, open_client), nullcontext() if recorder is None else closing(recorder):
                 async with reports.reporting():
                     await scheduler.run(stop)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.config.types import Extender
 from bayplan.framework.extenders import Answer, Question
 
 
@@ -23,3 +25,22 @@ class Extenders(Protocol):
 
     async def bind(self, pod: PodInfo, node_name: str) -> bool:
         """Let an extender bind the pod. Returns False if no extender binds this pod. Raises ExtenderError."""
+
+
+def interested(extender: Extender, pod: PodInfo) -> bool:
+    """Whether the pod requests a resource that the extender manages. Without managed resources, always true."""
+    managed = {resource.name for resource in extender.managedResources}
+    if not managed:
+        return True
+    for container in (*(pod.spec.containers or ()), *(pod.spec.initContainers or ())):
+        wants = container.resources
+        if wants and not managed.isdisjoint({*(wants.requests or ()), *(wants.limits or ())}):
+            return True
+    return False
+
+
+def have_a_say(extenders: Iterable[Extender], pod: PodInfo) -> bool:
+    """Whether any extender filters, prioritizes or preempts for this pod."""
+    return any(
+        (each.filterVerb or each.prioritizeVerb or each.preemptVerb) and interested(each, pod) for each in extenders
+    )

@@ -17,6 +17,7 @@ import aiohttp
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.config.types import Extender
+from bayplan.executor.extenders import have_a_say
 from bayplan.extender.client_http import HttpExtender
 from bayplan.framework.extenders import (
     Answer,
@@ -41,6 +42,7 @@ class HttpExtenders:
     """
 
     def __init__(self, extenders: Sequence[Extender]) -> None:
+        self._configured = extenders
         built = [HttpExtender(each, f"extenders[{index}]", self._open) for index, each in enumerate(extenders)]
         self._extenders = sorted(built, key=lambda extender: extender.ignorable)
         self._session: aiohttp.ClientSession | None = None
@@ -65,9 +67,7 @@ class HttpExtenders:
 
     def have_a_say(self, pod: PodInfo) -> bool:
         """Whether any extender filters, prioritizes or preempts for this pod."""
-        return any(
-            (each.filters or each.prioritizes or each.preempts) and each.interested(pod) for each in self._extenders
-        )
+        return have_a_say(self._configured, pod)
 
     async def answer(self, question: Question) -> Answer:
         """The combined answer of all extenders to a question of a scheduling cycle. Raises ExtenderError."""

@@ -20,6 +20,7 @@ from bayplan.client.proxies import proxy_for
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.config.types import Extender
+from bayplan.executor.extenders import interested
 from bayplan.extender import wire
 from bayplan.extender.client_tls import ExtenderTls
 from bayplan.framework.extenders import ExtenderError, Filtered
@@ -48,7 +49,6 @@ class HttpExtender:
         self.knows_nodes = extender.nodeCacheCapable
         """Whether requests contain only the names of nodes."""
         self._verbs = extender
-        self._managed = frozenset(resource.name for resource in extender.managedResources)
         seconds = durations.parse(extender.httpTimeout)
         self._seconds = seconds if seconds > 0 else None
         self._tls = ExtenderTls(extender, path) if extender.tlsConfig or extender.enableHTTPS else None
@@ -57,13 +57,7 @@ class HttpExtender:
 
     def interested(self, pod: PodInfo) -> bool:
         """Whether the pod requests a resource that the extender manages. Without managed resources, always true."""
-        if not self._managed:
-            return True
-        for container in (*(pod.spec.containers or ()), *(pod.spec.initContainers or ())):
-            wants = container.resources
-            if wants and not self._managed.isdisjoint({*(wants.requests or ()), *(wants.limits or ())}):
-                return True
-        return False
+        return interested(self._verbs, pod)
 
     async def filter(self, pod: PodInfo, nodes: Nodes, offered: Mapping[str, int]) -> Filtered:
         """Filter the `offered` nodes, a mapping of name to position in `nodes`. The order is the extender's."""

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from bayplan.api.kinds import NODE, POD, kind_of
+from bayplan.api.kinds import NODE, POD, Kind, kind_of
 from bayplan.api.objects import UndecodableObject, decode
 from bayplan.cluster.pod_decoder import PodDecoder
 from bayplan.cluster.pod_info import PodInfo
@@ -34,7 +34,7 @@ HaveASay = Callable[[PodInfo], bool]
 
 
 class ReplayedScheduler:
-    """A scheduler that was recorded, as it was when an entry was taken in.
+    """A scheduler that was recorded, as it was when an entry was taken in. `kubernetes`: the version it decides as.
 
     `have_a_say`: whether extenders were asked about a pod; None if there were none. `planned` is called with each plan
     before it has effects.
@@ -50,7 +50,8 @@ class ReplayedScheduler:
         self.state = ClusterState()
         self.clock = ReplayedClock()
         self.tasks = Tasks()
-        handle = ReplayedHandle(self.state, self.clock, self.tasks, self._activate)
+        self.handle = handle = ReplayedHandle(self.state, self.clock, self.tasks, self._activate)
+        self.kubernetes = setting.kubernetes
         self.profiles = build_profiles(handle)
         any_event = () if have_a_say is None else (EXTENDER,)
         self.failures = Failures()
@@ -82,6 +83,11 @@ class ReplayedScheduler:
         self._kinds = {kind.kind: kind for kind in handle.watched}
         self._handlers: dict[str, ObjectHandler | PodHandler] = {}
         self._attempt: Task | None = None
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """The kinds that the scheduler watched, nodes and pods included."""
+        return sorted({*self._kinds.values(), NODE, POD}, key=lambda kind: kind.resource)
 
     # Entries
 

@@ -23,10 +23,11 @@ def errors_reported() -> Iterator[None]:
     from bayplan.config import ConfigurationError, PluginLoadError
     from bayplan.history.format import HistoryError
     from bayplan.insight import SnapshotError
+    from bayplan.recording.files import RecordingError
 
     try:
         yield
-    except (SnapshotError, HistoryError, ConfigError, PluginLoadError) as error:
+    except (SnapshotError, HistoryError, RecordingError, ConfigError, PluginLoadError) as error:
         missing = isinstance(error, NoKubeconfigError) or isinstance(error.__cause__, NoKubeconfigError)
         fail(f"{error}; {_HOW_TO_BEGIN}" if missing else str(error))
     except ConfigurationError as error:

@@ -1,0 +1,252 @@
+"""`bayplan replay`: makes recorded decisions again."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bayplan.cli.insight.messages import errors_reported, fail
+from bayplan.cli.replay_moments import moment_options
+from bayplan.cli.run_options import YAML_FILE, plugin_option
+
+if TYPE_CHECKING:
+    from bayplan.cli.replay_moments import Wanted
+    from bayplan.recording.files import Recording
+    from bayplan.replay.candidates import OtherDecisions
+    from bayplan.replay.policies import Policy
+    from bayplan.replay.replay import Replayed
+
+EXIT_DIFFERENT = 1
+
+
+@click.command()
+@click.argument("recording", metavar="RECORDING", type=click.Path(exists=True, path_type=Path))
+@moment_options
+@click.option("--save", "snapshot", metavar="FILE", help="Write what the scheduler knew at that moment, as a snapshot.")
+@click.option("--list", "listing", is_flag=True, help="Print the decisions, one line each, and replay nothing.")
+@click.option(
+    "--pack", metavar="FILE", help="Write the recording to one file, which can be mailed, and replay nothing."
+)
+@click.option("--config", type=YAML_FILE, metavar="FILE", help="Ask another configuration at the same moments.")
+@plugin_option("Ask with these plugins at the same moments: a file, or a module. May be repeated.")
+@click.option("--emulated-version", "version", metavar="VERSION", help="Ask as another version of Kubernetes.")
+@click.option("--limit", type=click.IntRange(0), default=20, show_default=True, help="Differences to show; 0: all.")
+@click.option("-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True)
+def replay(
+    recording: Path,
+    wanted: Wanted,
+    snapshot: str | None,
+    listing: bool,
+    pack: str | None,
+    config: str | None,
+    plugins: tuple[str, ...],
+    version: str | None,
+    limit: int,
+    output: str,
+) -> None:
+    """Make the decisions of a recording again, and name the first that differs.
+
+    RECORDING is a folder that `bayplan run --record` wrote, or a file made of one by --pack. The exit status is 1 if a
+    decision differs. With --until, --pod or --preemption-of, the replay stops before that decision: --save FILE then
+    writes the cluster as the scheduler knew it, for `explain`, `why-not`, `what-if` and `ui`, each with --from FILE.
+    """
+    with errors_reported():
+        from bayplan.recording.files import Recording, pack_recording
+        from bayplan.replay.policies import recorded_policy
+
+        if pack is not None:
+            pack_recording(recording, Path(pack))
+            click.echo(f"Wrote {pack}")
+            return
+        opened = Recording.open(recording)
+        if listing:
+            _list(opened, output)
+            return
+        policy = recorded_policy(opened)
+        if config is not None or plugins or version is not None:
+            if wanted.given:
+                raise click.UsageError(
+                    "--until, --pod and --preemption-of stop a replay: use them without another policy"
+                )
+            _ask_another(opened, policy, (config, plugins, version), limit, output)
+        elif wanted.given:
+            _stop_before(opened, policy, wanted, snapshot, output)
+        elif snapshot is not None:
+            raise click.UsageError("--save needs a moment: --until, --pod or --preemption-of")
+        else:
+            _replay(opened, policy, output)
+
+
+def _replay(recording: Recording, policy: Policy, output: str) -> None:
+    from bayplan.replay.causes import explained
+
+    run = policy.replay(recording)
+    began = time.monotonic()
+    found = run.run()
+    seconds = time.monotonic() - began
+    if found.difference is not None:
+        found.difference = explained(found.difference, run, policy.plugins, policy.changed)
+    if output == "json":
+        click.echo(json.dumps(_document(found), indent=2))
+    else:
+        for line in _lines(found, seconds):
+            click.echo(line)
+    if found.problem:
+        fail(found.problem)
+    if found.difference is not None:
+        raise SystemExit(EXIT_DIFFERENT)
+
+
+def _lines(found: Replayed, seconds: float) -> list[str]:
+    began, ended = found.began, found.ended or found.began
+    assert began is not None
+    assert ended is not None
+    length = ended - began
+    span = f"from {began:%Y-%m-%d %H:%M:%S} to {ended:%H:%M:%S} UTC"
+    difference = found.difference
+    if difference is not None:
+        when = f"{difference.time:%Y-%m-%d %H:%M:%S.%f} UTC"
+        return [
+            f"decision {difference.number:,} differs, that about pod {difference.pod} at {when}",
+            f"  recorded: {difference.recorded}",
+            f"  replayed: {difference.replayed}",
+            *(f"  cause: {cause}" for cause in difference.causes),
+        ]
+    lines = [f"{found.decisions:,} decisions {span}: all are the same"]
+    lines.append(f"  at the end: {found.nodes:,} nodes, {found.pods:,} pods on them")
+    if seconds and length.total_seconds() > 1:
+        lines.append(
+            f"  {timedelta(seconds=int(length.total_seconds()))} in {seconds:.1f} s: "
+            f"{length.total_seconds() / seconds:,.0f} times as fast as it happened"
+        )
+    if not found.complete and not found.problem:
+        lines.append("  the recording ends without the scheduler's end: it was killed, or it still runs")
+    return lines
+
+
+def _document(found: Replayed) -> dict[str, object]:
+    import msgspec
+
+    document: dict[str, object] = msgspec.to_builtins(found, builtin_types=())
+    return document
+
+
+def _list(recording: Recording, output: str) -> None:
+    import msgspec
+
+    from bayplan.replay.moments import decisions_of
+    from bayplan.replay.replay import told
+
+    for decided in decisions_of(recording):
+        for pod in decided.pods:
+            if output == "json":
+                click.echo(
+                    msgspec.json.encode({"number": decided.number, "time": decided.time, **msgspec.structs.asdict(pod)})
+                )
+            else:
+                what = told(pod, decided.preemptions)
+                click.echo(f"{decided.number:>7} {decided.time:%Y-%m-%d %H:%M:%S.%f} {pod.key}: {what}")
+
+
+def _stop_before(recording: Recording, policy: Policy, wanted: Wanted, snapshot: str | None, output: str) -> None:
+    from bayplan.cli.replay_moments import stop_at
+    from bayplan.replay.replay import told
+
+    moment, cluster = stop_at(recording, policy, wanted)
+    recorded = [{"pod": each.key, "decided": told(each, moment.preemptions)} for each in moment.recorded]
+    if snapshot is not None:
+        cluster.save(snapshot)
+    if output == "json":
+        document = {"number": moment.number, "time": moment.time.isoformat(), "decisions": recorded}
+        click.echo(json.dumps(document, indent=2))
+        return
+    click.echo(f"before decision {moment.number:,}, at {moment.time:%Y-%m-%d %H:%M:%S.%f} UTC")
+    for each in recorded:
+        click.echo(f"  pod {each['pod']}: {each['decided']}")
+    if not recorded:
+        click.echo(f"  pod {moment.queued.pod.key}: no decision is recorded")
+    if snapshot is not None:
+        question = f"bayplan explain {moment.queued.pod.key} --from {snapshot}"
+        click.echo(f"  {snapshot} has the cluster as the scheduler knew it: {question}")
+    else:
+        click.echo("  --save FILE writes the cluster as the scheduler knew it")
+
+
+def _ask_another(
+    recording: Recording,
+    policy: Policy,
+    another: tuple[str | None, tuple[str, ...], str | None],
+    limit: int,
+    output: str,
+) -> None:
+    from bayplan.replay.candidates import Candidate
+
+    candidate = Candidate(_other_policy(policy, *another))
+    replayed = policy.replay(recording).run(candidate.visit)
+    if replayed.difference is not None:
+        fail(
+            f"decision {replayed.difference.number:,} can't be made again, so that the cluster isn't known from there: "
+            f"`bayplan replay {recording.source}` says why"
+        )
+    found = candidate.found
+    if output == "json":
+        import msgspec
+
+        click.echo(json.dumps(msgspec.to_builtins(found), indent=2))
+        return
+    for line in _other_lines(found, limit):
+        click.echo(line)
+    if replayed.problem:
+        fail(replayed.problem)
+
+
+def _other_policy(policy: Policy, config: str | None, references: tuple[str, ...], version: str | None) -> Policy:
+    from bayplan.cli.insight.cluster_options import read_scheduler
+    from bayplan.config import Catalog, KubeSchedulerConfiguration
+    from bayplan.config.profiles import profile_of_all
+    from bayplan.replay.policies import Policy
+    from bayplan.versions import emulated_version, gates_of
+
+    gates = policy.gates
+    if version is not None:
+        try:
+            gates = gates_of(emulated_version(version))
+        except ValueError as error:
+            fail(f"--emulated-version: {error}")
+    if config is not None:
+        configuration, plugins = read_scheduler(config, references, (), gates.version)
+        assert configuration is not None
+        return Policy(configuration, plugins, gates)
+    from bayplan.config import load_plugins
+
+    plugins = load_plugins(references) if references else list(policy.plugins)
+    names = [profile.schedulerName for profile in policy.configuration.profiles]
+    profiles = [profile_of_all(name, Catalog(plugins, gates)) for name in names]
+    return Policy(KubeSchedulerConfiguration(profiles=profiles), plugins, gates)
+
+
+def _other_lines(found: OtherDecisions, limit: int) -> list[str]:
+    lines = [
+        f"{found.asked:,} pods were decided about. The other policy would have",
+        f"  chosen the same node, or one as good:  {found.same:>9,}{_share(found.same, found.asked)}",
+        f"  chosen another node:                   {found.other_node:>9,}{_share(found.other_node, found.asked)}",
+        f"  placed pods that were not placed:      {found.placed:>9,}{_share(found.placed, found.asked)}",
+        f"  not placed pods that were placed:      {found.not_placed:>9,}{_share(found.not_placed, found.asked)}",
+    ]
+    if found.no_profile:
+        lines.append(f"  no profile for them:                   {found.no_profile:>9,}")
+    shown = found.differences[: limit or None]
+    lines += [f"{each.time:%H:%M:%S} pod {each.pod}: {each.recorded} -> {each.other}" for each in shown]
+    more = found.other_node + found.placed + found.not_placed - len(shown)
+    if more:
+        lines.append(f"... and {more:,} more; --limit 0 shows them")
+    return lines
+
+
+def _share(part: int, whole: int) -> str:
+    return f"  {part / whole:.1%}" if whole else ""

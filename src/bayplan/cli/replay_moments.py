@@ -1,0 +1,137 @@
+"""The options that name a moment of a recording, and the replay up to there."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from bayplan.cli.insight.messages import fail
+
+if TYPE_CHECKING:
+    from bayplan.insight import Snapshot
+    from bayplan.recording.files import Recording
+    from bayplan.replay.moments import Decided
+    from bayplan.replay.policies import Policy
+    from bayplan.replay.replay import Moment
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which moment is meant: the last one before `until` at which `pod` was decided about, or evicted."""
+
+    until: str | None = None
+    pod: str | None = None
+    preemption_of: str | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether a moment is named."""
+        return bool(self.until or self.pod or self.preemption_of)
+
+
+def moment_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options. The command gets `wanted`, a `Wanted`."""
+
+    @functools.wraps(command)
+    def call(*arguments: Any, until: str | None, pod: str | None, preemption_of: str | None, **others: Any) -> Any:
+        if pod and preemption_of:
+            raise click.UsageError("--pod and --preemption-of: expected only one of them")
+        return command(*arguments, wanted=Wanted(until, qualified(pod), qualified(preemption_of)), **others)
+
+    for option in (
+        click.option(
+            "--preemption-of", metavar="POD", help="Stop before the decision that evicted POD ([NAMESPACE/]NAME)."
+        ),
+        click.option("--pod", metavar="POD", help="Stop before the last decision about POD ([NAMESPACE/]NAME)."),
+        click.option(
+            "--until", metavar="TIME", help="Stop before the first decision after TIME: 2026-03-02T03:12:00Z, or 03:12."
+        ),
+    ):
+        call = option(call)
+    return call
+
+
+def qualified(pod: str | None) -> str | None:
+    """`namespace/name` of a pod: the namespace is `default` if none is given."""
+    return pod if pod is None or "/" in pod else f"default/{pod}"
+
+
+def time_in(recording: Recording, text: str, option: str) -> datetime:
+    """A time that the user gave: with a date, or the first time of that kind since the recording began, in UTC."""
+    began = recording.manifest.began or datetime.now(UTC)
+    try:
+        if "T" in text or "-" in text:
+            moment = datetime.fromisoformat(text)
+            return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        parts = [int(part) for part in text.split(":")]
+        hours, minutes, seconds = (*parts, 0)[:3]
+        moment = began.replace(hour=hours, minute=minutes, second=seconds, microsecond=0)
+    except (ValueError, TypeError):
+        fail(f"{option} {text!r}: expected a time such as 2026-03-02T03:12:00Z, 03:12 or 03:12:30 (UTC)")
+    return moment if moment >= began.replace(microsecond=0) else moment + timedelta(days=1)
+
+
+def find(recording: Recording, wanted: Wanted) -> Decided:
+    """The decision that is meant. Ends the process with status 2 if the recording has none."""
+    from bayplan.replay.moments import decisions_of, uids_of
+
+    until = None if wanted.until is None else time_in(recording, wanted.until, "--until")
+    victims = frozenset() if wanted.preemption_of is None else uids_of(recording, wanted.preemption_of)
+    found, last = None, None
+    for decided in decisions_of(recording):
+        last = decided
+        if wanted.pod is None and wanted.preemption_of is None:
+            if until is not None and decided.time > until:
+                return decided
+            continue
+        if until is not None and decided.time > until:
+            break
+        if (wanted.pod and decided.of(wanted.pod)) or decided.victims & victims:
+            found = decided
+    if found is None:
+        _fail_without(recording, wanted, until, last)
+    return found
+
+
+def _fail_without(recording: Recording, wanted: Wanted, until: datetime | None, last: Decided | None) -> NoReturn:
+    what = "no decision"
+    if wanted.pod:
+        what = f"no decision about pod {wanted.pod}"
+    elif wanted.preemption_of:
+        what = f"no decision that evicts pod {wanted.preemption_of}"
+    began = recording.manifest.began
+    if last is None or began is None:
+        fail(f"{recording.source} has no decisions")
+    before = "" if until is None else f" {'after' if what == 'no decision' else 'before'} {until:%Y-%m-%d %H:%M:%S} UTC"
+    fail(f"{recording.source} has {what}{before}; it goes from {began:%Y-%m-%d %H:%M:%S} to {last.time:%H:%M:%S} UTC")
+
+
+def stop_at(recording: Recording, policy: Policy, wanted: Wanted) -> tuple[Moment, Snapshot]:
+    """Replay up to the moment that is meant. Returns it, and the cluster as the scheduler knew it then."""
+    return stop_before(recording, policy, find(recording, wanted))
+
+
+def stop_before(recording: Recording, policy: Policy, decided: Decided) -> tuple[Moment, Snapshot]:
+    """Replay up to a decision."""
+    from bayplan.replay.moments import snapshot_at
+
+    reached: list[tuple[Moment, Snapshot]] = []
+
+    def visit(moment: Moment) -> bool:
+        if moment.number < decided.number:
+            return False
+        reached.append(
+            (moment, snapshot_at(moment.scheduler, moment.time, f"{recording.source} at {moment.time:%H:%M:%S}"))
+        )
+        return True
+
+    found = policy.replay(recording).run(visit)
+    if not reached:
+        why = found.problem or "a decision before it can't be made again"
+        fail(f"decision {decided.number:,} can't be reached: {why}; `bayplan replay {recording.source}` says more")
+    return reached[0]

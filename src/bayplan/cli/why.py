@@ -1,0 +1,94 @@
+"""`bayplan why`: why something was decided about a pod, from a recording."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bayplan.cli.insight.answering import show
+from bayplan.cli.insight.messages import errors_reported, fail
+from bayplan.cli.replay_moments import Wanted, find, qualified, stop_before
+
+if TYPE_CHECKING:
+    from bayplan.recording.files import Recording
+    from bayplan.replay.moments import Decided
+    from bayplan.replay.policies import Policy
+
+
+@click.command()
+@click.argument("pod", metavar="POD")
+@click.option(
+    "--recording",
+    required=True,
+    type=click.Path(exists=True, path_type=Path),
+    metavar="PATH",
+    help="What `bayplan run --record` wrote.",
+)
+@click.option("--at", metavar="TIME", help="The last decision about POD before TIME: 2026-03-02T03:12:00Z, or 03:12.")
+@click.option("--evicted", is_flag=True, help="Why POD was evicted: which pod needed its room, and what else it tried.")
+@click.option("--moved", is_flag=True, help="Each time that POD, or a pod of its name, was placed.")
+@click.option("-o", "--output", type=click.Choice(("table", "wide", "json")), default="table", show_default=True)
+def why(pod: str, recording: Path, at: str | None, evicted: bool, moved: bool, output: str) -> None:
+    """Say why something was decided about a pod, as the scheduler saw the cluster then.
+
+    POD is a name, or NAMESPACE/NAME. Without --at, --evicted or --moved, it is the last decision about the pod.
+    """
+    if evicted and moved:
+        raise click.UsageError("--evicted and --moved: expected only one of them")
+    with errors_reported():
+        from bayplan.recording.files import Recording
+        from bayplan.replay.policies import recorded_policy
+
+        opened = Recording.open(recording)
+        key = qualified(pod)
+        assert key is not None
+        if moved:
+            _moves(opened, key)
+            return
+        wanted = Wanted(at, preemption_of=key) if evicted else Wanted(at, pod=key)
+        _explain(opened, recorded_policy(opened), find(opened, wanted), key, output, evicted=evicted)
+
+
+def _moves(recording: Recording, pod: str) -> None:
+    from bayplan.replay.moments import decisions_of
+
+    places = [
+        (decided, one.node) for decided in decisions_of(recording) if (one := decided.of(pod)) is not None and one.node
+    ]
+    if not places:
+        find(recording, Wanted(pod=pod))  # ends here if there is no decision at all
+        fail(f"{recording.source}: pod {pod} was never placed; `bayplan why {pod}` says why")
+    for decided, node in places:
+        click.echo(f"{decided.time:%Y-%m-%d %H:%M:%S} decision {decided.number:,}: pod {pod} was placed on node {node}")
+
+
+def _explain(recording: Recording, policy: Policy, decided: Decided, pod: str, output: str, *, evicted: bool) -> None:
+    from bayplan.insight import Insight, QuestionError
+    from bayplan.replay.replay import told
+
+    moment, snapshot = stop_before(recording, policy, decided)
+    asked = pod
+    lines = []
+    if evicted:
+        uids = {each.uid: each.key for each in decided.pods}
+        for uid, node, victims in decided.preemptions:
+            asked = uids.get(uid, moment.queued.pod.key)
+            others = f", with {len(victims) - 1} others" if len(victims) > 1 else ""
+            lines.append(f"pod {pod} was evicted from node {node}{others}, to make room for pod {asked}")
+    one = decided.of(asked)
+    lines.append(
+        f"at {decided.time:%Y-%m-%d %H:%M:%S.%f} UTC (decision {decided.number:,}), it was decided about pod {asked}:"
+    )
+    lines.append(f"  {told(one, decided.preemptions)}")
+    lines += [f"warning: {line}" for line in policy.changed]
+    try:
+        insight = Insight(snapshot, policy.configuration, policy.plugins, gates=policy.gates)
+        found = insight.explain(asked)
+    except QuestionError as error:
+        fail(str(error))
+    if output != "json":
+        click.echo("\n".join(lines))
+        click.echo("As the cluster was just before:")
+    show(found, output)

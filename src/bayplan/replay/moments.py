@@ -1,0 +1,97 @@
+"""Moments of a recording: which decision is meant, and the cluster as the scheduler knew it then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from bayplan.api.kinds import POD
+from bayplan.api.objects import bare, encode
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.insight import Snapshot
+from bayplan.recording import entries
+from bayplan.recording.entries import Planned, PodDecided
+from bayplan.recording.files import Recording, RecordingError
+from bayplan.replay.scheduler import ReplayedScheduler
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A decision of a recording. `number` counts from 1. `victims`: the pods that it evicts, by uid.
+
+    `evicts_for`: the key of the pod that preempts, if one does.
+    """
+
+    number: int
+    time: datetime
+    pods: tuple[PodDecided, ...]
+    preemptions: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+
+    @property
+    def victims(self) -> frozenset[str]:
+        """The uids of the pods that are evicted."""
+        return frozenset(uid for _, _, victims in self.preemptions for uid in victims)
+
+    def of(self, pod: str) -> PodDecided | None:
+        """What was decided about a pod, by `namespace/name`."""
+        return next((each for each in self.pods if each.key == pod), None)
+
+
+def decisions_of(recording: Recording) -> Iterator[Decided]:
+    """All decisions of a recording, without a replay, up to where it can be read."""
+    number, time = 0, recording.moment(recording.manifest.monotonic)
+    try:
+        for entry in recording.entries():
+            if isinstance(entry, entries.Popped):
+                time = recording.moment(entry.at)
+            elif isinstance(entry, Planned):
+                number += 1
+                yield Decided(number, time, entry.decisions, entry.preemptions)
+    except RecordingError:
+        return
+
+
+def uids_of(recording: Recording, pod: str) -> frozenset[str]:
+    """The uids that pods of a name have had."""
+    found = set()
+    try:
+        for entry in recording.entries():
+            if isinstance(entry, entries.Changed) and entry.kind == POD.kind and entry.key == pod and entry.raw:
+                found.add(msgspec.json.decode(entry.raw, type=_Object).metadata.uid)
+    except (RecordingError, msgspec.MsgspecError):
+        return frozenset(found)
+    return frozenset(found)
+
+
+def snapshot_at(scheduler: ReplayedScheduler, time: datetime, source: str) -> Snapshot:
+    """What a replayed scheduler knows, as a snapshot. Pods that it has assumed are on their nodes."""
+    documents = {}
+    for kind in scheduler.kinds:
+        store = scheduler.state.objects[kind]
+        if kind is POD:
+            documents[kind] = {key: _pod(scheduler, pod) for key, pod in store.items()}
+        else:
+            documents[kind] = {key: bare(encode(obj)) for key, obj in store.items()}
+    version = scheduler.kubernetes
+    return Snapshot(documents=documents, source=source, taken=time, version=f"v{version}.0" if version else None)
+
+
+def _pod(scheduler: ReplayedScheduler, pod: PodInfo) -> bytes:
+    placed = scheduler.state.pod(pod.uid)
+    raw = bare(pod.raw)
+    if placed is None or pod.node_name:
+        return raw
+    document = msgspec.json.decode(raw)
+    document["spec"]["nodeName"] = placed.node_name
+    return encode(document)
+
+
+class _Metadata(msgspec.Struct):
+    uid: str = ""
+
+
+class _Object(msgspec.Struct):
+    metadata: _Metadata
