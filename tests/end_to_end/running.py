@@ -23,6 +23,7 @@ from bayplan.executor.extenders import have_a_say
 from bayplan.recording.entries import Setting
 from bayplan.recording.files import Recording
 from bayplan.recording.recorder import Recorder
+from bayplan.recording.writing import Keep
 from bayplan.replay.replay import Replay
 from bayplan.service.scheduler import BuildProfiles, Scheduler, Settings
 from bayplan.testing.running import FAST
@@ -50,7 +51,7 @@ async def running_scheduler(
         unschedulable_timeout=settings.unschedulable_timeout,
     )
     with TemporaryDirectory() as folder:
-        recorder = Recorder(Path(folder), setting, settings.clock)
+        recorder = Recorder(Path(folder), setting, settings.clock, Keep(segment_seconds=0.5, patience_seconds=1e9))
         try:
             async with unrecorded_scheduler(
                 access,
@@ -64,12 +65,13 @@ async def running_scheduler(
         finally:
             recorder.close()
         asked = partial(have_a_say, extenders) if extenders else None
-        replay = Replay(Recording.open(Path(folder)), build, asked)
-        replayed = await asyncio.to_thread(replay.run)
         assert not recorder.problem
-        assert not replayed.problem
-        assert replayed.difference is None, replayed
-        assert replayed.complete
+        recording = Recording.open(Path(folder))
+        for segment in range(recording.segments):
+            replayed = await asyncio.to_thread(Replay(recording, build, asked).run, segment=segment)
+            assert not replayed.problem
+            assert replayed.difference is None, (segment, replayed)
+            assert replayed.complete
 
 
 class BayplanRun:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,23 +64,22 @@ def replay(
             pack_recording(recording, Path(pack))
             click.echo(f"Wrote {pack}")
             return
-        opened = Recording.open(recording)
+        runs = Recording.runs(recording)
         if listing:
-            _list(opened, output)
+            _list(runs, output)
             return
-        policy = recorded_policy(opened)
         if config is not None or plugins or version is not None:
             if wanted.given:
-                raise click.UsageError(
-                    "--until, --pod and --preemption-of stop a replay: use them without another policy"
-                )
-            _ask_another(opened, policy, (config, plugins, version), limit, output)
+                raise click.UsageError("--until, --pod and --preemption-of stop a replay: not with another policy")
+            for run in runs:
+                _ask_another(run, recorded_policy(run), (config, plugins, version), limit, output)
         elif wanted.given:
-            _stop_before(opened, policy, wanted, snapshot, output)
+            _stop_before(runs, wanted, snapshot, output)
         elif snapshot is not None:
             raise click.UsageError("--save needs a moment: --until, --pod or --preemption-of")
         else:
-            _replay(opened, policy, output)
+            for run in runs:
+                _replay(run, recorded_policy(run), output)
 
 
 def _replay(recording: Recording, policy: Policy, output: str) -> None:
@@ -117,11 +117,11 @@ def _lines(found: Replayed, seconds: float) -> list[str]:
             f"  replayed: {difference.replayed}",
             *(f"  cause: {cause}" for cause in difference.causes),
         ]
-    lines = [f"{found.decisions:,} decisions {span}: all are the same"]
+    lines = [f"{found.decisions - found.before:,} decisions {span}: all are the same"]
     lines.append(f"  at the end: {found.nodes:,} nodes, {found.pods:,} pods on them")
     if seconds and length.total_seconds() > 1:
         lines.append(
-            f"  {timedelta(seconds=int(length.total_seconds()))} in {seconds:.1f} s: "
+            f"  {timedelta(seconds=int(length.total_seconds()))} in {seconds:.2f} s: "
             f"{length.total_seconds() / seconds:,.0f} times as fast as it happened"
         )
     if not found.complete and not found.problem:
@@ -136,13 +136,13 @@ def _document(found: Replayed) -> dict[str, object]:
     return document
 
 
-def _list(recording: Recording, output: str) -> None:
+def _list(runs: Sequence[Recording], output: str) -> None:
     import msgspec
 
     from bayplan.replay.moments import decisions_of
     from bayplan.replay.replay import told
 
-    for decided in decisions_of(recording):
+    for decided in (decided for run in runs for decided in decisions_of(run)):
         for pod in decided.pods:
             if output == "json":
                 click.echo(
@@ -153,11 +153,13 @@ def _list(recording: Recording, output: str) -> None:
                 click.echo(f"{decided.number:>7} {decided.time:%Y-%m-%d %H:%M:%S.%f} {pod.key}: {what}")
 
 
-def _stop_before(recording: Recording, policy: Policy, wanted: Wanted, snapshot: str | None, output: str) -> None:
-    from bayplan.cli.replay_moments import stop_at
+def _stop_before(runs: Sequence[Recording], wanted: Wanted, snapshot: str | None, output: str) -> None:
+    from bayplan.cli.replay_moments import find, stop_before
+    from bayplan.replay.policies import recorded_policy
     from bayplan.replay.replay import told
 
-    moment, cluster = stop_at(recording, policy, wanted)
+    decided = find(runs, wanted)
+    moment, cluster = stop_before(recorded_policy(decided.run), decided)
     recorded = [{"pod": each.key, "decided": told(each, moment.preemptions)} for each in moment.recorded]
     if snapshot is not None:
         cluster.save(snapshot)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -27,6 +27,8 @@ class Wanted:
     until: str | None = None
     pod: str | None = None
     preemption_of: str | None = None
+    option: str = "--until"
+    """The option that named the time."""
 
     @property
     def given(self) -> bool:
@@ -76,62 +78,58 @@ def time_in(recording: Recording, text: str, option: str) -> datetime:
     return moment if moment >= began.replace(microsecond=0) else moment + timedelta(days=1)
 
 
-def find(recording: Recording, wanted: Wanted) -> Decided:
+def find(runs: Sequence[Recording], wanted: Wanted) -> Decided:
     """The decision that is meant. Ends the process with status 2 if the recording has none."""
     from bayplan.replay.moments import decisions_of, uids_of
 
-    until = None if wanted.until is None else time_in(recording, wanted.until, "--until")
-    victims = frozenset() if wanted.preemption_of is None else uids_of(recording, wanted.preemption_of)
+    until = None if wanted.until is None else time_in(runs[0], wanted.until, wanted.option)
     found, last = None, None
-    for decided in decisions_of(recording):
-        last = decided
-        if wanted.pod is None and wanted.preemption_of is None:
-            if until is not None and decided.time > until:
-                return decided
-            continue
-        if until is not None and decided.time > until:
-            break
-        if (wanted.pod and decided.of(wanted.pod)) or decided.victims & victims:
-            found = decided
+    for run in runs:
+        victims = frozenset() if wanted.preemption_of is None else uids_of(run, wanted.preemption_of)
+        for decided in decisions_of(run):
+            last = decided
+            late = until is not None and decided.time > until
+            if wanted.pod is None and wanted.preemption_of is None:
+                if late:
+                    return decided
+            elif not late and ((wanted.pod and decided.of(wanted.pod)) or decided.victims & victims):
+                found = decided
     if found is None:
-        _fail_without(recording, wanted, until, last)
+        _fail_without(runs, wanted, until, last)
     return found
 
 
-def _fail_without(recording: Recording, wanted: Wanted, until: datetime | None, last: Decided | None) -> NoReturn:
-    what = "no decision"
+def _fail_without(runs: Sequence[Recording], wanted: Wanted, until: datetime | None, last: Decided | None) -> NoReturn:
+    what, when = "no decision", "" if until is None else f" before {until:%Y-%m-%d %H:%M:%S} UTC"
     if wanted.pod:
         what = f"no decision about pod {wanted.pod}"
     elif wanted.preemption_of:
         what = f"no decision that evicts pod {wanted.preemption_of}"
-    began = recording.manifest.began
+    else:
+        when = when.replace("before", "after")
+    began = runs[0].manifest.began
     if last is None or began is None:
-        fail(f"{recording.source} has no decisions")
-    before = "" if until is None else f" {'after' if what == 'no decision' else 'before'} {until:%Y-%m-%d %H:%M:%S} UTC"
-    fail(f"{recording.source} has {what}{before}; it goes from {began:%Y-%m-%d %H:%M:%S} to {last.time:%H:%M:%S} UTC")
+        fail(f"{runs[0].source} has no decisions")
+    span = f"it goes from {began:%Y-%m-%d %H:%M:%S} to {last.time:%Y-%m-%d %H:%M:%S} UTC"
+    fail(f"the recording has {what}{when}; {span}")
 
 
-def stop_at(recording: Recording, policy: Policy, wanted: Wanted) -> tuple[Moment, Snapshot]:
-    """Replay up to the moment that is meant. Returns it, and the cluster as the scheduler knew it then."""
-    return stop_before(recording, policy, find(recording, wanted))
-
-
-def stop_before(recording: Recording, policy: Policy, decided: Decided) -> tuple[Moment, Snapshot]:
-    """Replay up to a decision."""
+def stop_before(policy: Policy, decided: Decided) -> tuple[Moment, Snapshot]:
+    """Replay up to a decision, from the segment that it is in. Returns it, and what the scheduler knew then."""
     from bayplan.replay.moments import snapshot_at
 
     reached: list[tuple[Moment, Snapshot]] = []
+    run = decided.run
 
     def visit(moment: Moment) -> bool:
         if moment.number < decided.number:
             return False
-        reached.append(
-            (moment, snapshot_at(moment.scheduler, moment.time, f"{recording.source} at {moment.time:%H:%M:%S}"))
-        )
+        source = f"{run.source} at {moment.time:%H:%M:%S}"
+        reached.append((moment, snapshot_at(moment.scheduler, moment.time, source)))
         return True
 
-    found = policy.replay(recording).run(visit)
+    found = policy.replay(run).run(visit, segment=decided.segment)
     if not reached:
         why = found.problem or "a decision before it can't be made again"
-        fail(f"decision {decided.number:,} can't be reached: {why}; `bayplan replay {recording.source}` says more")
+        fail(f"decision {decided.number:,} can't be reached: {why}; `bayplan replay {run.source}` says more")
     return reached[0]

@@ -14,6 +14,7 @@ import click
 from bayplan.cli.dump_signal import DumpSignal
 from bayplan.cli.run_logging import DEBUG_LEVEL, INFO_LEVEL, JSON, TEXT, configure_logging
 from bayplan.cli.run_options import RunCommand, kube_scheduler_flags, plugin_option
+from bayplan.cli.run_recording import RecordOptions
 
 if TYPE_CHECKING:  # slow imports happen only if the scheduler will run
     from bayplan.cli.ending import Ending
@@ -39,7 +40,12 @@ log = logging.getLogger(__name__)
     "--record",
     type=click.Path(file_okay=False),
     metavar="DIR",
-    help="Record all that decisions rest on to DIR, for `bayplan replay` and `bayplan why`. DIR must be new or empty.",
+    help="Record all that decisions rest on to DIR, for `bayplan replay` and `bayplan why`.",
+)
+@click.option(
+    "--record-keep",
+    metavar="24h|2Gi",
+    help="How much of this process's recording to keep: a duration or a size. Default: all of it.",
 )
 @click.option("-v", "--verbose", "verbosity", count=True, help="Log what happens to each pod; -vv also logs why.")
 @kube_scheduler_flags
@@ -49,6 +55,7 @@ def run(
     plugins: tuple[str, ...],
     seed: int | None,
     record: str | None,
+    record_keep: str | None,
     verbosity: int,
     **flags: Any,
 ) -> None:
@@ -78,7 +85,7 @@ def run(
             _write_configuration(prepared, Path(flags["write_config_to"]))
             return
         extenders = _extenders(prepared.configuration, flags["config"])
-        recording = None if record is None else (record, plugins)
+        recording = None if record is None else RecordOptions(record, record_keep, plugins)
         _run_until_done(partial(_run, prepared, extenders, flags["master"], context, seed, recording, dump_signal))
 
 
@@ -148,7 +155,7 @@ async def _run(
     master: str | None,
     context: str | None,
     seed: int | None,
-    recording: tuple[str, tuple[str, ...]] | None,
+    recording: RecordOptions | None,
     dump_signal: DumpSignal,
     ending: Ending,
 ) -> None:
@@ -185,7 +192,7 @@ async def _run(
                 recorder = None
             else:
                 settings = with_seed(settings)
-                recorder = open_recorder(recording[0], prepared, settings, recording[1], client.access.server)
+                recorder = open_recorder(recording, prepared, settings, client.access.server)
                 ending.before_force.append(recorder.close)
             peers = Peers(extenders, leadership, events, recorder)
             scheduler = Scheduler(client, prepared.build_profiles, settings, peers, metrics)

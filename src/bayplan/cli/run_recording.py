@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import random
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,30 +13,61 @@ from msgspec.structs import replace
 if TYPE_CHECKING:
     from bayplan.cli.run_preparation import Preparation
     from bayplan.recording.recorder import Recorder
+    from bayplan.recording.writing import Keep
     from bayplan.service.scheduler import Settings
 
+log = logging.getLogger(__name__)
 
-def open_recorder(
-    folder: str, prepared: Preparation, settings: Settings, references: Sequence[str], cluster: str
-) -> Recorder:
-    """A recorder for the scheduler with these settings, which have a seed. `references`: the values of `--plugin`.
 
-    Raises RecordingError.
-    """
+@dataclass(frozen=True, slots=True)
+class RecordOptions:
+    """What to record to: the values of `--record`, `--record-keep` and `--plugin`."""
+
+    folder: str
+    keep: str | None
+    plugins: tuple[str, ...]
+
+
+def open_recorder(asked: RecordOptions, prepared: Preparation, settings: Settings, cluster: str) -> Recorder:
+    """A recorder for the scheduler with these settings, which have a seed. Raises RecordingError."""
     from bayplan.config.writing import to_yaml
+    from bayplan.recording.files import next_run
     from bayplan.recording.recorder import Recorder
     from bayplan.replay.policies import setting_of
 
     configuration = to_yaml(prepared.configuration, prepared.catalog)
     setting = replace(
-        setting_of(configuration, prepared.gates, references, prepared.plugins),
+        setting_of(configuration, prepared.gates, asked.plugins, prepared.plugins),
         seed=settings.seed,
         initial_backoff=settings.initial_backoff,
         max_backoff=settings.max_backoff,
         unschedulable_timeout=settings.unschedulable_timeout,
         cluster=cluster,
     )
-    return Recorder(Path(folder), setting, settings.clock)
+    recorder = Recorder(next_run(Path(asked.folder)), setting, settings.clock, _keep(asked.keep))
+    log.info("recording what decisions rest on to %s", asked.folder)
+    return recorder
+
+
+def _keep(text: str | None) -> Keep:
+    """What `--record-keep` says. Raises RecordingError."""
+    from bayplan.api import durations, quantity
+    from bayplan.recording.files import RecordingError
+    from bayplan.recording.writing import Keep
+
+    if text is None:
+        return Keep()
+    try:
+        seconds = durations.parse(text)
+    except ValueError:
+        try:
+            size = quantity.value(quantity.parse(text))
+        except quantity.InvalidQuantity:
+            raise RecordingError(
+                f"--record-keep {text!r}: expected a duration such as 24h, or a size such as 2Gi"
+            ) from None
+        return Keep(bytes=size, segment_bytes=max(1 << 20, min(256 << 20, size // 4)))
+    return Keep(seconds=seconds, segment_seconds=max(60.0, min(3600.0, seconds / 4)))
 
 
 def with_seed(settings: Settings) -> Settings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,42 +42,47 @@ def why(pod: str, recording: Path, at: str | None, evicted: bool, moved: bool, o
         from bayplan.recording.files import Recording
         from bayplan.replay.policies import recorded_policy
 
-        opened = Recording.open(recording)
+        runs = Recording.runs(recording)
         key = qualified(pod)
         assert key is not None
         if moved:
-            _moves(opened, key)
+            _moves(runs, key)
             return
-        wanted = Wanted(at, preemption_of=key) if evicted else Wanted(at, pod=key)
-        _explain(opened, recorded_policy(opened), find(opened, wanted), key, output, evicted=evicted)
+        asked = Wanted(at, preemption_of=key, option="--at") if evicted else Wanted(at, pod=key, option="--at")
+        decided = find(runs, asked)
+        _explain(recorded_policy(decided.run), decided, key, output, evicted=evicted)
 
 
-def _moves(recording: Recording, pod: str) -> None:
+def _moves(runs: Sequence[Recording], pod: str) -> None:
     from bayplan.replay.moments import decisions_of
 
     places = [
-        (decided, one.node) for decided in decisions_of(recording) if (one := decided.of(pod)) is not None and one.node
+        (decided, one.node)
+        for run in runs
+        for decided in decisions_of(run)
+        if (one := decided.of(pod)) is not None and one.node
     ]
     if not places:
-        find(recording, Wanted(pod=pod))  # ends here if there is no decision at all
-        fail(f"{recording.source}: pod {pod} was never placed; `bayplan why {pod}` says why")
+        find(runs, Wanted(pod=pod))  # ends here if there is no decision at all
+        fail(f"pod {pod} was never placed; without --moved, the answer says why")
     for decided, node in places:
         click.echo(f"{decided.time:%Y-%m-%d %H:%M:%S} decision {decided.number:,}: pod {pod} was placed on node {node}")
 
 
-def _explain(recording: Recording, policy: Policy, decided: Decided, pod: str, output: str, *, evicted: bool) -> None:
+def _explain(policy: Policy, decided: Decided, pod: str, output: str, *, evicted: bool) -> None:
     from bayplan.insight import Insight, QuestionError
     from bayplan.replay.replay import told
 
-    moment, snapshot = stop_before(recording, policy, decided)
+    moment, snapshot = stop_before(policy, decided)
     asked = pod
     lines = []
     if evicted:
         uids = {each.uid: each.key for each in decided.pods}
         for uid, node, victims in decided.preemptions:
             asked = uids.get(uid, moment.queued.pod.key)
-            others = f", with {len(victims) - 1} others" if len(victims) > 1 else ""
-            lines.append(f"pod {pod} was evicted from node {node}{others}, to make room for pod {asked}")
+            more = len(victims) - 1
+            others = f", with {more} other pod{'s' if more > 1 else ''}," if more else ""
+            lines.append(f"pod {pod} was evicted from node {node}{others} to make room for pod {asked}")
     one = decided.of(asked)
     lines.append(
         f"at {decided.time:%Y-%m-%d %H:%M:%S.%f} UTC (decision {decided.number:,}), it was decided about pod {asked}:"

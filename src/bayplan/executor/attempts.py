@@ -42,7 +42,7 @@ class AttemptDriver:
     """Makes attempts. `decisions` counts the pods decided so far, whatever the outcome.
 
     `limited` makes a context for each step of an attempt, which may raise GiveWay. `sharing`: the results that pods
-    share, by scheduler name.
+    share, by scheduler name. `rotation`: where the next attempt begins to look for enough nodes.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class AttemptDriver:
         self._rng = rng
         self._extenders = extenders
         self._limited = limited
-        self._rotation = Rotation()
+        self.rotation = Rotation()
         self.sharing = sharing or {name: Sharing(profile) for name, profile in runtime.profiles.items()}
         self.decisions = 0
 
@@ -76,7 +76,7 @@ class AttemptDriver:
             ask_extenders=self._asks,
             # Shared runs have only the sum of the plugins' scores.
             start=PodRun.start if scores_wanted() else self.sharing[name].start,
-            rotation=self._rotation,
+            rotation=self.rotation,
             call=call if times is None else times.call,
             failures=self._runtime.failures,
         )

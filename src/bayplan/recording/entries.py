@@ -130,6 +130,65 @@ class Activated(RecordedEntry, gc=False):
     uids: tuple[str, ...]
 
 
+class RecordedObject(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    """An object of a checkpoint. `raw`: as the API server reported it. `assumed`: as it is being written, or None."""
+
+    kind: str
+    key: str
+    raw: bytes
+    assumed: bytes | None = None
+
+
+class RecordedPlace(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    """A pod on a row of the node table. `assumed`: whether its binding is not confirmed yet."""
+
+    key: str
+    uid: str
+    node: str
+    assumed: bool
+
+
+class RecordedQueued(msgspec.Struct, array_like=True, gc=False, frozen=True):
+    """A pod in the queue: the fields of a QueuedPod. `place`: the value of a Place."""
+
+    key: str
+    place: str
+    queued_at: float
+    attempts: int
+    initial_attempt_at: float | None
+    unschedulable_count: int
+    consecutive_errors: int
+    backoff_expiration: float | None
+    unschedulable_plugins: tuple[str, ...]
+    pending_plugins: tuple[str, ...]
+    gating_plugin: str
+    was_flushed: bool
+    undone: bool
+    message: str
+
+
+class Checkpoint(RecordedEntry, gc=False):
+    """The state of the scheduler: a segment that begins with it can be read without the ones before.
+
+    `decisions` and `tasks`: how many there were so far. `rows`: the names of the rows of the node table; "" for free
+    ones. `nominated`: the key and the uid of a pod, and the node. `binding`: the numbers of the
+    tasks that have not ended, with the uids of their pods. `random`: the state of the random numbers, and `rotation`
+    that of the search for enough nodes.
+    """
+
+    at: float
+    decisions: int
+    tasks: int
+    objects: tuple[RecordedObject, ...]
+    rows: tuple[str, ...]
+    placed: tuple[RecordedPlace, ...]
+    queued: tuple[RecordedQueued, ...]
+    nominated: tuple[tuple[str, str, str], ...]
+    binding: tuple[tuple[int, str], ...]
+    random: tuple[int, tuple[int, ...], float | None]
+    rotation: int
+
+
 class Stopped(RecordedEntry, gc=False):
     """The scheduler stopped, as asked."""
 
@@ -147,6 +206,7 @@ AnyEntry = (
     | Bound
     | Evicted
     | Activated
+    | Checkpoint
     | Stopped
 )
 

@@ -1,7 +1,8 @@
 """The files of a recording: frames of entries in segments, each compressed and with a checksum.
 
-    recording.json                    the manifest: version, how the scheduler was set up, when it began
-    decisions-000001.frames           a segment: frames, one after the other
+    run-000001/                       what one process recorded
+        recording.json                the manifest: version, how the scheduler was set up, when it began
+        decisions-000001.frames       a segment: frames, one after the other
 
 A frame is its length and the CRC-32 of what follows (4 bytes each, little-endian), and a zlib stream of entries in
 MessagePack. The last frame may be cut, by a kill. A tar file of the folder is a recording, too.
@@ -12,9 +13,10 @@ from __future__ import annotations
 import struct
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -75,28 +77,70 @@ def segment_file(folder: Path, number: int) -> Path:
     return folder / f"decisions-{number:06}.frames"
 
 
+def next_run(folder: Path) -> Path:
+    """The folder of another run in the folder of a recording."""
+    numbers = [int(each.name[4:]) for each in folder.glob("run-*") if each.name[4:].isdecimal()]
+    return folder / f"run-{max(numbers, default=0) + 1:06}"
+
+
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A recording that was opened. `source`: the path, for messages."""
+    """What one process recorded, opened for reading. `source`: the path, for messages."""
 
     source: str
     manifest: RecordingManifest
-    _segments: tuple[tuple[str, bytes], ...]
+    _segments: tuple[tuple[str, Callable[[], bytes]], ...]
+
+    @classmethod
+    def runs(cls, path: Path) -> list[Recording]:
+        """Open all runs of a recording: of a folder, or of a file made of one by `pack_recording`.
+
+        Raises RecordingError.
+        """
+        try:
+            files = dict(_members(path) if path.is_file() else _contents(path))
+        except (OSError, tarfile.TarError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise RecordingError(f"cannot read {path}: {reason}") from None
+        folders = sorted(name.rpartition("/")[0] for name in files if name.rpartition("/")[2] == MANIFEST)
+        if not folders:
+            raise RecordingError(f"{path} is no recording: it has no {MANIFEST}; `bayplan run --record DIR` makes one")
+        return [cls._of(path, folder, files) for folder in folders]
 
     @classmethod
     def open(cls, path: Path) -> Recording:
-        """Open a folder, or a file made of one by `pack`. Raises RecordingError."""
-        try:
-            files = dict(_members(path)) if path.is_file() else _contents(path)
-        except (OSError, tarfile.TarError) as error:
-            raise RecordingError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
-        if MANIFEST not in files:
-            raise RecordingError(f"{path} is no recording: it has no {MANIFEST}; `bayplan run --record DIR` makes one")
-        return cls(str(path), _manifest(path, files[MANIFEST]), _in_order(files))
+        """Open a recording with a single run. Raises RecordingError."""
+        runs = cls.runs(path)
+        if len(runs) > 1:
+            raise RecordingError(f"{path} has {len(runs)} runs: name one, such as {runs[-1].source}")
+        return runs[0]
 
-    def entries(self) -> Iterator[AnyEntry]:
-        """All entries, in order. Raises RecordingError at a damaged frame; a last frame that was cut ends it."""
-        for number, (name, data) in enumerate(self._segments, start=1):
+    @classmethod
+    def _of(cls, path: Path, folder: str, files: Mapping[str, Callable[[], bytes]]) -> Recording:
+        inside = f"{folder}/" if folder else ""
+        source = f"{path}/{folder}" if folder else str(path)
+        segments = sorted(
+            (name.removeprefix(inside), read)
+            for name, read in files.items()
+            if name.startswith(f"{inside}decisions-") and name.endswith(".frames")
+        )
+        return cls(source, _manifest(path, files[f"{inside}{MANIFEST}"]()), tuple(segments))
+
+    @property
+    def segments(self) -> int:
+        """How many segments there are."""
+        return len(self._segments)
+
+    def entries(self, first: int = 0) -> Iterator[AnyEntry]:
+        """The entries of all segments from `first` on, in order.
+
+        Raises RecordingError at a damaged frame. A frame that was cut at the end of the last segment ends it.
+        """
+        for number, (name, read) in enumerate(self._segments[first:], start=first + 1):
+            try:
+                data = read()
+            except (OSError, tarfile.TarError) as error:
+                raise RecordingError(f"cannot read {self.source}/{name}: {error}") from None
             yield from _entries(f"{self.source}: {name}", data, last=number == len(self._segments))
 
     def moment(self, monotonic: float) -> datetime:
@@ -107,28 +151,38 @@ class Recording:
 
 def pack_recording(folder: Path, target: Path) -> None:
     """Write a recording to one file, which can be mailed. Raises RecordingError."""
-    Recording.open(folder)
-    partial = target.with_name(target.name + ".partial")
+    Recording.runs(folder)
+    if target.resolve().is_relative_to(folder.resolve()):
+        raise RecordingError(f"{target} is inside of {folder}: name a file elsewhere")
+    unfinished = target.with_name(target.name + ".partial")
     try:
-        with tarfile.open(partial, "w") as archive:
-            for each in sorted(folder.iterdir()):
-                archive.add(each, arcname=each.name)
-        partial.replace(target)
+        with tarfile.open(unfinished, "w") as archive:
+            for path in sorted(folder.rglob("*")):
+                if path.is_file():
+                    archive.add(path, arcname=str(path.relative_to(folder)))
+        unfinished.replace(target)
     except OSError as error:
-        partial.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
         raise RecordingError(f"cannot write {target}: {error.strerror or error}") from None
 
 
-def _contents(folder: Path) -> dict[str, bytes]:
-    return {each.name: each.read_bytes() for each in folder.iterdir() if each.is_file()}
+def _contents(folder: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    for path in folder.rglob("*"):
+        if path.is_file():
+            yield str(path.relative_to(folder)), path.read_bytes
 
 
-def _members(path: Path) -> Iterator[tuple[str, bytes]]:
+def _members(path: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
     with tarfile.open(path) as archive:
         for member in archive:
-            file = archive.extractfile(member)
-            if file is not None:
-                yield member.name, file.read()
+            if member.isfile():
+                yield member.name, partial(_read_member, path, member.name)
+
+
+def _read_member(path: Path, name: str) -> bytes:
+    with tarfile.open(path) as archive:
+        file = archive.extractfile(name)
+        return b"" if file is None else file.read()
 
 
 def _manifest(path: Path, data: bytes) -> RecordingManifest:
@@ -144,10 +198,6 @@ def _manifest(path: Path, data: bytes) -> RecordingManifest:
             f"Bayplan {manifest.bayplan} or newer"
         )
     return manifest
-
-
-def _in_order(files: dict[str, bytes]) -> tuple[tuple[str, bytes], ...]:
-    return tuple(sorted((name, data) for name, data in files.items() if name.endswith(".frames")))
 
 
 def _entries(place: str, data: bytes, *, last: bool) -> Iterator[AnyEntry]:

@@ -6,23 +6,27 @@ something that does the same and adds an entry. Without a recorder, nothing of t
 
 from __future__ import annotations
 
+import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
+from bayplan.api.kinds import NODE, POD, Kind
 from bayplan.api.objects import encode
 from bayplan.clock import Clock
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.state import ClusterState
 from bayplan.executor.extenders import Extenders
 from bayplan.executor.ports import Ports
 from bayplan.framework.extenders import Answer, ExtenderError, Filtered, Question
-from bayplan.queue import QueuedPod
+from bayplan.queue import QueuedPod, SchedulingQueue
+from bayplan.recording.checkpoints import checkpoint
 from bayplan.recording.entries import (
     Activated,
     Answered,
@@ -47,33 +51,52 @@ from bayplan.recording.wrappers import (
     RecordedWait,
     recorded_status,
 )
-from bayplan.recording.writing import MOST_BYTES, FrameWriter, size_of
-from bayplan.scheduling import Plan
+from bayplan.recording.writing import MOST_BYTES, FrameWriter, Keep, size_of
+from bayplan.scheduling import Plan, Rotation
 
 _TASK: ContextVar[int | None] = ContextVar("bayplan recording: task", default=None)
 """The number of the recorded work that runs; -1 in an attempt, and None in what isn't recorded."""
 _IN_ATTEMPT = -1
+_SHORTEST = 60.0
+"""Seconds that a segment has at least: a checkpoint alone may be larger than a segment should be."""
+
+
+class Subject(NamedTuple):
+    """The scheduler that is recorded, as far as a checkpoint needs it."""
+
+    state: ClusterState
+    queue: SchedulingQueue
+    random: random.Random
+    rotation: Rotation
 
 
 class Recorder:
     """Records one scheduler to a folder. Use it in the scheduler's thread, from before its start to its end.
 
-    `setting`: how the scheduler is set up, without its seed. Raises RecordingError if the folder can't be used.
+    `setting`: how the scheduler is set up. `keep`: how long segments are, and how many are kept. Raises RecordingError
+    if the folder can't be used.
 
     Attributes:
         entries_written: how many entries were recorded.
     """
 
-    def __init__(self, folder: Path, setting: Setting, clock: Clock) -> None:
+    def __init__(self, folder: Path, setting: Setting, clock: Clock, keep: Keep | None = None) -> None:
         self.entries_written = 0
         self._clock = clock
+        self._keep = keep or Keep()
+        self._subject: Subject | None = None
+        self._kinds: set[Kind] = {NODE, POD}
+        self._decisions = 0
+        self._binding: dict[int, str] = {}
+        """The pods of tasks that have not ended, by the number of the task: the binding cycles, and the evictions."""
+        self._segment_began = clock.monotonic()
         self._entries: list[RecordedEntry] = []
         self._waiting_bytes = 0
         self._times: list[float] = []
         self._tasks = 0
         self._inside = 0
         self._on = True
-        self._writer = FrameWriter(folder, self._take, self._stopped)
+        self._writer = FrameWriter(folder, self._keep, self._take, self._stopped)
         prepare_recording(folder, setting, clock.now(), clock.monotonic())
         self._writer.start()
 
@@ -132,6 +155,27 @@ class Recorder:
         self._times.append(moment.timestamp())
         return moment
 
+    # Segments
+
+    def records(self, subject: Subject) -> None:
+        """What checkpoints are made of."""
+        self._subject = subject
+
+    def _begin_segment(self, now: float) -> None:
+        """Begin a segment, if one is due and the state can be written, or has not been for long."""
+        keep, age = self._keep, now - self._segment_began
+        full = self._writer.in_segment > keep.segment_bytes and age > min(_SHORTEST, keep.segment_seconds)
+        due = full or age > keep.segment_seconds
+        if self._subject is None or not due:
+            return
+        if self._binding and age < keep.segment_seconds + keep.patience_seconds:
+            return
+        self._segment_began = now
+        state, queue, rng, rotation = self._subject
+        kinds = sorted(self._kinds, key=lambda kind: kind.resource)
+        counts = now, self._decisions, self._tasks
+        self.add(checkpoint(state, queue, kinds, counts, dict(self._binding), (rng, rotation.start)))
+
     # What is wrapped
 
     def ports(self, ports: Ports) -> Ports:
@@ -139,7 +183,7 @@ class Recorder:
         return replace(
             ports,
             now=self.now,
-            run=lambda what, pod, work: ports.run(what, pod, self._task(work)),
+            run=lambda what, pod, work: ports.run(what, pod, self._task(work, pod.uid)),
             binder=RecordedBinder(self, ports.binder),
             evictor=RecordedEvictor(self, ports.evictor),
             measures=RecordedMeasures(self, ports.measures),
@@ -168,9 +212,10 @@ class Recorder:
         """What makes the pods that wait in Permit."""
         return lambda pod, waits: RecordedWait(self, make(pod, waits))
 
-    def sink(self, kind: str, sink: Any) -> RecordedSink:
+    def sink(self, kind: Kind, sink: Any) -> RecordedSink:
         """What a watch of a kind reports to."""
-        return RecordedSink(self, kind, sink)
+        self._kinds.add(kind)
+        return RecordedSink(self, kind.kind, sink)
 
     def extenders(self, extenders: Extenders | None) -> Extenders | None:
         """The extenders."""
@@ -182,6 +227,10 @@ class Recorder:
         """An object was reported."""
         self.add(Changed([], kind, key, raw))
 
+    def asking(self, now: float) -> None:
+        """The queue is about to be asked for a pod."""
+        self._begin_segment(now)
+
     def popped(self, queued: QueuedPod | None, now: float, *, again: bool = False) -> None:
         """The queue was asked for a pod."""
         self.add(Popped([], now, "" if queued is None else queued.uid, again))
@@ -192,6 +241,7 @@ class Recorder:
 
     def planned(self, plan: Plan) -> None:
         """An attempt returned a plan."""
+        self._decisions += 1
         decisions, placed, preemptions = summary_of(plan)
         self.add(Planned([], decisions, placed, preemptions))
 
@@ -230,8 +280,10 @@ class Recorder:
         number = self._next()
         return lambda: self._run(number, work())
 
-    def _task(self, work: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
-        return self._run(self._next(), work)
+    def _task(self, work: Coroutine[Any, Any, None], uid: str) -> Coroutine[Any, Any, None]:
+        number = self._next()
+        self._binding[number] = uid
+        return self._run(number, work)
 
     def _next(self) -> int:
         self._tasks += 1
@@ -240,7 +292,10 @@ class Recorder:
     async def _run(self, number: int, work: Awaitable[Any]) -> Any:
         _TASK.set(number)
         self.add(Began([], number))
-        return await work
+        try:
+            return await work
+        finally:
+            self._binding.pop(number, None)
 
 
 class _RecordedExtenders:

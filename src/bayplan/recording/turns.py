@@ -22,6 +22,7 @@ class RecordedQueue(SchedulingQueue):
 
     def pop(self, now: float) -> QueuedPod | None:
         """See SchedulingQueue."""
+        self._recorder.asking(now)
         queued = super().pop(now)
         self._recorder.popped(queued, now)
         return queued

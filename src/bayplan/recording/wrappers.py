@@ -11,10 +11,10 @@ import msgspec
 from bayplan.api.objects import encode
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.executor.binding import CANCELLED
-from bayplan.executor.handlers import SentNode
 from bayplan.executor.ports import Binder, Binding, Evictor, Measures, Stopwatch
 from bayplan.framework.status import Status
 from bayplan.queue import QueuedPod
+from bayplan.recording.checkpoints import raw_of
 from bayplan.recording.entries import Bound, Evicted, Permitted, PreBound, RecordedStatus
 from bayplan.scheduling import Plan, Preemption
 
@@ -32,7 +32,7 @@ class RecordedSink:
 
     def put(self, key: str, new: Any) -> None:
         """An object was created or has changed."""
-        self._recorder.changed(self._kind, key, _raw(new))
+        self._recorder.changed(self._kind, key, raw_of(new))
         with self._recorder.inside():
             self._sink.put(key, new)
 
@@ -45,14 +45,6 @@ class RecordedSink:
     def undecodable(self, raw: bytes, error: Exception) -> None:
         """A version can't be decoded: it changes nothing, so that it isn't recorded."""
         self._sink.undecodable(raw, error)
-
-
-def _raw(obj: Any) -> bytes:
-    if isinstance(obj, PodInfo):
-        return obj.raw
-    if isinstance(obj, SentNode):
-        return obj.raw if obj.raw is not None else encode(obj.object)
-    return encode(obj)
 
 
 class RecordedBinder:

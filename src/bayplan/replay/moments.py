@@ -20,11 +20,10 @@ from bayplan.replay.scheduler import ReplayedScheduler
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A decision of a recording. `number` counts from 1. `victims`: the pods that it evicts, by uid.
+    """A decision of a recording. `number` counts from 1. `segment`: the segment that it is in, from 0."""
 
-    `evicts_for`: the key of the pod that preempts, if one does.
-    """
-
+    run: Recording
+    segment: int
     number: int
     time: datetime
     pods: tuple[PodDecided, ...]
@@ -41,15 +40,20 @@ class Decided:
 
 
 def decisions_of(recording: Recording) -> Iterator[Decided]:
-    """All decisions of a recording, without a replay, up to where it can be read."""
-    number, time = 0, recording.moment(recording.manifest.monotonic)
+    """All decisions of a run, without a replay, up to where it can be read."""
+    number, segment, time = 0, 0, recording.moment(recording.manifest.monotonic)
+    first = True
     try:
         for entry in recording.entries():
-            if isinstance(entry, entries.Popped):
+            if isinstance(entry, entries.Checkpoint):
+                segment += not first
+                number, time = entry.decisions, recording.moment(entry.at)
+            elif isinstance(entry, entries.Popped):
                 time = recording.moment(entry.at)
             elif isinstance(entry, Planned):
                 number += 1
-                yield Decided(number, time, entry.decisions, entry.preemptions)
+                yield Decided(recording, segment, number, time, entry.decisions, entry.preemptions)
+            first = False
     except RecordingError:
         return
 
@@ -61,6 +65,8 @@ def uids_of(recording: Recording, pod: str) -> frozenset[str]:
         for entry in recording.entries():
             if isinstance(entry, entries.Changed) and entry.kind == POD.kind and entry.key == pod and entry.raw:
                 found.add(msgspec.json.decode(entry.raw, type=_Object).metadata.uid)
+            elif isinstance(entry, entries.Checkpoint):
+                found |= {each.uid for each in entry.placed if each.key == pod}
     except (RecordingError, msgspec.MsgspecError):
         return frozenset(found)
     return frozenset(found)

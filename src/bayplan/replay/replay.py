@@ -61,6 +61,9 @@ class Replayed:
     """
 
     decisions: int = 0
+    """The number of the last decision that was made again."""
+    before: int = 0
+    """How many decisions were made before the first segment that was read."""
     entries: int = 0
     began: datetime | None = None
     ended: datetime | None = None
@@ -94,14 +97,14 @@ class Replay:
         """The profiles of the replayed scheduler, once it runs."""
         return {} if self._scheduler is None else dict(self._scheduler.profiles)
 
-    def run(self, visit: Visit | None = None) -> Replayed:
-        """Replay up to the first difference, the end, or where `visit` says."""
-        return asyncio.run(self._run(visit))  # plugins may make futures, for which a loop has to be there
+    def run(self, visit: Visit | None = None, *, segment: int = 0) -> Replayed:
+        """Replay up to the first difference, the end, or where `visit` says. `segment`: the first one that is read."""
+        return asyncio.run(self._run(visit, segment))  # plugins may make futures, for which a loop has to be there
 
-    async def _run(self, visit: Visit | None) -> Replayed:
+    async def _run(self, visit: Visit | None, segment: int) -> Replayed:
         self._made.clear()
         self._ahead.clear()
-        self._entries = self.recording.entries()
+        self._entries = self.recording.entries(segment)
         scheduler = ReplayedScheduler(
             self.recording.manifest.setting, self.build_profiles, self._planned, self.have_a_say
         )
@@ -136,6 +139,10 @@ class Replay:
                 if (difference := self._compare(found, entry)) is not None:
                     found.difference = difference
                     return
+            elif isinstance(entry, entries.Checkpoint):
+                if found.entries == 1:
+                    scheduler.restore(entry)
+                    found.decisions = found.before = entry.decisions
             elif isinstance(entry, entries.Stopped):
                 found.complete = True
             else:

@@ -11,6 +11,7 @@ from bayplan.api.objects import UndecodableObject, decode
 from bayplan.cluster.pod_decoder import PodDecoder
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
+from bayplan.collector import collector_paused
 from bayplan.executor.attempts import AttemptDriver
 from bayplan.executor.executor import Executor
 from bayplan.executor.giving_way import TimeSlice, Unfinished
@@ -22,10 +23,11 @@ from bayplan.framework.extenders import EXTENDER
 from bayplan.framework.handle import Handle
 from bayplan.framework.own_volumes import own_volumes
 from bayplan.framework.profile import Profile
-from bayplan.queue import QueuedPod, QueueProfile, SchedulingQueue
+from bayplan.queue import QueuedPod, QueueProfile
 from bayplan.recording import entries
-from bayplan.recording.entries import AnyEntry, Changed, Setting
+from bayplan.recording.entries import AnyEntry, Changed, Checkpoint, Setting
 from bayplan.replay.ports import ReplayedClock, ReplayedExtenders, ReplayedHandle, ReplayedPorts
+from bayplan.replay.restoring import RestoredQueue, restore_queue, restore_state
 from bayplan.replay.tasks import Task, Tasks
 from bayplan.scheduling import Plan
 
@@ -55,7 +57,7 @@ class ReplayedScheduler:
         self.profiles = build_profiles(handle)
         any_event = () if have_a_say is None else (EXTENDER,)
         self.failures = Failures()
-        self.queue = SchedulingQueue(
+        self.queue = RestoredQueue(
             {name: QueueProfile.of(profile, any_event=any_event) for name, profile in self.profiles.items()},
             self.state.nominations,
             initial_backoff=setting.initial_backoff,
@@ -75,8 +77,13 @@ class ReplayedScheduler:
             self.failures,
         )
         extenders = None if have_a_say is None else ReplayedExtenders(self.state, self.tasks, have_a_say)
+        self.restored = False
+        """Whether it began with a checkpoint: then the recording says whose turn it is."""
+        self._binding: dict[int, str] = {}
+        """The pods that were being bound at the checkpoint, by the number of the task."""
         self._executor = Executor(runtime)
-        self._attempts = AttemptDriver(runtime, random.Random(setting.seed), extenders)
+        self._random = random.Random(setting.seed)
+        self._attempts = AttemptDriver(runtime, self._random, extenders)
         self._unfinished = Unfinished(TimeSlice(lambda: 0.0))
         self._decoder = PodDecoder()
         self._receiver = Receiver.of(runtime)
@@ -96,12 +103,27 @@ class ReplayedScheduler:
         """Whether an attempt waits for an answer of extenders."""
         return self._attempt is not None and not self._attempt.ended
 
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Begin with a checkpoint."""
+        kinds = {kind.kind: kind for kind in self.kinds}
+        with collector_paused():
+            restore_state(checkpoint, self.state, kinds, self._decode)
+            restore_queue(checkpoint, self.queue, self.state)
+        state = checkpoint.random
+        self._random.setstate((state[0], tuple(state[1]), state[2]))
+        self._attempts.rotation.start = checkpoint.rotation
+        self.tasks.begin_at(checkpoint.tasks)
+        self._binding = dict(checkpoint.binding)
+        self.restored = True
+
     def pop(self, entry: entries.Popped) -> QueuedPod | None:
         """Ask the queue for a pod, as the recorded scheduler did. Begin its attempt with `attempt`."""
         self.clock.entry(entry.times)
         if entry.again:
             return self._unfinished.take(self.queue, entry.at)
-        return self.queue.pop(entry.at)
+        if not self.restored:
+            return self.queue.pop(entry.at)
+        return self.queue.turn_of(entry.uid, entry.at)
 
     def attempt(self, queued: QueuedPod) -> None:
         """Attempt the unit of a pod, and carry its plan out."""
@@ -147,6 +169,8 @@ class ReplayedScheduler:
     def _deliver(self, entry: Any, *, inner: bool = False) -> None:
         task = self.tasks.get(entry.task)
         if task is None:
+            if isinstance(entry, entries.Bound) and entry.status[0] and (uid := self._binding.pop(entry.task, "")):
+                self.state.forget(uid)
             return
         to = task.inner if inner and task.inner is not None else task
         to.deliver(type(entry), entry)

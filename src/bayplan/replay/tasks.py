@@ -75,6 +75,10 @@ class Tasks:
         self._count = 0
         self._running: dict[int, Task] = {}
 
+    def begin_at(self, number: int) -> None:
+        """Give the next work this number."""
+        self._count = number
+
     def add(self, work: Coroutine[Any, Any, Any]) -> None:
         """Add work, which has the next number."""
         self._running[self._count] = Task(self, work)

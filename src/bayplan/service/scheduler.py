@@ -32,7 +32,7 @@ from bayplan.framework.handle import Handle
 from bayplan.framework.own_volumes import own_volumes
 from bayplan.framework.profile import Profile
 from bayplan.queue import QueueProfile, SchedulingQueue
-from bayplan.recording.recorder import Recorder
+from bayplan.recording.recorder import Recorder, Subject
 from bayplan.recording.turns import RecordedExecutor, RecordedQueue
 from bayplan.service.background import start_background
 from bayplan.service.debugging.debugger import CacheDebugger
@@ -146,6 +146,8 @@ class Scheduler:
         self._executor = Executor(runtime) if recorder is None else RecordedExecutor(recorder, runtime)
         rng = random.Random(settings.seed)
         self._attempts = AttemptDriver(runtime, rng, self._extenders, services.slice.limited)
+        if recorder is not None:
+            recorder.records(Subject(self.state, self.queue, rng, self._attempts.rotation))
         self._loop = SchedulingLoop(runtime, self._attempts, self._executor, services.work, services.slice)
         self._collector = Collector()
         self.watchdog = Watchdog(settings.blocked_after)
@@ -314,7 +316,7 @@ class Scheduler:
         return list_watches
 
     def _noted(self, kind: Kind, sink: Any) -> Any:
-        return sink if self._recorder is None else self._recorder.sink(kind.kind, sink)
+        return sink if self._recorder is None else self._recorder.sink(kind, sink)
 
     def _plugins_by_kind(self) -> dict[Kind, set[str]]:
         """The kinds that plugins read or register events of, with the names of the plugins that register them."""
