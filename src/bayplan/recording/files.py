@@ -99,9 +99,10 @@ class Recording:
         """
         try:
             files = dict(_members(path) if path.is_file() else _contents(path))
-        except (OSError, tarfile.TarError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise RecordingError(f"cannot read {path}: {reason}") from None
+        except tarfile.TarError:
+            raise RecordingError(f"{path} is no recording: it is no folder, and no file that --pack wrote") from None
+        except OSError as error:
+            raise RecordingError(f"cannot read {path}: {error.strerror or error}") from None
         folders = sorted(name.rpartition("/")[0] for name in files if name.rpartition("/")[2] == MANIFEST)
         if not folders:
             raise RecordingError(f"{path} is no recording: it has no {MANIFEST}; `bayplan run --record DIR` makes one")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -41,10 +42,12 @@ def reads_of(plugins: Iterable[ExtraPlugin]) -> Iterator[Reads]:
 
     before = sys.getprofile()
     sys.setprofile(called)
+    threading.setprofile(called)  # a replay may need a thread of its own
     try:
         yield found
     finally:
         sys.setprofile(before)
+        threading.setprofile(before)
 
 
 def explained(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -99,7 +100,12 @@ class Replay:
 
     def run(self, visit: Visit | None = None, *, segment: int = 0) -> Replayed:
         """Replay up to the first difference, the end, or where `visit` says. `segment`: the first one that is read."""
-        return asyncio.run(self._run(visit, segment))  # plugins may make futures, for which a loop has to be there
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(self._run(visit, segment))  # plugins may make futures, for which a loop has to be there
+        with ThreadPoolExecutor(1, "replay") as pool:
+            return pool.submit(asyncio.run, self._run(visit, segment)).result()
 
     async def _run(self, visit: Visit | None, segment: int) -> Replayed:
         self._made.clear()
