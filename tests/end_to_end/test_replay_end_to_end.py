@@ -118,6 +118,12 @@ async def test_recording_of_bayplan_run_answers_questions(run, tmp_path):
     assert "it preempts 2 pods on node" in stopped
     assert "would preempt" in bayplan("explain", "important", "--from", saved)
 
+    history = tmp_path / "history"
+    assert "7 pods and 3 nodes" in bayplan("history", "import", folder, "--to", history)
+    shown = bayplan("history", "show", history)
+    assert "recording of the scheduler of http://127.0.0.1" in shown
+    assert "7 pods in 1 segments" in shown
+
     file = tmp_path / "night.tar"
     bayplan("replay", folder, "--pack", file)
     assert bayplan("replay", file, "--list") == listed

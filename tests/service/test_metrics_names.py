@@ -69,6 +69,7 @@ def all_measurements(clock) -> tuple[Metrics, MetricsSnapshot]:
         sharing={"default-scheduler": (3, 1)},
         dropped_events=0,
         event_lag=0.0,
+        recording=(True, 100),
     )
     return metrics, snapshot
 

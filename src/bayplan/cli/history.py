@@ -54,12 +54,13 @@ def import_(
     until: str,
     headers: Sequence[str],
 ) -> None:
-    """Make a history from audit logs of kube-apiserver, from a trace, or from Prometheus.
+    """Make a history from audit logs of kube-apiserver, a trace, Prometheus, or a recording of `bayplan run --record`.
 
     Audit logs are JSON lines of level Request or RequestResponse, compressed or not, or the exports of EKS, GKE and
     AKS. docs/history.md describes them and the columns of traces.
     """
     from bayplan.history.sources.audit import import_audit
+    from bayplan.history.sources.recorded import import_recording, is_recording
     from bayplan.history.sources.trace import import_trace, is_trace
 
     traces = [path for path in files if is_trace(path)]
@@ -69,7 +70,9 @@ def import_(
         raise click.UsageError(f"{traces[0]} is a trace, and other files are not: import them one after the other")
     with errors_reported():
         snapshot = _snapshot(snapshot_file)
-        if url is not None:
+        if len(files) == 1 and is_recording(files[0]):
+            manifest, problems = import_recording(files[0], folder)
+        elif url is not None:
             manifest, problems = _from_prometheus(url, folder, since, until, headers, snapshot)
         else:
             make = import_trace if traces else import_audit

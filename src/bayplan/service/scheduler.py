@@ -221,6 +221,7 @@ class Scheduler:
             sharing={name: (each.used, each.unused) for name, each in self._attempts.sharing.items()},
             dropped_events=services.recorder.dropped,
             event_lag=services.recorder.lag,
+            recording=None if (made := self._recorder) is None else (not made.problem, made.written),
         )
 
     def pods(self) -> list[PodInfo]:

@@ -234,6 +234,10 @@ class SchedulerCollector:
             "How long ago the oldest event was recorded that is not written yet; 0 if all are written.",
             snapshot.event_lag,
         )
+        if snapshot.recording is not None:
+            goes_on, written = snapshot.recording
+            yield _gauge("bayplan_recording", "Whether the recording of decisions goes on (--record).", float(goes_on))
+            yield _counter("bayplan_recorded_bytes", "Bytes of the recording of decisions that were written.", written)
 
 
 class WatchdogCollector:

@@ -16,7 +16,8 @@ class MetricsSnapshot:
 
     `waiting`: the pods in the queue that are not in flight. `binding`: the number of binding cycles in progress.
     `sharing`: by profile, the numbers of decisions with and without results of earlier pods. `event_lag`: seconds since
-    the oldest event was recorded that is not written yet.
+    the oldest event was recorded that is not written yet. `recording`: whether the recording of decisions goes on, and
+    the bytes that were written; None without one.
     """
 
     profiles: Mapping[str, Profile]
@@ -31,6 +32,7 @@ class MetricsSnapshot:
     sharing: Mapping[str, tuple[int, int]]
     dropped_events: int
     event_lag: float
+    recording: tuple[bool, int] | None = None
 
     def unschedulable_by_plugin(self) -> Counter[tuple[str, str]]:
         """The number of pods that a plugin rejected in their last attempt, by plugin and profile."""
