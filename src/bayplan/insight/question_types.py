@@ -58,6 +58,7 @@ class AskExplain(Question, frozen=True, kw_only=True):
     """Explain why a pod is pending and what would help, or why it is on its node."""
 
     name: ClassVar[str] = "explain"
+    narrowed_by = ("nearest",)
     pod: PodName
     namespace: Namespace = "default"
     nearest: Annotated[int, Meta(ge=0, le=MOST, description="The number of nearest misses; 0 for all.")] = 10
@@ -76,6 +77,7 @@ class ExplainPending(Question, frozen=True, kw_only=True):
     """Explain all pending pods, summed up by cause, with the single changes that would free the most of them."""
 
     name: ClassVar[str] = "explain-pending"
+    narrowed_by = ("namespace", "selector")
     namespace: AnyNamespace | None = None
     selector: Selector = ""
 
@@ -92,6 +94,7 @@ class ExplainWorkload(Question, frozen=True, kw_only=True):
     """Explain the pods of a workload by cause: why they are pending, or why they don't exist."""
 
     name: ClassVar[str] = "explain-workload"
+    narrowed_by = ("selector",)
     workload: Annotated[Name, Meta(description="TYPE/NAME.", pattern="^[^/]+/[^/]+$", examples=["deployment/web"])]
     namespace: Namespace = "default"
     selector: Selector = ""
@@ -128,6 +131,7 @@ class AskFit(Question, frozen=True, kw_only=True):
     """Return whether all pods of manifests would be placed now, where, and which pods they would preempt."""
 
     name: ClassVar[str] = "fit"
+    narrowed_by = ("fewer objects",)
     objects: ObjectList
 
     def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> Fit:
@@ -180,6 +184,7 @@ class AskDrain(Question, frozen=True, kw_only=True):
     """Return what `kubectl drain` of nodes would lead to: where pods go, and what blocks the drain."""
 
     name: ClassVar[str] = "drain"
+    narrowed_by = ("fewer nodes",)
     nodes: Annotated[list[NodeName], Meta(max_length=10_000)] = []
     selector: Annotated[Selector, Meta(description="The nodes with these labels, in place of names.")] = ""
     ignore_daemonsets: Annotated[bool, Meta(description="Ignore pods of DaemonSets.")] = False
@@ -218,6 +223,7 @@ class AskShrink(Question, frozen=True, kw_only=True):
     """Return the largest set of nodes found that can go with every pod still placed, and what holds the others."""
 
     name: ClassVar[str] = "shrink"
+    narrowed_by = ("selector",)
     selector: Annotated[Selector, Meta(description="Only nodes with these labels may go.")] = ""
     delete_emptydir_data: Annotated[bool, Meta(description="Let nodes go even if pods use emptyDir.")] = False
     force: Annotated[bool, Meta(description="Let nodes go even if pods have no controller.")] = False
@@ -243,6 +249,7 @@ class AskScaleUp(Question, frozen=True, kw_only=True):
     """Return how many new nodes of which pool would be enough for what is pending, or for the pods of manifests."""
 
     name: ClassVar[str] = "scale-up"
+    narrowed_by = ("namespace", "selector", "pools")
     objects: Annotated[ObjectList, Meta(description="Manifests, in place of the pending pods.")] | None = None
     namespace: AnyNamespace | None = None
     selector: Selector = ""
@@ -345,6 +352,7 @@ class AskBalance(Question, frozen=True, kw_only=True):
     """Return how evenly the cluster is used, what is stranded, and the largest pods and the largest gang that fit."""
 
     name: ClassVar[str] = "balance"
+    narrowed_by = ("most",)
     like: Annotated[PodName, Meta(description="A pod that the members of the gang are like.")] | None = None
     namespace: Namespace = "default"
     objects: Annotated[ObjectList, Meta(description="The members are like the first pod of these.")] = []
@@ -368,6 +376,7 @@ class AskUsage(Question, frozen=True, kw_only=True):
     """Return what pods request, by namespace, workload and priority, with the share of what the nodes have."""
 
     name: ClassVar[str] = "usage"
+    narrowed_by = ("namespace", "selector", "by")
     namespace: AnyNamespace | None = None
     selector: Selector = ""
     by: Annotated[

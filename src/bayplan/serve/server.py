@@ -10,6 +10,7 @@ from bayplan.http_server import Limits, bind
 from bayplan.insight import Insight
 from bayplan.serve.app import ServeApplication
 from bayplan.serve.guard import BearerGuard
+from bayplan.serve.questions import ServedQuestions
 from bayplan.serve.transaction_operations import TransactionOperations
 from bayplan.ui.asking import LONGEST, Asking
 from bayplan.ui.running import host_of, running
@@ -41,7 +42,9 @@ async def serving(
     port = listeners[0].getsockname()[1]
     asking = Asking(source, insight, longest)
     transactions = TransactionOperations(asking, make, longest, limits.response)
-    application = ServeApplication(asking, BearerGuard(token, address), transactions.operations(), limits)
+    application = ServeApplication(
+        asking, ServedQuestions(asking), BearerGuard(token, address), transactions.operations(), limits
+    )
     try:
         async with running(asking, application.http, listeners):
             yield f"http://{host_of(address)}:{port}", token

@@ -1,0 +1,94 @@
+"""`bayplan mcp`: answers questions about a cluster, which it only reads, as tools for assistants."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bayplan.cli.following import (
+    address_option,
+    followed_source,
+    longest_option,
+    port_option,
+    stop_signal,
+    token_in,
+    token_option,
+)
+from bayplan.cli.insight.cluster_options import Followed, follow_options
+from bayplan.cli.insight.messages import fail
+
+if TYPE_CHECKING:
+    from bayplan.assistants.server import AssistantServer
+    from bayplan.ui.asking import Asking
+
+
+@click.command()
+@click.option("--http", is_flag=True, help="Listen on a port, in place of standard input and output.")
+@address_option
+@port_option
+@token_option
+@longest_option
+@follow_options
+def mcp(followed: Followed, http: bool, address: str, port: int, token_file: Path | None, longest: float) -> None:
+    """Answer questions about a cluster as tools for assistants, by the Model Context Protocol.
+
+    An assistant starts this command, and talks to it by standard input and output. With --http, the command listens
+    on a port: requests must have the printed token, as in `Authorization: Bearer TOKEN`. The server follows the
+    cluster, or the file of --from. It only reads.
+    """
+    _need_extra()
+    if not http and followed.source.path == "-":
+        raise click.UsageError("--from -: the assistant uses standard input; use a file")
+    if not http and token_file is not None:
+        raise click.UsageError("--token-file is for --http")
+    logging.basicConfig(level=logging.ERROR)
+    token = token_in(token_file) if http else ""
+    asyncio.run(_mcp(followed, longest, (address, port, token, token_file) if http else None))
+
+
+def _need_extra() -> None:
+    """End the process with status 2 if the SDK is not installed."""
+    try:
+        import mcp as sdk
+    except ImportError as error:
+        fail(f"assistants need {error.name}: pip install 'bayplan[mcp]'")
+    del sdk
+
+
+async def _mcp(followed: Followed, longest: float, http: tuple[str, int, str, Path | None] | None) -> None:
+    from bayplan.assistants.server import AssistantServer
+    from bayplan.insight import Insight, Snapshot
+    from bayplan.serve.questions import ServedQuestions
+    from bayplan.ui.asking import Asking
+    from bayplan.ui.running import following
+
+    insight = Insight(Snapshot(), followed.configuration, followed.plugins, seed=followed.seed)
+    async with AsyncExitStack() as stack:
+        source = await followed_source(followed, insight, stack)
+        asking = Asking(source, insight, longest)
+        server = AssistantServer(ServedQuestions(asking), source.snapshot().source)
+        if http is not None:
+            await _listen(server, asking, *http)
+            return
+        await stack.enter_async_context(following(asking))
+        await server.run_on_stdio()
+
+
+async def _listen(
+    server: AssistantServer, asking: Asking, address: str, port: int, token: str, token_file: Path | None
+) -> None:
+    from bayplan.assistants.http import serving
+
+    stop = stop_signal()
+    async with AsyncExitStack() as stack:
+        try:
+            url, _ = await stack.enter_async_context(serving(server, asking, address=address, port=port, token=token))
+        except OSError as error:
+            fail(f"cannot listen on {address} port {port}: {error.strerror}")
+        click.echo(f"url: {url}\ntoken: {token if token_file is None else f'in {token_file}'}")
+        await stop.wait()
