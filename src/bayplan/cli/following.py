@@ -14,6 +14,7 @@ import click
 
 from bayplan.cli.insight.cluster_options import Followed
 from bayplan.cli.insight.messages import fail
+from bayplan.cli.run_options import FilesOfKind
 
 if TYPE_CHECKING:
     from bayplan.insight import Insight
@@ -40,6 +41,13 @@ longest_option = click.option(
     show_default=True,
     metavar="SECONDS",
     help="How long a question may take.",
+)
+history_option = click.option(
+    "--history",
+    type=FilesOfKind("path", ""),
+    metavar="DIR",
+    default="",
+    help="A history, which `bayplan record` and `bayplan history` write, for questions about it, such as compare.",
 )
 
 

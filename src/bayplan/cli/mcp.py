@@ -13,6 +13,7 @@ import click
 from bayplan.cli.following import (
     address_option,
     followed_source,
+    history_option,
     longest_option,
     port_option,
     stop_signal,
@@ -33,8 +34,17 @@ if TYPE_CHECKING:
 @port_option
 @token_option
 @longest_option
+@history_option
 @follow_options
-def mcp(followed: Followed, http: bool, address: str, port: int, token_file: Path | None, longest: float) -> None:
+def mcp(
+    followed: Followed,
+    http: bool,
+    address: str,
+    port: int,
+    token_file: Path | None,
+    longest: float,
+    history: str,
+) -> None:
     """Answer questions about a cluster as tools for assistants, by the Model Context Protocol.
 
     An assistant starts this command, and talks to it by standard input and output. With --http, the command listens
@@ -48,7 +58,7 @@ def mcp(followed: Followed, http: bool, address: str, port: int, token_file: Pat
         raise click.UsageError("--token-file is for --http")
     logging.basicConfig(level=logging.ERROR)
     token = token_in(token_file) if http else ""
-    asyncio.run(_mcp(followed, longest, (address, port, token, token_file) if http else None))
+    asyncio.run(_mcp(followed, longest, history, (address, port, token, token_file) if http else None))
 
 
 def _need_extra() -> None:
@@ -60,18 +70,29 @@ def _need_extra() -> None:
     del sdk
 
 
-async def _mcp(followed: Followed, longest: float, http: tuple[str, int, str, Path | None] | None) -> None:
+async def _mcp(followed: Followed, longest: float, folder: str, http: tuple[str, int, str, Path | None] | None) -> None:
     from bayplan.assistants.server import AssistantServer
+    from bayplan.backtest.errors import BacktestError
     from bayplan.insight import Insight, Snapshot
-    from bayplan.serve.questions import ServedQuestions
+    from bayplan.serve.questions import HistoryQuestions, ServedQuestions
     from bayplan.ui.asking import Asking
     from bayplan.ui.running import following
 
-    insight = Insight(Snapshot(), followed.configuration, followed.plugins, seed=followed.seed)
+    def make() -> Insight:
+        return Insight(Snapshot(), followed.configuration, followed.plugins, seed=followed.seed)
+
+    insight = make()
     async with AsyncExitStack() as stack:
+        past = None
+        if folder:
+            try:
+                past = HistoryQuestions(folder, make(), longest)
+            except BacktestError as error:
+                fail(str(error))
+            stack.callback(past.close)
         source = await followed_source(followed, insight, stack)
         asking = Asking(source, insight, longest)
-        server = AssistantServer(ServedQuestions(asking), source.snapshot().source)
+        server = AssistantServer(ServedQuestions(asking, past), source.snapshot().source)
         if http is not None:
             await _listen(server, asking, *http)
             return

@@ -12,6 +12,7 @@ import click
 from bayplan.cli.following import (
     address_option,
     followed_source,
+    history_option,
     longest_option,
     port_option,
     stop_signal,
@@ -27,20 +28,22 @@ from bayplan.cli.insight.messages import fail
 @port_option
 @token_option
 @longest_option
+@history_option
 @follow_options
-def serve(followed: Followed, address: str, port: int, token_file: Path | None, longest: float) -> None:
+def serve(followed: Followed, address: str, port: int, token_file: Path | None, longest: float, history: str) -> None:
     """Answer questions about a cluster as JSON over HTTP: the questions of the commands, and transactions.
 
     The server follows the cluster, or the file of --from. It only reads. Every request must have the printed token, as
     in `Authorization: Bearer TOKEN`. GET /openapi.json describes all requests.
     """
     logging.basicConfig(level=logging.ERROR)
-    asyncio.run(_serve(followed, address, port, token_in(token_file), token_file, longest))
+    asyncio.run(_serve(followed, address, port, token_in(token_file), token_file, longest, history))
 
 
 async def _serve(
-    followed: Followed, address: str, port: int, token: str, token_file: Path | None, longest: float
+    followed: Followed, address: str, port: int, token: str, token_file: Path | None, longest: float, history: str
 ) -> None:
+    from bayplan.backtest.errors import BacktestError
     from bayplan.insight import Insight, Snapshot
     from bayplan.serve.server import serving
 
@@ -54,8 +57,12 @@ async def _serve(
         source = await followed_source(followed, insight, stack)
         try:
             url, _ = await stack.enter_async_context(
-                serving(source, insight, make, address=address, port=port, token=token, longest=longest)
+                serving(
+                    source, insight, make, address=address, port=port, token=token, longest=longest, history=history
+                )
             )
+        except BacktestError as error:
+            fail(str(error))
         except OSError as error:
             fail(f"cannot listen on {address} port {port}: {error.strerror}")
         click.echo(f"url: {url}\ntoken: {token if token_file is None else f'in {token_file}'}")

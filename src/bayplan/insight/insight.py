@@ -67,7 +67,7 @@ class Insight:
         gates: FeatureGates | None = None,
     ) -> None:
         self.snapshot = snapshot
-        self._configuration, self._plugins = configuration, plugins
+        self.configuration, self.plugins = configuration, plugins
         self.gates = with_gangs(gates_of(snapshot.followed.version)) if gates is None else gates
         self.limits = limits
         self.seed = seed
@@ -257,11 +257,11 @@ class Insight:
         `matches` chooses pods. `settings`: lines about what is set and `after` doesn't have. `shown`: as for
         `capacity`. Raises ConfigurationError if the configuration isn't one of that version.
         """
-        world = World(self._configuration, self._plugins, after, seed=self.seed)
+        world = World(self.configuration, self.plugins, after, seed=self.seed)
 
         def profiles(gates: FeatureGates) -> Mapping[str, Profile]:
-            configuration = self._configuration or usual_configuration(self._plugins, gates)
-            return build_profiles(configuration, world.handle, self._plugins, gates)
+            configuration = self.configuration or usual_configuration(self.plugins, gates)
+            return build_profiles(configuration, world.handle, self.plugins, gates)
 
         built = {gates: profiles(gates) for gates in (self.gates, after)}
         world.move(self.snapshot.documents, self.snapshot.taken or datetime.now(UTC))  # all kinds that either reads
