@@ -16,6 +16,7 @@ from typing import Any
 
 from aiohttp import web
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from multidict import CIMultiDict
 
 from bayplan.assistants.server import AssistantServer
 from bayplan.http_server import BodyError, HttpServer, Limits, bind
@@ -124,8 +125,11 @@ class _Exchange:
     async def send(self, message: MutableMapping[str, Any]) -> None:
         """Send the head of the response, or a part of its body. Raises ConnectionError."""
         if message["type"] == "http.response.start":
-            given = {name.decode("latin-1"): value.decode("latin-1") for name, value in message["headers"]}
-            self.response = web.StreamResponse(status=message["status"], headers={**given, **HEADERS})
+            headers = CIMultiDict(
+                (name.decode("latin-1"), value.decode("latin-1")) for name, value in message["headers"]
+            )
+            headers.update(HEADERS)
+            self.response = web.StreamResponse(status=message["status"], headers=headers)
             return
         try:
             async with asyncio.timeout(self._patience):

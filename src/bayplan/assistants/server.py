@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from importlib.metadata import version
-from typing import Any
+from typing import Any, TextIO
 
+import anyio
 from mcp import MCPError, types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
@@ -35,9 +36,9 @@ class AssistantServer:
             on_call_tool=self._call,
         )
 
-    async def run_on_stdio(self) -> None:
-        """Answer the requests on standard input until it ends."""
-        async with stdio_server() as (reading, writing):
+    async def run_on_stdio(self, output: TextIO) -> None:
+        """Answer the requests on standard input until it ends. `output`: where the answers are written."""
+        async with stdio_server(stdout=anyio.wrap_file(output)) as (reading, writing):
             await self.sdk.run(reading, writing, self.sdk.create_initialization_options())
 
     async def _list(self, _: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:

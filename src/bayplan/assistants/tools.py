@@ -65,8 +65,8 @@ def failed(message: str) -> types.CallToolResult:
 
 def _less(question: Question, answer: ShortAnswer) -> str:
     """How to get an answer that isn't cut."""
-    wanted = f"Ask for less with {' or '.join(question.narrowed_by)}, or run" if question.narrowed_by else "Run"
-    return f"The answer was too long and is cut ({'; '.join(answer.cut)}). {wanted} the command, which shows all of it."
+    less = f"To ask for less, {question.narrowing}. " if question.narrowing else ""
+    return f"The answer was too long and is cut ({'; '.join(answer.cut)}). {less}The command shows all of it."
 
 
 def _text(text: str) -> types.TextContent:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
+import os
+import sys
+from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -27,6 +32,40 @@ if TYPE_CHECKING:
     from bayplan.assistants.server import AssistantServer
     from bayplan.ui.asking import Asking
 
+Command = Callable[..., Any]
+
+
+def _with_output(command: Command) -> Command:
+    """Give a command standard output as `output`, unless it has --http. What plugins print goes to stderr then."""
+
+    @functools.wraps(command)
+    def call(*, http: bool, **arguments: Any) -> Any:
+        if http:
+            return command(http=http, output=None, **arguments)
+        sys.stdout.flush()
+        with os.fdopen(os.dup(_STDOUT), "w", encoding="utf-8") as output:
+            os.dup2(_STDERR, _STDOUT)
+            try:
+                return command(http=http, output=output, **arguments)
+            finally:
+                sys.stdout.flush()
+                os.dup2(output.fileno(), _STDOUT)
+
+    return call
+
+
+_STDOUT, _STDERR = 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Port:
+    """Where to listen, and the token that requests must have."""
+
+    address: str
+    number: int
+    token: str
+    token_file: Path | None
+
 
 @click.command()
 @click.option("--http", is_flag=True, help="Listen on a port, in place of standard input and output.")
@@ -35,9 +74,11 @@ if TYPE_CHECKING:
 @token_option
 @longest_option
 @history_option
+@_with_output
 @follow_options
 def mcp(
     followed: Followed,
+    output: TextIO | None,
     http: bool,
     address: str,
     port: int,
@@ -58,7 +99,7 @@ def mcp(
         raise click.UsageError("--token-file is for --http")
     logging.basicConfig(level=logging.ERROR)
     token = token_in(token_file) if http else ""
-    asyncio.run(_mcp(followed, longest, history, (address, port, token, token_file) if http else None))
+    asyncio.run(_mcp(followed, longest, history, output or _Port(address, port, token, token_file)))
 
 
 def _need_extra() -> None:
@@ -70,7 +111,7 @@ def _need_extra() -> None:
     del sdk
 
 
-async def _mcp(followed: Followed, longest: float, folder: str, http: tuple[str, int, str, Path | None] | None) -> None:
+async def _mcp(followed: Followed, longest: float, folder: str, where: TextIO | _Port) -> None:
     from bayplan.assistants.server import AssistantServer
     from bayplan.backtest.errors import BacktestError
     from bayplan.insight import Insight, Snapshot
@@ -93,23 +134,23 @@ async def _mcp(followed: Followed, longest: float, folder: str, http: tuple[str,
         source = await followed_source(followed, insight, stack)
         asking = Asking(source, insight, longest)
         server = AssistantServer(ServedQuestions(asking, past), source.snapshot().source)
-        if http is not None:
-            await _listen(server, asking, *http)
+        if isinstance(where, _Port):
+            await _listen(server, asking, where)
             return
         await stack.enter_async_context(following(asking))
-        await server.run_on_stdio()
+        await server.run_on_stdio(where)
 
 
-async def _listen(
-    server: AssistantServer, asking: Asking, address: str, port: int, token: str, token_file: Path | None
-) -> None:
+async def _listen(server: AssistantServer, asking: Asking, port: _Port) -> None:
     from bayplan.assistants.http import serving
 
     stop = stop_signal()
     async with AsyncExitStack() as stack:
         try:
-            url, _ = await stack.enter_async_context(serving(server, asking, address=address, port=port, token=token))
+            url, token = await stack.enter_async_context(
+                serving(server, asking, address=port.address, port=port.number, token=port.token)
+            )
         except OSError as error:
-            fail(f"cannot listen on {address} port {port}: {error.strerror}")
-        click.echo(f"url: {url}\ntoken: {token if token_file is None else f'in {token_file}'}")
+            fail(f"cannot listen on {port.address} port {port.number}: {error.strerror}")
+        click.echo(f"url: {url}\ntoken: {token if port.token_file is None else f'in {port.token_file}'}")
         await stop.wait()
