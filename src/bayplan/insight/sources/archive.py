@@ -142,7 +142,7 @@ def _read(path: str | Path, file: BinaryIO) -> Reading:
         for _ in range(section.objects):
             line = _line(path, file)
             try:
-                key, raw = stored(kind, line)
+                key, raw = stored(kind, line.rstrip())
             except SnapshotError as error:
                 raise SnapshotError(f"{path} is damaged: {error}") from None
             known[key] = raw
