@@ -14,7 +14,7 @@ import click
 
 from bayplan.cli.insight.cluster_options import Followed
 from bayplan.cli.insight.messages import fail
-from bayplan.cli.run_options import FilesOfKind
+from bayplan.cli.shared_options import FilesOfKind
 
 if TYPE_CHECKING:
     from bayplan.insight import Insight

@@ -21,7 +21,7 @@ import click
 
 from bayplan.cli.insight.messages import errors_reported, fail, warn
 from bayplan.cli.insight.progress import reporting
-from bayplan.cli.run_options import YAML_FILE, FilesOfKind, plugin_option
+from bayplan.cli.shared_options import YAML_FILE, FilesOfKind, plugin_option
 from bayplan.collector import collecting_rarely
 
 if TYPE_CHECKING:
