@@ -113,3 +113,13 @@ def test_pauses_are_kept_short_until_the_task_is_cancelled():
     before, meanwhile, after = asyncio.run(run())
     gc.unfreeze()
     assert (meanwhile, after) == (THRESHOLDS, before)
+
+
+def test_command_that_ends_soon_collects_rarely_and_leaves_the_thresholds():
+    before = gc.get_threshold()
+    with collector.collecting_rarely():
+        assert gc.get_threshold()[0] > before[0]
+        cycle = weakref.ref(Cycle())
+        gc.collect()
+        assert cycle() is None
+    assert gc.get_threshold() == before

@@ -9,6 +9,7 @@ and collects them, at a moment when the scheduler has nothing to do.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import gc
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +21,8 @@ log = logging.getLogger(__name__)
 THRESHOLDS = (10_000, 2, 2)
 """New objects after which they are visited: most objects of a binding are gone by then. A full collection comes after
 about 90,000, and takes a few milliseconds."""
+_RARELY = (100_000, 20, 20)
+"""Hundreds of MiB of cycles could be garbage before they are collected, but there are few."""
 CHECK_SECONDS = 60.0
 PATIENCE = 30
 """After how many checks the collection doesn't wait any longer for a moment without work."""
@@ -79,6 +82,22 @@ async def keep_pauses_short() -> None:
         await collector.run(lambda: True)
     finally:
         collector.end()
+
+
+@contextmanager
+def collecting_rarely() -> Iterator[None]:
+    """Let the collector visit new objects rarely, for a command that asks one question and ends.
+
+    At the end of the process, it visits none: that would take longer than many a question.
+    """
+    thresholds = gc.get_threshold()
+    gc.set_threshold(*_RARELY)
+    atexit.unregister(gc.freeze)
+    atexit.register(gc.freeze)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
 
 
 def _freeze_survivors(phase: str, info: Mapping[str, Any]) -> None:

@@ -1,10 +1,13 @@
-"""Packages that import a public name on first use, so that `bayplan --help` and shell completion start quickly."""
+"""Packages that import a public name on first use, so that commands start quickly."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
+from importlib.util import find_spec, module_from_spec
+from threading import RLock
+from types import ModuleType
 from typing import Any
 
 
@@ -20,3 +23,25 @@ def lazily(package: str, homes: Mapping[str, Iterable[str]]) -> Callable[[str], 
         return value
 
     return get
+
+
+def import_lazily(package: str) -> None:
+    """Let modules of a package be imported without what its `__init__` imports, which runs when a name is asked for.
+
+    Does nothing if the package is imported already, or isn't installed.
+    """
+    spec = None if package in sys.modules else find_spec(package)
+    if spec is None or spec.loader is None:
+        return
+    loader, module, lock = spec.loader, module_from_spec(spec), RLock()
+
+    def get(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        with lock:
+            if vars(module).pop("__getattr__", None) is not None:
+                loader.exec_module(module)
+        return ModuleType.__getattribute__(module, name)
+
+    vars(module)["__getattr__"] = get
+    sys.modules[package] = module

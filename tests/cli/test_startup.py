@@ -7,6 +7,8 @@ import sys
 
 from tests.support.tables import cases
 
+from bayplan.insight import Snapshot
+
 NODE = """
 apiVersion: v1
 kind: Node
@@ -16,6 +18,18 @@ status: {allocatable: {cpu: "4", pods: "10"}}
 SLOW = {"aiohttp", "cryptography", "jinja2", "prometheus_client", "pyinstrument", "starlette", "trustme", "uvicorn"}
 SERVERS = {"bayplan.client.http", "bayplan.devcluster.apiserver.server", "bayplan.http_server", "bayplan.service"}
 """What a question about a file needs no part of."""
+FOR_OTHERS = {
+    "bayplan.config.loading",
+    "bayplan.devcluster.apiserver.storage",
+    "bayplan.devices.cel.compiling",
+    "bayplan.insight.questions.balance",
+    "bayplan.insight.questions.what_if",
+    "httpx2",
+    "lark",
+    "lightkube.core.client",
+    "yaml",
+}
+"""What a question about a saved snapshot needs no part of, if it is about nodes and pods."""
 NEEDED_BY_QUESTIONS = {"bayplan.api", "celpy", "importlib.metadata", "lightkube", "msgspec", "numpy", "rich", "yaml"}
 
 
@@ -35,8 +49,10 @@ def imported(folder, *arguments):
     {
         "help": (["--help"], SLOW | SERVERS | NEEDED_BY_QUESTIONS),
         "a question": (["explain", "--all-pending", "--from", "node.yaml"], SLOW | SERVERS),
+        "a saved snapshot": (["usage", "--from", "node.bayplan"], SLOW | SERVERS | FOR_OTHERS),
     },
 )
 def test_no_slow_modules_are_imported_in_vain(arguments, unwanted, tmp_path):
     (tmp_path / "node.yaml").write_text(NODE)
+    Snapshot.open(tmp_path / "node.yaml").save(tmp_path / "node.bayplan")
     assert imported(tmp_path, *arguments) & unwanted == set()

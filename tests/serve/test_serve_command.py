@@ -14,9 +14,9 @@ from contextlib import contextmanager
 
 import aiohttp
 import pytest
-from asked_questions import ASKED
 from click.testing import CliRunner
-from served_questions import Client, served, small_cluster
+from tests.support.asked_questions import ASKED
+from tests.support.served_questions import Client, served, small_cluster
 from tests.support.waiting import until
 
 from bayplan.cli import main

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import aiohttp
 import pytest
-from served_questions import served_objects, small_cluster
+from tests.support.served_questions import served_objects, small_cluster
 
 TOKEN = "a-token-of-the-test"
 

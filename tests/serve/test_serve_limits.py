@@ -10,7 +10,7 @@ import time
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-from served_questions import served_objects, small_cluster
+from tests.support.served_questions import served_objects, small_cluster
 from tests.support.waiting import until
 
 from bayplan.insight import Insight

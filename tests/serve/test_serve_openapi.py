@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
-from served_questions import new_pod, served_objects, small_cluster
+from tests.support.served_questions import new_pod, served_objects, small_cluster
 
 from bayplan.insight.question_types import QUESTIONS
 

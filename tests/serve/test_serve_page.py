@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from served_questions import small_cluster
+from tests.support.served_questions import small_cluster
 
 PAGE = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")
 

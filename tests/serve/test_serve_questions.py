@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from asked_questions import ASKED
 from click.testing import CliRunner
-from served_questions import served_objects, small_cluster
+from tests.support.asked_questions import ASKED
+from tests.support.served_questions import served_objects, small_cluster
 
 from bayplan.cli import main
 from bayplan.insight import Insight, Snapshot

@@ -6,11 +6,11 @@ import asyncio
 
 import msgspec
 import pytest
-from asked_questions import ASKED, WORKLOAD
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from served_questions import new_pod, node, pod, served_objects, small_cluster
 from tests.insight.small_clusters import Maker
+from tests.support.asked_questions import ASKED, WORKLOAD
+from tests.support.served_questions import new_pod, node, pod, served_objects, small_cluster
 from tests.support.waiting import until
 
 from bayplan.insight import Insight, QuestionError, Snapshot

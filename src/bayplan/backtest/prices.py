@@ -40,14 +40,19 @@ class Prices:
             raise BacktestError(f"{path}: {error.strerror or error}") from None
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             raise BacktestError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+        return cls.of_document(document, str(path))
+
+    @classmethod
+    def of_document(cls, document: object, source: str) -> Prices:
+        """Check a mapping from types to dollars for an hour. Raises BacktestError."""
         if not isinstance(document, dict) or not document:
-            raise BacktestError(f"{path}: expected prices for an hour by instance type, as in `m5.large: 0.096`")
+            raise BacktestError(f"{source}: expected prices for an hour by instance type, as in `m5.large: 0.096`")
         for name, dollars in document.items():
             if isinstance(dollars, bool) or not isinstance(dollars, int | float) or not 0 <= dollars < 1e6:
                 raise BacktestError(
-                    f"{path}: {name}: {dollars!r} is no price: expected dollars for an hour, as in 0.096"
+                    f"{source}: {name}: {dollars!r} is no price: expected dollars for an hour, as in 0.096"
                 )
-        return cls({str(name): float(dollars) for name, dollars in document.items()}, str(path))
+        return cls({str(name): float(dollars) for name, dollars in document.items()}, source)
 
     def __bool__(self) -> bool:
         return bool(self._dollars)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lightkube.models.core_v1 import Node
@@ -77,6 +77,11 @@ class SimulationRun:
     parameters: Parameters = field(default_factory=Parameters)
     prices: Prices = field(default_factory=lambda: Prices({}))
     seed: int = 0
+
+    def but(self, scheduler: SimulatedScheduler, fleet: FleetChoice) -> SimulationRun:
+        """Return a run with another scheduler and other nodes. New pools have their own prices."""
+        prices = {pool.instance_type: pool.price for pool in fleet.new if pool.price is not None}
+        return replace(self, scheduler=scheduler, fleet=fleet, prices=self.prices.but(prices))
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ COMMANDS = {
     ),
     "ui": ("ui:ui", "Serve a page about a cluster: its bay plan, the queue, pods, nodes and what-ifs."),
     "serve": ("serve:serve", "Answer questions about a cluster as JSON over HTTP, for programs."),
+    "mcp": ("mcp:mcp", "Answer questions about a cluster as tools for assistants (Model Context Protocol)."),
     "manifests": ("manifests:manifests", "Print the Kubernetes objects that run the scheduler in a cluster."),
     "snapshot": ("insight.snapshot:snapshot", "Save what a scheduler knows of a cluster to a file."),
     "record": ("record:record", "Record what happens in a cluster to a folder, beside any scheduler."),

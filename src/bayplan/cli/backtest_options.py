@@ -12,7 +12,7 @@ import click
 
 from bayplan.cli.insight.messages import errors_reported, fail
 from bayplan.cli.insight.progress import interruptible
-from bayplan.cli.run_options import YAML_FILE, FilesOfKind
+from bayplan.cli.shared_options import YAML_FILE, FilesOfKind
 
 if TYPE_CHECKING:
     from bayplan.backtest.comparison import Comparison

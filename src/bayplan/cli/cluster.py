@@ -14,7 +14,7 @@ from bayplan.cli import cluster_detached
 from bayplan.cli.cluster_contents import read_contents
 from bayplan.cli.cluster_detached import UnusableClusterError
 from bayplan.cli.cluster_serving import Extras, check_kubeconfig, serve
-from bayplan.cli.run_options import accept_hosts_option, plugin_option
+from bayplan.cli.shared_options import accept_hosts_option, plugin_option
 from bayplan.cli.ui import need_extra
 from bayplan.clock import RunningClock
 from bayplan.config import PluginLoadError, load_plugins

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import click
 
 from bayplan.cli.backtest_options import (
@@ -18,7 +16,7 @@ from bayplan.cli.backtest_options import (
 )
 from bayplan.cli.insight.answering import show
 from bayplan.cli.insight.cluster_options import DEFAULT_LIMIT, read_scheduler
-from bayplan.cli.run_options import YAML_FILE, plugin_option
+from bayplan.cli.shared_options import YAML_FILE, plugin_option
 
 
 @click.command()
@@ -92,12 +90,7 @@ def compare(
     new = tuple(map(parse_pool, pools))
     known = read_prices(prices)
     run = SimulationRun(now, FleetChoice(autoscaler), read_models(models), known, seed)
-    other = replace(
-        run,
-        scheduler=candidate,
-        fleet=FleetChoice(candidate_autoscaler or autoscaler, new),
-        prices=known.but({pool.instance_type: pool.price for pool in new if pool.price is not None}),
-    )
+    other = run.but(candidate, FleetChoice(candidate_autoscaler or autoscaler, new))
     with replaying("Comparing") as progress:
         history, ahead = read_history(folder, known)
         found = compared(history, ahead, run, other, shown=limit, progress=progress)

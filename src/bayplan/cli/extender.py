@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from bayplan.cli.run_logging import DEBUG_LEVEL, INFO_LEVEL, configure_logging
-from bayplan.cli.run_options import YAML_FILE, accept_hosts_option, plugin_option
+from bayplan.cli.shared_options import YAML_FILE, accept_hosts_option, plugin_option
 from bayplan.extender.paths import VERBS
 
 

@@ -3,18 +3,74 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import secrets
 import signal
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import click
 
 from bayplan.cli.insight.cluster_options import Followed
 from bayplan.cli.insight.messages import fail
+from bayplan.cli.shared_options import FilesOfKind
 
 if TYPE_CHECKING:
     from bayplan.insight import Insight
     from bayplan.ui.sources import Source
 
 LOOPBACK = "127.0.0.1"
+_SHORTEST = 16
+"""Characters of a token in a file."""
+
+address_option = click.option("--address", default=LOOPBACK, show_default=True, help="The address to listen on.")
+port_option = click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="The port to listen on. Default: a free one."
+)
+token_option = click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The file with the token. If it does not exist, it gets a new one, which only you can read.",
+)
+longest_option = click.option(
+    "--longest",
+    type=click.FloatRange(0, min_open=True),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long a question may take.",
+)
+history_option = click.option(
+    "--history",
+    type=FilesOfKind("path", ""),
+    metavar="DIR",
+    default="",
+    help="A history, which `bayplan record` and `bayplan history` write, for questions about it, such as compare.",
+)
+
+
+def token_in(file: Path | None) -> str:
+    """Return a new token, or that of a file, which is made if it doesn't exist. Ends the process for a bad one."""
+    if file is None:
+        return secrets.token_urlsafe(24)
+    try:
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as new:
+            token = secrets.token_urlsafe(24)
+            new.write(f"{token}\n")
+            return token
+    except FileExistsError:
+        pass
+    except OSError as error:
+        fail(f"cannot write {file}: {error.strerror}")
+    try:
+        token = file.read_text(encoding="ascii").strip()
+    except (OSError, ValueError) as error:
+        fail(f"cannot read {file}: {getattr(error, 'strerror', None) or 'expected ASCII'}")
+    if len(token) < _SHORTEST or not token.isprintable() or " " in token:
+        fail(f"{file}: expected a token of at least {_SHORTEST} characters without spaces")
+    return token
 
 
 def stop_signal() -> asyncio.Event:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from bayplan.cli.run_options import YAML_FILE, plugin_option
+from bayplan.cli.shared_options import YAML_FILE, plugin_option
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 

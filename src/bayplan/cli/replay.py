@@ -13,7 +13,7 @@ import click
 
 from bayplan.cli.insight.messages import errors_reported, fail
 from bayplan.cli.replay_moments import moment_options
-from bayplan.cli.run_options import YAML_FILE, plugin_option
+from bayplan.cli.shared_options import YAML_FILE, plugin_option
 
 if TYPE_CHECKING:
     from bayplan.cli.replay_moments import Wanted

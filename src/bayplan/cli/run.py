@@ -13,8 +13,9 @@ import click
 
 from bayplan.cli.dump_signal import DumpSignal
 from bayplan.cli.run_logging import DEBUG_LEVEL, INFO_LEVEL, JSON, TEXT, configure_logging
-from bayplan.cli.run_options import RunCommand, kube_scheduler_flags, plugin_option
+from bayplan.cli.run_options import RunCommand, kube_scheduler_flags
 from bayplan.cli.run_recording import RecordOptions
+from bayplan.cli.shared_options import plugin_option
 
 if TYPE_CHECKING:  # slow imports happen only if the scheduler will run
     from bayplan.cli.ending import Ending

@@ -19,7 +19,7 @@ from bayplan.cli.backtest_options import (
 from bayplan.cli.insight.answering import show
 from bayplan.cli.insight.cluster_options import read_scheduler
 from bayplan.cli.insight.messages import fail
-from bayplan.cli.run_options import YAML_FILE, plugin_option
+from bayplan.cli.shared_options import YAML_FILE, plugin_option
 
 
 @click.command()

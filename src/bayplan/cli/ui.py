@@ -8,14 +8,14 @@ from contextlib import AsyncExitStack
 
 import click
 
-from bayplan.cli.following import LOOPBACK, followed_source, stop_signal
+from bayplan.cli.following import address_option, followed_source, port_option, stop_signal
 from bayplan.cli.insight.cluster_options import Followed, follow_options
 from bayplan.cli.insight.messages import fail
 
 
 @click.command()
-@click.option("--address", default=LOOPBACK, show_default=True, help="The address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port to listen on. Default: a free one.")
+@address_option
+@port_option
 @follow_options
 def ui(followed: Followed, address: str, port: int) -> None:
     """Serve a page about a cluster: its bay plan, the queue with causes, pods, nodes and what-ifs.

@@ -1,17 +1,22 @@
 """KubeSchedulerConfiguration as typed values, strictly read, with defaults, and the profiles built from it."""
 
-from bayplan.config.catalog import Catalog, ExtraPlugin
-from bayplan.config.errors import ConfigurationError, PluginLoadError
-from bayplan.config.loading import (
-    LoadedConfiguration,
-    load_configuration,
-    parse_configuration,
-    read_configuration,
-    single_profile_problem,
-)
-from bayplan.config.plugin_files import load_plugins
-from bayplan.config.profiles import build_profile, build_profiles, default_profile
-from bayplan.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
+from typing import TYPE_CHECKING
+
+from bayplan.lazy import lazily
+
+if TYPE_CHECKING:  # what reads files is imported by those who read one
+    from bayplan.config.catalog import Catalog, ExtraPlugin
+    from bayplan.config.errors import ConfigurationError, PluginLoadError
+    from bayplan.config.loading import (
+        LoadedConfiguration,
+        load_configuration,
+        parse_configuration,
+        read_configuration,
+        single_profile_problem,
+    )
+    from bayplan.config.plugin_files import load_plugins
+    from bayplan.config.profiles import build_profile, build_profiles, default_profile
+    from bayplan.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 
 __all__ = [
     "Catalog",
@@ -30,3 +35,21 @@ __all__ = [
     "read_configuration",
     "single_profile_problem",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "bayplan.config.catalog": ("Catalog", "ExtraPlugin"),
+        "bayplan.config.errors": ("ConfigurationError", "PluginLoadError"),
+        "bayplan.config.loading": (
+            "LoadedConfiguration",
+            "load_configuration",
+            "parse_configuration",
+            "read_configuration",
+            "single_profile_problem",
+        ),
+        "bayplan.config.plugin_files": ("load_plugins",),
+        "bayplan.config.profiles": ("build_profile", "build_profiles", "default_profile"),
+        "bayplan.config.types": ("KubeSchedulerConfiguration", "KubeSchedulerProfile"),
+    },
+)

@@ -13,37 +13,31 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration, build_profiles
 from bayplan.framework.profile import Profile
 from bayplan.insight.answers import Progress, QuestionError, Stopped, listed, plural, silent
-from bayplan.insight.limits import Limits, Room
+from bayplan.insight.limits import EXAMPLES, MOST_NEW_NODES, Limits, Room
 from bayplan.insight.owners import WORKLOADS, kind_called, owned_by
-from bayplan.insight.questions.balance import Balance, balance
-from bayplan.insight.questions.capacity import Capacity, capacity, demand_of, one_replica
-from bayplan.insight.questions.changes import Confirm, Help
-from bayplan.insight.questions.diff import Difference, diff
-from bayplan.insight.questions.documents import pending_copy, pod_document
-from bayplan.insight.questions.drain import Drain, drain
-from bayplan.insight.questions.drain_rules import DrainRules
-from bayplan.insight.questions.edits import Changes
-from bayplan.insight.questions.explain import Explanation, explain
-from bayplan.insight.questions.fit import Fit, fit
-from bayplan.insight.questions.freeing import freeing
-from bayplan.insight.questions.node_groups import node_groups
-from bayplan.insight.questions.pending import EXAMPLES, PendingPods, explain_all
-from bayplan.insight.questions.recorded_events import preempted_by
-from bayplan.insight.questions.scale_up import MOST_NODES, ScaleUp, scale_up
-from bayplan.insight.questions.shrink import Shrink, shrink
-from bayplan.insight.questions.upgrade_preview import UpgradePreview, upgrade_preview
-from bayplan.insight.questions.usage import GROUPINGS, Requests, usage
-from bayplan.insight.questions.what_if import WhatIf, what_if
-from bayplan.insight.questions.why_not import WhyNot, why_not
-from bayplan.insight.questions.workload import missing_pods
 from bayplan.insight.snapshot import Snapshot, flattened
 from bayplan.simulation.owners import owners_of
 from bayplan.simulation.usual import usual_configuration
 from bayplan.simulation.world import World
 from bayplan.versions import FeatureGates, gates_of, with_gangs
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # only the asked question is imported
     from bayplan.insight.manifests import Manifests
+    from bayplan.insight.questions.balance import Balance
+    from bayplan.insight.questions.capacity import Capacity
+    from bayplan.insight.questions.changes import Confirm, Help
+    from bayplan.insight.questions.diff import Difference
+    from bayplan.insight.questions.drain import Drain
+    from bayplan.insight.questions.edits import Changes
+    from bayplan.insight.questions.explain import Explanation
+    from bayplan.insight.questions.fit import Fit
+    from bayplan.insight.questions.pending import PendingPods
+    from bayplan.insight.questions.scale_up import ScaleUp
+    from bayplan.insight.questions.shrink import Shrink
+    from bayplan.insight.questions.upgrade_preview import UpgradePreview
+    from bayplan.insight.questions.usage import Requests
+    from bayplan.insight.questions.what_if import WhatIf
+    from bayplan.insight.questions.why_not import WhyNot
 
 
 class Insight:
@@ -67,7 +61,7 @@ class Insight:
         gates: FeatureGates | None = None,
     ) -> None:
         self.snapshot = snapshot
-        self._configuration, self._plugins = configuration, plugins
+        self.configuration, self.plugins = configuration, plugins
         self.gates = with_gangs(gates_of(snapshot.followed.version)) if gates is None else gates
         self.limits = limits
         self.seed = seed
@@ -82,6 +76,8 @@ class Insight:
 
         `nearest`: the number of nearest misses; 0 for all.
         """
+        from bayplan.insight.questions.explain import explain
+
         self.world.reset()
         confirm = self._template_changes()
         return explain(self.world, self.pod(pod), nearest=nearest, shown=shown, progress=progress, confirm=confirm)
@@ -101,6 +97,9 @@ class Insight:
         `examples`: for how many of the largest causes the first pod is explained. `free`: whether to find the single
         changes that free the most of these pods.
         """
+        from bayplan.insight.questions.freeing import freeing
+        from bayplan.insight.questions.pending import explain_all
+
         self.world.reset()
         pods = [pod for pod in self._pods.values() if not pod.node_name and namespace in {None, pod.namespace}]
         what = "the cluster" if namespace is None else f"namespace {namespace}"
@@ -122,6 +121,9 @@ class Insight:
         progress: Progress = silent,
     ) -> PendingPods:
         """Explain the pods of a workload, such as `("deployment", "web")`, by cause. Raises QuestionError."""
+        from bayplan.insight.questions.pending import explain_all
+        from bayplan.insight.questions.workload import missing_pods
+
         self.world.reset()
         known = kind_called(kind)
         if known not in WORKLOADS:
@@ -146,11 +148,15 @@ class Insight:
 
     def why_not(self, pod: str, node: str, *, progress: Progress = silent) -> WhyNot:
         """Return everything between a pod (`namespace/name`) and a node. Raises QuestionError."""
+        from bayplan.insight.questions.why_not import why_not
+
         self.world.reset()
         return why_not(self.world, self.pod(pod), node, progress, self._template_changes())
 
     def fit(self, objects: Iterable[Mapping[str, Any]], *, shown: int = 20, progress: Progress = silent) -> Fit:
         """Return whether the pods of these objects (documents) would all be placed now. Raises QuestionError."""
+        from bayplan.insight.questions.fit import Fit, fit
+
         self.world.reset()
         try:
             expansion = self._manifests(progress).deploy(objects)
@@ -172,6 +178,9 @@ class Insight:
         With a `configuration`, a scheduler with that one and `plugins` decides about the changed cluster. `shown`: as
         for `capacity`. Raises QuestionError, and Stopped if `progress` does: there is no part of this answer.
         """
+        from bayplan.insight.questions.edits import Changes
+        from bayplan.insight.questions.what_if import what_if
+
         self.world.reset()
         other = self.world if configuration is None else World(configuration, plugins, self.gates, seed=self.seed)
         return what_if(
@@ -194,6 +203,9 @@ class Insight:
         default, they have the typical requests of the cluster's pods. `most`: the largest gang that is tried.
         `shown`: as for `capacity`. Raises QuestionError.
         """
+        from bayplan.insight.questions.balance import balance
+        from bayplan.insight.questions.documents import pending_copy, pod_document
+
         self.world.reset()
         pod = None if like is None else pod_document(pending_copy(self.pod(like)))
         if like is None:
@@ -207,7 +219,7 @@ class Insight:
         matches: Callable[[PodInfo], bool] = lambda _: True,
         *,
         pools: Sequence[str] = (),
-        most: int = MOST_NODES,
+        most: int = MOST_NEW_NODES,
         shown: int = 20,
         progress: Progress = silent,
     ) -> ScaleUp:
@@ -216,6 +228,9 @@ class Insight:
         With `objects` (documents), for the pods of these. `pools`: those that may grow; by default, all. `most`: the
         most new nodes of a pool. `shown` and `progress`: as for `capacity`. Raises QuestionError.
         """
+        from bayplan.insight.questions.node_groups import node_groups
+        from bayplan.insight.questions.scale_up import scale_up
+
         self.world.reset()
         known = {group.pool for group in node_groups(self.world)}
         for pool in pools:
@@ -236,6 +251,8 @@ class Insight:
 
         `namespace` and `matches` choose pods. Raises QuestionError for an unknown grouping.
         """
+        from bayplan.insight.questions.usage import GROUPINGS, usage
+
         for grouping in by:
             if grouping not in GROUPINGS:
                 raise QuestionError(f"by {grouping}: expected one of {', '.join(GROUPINGS)}")
@@ -257,11 +274,13 @@ class Insight:
         `matches` chooses pods. `settings`: lines about what is set and `after` doesn't have. `shown`: as for
         `capacity`. Raises ConfigurationError if the configuration isn't one of that version.
         """
-        world = World(self._configuration, self._plugins, after, seed=self.seed)
+        from bayplan.insight.questions.upgrade_preview import upgrade_preview
+
+        world = World(self.configuration, self.plugins, after, seed=self.seed)
 
         def profiles(gates: FeatureGates) -> Mapping[str, Profile]:
-            configuration = self._configuration or usual_configuration(self._plugins, gates)
-            return build_profiles(configuration, world.handle, self._plugins, gates)
+            configuration = self.configuration or usual_configuration(self.plugins, gates)
+            return build_profiles(configuration, world.handle, self.plugins, gates)
 
         built = {gates: profiles(gates) for gates in (self.gates, after)}
         world.move(self.snapshot.documents, self.snapshot.taken or datetime.now(UTC))  # all kinds that either reads
@@ -282,6 +301,8 @@ class Insight:
         Ask with two snapshots, or with two configurations for one. `names`: what the answer calls them. `shown`:
         as for `capacity`.
         """
+        from bayplan.insight.questions.diff import diff
+
         self.world.reset()
         other.world.reset()
         return diff(self.world, other.world, (self.snapshot, other.snapshot), names, shown)
@@ -303,6 +324,8 @@ class Insight:
         evict others. `labels`: node labels to group by. `shown`: rows in tables. `progress` may raise Stopped; the
         answer then has what is known so far. Raises QuestionError.
         """
+        from bayplan.insight.questions.capacity import capacity, demand_of, one_replica
+
         if ratio and len(ratio) != len(kinds):
             raise QuestionError(
                 f"the ratio has {plural(len(ratio), 'number')} for {plural(len(kinds), 'kind')} of pods"
@@ -331,6 +354,9 @@ class Insight:
         All nodes are cordoned first. Then they are drained one after the other, as kubectl does, or all `at_once`.
         `shown` and `progress`: as for `capacity`.
         """
+        from bayplan.insight.questions.drain import drain
+        from bayplan.insight.questions.drain_rules import DrainRules
+
         for name in nodes:
             if self.world.state.nodes.position(name) is None:
                 raise QuestionError(f"there is no node {name} in {self._where}{did_you_mean(name, self.nodes())}")
@@ -353,6 +379,9 @@ class Insight:
         `matches`: which nodes may go, by their labels. The flags are those of `kubectl drain`; pods of DaemonSets are
         always ignored. `shown` and `progress`: as for `capacity`.
         """
+        from bayplan.insight.questions.drain_rules import DrainRules
+        from bayplan.insight.questions.shrink import shrink
+
         self.world.reset()
         rules = DrainRules(True, delete_emptydir_data, force, self._daemon_set_exists)
         return shrink(self.world, rules, matches=matches, shown=shown, progress=progress)
@@ -385,6 +414,8 @@ class Insight:
 
     def pod(self, key: str) -> PodInfo:
         """Return a pod of the snapshot. Raises QuestionError if there is no such pod, or it has terminated."""
+        from bayplan.insight.questions.recorded_events import preempted_by
+
         pod = self.world.pod(key)
         if pod is not None:
             return pod

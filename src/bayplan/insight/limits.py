@@ -28,6 +28,11 @@ class Limits:
 
 UNLIMITED = Limits(nodes=sys.maxsize, pods=sys.maxsize, objects=sys.maxsize, memory=sys.maxsize)
 
+EXAMPLES = 5
+"""The largest causes are explained by an example."""
+MOST_NEW_NODES = 1000
+"""The most new nodes of a pool that are tried, unless the question says otherwise."""
+
 
 @dataclass(slots=True)
 class Room:

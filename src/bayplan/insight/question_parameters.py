@@ -46,6 +46,8 @@ class Question(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
 
     name: ClassVar[str]
     """Its name in addresses, and the command of `bayplan`."""
+    narrowing: ClassVar[str] = ""
+    """How to get a shorter answer, as an imperative; "" if nothing makes it shorter."""
 
     @abstractmethod
     def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> Answer:

@@ -58,6 +58,7 @@ class AskExplain(Question, frozen=True, kw_only=True):
     """Explain why a pod is pending and what would help, or why it is on its node."""
 
     name: ClassVar[str] = "explain"
+    narrowing = "ask why-not about one node"
     pod: PodName
     namespace: Namespace = "default"
     nearest: Annotated[int, Meta(ge=0, le=MOST, description="The number of nearest misses; 0 for all.")] = 10
@@ -76,6 +77,7 @@ class ExplainPending(Question, frozen=True, kw_only=True):
     """Explain all pending pods, summed up by cause, with the single changes that would free the most of them."""
 
     name: ClassVar[str] = "explain-pending"
+    narrowing = "give a namespace or a selector"
     namespace: AnyNamespace | None = None
     selector: Selector = ""
 
@@ -92,6 +94,7 @@ class ExplainWorkload(Question, frozen=True, kw_only=True):
     """Explain the pods of a workload by cause: why they are pending, or why they don't exist."""
 
     name: ClassVar[str] = "explain-workload"
+    narrowing = "give a selector"
     workload: Annotated[Name, Meta(description="TYPE/NAME.", pattern="^[^/]+/[^/]+$", examples=["deployment/web"])]
     namespace: Namespace = "default"
     selector: Selector = ""
@@ -128,6 +131,7 @@ class AskFit(Question, frozen=True, kw_only=True):
     """Return whether all pods of manifests would be placed now, where, and which pods they would preempt."""
 
     name: ClassVar[str] = "fit"
+    narrowing = "ask about fewer objects"
     objects: ObjectList
 
     def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> Fit:
@@ -150,6 +154,7 @@ class AskCapacity(Question, frozen=True, kw_only=True):
     """Return how many more pods of manifests fit, what stops the next one, and on which nodes they are."""
 
     name: ClassVar[str] = "capacity"
+    narrowing = "ask about fewer kinds"
     kinds: Annotated[list[PodKind], Meta(min_length=1, max_length=100, description="They are placed set by set.")]
     most: Annotated[Number, Meta(description="The number of sets after which to stop.")] | None = None
     preempt: Annotated[bool, Meta(description="Whether the pods may evict pods of lower priority.")] = False
@@ -180,6 +185,7 @@ class AskDrain(Question, frozen=True, kw_only=True):
     """Return what `kubectl drain` of nodes would lead to: where pods go, and what blocks the drain."""
 
     name: ClassVar[str] = "drain"
+    narrowing = "drain fewer nodes"
     nodes: Annotated[list[NodeName], Meta(max_length=10_000)] = []
     selector: Annotated[Selector, Meta(description="The nodes with these labels, in place of names.")] = ""
     ignore_daemonsets: Annotated[bool, Meta(description="Ignore pods of DaemonSets.")] = False
@@ -218,6 +224,7 @@ class AskShrink(Question, frozen=True, kw_only=True):
     """Return the largest set of nodes found that can go with every pod still placed, and what holds the others."""
 
     name: ClassVar[str] = "shrink"
+    narrowing = "give a selector"
     selector: Annotated[Selector, Meta(description="Only nodes with these labels may go.")] = ""
     delete_emptydir_data: Annotated[bool, Meta(description="Let nodes go even if pods use emptyDir.")] = False
     force: Annotated[bool, Meta(description="Let nodes go even if pods have no controller.")] = False
@@ -243,6 +250,7 @@ class AskScaleUp(Question, frozen=True, kw_only=True):
     """Return how many new nodes of which pool would be enough for what is pending, or for the pods of manifests."""
 
     name: ClassVar[str] = "scale-up"
+    narrowing = "give a namespace, a selector or pools"
     objects: Annotated[ObjectList, Meta(description="Manifests, in place of the pending pods.")] | None = None
     namespace: AnyNamespace | None = None
     selector: Selector = ""
@@ -323,6 +331,7 @@ class AskWhatIf(CommonChanges, frozen=True, kw_only=True):
     """Return which pods change after changes of the cluster or the scheduler, and the utilization before and after."""
 
     name: ClassVar[str] = "what-if"
+    narrowing = "make fewer changes"
     replace_all: Annotated[bool, Meta(description="Whether placed pods are placed anew.")] = False
     configuration: Annotated[ConfigurationObject, Meta(description="That of the scheduler afterwards.")] | None = None
 
@@ -368,6 +377,7 @@ class AskUsage(Question, frozen=True, kw_only=True):
     """Return what pods request, by namespace, workload and priority, with the share of what the nodes have."""
 
     name: ClassVar[str] = "usage"
+    narrowing = "give a namespace, a selector or one by"
     namespace: AnyNamespace | None = None
     selector: Selector = ""
     by: Annotated[

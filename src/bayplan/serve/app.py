@@ -11,13 +11,13 @@ import msgspec
 from aiohttp import web
 
 from bayplan.http_server import BodyError, HttpServer, Limits
-from bayplan.insight.answers import Progress
+from bayplan.insight.answers import Answer
 from bayplan.insight.question_parameters import Question
-from bayplan.insight.question_types import QUESTIONS
-from bayplan.serve.answering import QUESTION_STATUSES, answer, answer_schema, answered, ready
+from bayplan.serve.answering import QUESTION_STATUSES, answer, answer_schema, ready
 from bayplan.serve.guard import BearerGuard
 from bayplan.serve.openapi import document
 from bayplan.serve.operations import Call, HttpOperation, find
+from bayplan.serve.questions import ServedQuestions
 from bayplan.serve.replies import FAILED, JSON, ServeError, encoded, error_reply, reply
 from bayplan.ui.asking import Asking
 
@@ -47,12 +47,14 @@ class ServeApplication:
     def __init__(
         self,
         asking: Asking,
+        questions: ServedQuestions,
         guard: BearerGuard,
         more: Iterable[HttpOperation] = (),
         limits: Limits = Limits(),  # noqa: B008 - immutable
     ) -> None:
         self.http = HttpServer(self.handle, log=log, limits=limits, body_limit=BODY_LIMIT, inflate=True, cancels=True)
         self._asking = asking
+        self._questions = questions
         self._guard = guard
         self._limits = limits
         self.operations = [
@@ -67,7 +69,7 @@ class ServeApplication:
                 title="The cluster.",
                 statuses={HTTPStatus.SERVICE_UNAVAILABLE: QUESTION_STATUSES[HTTPStatus.SERVICE_UNAVAILABLE]},
             ),
-            *(_question(name, body, self._question) for name, body in QUESTIONS.items()),
+            *(_question(name, body, self._question) for name, body in questions.types.items()),
             *more,
         ]
 
@@ -124,16 +126,14 @@ class ServeApplication:
         return reply(encoded(found))
 
     async def _question(self, call: Call) -> web.StreamResponse:
-        question: Question = call.body
-        key = question.name, msgspec.json.encode(question)
+        await self._questions.ready()
+        return await answer(
+            call.request, lambda tell: self._questions.ask(call.body, _encoded, tell), self._limits.response
+        )
 
-        async def ask(tell: Progress) -> bytes:
-            return await answered(
-                self._asking.ask(key, lambda insight, told: encoded(question.ask(insight, told).to_dict()), tell)
-            )
 
-        await ready(self._asking)
-        return await answer(call.request, ask, self._limits.response)
+def _encoded(found: Answer) -> bytes:
+    return encoded(found.to_dict())
 
 
 def _question(name: str, body: type[Question], handle: Callable[[Call], Any]) -> HttpOperation:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -21,6 +21,7 @@ SLOW = "a client did not read its reply"
 PAUSE = 0.2
 """Seconds between two lines of progress."""
 
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -58,18 +59,17 @@ async def stream(
     """
     response = web.StreamResponse(headers={**HEADERS, "Content-Type": LINES})
     await response.prepare(request)
-    latest: list[str] = []
-    task = asyncio.ensure_future(ask(latest.append))
+
+    async def tell(text: str) -> None:
+        await _write(response, encoded({"progress": text}), patience)
+
     try:
-        while not (await asyncio.wait({task}, timeout=PAUSE))[0]:
-            if latest:
-                text = latest[-1]
-                latest.clear()
-                await _write(response, encoded({"progress": text}), patience)
         try:
-            line = b'{"answer":' + task.result().rstrip() + b"}\n"
+            line = b'{"answer":' + (await telling(ask, tell)).rstrip() + b"}\n"
         except ServeError as error:
             line = encoded({"error": str(error), "status": error.status})
+        except ConnectionError:
+            raise
         except Exception:
             log.exception("%s failed", request.path)
             line = encoded({"error": FAILED, "status": HTTPStatus.INTERNAL_SERVER_ERROR})
@@ -78,9 +78,22 @@ async def stream(
         log.info("%s: %s", request.path, error)
         if request.transport is not None:
             request.transport.abort()
+    return response
+
+
+async def telling(ask: Callable[[Progress], Awaitable[T]], tell: Callable[[str], Awaitable[None]]) -> T:
+    """Ask, and tell the progress every PAUSE. The question ends if `tell` raises. Raises what both raise."""
+    latest: list[str] = []
+    task = asyncio.ensure_future(ask(latest.append))
+    try:
+        while not (await asyncio.wait({task}, timeout=PAUSE))[0]:
+            if latest:
+                text = latest[-1]
+                latest.clear()
+                await tell(text)
+        return task.result()
     finally:
         task.cancel()
-    return response
 
 
 async def _write(response: web.StreamResponse, line: bytes, patience: float) -> None:

@@ -10,6 +10,7 @@ from bayplan.http_server import Limits, bind
 from bayplan.insight import Insight
 from bayplan.serve.app import ServeApplication
 from bayplan.serve.guard import BearerGuard
+from bayplan.serve.questions import HistoryQuestions, ServedQuestions
 from bayplan.serve.transaction_operations import TransactionOperations
 from bayplan.ui.asking import LONGEST, Asking
 from bayplan.ui.running import host_of, running
@@ -29,21 +30,28 @@ async def serving(
     token: str = "",
     limits: Limits = LIMITS,
     longest: float = LONGEST,
+    history: str = "",
 ) -> AsyncIterator[tuple[str, str]]:
     """Serve questions about a source in the context, and follow the source. Yields the URL and the token.
 
     `insight`: has the scheduler's configuration; only the server uses it from now on. `make`: makes another one like
     it, for transactions. `port`: 0 for a free one. `token`: by default a new one. `longest`: the most seconds of a
-    question. Raises OSError if the address can't be used.
+    question. `history`: the folder of one, for questions about it. Raises OSError if the address can't be used, and
+    BacktestError for a history that can't.
     """
+    past = HistoryQuestions(history, make(), longest) if history else None
     token = token or secrets.token_urlsafe(24)
     listeners = await bind(address, port)
     port = listeners[0].getsockname()[1]
     asking = Asking(source, insight, longest)
     transactions = TransactionOperations(asking, make, longest, limits.response)
-    application = ServeApplication(asking, BearerGuard(token, address), transactions.operations(), limits)
+    application = ServeApplication(
+        asking, ServedQuestions(asking, past), BearerGuard(token, address), transactions.operations(), limits
+    )
     try:
         async with running(asking, application.http, listeners):
             yield f"http://{host_of(address)}:{port}", token
     finally:
         transactions.close()
+        if past is not None:
+            past.close()

@@ -16,20 +16,29 @@ GRACE = 2
 
 @asynccontextmanager
 async def running(asking: Asking, http: HttpServer, listeners: Iterable[socket.socket]) -> AsyncIterator[None]:
-    """Serve on these sockets in the context, and follow the source. The first question is prepared at once."""
+    """Serve on these sockets in the context, and follow the source."""
     try:
         http.start(listeners)
+        async with following(asking):
+            yield
+    finally:
+        await http.stop(GRACE)
+
+
+@asynccontextmanager
+async def following(asking: Asking) -> AsyncIterator[None]:
+    """Follow the source in the context. The first question is prepared at once; those that are open at the end end."""
+    try:
         async with asyncio.TaskGroup() as tasks:
-            following = tasks.create_task(asking.source.run(), name="source")
+            source = tasks.create_task(asking.source.run(), name="source")
             warming = tasks.create_task(asking.ask("warm", lambda _, __: None), name="warming")
             try:
                 yield
             finally:
-                following.cancel()
+                source.cancel()
                 warming.cancel()
     finally:
         asking.close()
-        await http.stop(GRACE)
 
 
 def host_of(address: str) -> str:

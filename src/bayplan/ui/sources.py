@@ -80,7 +80,7 @@ class FileSource:
         self.problems: list[str] = []
         self._snapshot = snapshot
         self._path = path
-        self._seen = _stamp(path)
+        self._seen = stamp(path)
 
     @property
     def now(self) -> datetime:
@@ -102,10 +102,10 @@ class FileSource:
         """Read the file again after every change. If that fails, the last good snapshot stays."""
         while self._path is not None:
             await asyncio.sleep(FILE_PAUSE)
-            stamp = await asyncio.to_thread(_stamp, self._path)
-            if stamp == self._seen:
+            seen = await asyncio.to_thread(stamp, self._path)
+            if seen == self._seen:
                 continue
-            self._seen = stamp
+            self._seen = seen
             try:
                 self._snapshot = await asyncio.to_thread(Snapshot.open, self._path)
                 self.problems = []
@@ -114,8 +114,8 @@ class FileSource:
             self.version += 1
 
 
-def _stamp(path: str | Path | None) -> tuple[tuple[str, int, int], ...]:
-    """The times and sizes of a file, or of all files of a folder."""
+def stamp(path: str | Path | None) -> tuple[tuple[str, int, int], ...]:
+    """Return the times and sizes of a file, or of all files of a folder."""
     if path is None:
         return ()
     root = Path(path)

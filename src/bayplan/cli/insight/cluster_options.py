@@ -21,7 +21,8 @@ import click
 
 from bayplan.cli.insight.messages import errors_reported, fail, warn
 from bayplan.cli.insight.progress import reporting
-from bayplan.cli.run_options import YAML_FILE, FilesOfKind, plugin_option
+from bayplan.cli.shared_options import YAML_FILE, FilesOfKind, plugin_option
+from bayplan.collector import collecting_rarely
 
 if TYPE_CHECKING:
     from bayplan.api.kinds import Kind
@@ -261,7 +262,7 @@ def _asking(command: Command, path_argument: str = "") -> Command:
         output: str,
         **others: Any,
     ) -> Any:
-        with errors_reported():
+        with collecting_rarely(), errors_reported():
             from bayplan.insight.other_schedulers import unknown_schedulers
             from bayplan.simulation.usual import SERVED_NAMES
             from bayplan.versions import gates_of, with_gangs

@@ -9,7 +9,7 @@ import click
 from bayplan.cli.insight.answering import answer
 from bayplan.cli.insight.cluster_options import AskedCluster, SourceOptions, comparing_options
 from bayplan.cli.insight.messages import warn
-from bayplan.cli.run_options import FilesOfKind
+from bayplan.cli.shared_options import FilesOfKind
 
 _PATH = FilesOfKind("path", "")
 

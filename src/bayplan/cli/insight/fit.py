@@ -12,7 +12,7 @@ import click
 from bayplan.cli.insight.answering import answer, yes_option
 from bayplan.cli.insight.cluster_options import AskedCluster, Command, cluster_options
 from bayplan.cli.insight.messages import fail, warn
-from bayplan.cli.run_options import FilesOfKind
+from bayplan.cli.shared_options import FilesOfKind
 
 if TYPE_CHECKING:
     from bayplan.insight import Fit, Insight

@@ -10,7 +10,7 @@ import click
 from bayplan.cli.insight.answering import answer, yes_option
 from bayplan.cli.insight.cluster_options import AskedCluster, Command, comparing_options
 from bayplan.cli.insight.fit import documents_in
-from bayplan.cli.run_options import FilesOfKind
+from bayplan.cli.shared_options import FilesOfKind
 
 
 def _many(name: str, field: str, metavar: str, text: str, **others: Any) -> Callable[[Command], Command]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bayplan.devices.cel.reading import Path
 from bayplan.devices.cel.values import DomainMap, Quantity, Semver
+
+if TYPE_CHECKING:
+    from bayplan.devices.cel.reading import Path
 
 _Named = tuple[tuple[str, tuple[str, Any]], ...]
 _Amounts = tuple[tuple[str, str], ...]

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING
 
-from bayplan.devices.cel.celtypes import ANY, BOOL
-from bayplan.devices.cel.checking import InvalidExpression, check
-from bayplan.devices.cel.compiling import Program, compile_program
 from bayplan.devices.cel.costs import CostExceeded, Meter
 from bayplan.devices.cel.device import DeviceFacts, UnreadableAttribute
-from bayplan.devices.cel.parsing import InvalidSyntax, parse
-from bayplan.devices.cel.planning import PlanError, plan
-from bayplan.devices.cel.reading import Path, reads
 from bayplan.devices.cel.values import Failure, type_name
+
+if TYPE_CHECKING:
+    from bayplan.devices.cel.compiling import Program
+    from bayplan.devices.cel.reading import Path
 
 _MAX_COMPILED = 256
 _MAX_RESULTS = 65536
@@ -120,6 +119,14 @@ class Selectors:
 
 
 def _compiled(expression: str) -> tuple[Program, Sequence[Path]]:
+    # Imported at the first selector: most clusters have none.
+    from bayplan.devices.cel.celtypes import ANY, BOOL
+    from bayplan.devices.cel.checking import InvalidExpression, check
+    from bayplan.devices.cel.compiling import compile_program
+    from bayplan.devices.cel.parsing import InvalidSyntax, parse
+    from bayplan.devices.cel.planning import PlanError, plan
+    from bayplan.devices.cel.reading import reads
+
     try:
         tree = parse(expression)
         found = check(tree)

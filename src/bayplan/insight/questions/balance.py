@@ -14,9 +14,18 @@ from rich.table import Table
 from rich.text import Text
 
 from bayplan.api.requests import PODS
+from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.answers import Answer, plural
 from bayplan.insight.pools import pool_of, zone_of
-from bayplan.insight.questions.room import LargestGang, LargestPod, largest_gang, largest_pods, requests_text, typical
+from bayplan.insight.questions.room import (
+    LargestGang,
+    LargestPod,
+    largest_gang,
+    largest_pods,
+    ordinary,
+    requests_text,
+    typical,
+)
 from bayplan.insight.questions.utilization import Usage, amounts, free, quantity_text, resources_of, utilization
 from bayplan.insight.tables import grouped
 from bayplan.simulation.world import World
@@ -117,7 +126,7 @@ class Balance(Answer):
 
 def balance(world: World, most: int, pod: Mapping[str, Any] | None = None, shown: int = 20) -> Balance:
     """Return how a cluster is used, and what fits. `most`: the largest gang that is tried. `pod`: that of the gang."""
-    nodes = world.state.nodes
+    nodes, pods = world.state.nodes, ordinary(world)
     positions = np.flatnonzero(nodes.live).tolist()
     labels = {position: nodes.info(position).labels for position in positions}
 
@@ -135,9 +144,9 @@ def balance(world: World, most: int, pod: Mapping[str, Any] | None = None, shown
         zones=by_label(zone_of),
         pools=by_label(pool_of),
         nodes=tuple(_by_node(world, positions)),
-        stranded=tuple(_stranded(world)),
-        typical=typical(world),
-        largest=largest_pods(world),
+        stranded=tuple(_stranded(world, pods)),
+        typical=typical(pods),
+        largest=largest_pods(world, pods),
         gang=largest_gang(world, most, pod),
         shown=shown,
     )
@@ -159,13 +168,13 @@ def _by_node(world: World, positions: Sequence[int]) -> Iterator[GroupUsage]:
         yield GroupUsage(name, 1, shares)
 
 
-def _stranded(world: World) -> Iterator[Stranded]:
+def _stranded(world: World, pods: Sequence[PodInfo]) -> Iterator[Stranded]:
     nodes = world.state.nodes
     left = free(world)
     for resource, amount in left.items():
         if resource == PODS or not amount.any():
             continue
-        needed = {PODS: 1, **typical(world, resource)}
+        needed = {PODS: 1, **typical(pods, resource)}
         having = amount >= needed.get(resource, 1)
         lacking = {name: having & (left[name] < need) for name, need in needed.items() if name != resource}
         lacking[CORDONED] = having & nodes.unschedulable

@@ -14,6 +14,7 @@ from rich.text import Text
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.answers import INTERRUPTED, Answer, Progress, Stopped, listed, plural, silent
 from bayplan.insight.json_values import fields_of
+from bayplan.insight.limits import EXAMPLES
 from bayplan.insight.questions.explain import Explanation, explain
 from bayplan.insight.questions.freeing import Freeing
 from bayplan.insight.questions.workload import Missing
@@ -26,8 +27,6 @@ NOT_TRIED = (
     "it would be placed now: the scheduler has not tried it since something changed, or its backoff has not ended"
 )
 PREEMPTING = "would preempt pods now"
-EXAMPLES = 5
-"""The largest causes are explained by an example."""
 
 
 @dataclass(frozen=True, slots=True)

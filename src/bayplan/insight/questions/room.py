@@ -65,9 +65,13 @@ def requests_text(requests: Requests) -> str:
     return " and ".join(f"{quantity_text(name, amount)} {name}" for name, amount in requests.items())
 
 
-def typical(world: World, resource: str = "") -> dict[str, int]:
-    """Return the median requests for cpu and memory of the pods that are no daemons, or of those with a `resource`."""
-    pods = [pod for pod in world.state.objects[POD].values() if not is_daemon(pod)]
+def ordinary(world: World) -> list[PodInfo]:
+    """Return the pods that are no daemons."""
+    return [pod for pod in world.state.objects[POD].values() if not is_daemon(pod)]
+
+
+def typical(pods: Sequence[PodInfo], resource: str = "") -> dict[str, int]:
+    """Return the median requests for cpu and memory of pods, or of those with a `resource`."""
     pods = [pod for pod in pods if pod.requested.get(resource)] or pods
     found = {}
     for name, default in _DEFAULTS.items():
@@ -76,14 +80,14 @@ def typical(world: World, resource: str = "") -> dict[str, int]:
     return found
 
 
-def largest_pods(world: World) -> tuple[LargestPod, ...]:
-    """Return the largest pods that fit: with the typical proportions, and with the most of each resource."""
-    usual = typical(world)
+def largest_pods(world: World, pods: Sequence[PodInfo]) -> tuple[LargestPod, ...]:
+    """Return the largest pods that fit: with the proportions of `pods`, and with the most of each resource."""
+    usual = typical(pods)
     found = [_largest(world, "typical", {}, lambda left: _multiples(left, usual), _probe(world))]
     for resource in resources_of(world):
         if resource == PODS:
             continue
-        others = {name: amount for name, amount in typical(world, resource).items() if name != resource}
+        others = {name: amount for name, amount in typical(pods, resource).items() if name != resource}
         like = _probe(world, "" if resource in _DEFAULTS else resource)
         found.append(_largest(world, resource, others, partial(_most, resource=resource, others=others), like))
     return tuple(found)
@@ -152,7 +156,7 @@ def largest_gang(world: World, most: int, pod: Mapping[str, Any] | None = None) 
     schedules the pod.
     """
     if pod is None:
-        requests = typical(world)
+        requests = typical(ordinary(world))
         texts = {resource: amount_text(resource, amount) for resource, amount in requests.items()}
         pod = _probe(world)
         pod["spec"]["containers"] = [{"name": "main", "image": _NAME, "resources": {"requests": texts}}]

@@ -19,6 +19,7 @@ from bayplan.collector import collector_paused
 from bayplan.insight.answers import INTERRUPTED, Answer, Progress, Stopped, listed, plural, silent
 from bayplan.insight.expansion import Expansion
 from bayplan.insight.json_values import fields_of
+from bayplan.insight.limits import MOST_NEW_NODES
 from bayplan.insight.questions.new_objects import add_objects, given
 from bayplan.insight.questions.node_groups import node_groups
 from bayplan.insight.questions.node_search import NodeSearch, PoolNodes
@@ -28,7 +29,6 @@ from bayplan.insight.tables import grouped, table
 from bayplan.simulation.owners import workload_of
 from bayplan.simulation.world import World
 
-MOST_NODES = 1000
 _ROUNDS = 5
 """The most pools that are combined."""
 
@@ -122,7 +122,7 @@ def scale_up(
     *,
     pools: Sequence[str] = (),
     matches: Callable[[PodInfo], bool] = lambda _: True,
-    most: int = MOST_NODES,
+    most: int = MOST_NEW_NODES,
     shown: int = 20,
     progress: Progress = silent,
 ) -> ScaleUp:

@@ -11,7 +11,6 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from datetime import datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -97,7 +96,7 @@ def write_archive(path: str | Path, reading: Reading, *, private: bool = True) -
     header = _Header(
         FORMAT,
         VERSION,
-        version("bayplan"),
+        _own_version(),
         reading.source,
         reading.taken,
         [_Gap(_described(gap.kind), gap.reason, gap.effect) for gap in reading.gaps],
@@ -142,7 +141,7 @@ def _read(path: str | Path, file: BinaryIO) -> Reading:
         for _ in range(section.objects):
             line = _line(path, file)
             try:
-                key, raw = stored(kind, line)
+                key, raw = stored(kind, line.rstrip())
             except SnapshotError as error:
                 raise SnapshotError(f"{path} is damaged: {error}") from None
             known[key] = raw
@@ -150,6 +149,12 @@ def _read(path: str | Path, file: BinaryIO) -> Reading:
         raise SnapshotError(f"{path} is damaged: more follows after its last object")
     gaps = tuple(Gap(_kind_of(gap.kind), gap.reason, gap.effect) for gap in header.gaps)
     return Reading(documents, header.source, header.taken, gaps, version=header.kubernetes)
+
+
+def _own_version() -> str:
+    from importlib.metadata import version  # imports a parser of mail
+
+    return version("bayplan")
 
 
 def _line(path: str | Path, file: BinaryIO) -> bytes:
@@ -170,7 +175,7 @@ def _header_of(path: str | Path, line: bytes) -> _Header:
     if isinstance(number, int) and number > VERSION:
         raise SnapshotError(
             f"{path} is a snapshot of version {number}, written by bayplan {found.get('bayplan', '?')}; "
-            f"this is bayplan {version('bayplan')}, which reads snapshots up to version {VERSION}: upgrade it"
+            f"this is bayplan {_own_version()}, which reads snapshots up to version {VERSION}: upgrade it"
         )
     return _decoded(path, line, _Header)
 

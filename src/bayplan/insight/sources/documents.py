@@ -88,6 +88,9 @@ def stored(kind: Kind, raw: bytes) -> tuple[str, bytes]:
 
     An object that has no namespace but needs one is in `default`. Raises SnapshotError.
     """
+    known = _as_stored(kind, raw)
+    if known is not None:
+        return known, raw
     try:
         if b"\n" in raw:
             raw = encode(msgspec.json.decode(raw))  # indented, which takes twice the memory
@@ -112,6 +115,36 @@ def stored(kind: Kind, raw: bytes) -> tuple[str, bytes]:
     return f"{namespace}/{identity.name}" if namespace else identity.name, encode(fields)
 
 
+def _as_stored(kind: Kind, raw: bytes) -> str | None:
+    """The key of an object whose JSON need not change; None for others, and for those with errors."""
+    if b"\n" in raw or not kind.model:
+        return None
+    try:
+        found = _saved.decode(raw)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    metadata = found.metadata
+    if found.kind or found.apiVersion or metadata.managedFields or not metadata.name:
+        return None
+    if not kind.namespaced:
+        return None if metadata.namespace else metadata.name
+    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else None
+
+
+class _SavedMetadata(msgspec.Struct):
+    name: str = ""
+    namespace: str = ""
+    managedFields: msgspec.Raw = msgspec.Raw()
+
+
+class _Saved(msgspec.Struct):
+    """An object, as far as it says whether its JSON need not change."""
+
+    metadata: _SavedMetadata
+    kind: msgspec.Raw = msgspec.Raw()
+    apiVersion: msgspec.Raw = msgspec.Raw()
+
+
 class _Identity(msgspec.Struct):
     name: str | None = None
     namespace: str | None = None
@@ -122,5 +155,6 @@ _EVENTS = {EVENT, CORE_EVENT}
 _LEFT_OUT = {SECRET, CONFIG_MAP, *_EVENTS}
 _REASONS = (b'"FailedCreate"', b'"Preempted"')
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_saved = msgspec.json.Decoder(_Saved)
 _identity = msgspec.json.Decoder(_Identity)
 _DEFAULT = msgspec.Raw(b'"default"')

@@ -86,27 +86,40 @@ def _victims(pod: PodInfo, node: NodeInfo, lacking: Mapping[str, int], pod_count
 
     Empty if none would do.
     """
-    chosen: list[PodInfo] = []
     needed = dict(lacking) | {"pods": max(pod_count + 1 - node.allowed_pods, 0)}
-
-    def left(gone: Iterable[PodInfo]) -> dict[str, int]:
-        freed = [{"pods": 1, **other.requested} for other in gone]
-        return {name: max(amount - sum(each.get(name, 0) for each in freed), 0) for name, amount in needed.items()}
-
-    candidates = [other for other in node.pods if not other.terminating and may_make_room(pod, other)]
-    while any(left(chosen).values()):
-        before = left(chosen)
-        useful = [other for other in candidates if left([*chosen, other]) != before]
-        if not useful:
-            return []
-        best = min(useful, key=lambda other: (other.priority, any(left([*chosen, other]).values()), _importance(other)))
+    candidates = [other for other in node.pods if not other.terminating]
+    if any(_left(needed, candidates).values()):
+        return []  # before the pods' owners are read, which takes longest
+    candidates = [other for other in candidates if may_make_room(pod, other)]
+    if any(_left(needed, candidates).values()):
+        return []
+    chosen: list[PodInfo] = []
+    left = dict(needed)
+    while any(left.values()):
+        useful = [each for each in candidates if any(amount and _frees(each, name) for name, amount in left.items())]
+        best = min(useful, key=lambda other: (other.priority, any(_left(left, [other]).values()), _importance(other)))
         candidates.remove(best)
         chosen.append(best)
+        left = _left(left, [best])
     for victim in sorted(chosen, key=_importance, reverse=True):
         others = [other for other in chosen if other is not victim]
-        if not any(left(others).values()):
+        if not any(_left(needed, others).values()):
             chosen = others
     return chosen
+
+
+def _left(needed: Mapping[str, int], gone: Iterable[PodInfo]) -> dict[str, int]:
+    """What is still needed without some pods."""
+    left = dict(needed)
+    for other in gone:
+        for name, amount in left.items():
+            if amount:
+                left[name] = max(amount - _frees(other, name), 0)
+    return left
+
+
+def _frees(pod: PodInfo, resource: str) -> int:
+    return pod.requested.get(resource, 1 if resource == "pods" else 0)
 
 
 def _importance(pod: PodInfo) -> tuple[int, int, str]:

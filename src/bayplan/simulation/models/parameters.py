@@ -110,20 +110,26 @@ def read_parameters(path: Path) -> Parameters:
     """The parameters in a YAML file. Raises ParametersError."""
     try:
         document = yaml.safe_load(path.read_text())
-        parameters = msgspec.convert(document or {}, Parameters)
     except OSError as error:
         raise ParametersError(f"{path}: {error.strerror or error}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ParametersError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    return parameters_of(document or {}, str(path))
+
+
+def parameters_of(document: object, source: str) -> Parameters:
+    """The parameters in a document. `source`: what errors call it. Raises ParametersError."""
+    try:
+        parameters = msgspec.convert(document, Parameters)
     except msgspec.ValidationError as error:
-        raise ParametersError(f"{path}: {error}") from None
+        raise ParametersError(f"{source}: {error}") from None
     if parameters.autoscaler.preset not in {None, "none", *PRESETS}:
         presets = ", ".join(["none", *PRESETS])
         raise ParametersError(
-            f"{path}: autoscaler.preset is {parameters.autoscaler.preset!r}; expected one of {presets}"
+            f"{source}: autoscaler.preset is {parameters.autoscaler.preset!r}; expected one of {presets}"
         )
     try:
         parameters.rules(next(iter(PRESETS)))
     except ParametersError as error:
-        raise ParametersError(f"{path}: {error}") from None
+        raise ParametersError(f"{source}: {error}") from None
     return parameters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from served_questions import new_pod, node, pod
+from tests.support.served_questions import new_pod, node, pod
 
 CONFIGURATION = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",

@@ -1,0 +1,112 @@
+"""compare as a question of programs and assistants, about a history that the server has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import Meta
+
+from bayplan.backtest.comparison import Comparison, compare
+from bayplan.backtest.errors import BacktestError
+from bayplan.backtest.lookahead import Lookahead
+from bayplan.backtest.new_pools import parse_pool
+from bayplan.backtest.prices import Prices
+from bayplan.backtest.running import FleetChoice, SimulatedScheduler, SimulationRun, open_history
+from bayplan.backtest.settings import with_settings
+from bayplan.config import ConfigurationError, PluginLoadError
+from bayplan.history.format import HistoryError
+from bayplan.insight.answers import Progress, QuestionError, silent
+from bayplan.insight.insight import Insight
+from bayplan.insight.question_parameters import (
+    CONFIG,
+    ConfigurationObject,
+    Name,
+    Question,
+    configured,
+    each,
+    option,
+)
+from bayplan.simulation.models.parameters import Parameters, ParametersError, parameters_of
+
+Autoscaler = Literal["auto", "none", "cluster-autoscaler", "karpenter"]
+PRICES, MODELS = "prices.yaml", "models.yaml"
+"""What the command calls the files that have the prices and the parameters of the models."""
+_SETTING = "A setting: [PROFILE/]PLUGIN.ARGUMENT=VALUE, PLUGIN.weight=N, PLUGIN.enabled=false or FIELD=VALUE."
+_POOL = "name=NAME,cpu=N,memory=N[,type=T][,pods=N][,zones=A+B][,price=P][,max=N][,replaces=POOL]"
+
+
+class Comparing(Question, frozen=True, kw_only=True):
+    """Return what another configuration, settings or node pools would have made of the server's history."""
+
+    name: ClassVar[str] = "compare"
+    settings: Annotated[
+        list[Annotated[Name, Meta(description=_SETTING, examples=["NodeResourcesFit.weight=5"])]], Meta(max_length=100)
+    ] = []
+    configuration: Annotated[ConfigurationObject, Meta(description="That of the candidate.")] | None = None
+    node_pools: Annotated[
+        list[Annotated[Name, Meta(description=_POOL, examples=["name=big,cpu=16,memory=64Gi,price=0.77"])]],
+        Meta(max_length=100, description="Pools that the candidate has."),
+    ] = []
+    autoscaler: Annotated[Autoscaler, Meta(description="Whose rules add and remove nodes.")] = "auto"
+    candidate_autoscaler: Annotated[Autoscaler, Meta(description="By default, the same.")] | None = None
+    prices: Annotated[dict[str, float], Meta(description="Dollars for an hour by instance type or pool.")] = {}
+    models: Annotated[dict[str, Any], Meta(description="The parameters of the models, see docs/compare.md.")] = {}
+    seed: Annotated[int, Meta(ge=0, le=2**31)] = 0
+
+    def about(self, folder: str, insight: Insight, progress: Progress, shown: int) -> Comparison:
+        """Ask about the history in a folder. The scheduler of now is that of `insight`. Raises QuestionError."""
+        with _errors(), configured(self.configuration) as configuration:
+            if not (self.settings or self.configuration or self.node_pools or self.candidate_autoscaler):
+                raise QuestionError("expected a candidate: settings, configuration, nodePools or candidateAutoscaler")
+            now = SimulatedScheduler(insight.configuration, insight.plugins)
+            candidate = now
+            if self.configuration is not None or self.settings:
+                changed = with_settings(configuration or insight.configuration, insight.plugins, self.settings)
+                candidate = SimulatedScheduler(changed, insight.plugins)
+            known = Prices.of_document(self.prices, "prices") if self.prices else Prices({})
+            models = parameters_of(self.models, "models") if self.models else Parameters()
+            run = SimulationRun(now, FleetChoice(self.autoscaler), models, known, self.seed)
+            fleet = FleetChoice(self.candidate_autoscaler or self.autoscaler, tuple(map(parse_pool, self.node_pools)))
+            progress("reading the history")
+            history = open_history(folder)
+            ahead = Lookahead(history, known.of)
+            return compare(history, ahead, run, run.but(candidate, fleet), shown=shown, progress=progress)
+
+    def arguments(self) -> Iterator[str]:
+        """See Question."""
+        yield from ("compare", *each("--set", self.settings))
+        yield from option("--config", None if self.configuration is None else CONFIG)
+        yield from each("--node-pool", self.node_pools)
+        yield from option("--autoscaler", None if self.autoscaler == "auto" else self.autoscaler)
+        yield from option("--candidate-autoscaler", self.candidate_autoscaler)
+        yield from (*option("--prices", PRICES if self.prices else None),)
+        yield from (*option("--models", MODELS if self.models else None), *option("--seed", self.seed or None))
+
+
+def history_questions(folder: str | Path) -> Mapping[str, type[Question]]:
+    """Return the questions about the history in a folder, by name. It is read anew for each question."""
+    path = str(folder)
+
+    class AskCompare(Comparing, frozen=True, kw_only=True):
+        __doc__ = Comparing.__doc__
+
+        def ask(self, insight: Insight, progress: Progress = silent, shown: int = 20) -> Comparison:
+            """See Question."""
+            return self.about(path, insight, progress, shown)
+
+        def arguments(self) -> Iterator[str]:
+            """See Question."""
+            yield from (*super().arguments(), "--history", path)
+
+    return {AskCompare.name: AskCompare}
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    try:
+        yield
+    except (BacktestError, HistoryError, ParametersError, ConfigurationError, PluginLoadError) as error:
+        raise QuestionError("; ".join(str(error).splitlines())) from None

@@ -1,0 +1,156 @@
+"""`bayplan mcp`: answers questions about a cluster, which it only reads, as tools for assistants."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import os
+import sys
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from bayplan.cli.following import (
+    address_option,
+    followed_source,
+    history_option,
+    longest_option,
+    port_option,
+    stop_signal,
+    token_in,
+    token_option,
+)
+from bayplan.cli.insight.cluster_options import Followed, follow_options
+from bayplan.cli.insight.messages import fail
+
+if TYPE_CHECKING:
+    from bayplan.assistants.server import AssistantServer
+    from bayplan.ui.asking import Asking
+
+Command = Callable[..., Any]
+
+
+def _with_output(command: Command) -> Command:
+    """Give a command standard output as `output`, unless it has --http. What plugins print goes to stderr then."""
+
+    @functools.wraps(command)
+    def call(*, http: bool, **arguments: Any) -> Any:
+        if http:
+            return command(http=http, output=None, **arguments)
+        sys.stdout.flush()
+        with os.fdopen(os.dup(_STDOUT), "w", encoding="utf-8") as output:
+            os.dup2(_STDERR, _STDOUT)
+            try:
+                return command(http=http, output=output, **arguments)
+            finally:
+                sys.stdout.flush()
+                os.dup2(output.fileno(), _STDOUT)
+
+    return call
+
+
+_STDOUT, _STDERR = 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Port:
+    """Where to listen, and the token that requests must have."""
+
+    address: str
+    number: int
+    token: str
+    token_file: Path | None
+
+
+@click.command()
+@click.option("--http", is_flag=True, help="Listen on a port, in place of standard input and output.")
+@address_option
+@port_option
+@token_option
+@longest_option
+@history_option
+@_with_output
+@follow_options
+def mcp(
+    followed: Followed,
+    output: TextIO | None,
+    http: bool,
+    address: str,
+    port: int,
+    token_file: Path | None,
+    longest: float,
+    history: str,
+) -> None:
+    """Answer questions about a cluster as tools for assistants, by the Model Context Protocol.
+
+    An assistant starts this command, and talks to it by standard input and output. With --http, the command listens
+    on a port: requests must have the printed token, as in `Authorization: Bearer TOKEN`. The server follows the
+    cluster, or the file of --from. It only reads.
+    """
+    _need_extra()
+    if not http and followed.source.path == "-":
+        raise click.UsageError("--from -: the assistant uses standard input; use a file")
+    if not http and token_file is not None:
+        raise click.UsageError("--token-file is for --http")
+    logging.basicConfig(level=logging.ERROR)
+    token = token_in(token_file) if http else ""
+    asyncio.run(_mcp(followed, longest, history, output or _Port(address, port, token, token_file)))
+
+
+def _need_extra() -> None:
+    """End the process with status 2 if the SDK is not installed."""
+    try:
+        import mcp as sdk
+    except ImportError as error:
+        fail(f"assistants need {error.name}: pip install 'bayplan[mcp]'")
+    del sdk
+
+
+async def _mcp(followed: Followed, longest: float, folder: str, where: TextIO | _Port) -> None:
+    from bayplan.assistants.server import AssistantServer
+    from bayplan.backtest.errors import BacktestError
+    from bayplan.insight import Insight, Snapshot
+    from bayplan.serve.questions import HistoryQuestions, ServedQuestions
+    from bayplan.ui.asking import Asking
+    from bayplan.ui.running import following
+
+    def make() -> Insight:
+        return Insight(Snapshot(), followed.configuration, followed.plugins, seed=followed.seed)
+
+    insight = make()
+    async with AsyncExitStack() as stack:
+        past = None
+        if folder:
+            try:
+                past = HistoryQuestions(folder, make(), longest)
+            except BacktestError as error:
+                fail(str(error))
+            stack.callback(past.close)
+        source = await followed_source(followed, insight, stack)
+        asking = Asking(source, insight, longest)
+        server = AssistantServer(ServedQuestions(asking, past), source.snapshot().source)
+        if isinstance(where, _Port):
+            await _listen(server, asking, where)
+            return
+        await stack.enter_async_context(following(asking))
+        await server.run_on_stdio(where)
+
+
+async def _listen(server: AssistantServer, asking: Asking, port: _Port) -> None:
+    from bayplan.assistants.http import serving
+
+    stop = stop_signal()
+    async with AsyncExitStack() as stack:
+        try:
+            url, token = await stack.enter_async_context(
+                serving(server, asking, address=port.address, port=port.number, token=port.token)
+            )
+        except OSError as error:
+            fail(f"cannot listen on {port.address} port {port.number}: {error.strerror}")
+        click.echo(f"url: {url}\ntoken: {token if port.token_file is None else f'in {port.token_file}'}")
+        await stop.wait()

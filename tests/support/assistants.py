@@ -1,0 +1,46 @@
+"""Assistants for tests: what the SDK's client gets from a server about a cluster."""
+
+from __future__ import annotations
+
+import json
+from contextlib import asynccontextmanager
+
+from mcp import Client
+
+from bayplan.assistants.server import AssistantServer
+from bayplan.insight import Insight, Snapshot
+from bayplan.serve.questions import HistoryQuestions, ServedQuestions
+from bayplan.ui.asking import Asking
+from bayplan.ui.running import following
+from bayplan.ui.sources import FileSource
+
+
+@asynccontextmanager
+async def assistant(*objects, source=None, longest=30.0, history="", **options):
+    """The SDK's client of a server in this process, about objects or a source."""
+    source = source or FileSource(Snapshot.of(objects, source="file cluster.yaml"))
+    asking = Asking(source, Insight(Snapshot()), longest)
+    past = HistoryQuestions(history, Insight(Snapshot()), longest) if history else None
+    server = AssistantServer(ServedQuestions(asking, past), "file cluster.yaml")
+    try:
+        async with following(asking), Client(server.sdk, **options) as client:
+            yield client
+    finally:
+        if past is not None:
+            past.close()
+
+
+async def called(client, name, **arguments):
+    """What Bayplan says of an answer, and the answer."""
+    result = await client.call_tool(name, arguments)
+    assert not result.is_error, result.content
+    said, answer = (block.text for block in result.content)
+    return said, json.loads(answer)
+
+
+async def refused(client, name, **arguments):
+    """Why a call has no answer."""
+    result = await client.call_tool(name, arguments)
+    assert result.is_error, result.content
+    assert "no answer" in result.content[0].text
+    return json.loads(result.content[1].text)["error"]

@@ -1,0 +1,64 @@
+"""Packages whose `__init__` runs when a name of them is asked for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+FIRST = """
+print("the package runs")
+from lazy_package.inner import VALUE
+name = "package"
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Runs a program next to a package, and returns what it prints."""
+    package = tmp_path / "lazy_package"
+    package.mkdir()
+    (package / "__init__.py").write_text(FIRST)
+    (package / "inner.py").write_text("VALUE = 7\n")
+
+    def run(program):
+        program = f"from bayplan.lazy import import_lazily\n{program}"
+        command = [sys.executable, "-c", program]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.split("\n")[:-1]
+
+    return run
+
+
+LAZILY = "import_lazily('lazy_package')\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "printed"),
+    [
+        (f"{LAZILY}from lazy_package.inner import VALUE; print(VALUE)", ["7"]),
+        (f"{LAZILY}import lazy_package; print(lazy_package.name)", ["the package runs", "package"]),
+        (f"{LAZILY}from lazy_package import name, VALUE; print(name, VALUE)", ["the package runs", "package 7"]),
+        (f"{LAZILY}from lazy_package import inner; print(inner.VALUE)", ["the package runs", "7"]),
+        (f"{LAZILY}import lazy_package; print(hasattr(lazy_package, 'other'))", ["the package runs", "False"]),
+        (f"import lazy_package\n{LAZILY}print(lazy_package.name)", ["the package runs", "package"]),
+        ("import_lazily('no_such_package'); print('nothing')", ["nothing"]),
+    ],
+)
+def test_package_runs_when_a_name_is_asked_for(run, program, printed):
+    assert run(program) == printed
+
+
+def test_package_runs_once_in_many_threads(run):
+    program = f"""{LAZILY}
+import lazy_package
+from concurrent.futures import ThreadPoolExecutor
+with ThreadPoolExecutor(8) as threads:
+    print({{*threads.map(lambda _: lazy_package.name, range(100))}})
+"""
+    assert run(program) == ["the package runs", "{'package'}"]
+
+
+def test_lightkube_is_as_always_for_users_of_bayplan(run):
+    printed = run("import bayplan.api.objects, lightkube; print(lightkube.Client.__name__, len(lightkube.__all__) > 5)")
+    assert printed == ["Client True"]
