@@ -12,8 +12,11 @@ from tests.backtest.histories import pool_node, record
 from tests.simulation.timelines import OWNED
 
 from bayplan.cli import main
+from bayplan.cli.insight.cluster_options import with_names
 from bayplan.simulation.happenings import PodArrives
+from bayplan.simulation.world import World
 from bayplan.testing import make_pod
+from bayplan.versions import gates_of, with_gangs
 
 PREFER = """
 from bayplan.plugin import Plugin
@@ -220,3 +223,40 @@ def test_a_history_of_one_moment_has_nothing_to_compare(tmp_path):
     done = run("simulate", "--history", folder)
     assert done.exit_code == 2
     assert "has no length: all that it says is from one moment" in done.output
+
+
+ONLY_IN_1_37 = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  pluginConfig:
+  - name: VolumeBinding
+    args: {shape: [{utilization: 0, score: 0}, {utilization: 100, score: 10}]}
+"""
+
+
+def test_each_side_decides_as_its_version(folder, tmp_path):
+    config = tmp_path / "candidate.yaml"
+    config.write_text(ONLY_IN_1_37)
+    done = run("compare", "--history", folder, "--config", config, "--candidate-emulated-version", "1.36")
+    assert done.exit_code == 2
+    assert "shape" in done.output
+    done = run("simulate", "--history", folder, "--config", config, "--emulated-version", "1.37")
+    assert done.exit_code == 0, done.output
+    done = run("compare", "--history", folder, "--config", config, "--candidate-emulated-version", "1.37")
+    assert done.exit_code == 0, done.output
+    assert run("compare", "--history", folder, "--candidate-emulated-version", "1.37").exit_code == 0
+    done = run("compare", "--history", folder, "--candidate-emulated-version", "1.99")
+    assert done.exit_code == 2
+    assert "--emulated-version: unknown version '1.99'" in done.stderr
+
+
+def test_other_scheduler_names_have_the_plugins_of_their_version():
+    gates = with_gangs(gates_of("1.37"))
+    configuration, _ = with_names((None, ()), ["other"], gates)
+    world = World(configuration, (), gates)
+    assert {plugin.name for plugin in world.profiles["other"].every()} == {
+        plugin.name for plugin in World(None, (), gates).profiles["default-scheduler"].every()
+    }
+    assert "WorkloadAwarePreemption" in {plugin.name for plugin in world.profiles["other"].every()}

@@ -21,7 +21,7 @@ from bayplan.scheduling import Decision, Plan, decide
 from bayplan.simulation.followers import Follower
 from bayplan.simulation.happenings import NodeComes, NodeGoes, ObjectChanges, PodArrives, PodIsChanged
 from bayplan.simulation.timeline import Timeline
-from bayplan.simulation.usual import USUAL_GATES, usual_configuration
+from bayplan.simulation.usual import usual_configuration
 from bayplan.simulation.world import World
 
 MOST_ASKED = 1000
@@ -151,8 +151,8 @@ class AskAgain(Follower):
 
 def _profiles(world: World, candidate: SimulatedScheduler) -> dict[str, Profile]:
     """The profiles of a candidate on the same cluster."""
-    configuration = candidate.configuration or usual_configuration(candidate.plugins)
-    return build_profiles(configuration, world.handle, candidate.plugins, USUAL_GATES)
+    configuration = candidate.configuration or usual_configuration(candidate.plugins, candidate.gates)
+    return build_profiles(configuration, world.handle, candidate.plugins, candidate.gates)
 
 
 def _ask(world: World, pod: PodInfo, recorded: str, other: dict[str, Profile], at: float, asked: AskedAgain) -> None:

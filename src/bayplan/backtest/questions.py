@@ -61,11 +61,13 @@ class Comparing(Question, frozen=True, kw_only=True):
         with _errors(), configured(self.configuration) as configuration:
             if not (self.settings or self.configuration or self.node_pools or self.candidate_autoscaler):
                 raise QuestionError("expected a candidate: settings, configuration, nodePools or candidateAutoscaler")
-            now = SimulatedScheduler(insight.configuration, insight.plugins)
+            now = SimulatedScheduler(insight.configuration, insight.plugins, insight.gates)
             candidate = now
             if self.configuration is not None or self.settings:
-                changed = with_settings(configuration or insight.configuration, insight.plugins, self.settings)
-                candidate = SimulatedScheduler(changed, insight.plugins)
+                changed = with_settings(
+                    configuration or insight.configuration, insight.plugins, self.settings, insight.gates
+                )
+                candidate = SimulatedScheduler(changed, insight.plugins, insight.gates)
             known = Prices.of_document(self.prices, "prices") if self.prices else Prices({})
             models = parameters_of(self.models, "models") if self.models else Parameters()
             run = SimulationRun(now, FleetChoice(self.autoscaler), models, known, self.seed)

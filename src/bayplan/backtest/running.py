@@ -30,7 +30,9 @@ from bayplan.simulation.models.parameters import Parameters
 from bayplan.simulation.models.startup import Startup
 from bayplan.simulation.models.termination import Termination
 from bayplan.simulation.timeline import Behaviour, Timeline
+from bayplan.simulation.usual import USUAL_GATES
 from bayplan.simulation.world import World
+from bayplan.versions import FeatureGates
 
 AUTO, NONE, KARPENTER, CLUSTER_AUTOSCALER = "auto", "none", "karpenter", "cluster-autoscaler"
 _KARPENTER_LABEL = "karpenter.sh/nodepool"
@@ -46,14 +48,18 @@ def open_history(folder: str | Path) -> History:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedScheduler:
-    """A scheduler to simulate: its configuration (None for the usual one), and the user's plugins."""
+    """A scheduler to simulate: its configuration (None for the usual one), and the user's plugins.
+
+    `gates`: the version of Kubernetes that it decides as, and what is on in it.
+    """
 
     configuration: KubeSchedulerConfiguration | None = None
     plugins: Sequence[ExtraPlugin] = ()
+    gates: FeatureGates = USUAL_GATES
 
     def world(self, seed: int) -> World:
         """An empty cluster with this scheduler. Raises ConfigurationError or PluginLoadError."""
-        return World(self.configuration, self.plugins, seed=seed)
+        return World(self.configuration, self.plugins, self.gates, seed=seed)
 
 
 @dataclass(frozen=True, slots=True)

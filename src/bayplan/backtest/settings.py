@@ -15,6 +15,7 @@ from bayplan.config.documents import Document
 from bayplan.config.loading import read_document_of
 from bayplan.plugins.registry import PLUGINS
 from bayplan.simulation.usual import USUAL_GATES, usual_configuration
+from bayplan.versions import FeatureGates
 
 _SYNTAX = (
     "expected [PROFILE/]PLUGIN.ARGUMENT=VALUE, PLUGIN.weight=N, PLUGIN.enabled=false or FIELD=VALUE, as in "
@@ -23,16 +24,19 @@ _SYNTAX = (
 
 
 def with_settings(
-    configuration: KubeSchedulerConfiguration | None, plugins: Sequence[ExtraPlugin], settings: Sequence[str]
+    configuration: KubeSchedulerConfiguration | None,
+    plugins: Sequence[ExtraPlugin],
+    settings: Sequence[str],
+    gates: FeatureGates = USUAL_GATES,
 ) -> KubeSchedulerConfiguration | None:
     """Return a configuration with some settings; None is the usual one. Raises BacktestError."""
     if not settings:
         return configuration
-    document = msgspec.to_builtins(configuration or usual_configuration(plugins))
+    document = msgspec.to_builtins(configuration or usual_configuration(plugins, gates))
     for setting in settings:
         _set(document, setting, {*PLUGINS, *(plugin.name for plugin in plugins)})
     try:
-        return read_document_of(Document(document), Catalog(plugins, USUAL_GATES)).configuration
+        return read_document_of(Document(document), Catalog(plugins, gates)).configuration
     except ConfigurationError as error:
         raise BacktestError(f"--set {' '.join(settings)}: {error.faults[0]}") from None
 

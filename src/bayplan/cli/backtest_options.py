@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from bayplan.backtest.comparison import Comparison
     from bayplan.backtest.lookahead import Lookahead
     from bayplan.backtest.prices import Prices
+    from bayplan.backtest.running import SimulatedScheduler
     from bayplan.backtest.simulated import Simulated
     from bayplan.history.reading import History
     from bayplan.simulation.models.parameters import Parameters
@@ -53,6 +54,12 @@ _OPTIONS = (
         help="Write a report with plots, one file in HTML. Needs the extra `plots`.",
     ),
     click.option("--seed", type=int, default=0, show_default=True, help="Chooses where chance decides."),
+    click.option(
+        "--emulated-version",
+        "version",
+        metavar="VERSION",
+        help="The version of Kubernetes to decide as: 1.36 or 1.37. Default: 1.36.",
+    ),
 )
 
 
@@ -123,6 +130,21 @@ def read_prices(prices: str | None) -> Prices:
     from bayplan.backtest.prices import Prices
 
     return Prices({}) if prices is None else Prices.read(Path(prices))
+
+
+def read_simulated(
+    config: str | None, plugins: Sequence[str], version: str | None, settings: Sequence[str] = ()
+) -> SimulatedScheduler:
+    """The scheduler to simulate. Raises BacktestError, ConfigurationError or PluginLoadError."""
+    from bayplan.backtest.running import SimulatedScheduler
+    from bayplan.backtest.settings import with_settings
+    from bayplan.cli.insight.cluster_options import read_scheduler, read_version
+    from bayplan.versions import OLDEST, gates_of, with_gangs
+
+    chosen = OLDEST if version is None else read_version(version)
+    gates = with_gangs(gates_of(chosen))
+    configuration, loaded = read_scheduler(config, plugins, (), chosen)
+    return SimulatedScheduler(with_settings(configuration, loaded, settings, gates), loaded, gates)
 
 
 def read_history(folder: str, prices: Prices) -> tuple[History, Lookahead]:

@@ -11,11 +11,12 @@ from bayplan.cli.backtest_options import (
     read_history,
     read_models,
     read_prices,
+    read_simulated,
     replaying,
     write_report,
 )
 from bayplan.cli.insight.answering import show
-from bayplan.cli.insight.cluster_options import DEFAULT_LIMIT, read_scheduler
+from bayplan.cli.insight.cluster_options import DEFAULT_LIMIT
 from bayplan.cli.shared_options import YAML_FILE, plugin_option
 
 
@@ -47,6 +48,7 @@ from bayplan.cli.shared_options import YAML_FILE, plugin_option
     help="A pool that the candidate has: name=NAME,cpu=N,memory=N[,type=T][,pods=N][,zones=A+B][,price=P][,max=N]"
     "[,replaces=POOL]. May be repeated.",
 )
+@click.option("--candidate-emulated-version", metavar="VERSION", help="Default: as --emulated-version.")
 @click.option("--candidate-autoscaler", type=click.Choice(AUTOSCALERS), help="Default: as --autoscaler.")
 @click.option("--limit", type=click.IntRange(0), default=DEFAULT_LIMIT, show_default=True, help="Rows; 0: all.")
 @click.option("-o", "--output", type=click.Choice(("table", "wide", "json")), default="table", show_default=True)
@@ -57,10 +59,12 @@ def compare(
     prices: str | None,
     report: str | None,
     seed: int,
+    version: str | None,
     configs: tuple[str, ...],
     settings: tuple[str, ...],
     plugins: tuple[str, ...],
     pools: tuple[str, ...],
+    candidate_emulated_version: str | None,
     candidate_autoscaler: str | None,
     limit: int,
     output: str,
@@ -73,20 +77,20 @@ def compare(
     """
     from bayplan.backtest.comparison import compare as compared
     from bayplan.backtest.new_pools import parse_pool
-    from bayplan.backtest.running import FleetChoice, SimulatedScheduler, SimulationRun
-    from bayplan.backtest.settings import with_settings
+    from bayplan.backtest.running import FleetChoice, SimulationRun
 
     check_report(report)
     if len(configs) > 2:
         raise click.UsageError(f"--config: expected at most two configurations, got {len(configs)}")
-    if not (configs or settings or plugins or pools or candidate_autoscaler):
-        raise click.UsageError("expected a candidate: --config, --set, --plugin, --node-pool or --candidate-autoscaler")
-    first = configs[0] if len(configs) == 2 else None
-    now = SimulatedScheduler(*read_scheduler(first, ()))
-    candidate = now
-    if configs or plugins or settings:
-        configuration, loaded = read_scheduler(configs[-1] if configs else None, plugins)
-        candidate = SimulatedScheduler(with_settings(configuration, loaded, settings), loaded)
+    if not (configs or settings or plugins or pools or candidate_emulated_version or candidate_autoscaler):
+        raise click.UsageError(
+            "expected a candidate: --config, --set, --plugin, --node-pool, --candidate-emulated-version or "
+            "--candidate-autoscaler"
+        )
+    now = candidate = read_simulated(configs[0] if len(configs) == 2 else None, (), version)
+    if configs or plugins or settings or candidate_emulated_version:
+        other_version = candidate_emulated_version or version
+        candidate = read_simulated(configs[-1] if configs else None, plugins, other_version, settings)
     new = tuple(map(parse_pool, pools))
     known = read_prices(prices)
     run = SimulationRun(now, FleetChoice(autoscaler), read_models(models), known, seed)

@@ -208,18 +208,15 @@ def _ask_another(
 
 
 def _other_policy(policy: Policy, config: str | None, references: tuple[str, ...], version: str | None) -> Policy:
-    from bayplan.cli.insight.cluster_options import read_scheduler
+    from bayplan.cli.insight.cluster_options import read_scheduler, read_version
     from bayplan.config import Catalog, KubeSchedulerConfiguration
     from bayplan.config.profiles import profile_of_all
     from bayplan.replay.policies import Policy
-    from bayplan.versions import emulated_version, gates_of
+    from bayplan.versions import gates_of
 
     gates = policy.gates
     if version is not None:
-        try:
-            gates = gates_of(emulated_version(version))
-        except ValueError as error:
-            fail(f"--emulated-version: {error}")
+        gates = gates_of(read_version(version))
     if config is not None:
         configuration, plugins = read_scheduler(config, references, (), gates.version)
         assert configuration is not None

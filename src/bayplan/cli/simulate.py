@@ -13,11 +13,11 @@ from bayplan.cli.backtest_options import (
     read_history,
     read_models,
     read_prices,
+    read_simulated,
     replaying,
     write_report,
 )
 from bayplan.cli.insight.answering import show
-from bayplan.cli.insight.cluster_options import read_scheduler
 from bayplan.cli.insight.messages import fail
 from bayplan.cli.shared_options import YAML_FILE, plugin_option
 
@@ -37,6 +37,7 @@ def simulate(
     prices: str | None,
     report: str | None,
     seed: int,
+    version: str | None,
     config: str | None,
     plugins: tuple[str, ...],
     placements: str | None,
@@ -47,11 +48,11 @@ def simulate(
     Shows how many nodes there were, how long pods waited, and what was evicted or never placed. It decides exactly as
     `bayplan run`: queue, backoff, preemption, budgets, gangs and volumes included. The same seed gives the same result.
     """
-    from bayplan.backtest.running import FleetChoice, SimulatedScheduler, SimulationRun
+    from bayplan.backtest.running import FleetChoice, SimulationRun
     from bayplan.backtest.simulated import simulated
 
     check_report(report)
-    scheduler = SimulatedScheduler(*read_scheduler(config, plugins))
+    scheduler = read_simulated(config, plugins, version)
     run = SimulationRun(scheduler, FleetChoice(autoscaler), read_models(models), read_prices(prices), seed)
     with replaying("Simulating") as progress:
         history, ahead = read_history(folder, run.prices)

@@ -209,8 +209,11 @@ def follow_options(command: Command) -> Command:
         **others: Any,
     ) -> Any:
         with errors_reported():
+            from bayplan.simulation.usual import USUAL_GATES
+
             source = _source(kubeconfig, context, path)
-            return command(Followed(source, *read_scheduler(config, plugins, names), seed), **others)
+            configuration, loaded = with_names(read_scheduler(config, plugins, names), names, USUAL_GATES)
+            return command(Followed(source, configuration, loaded, seed), **others)
 
     return _with(call, (*_SOURCE, *_SCHEDULER))
 
@@ -272,7 +275,7 @@ def _asking(command: Command, path_argument: str = "") -> Command:
                 raise click.UsageError(f"--from {path} and {given}: expected only one of them")
             source = _source(kubeconfig, context, path if given is None else given)
             files = config if isinstance(config, tuple) else (config,)
-            chosen = None if version is None else _version(version)
+            chosen = None if version is None else read_version(version)
             schedulers = [read_scheduler(file, plugins, names, chosen) for file in files]
             labels = _selector(selector)
             kinds = {kind for configuration, loaded in schedulers for kind in _kinds(configuration, loaded)}
@@ -282,6 +285,7 @@ def _asking(command: Command, path_argument: str = "") -> Command:
             gates = with_gangs(gates_of(chosen or snapshot.followed.version))
             if not any(files):
                 warn(unknown_schedulers(snapshot, (*SERVED_NAMES, *names)))
+            schedulers = [with_names(each, names, gates) for each in schedulers]
             first, other = schedulers[0], schedulers[1] if len(schedulers) > 1 else None
             return command(
                 AskedCluster(snapshot, *first, source, namespace, labels, limit, output, seed, gates, other), **others
@@ -305,17 +309,18 @@ def _source(kubeconfig: str | None, context: str | None, path: str | None) -> So
 def read_scheduler(
     config: str | None, references: Sequence[str], names: Sequence[str] = (), version: str | None = None
 ) -> tuple[KubeSchedulerConfiguration | None, Sequence[ExtraPlugin]]:
-    """Read a configuration and the user's plugins. Raises ConfigurationError or PluginLoadError."""
-    if config is None and not references and not names:
+    """Read a configuration and the user's plugins. Raises ConfigurationError or PluginLoadError.
+
+    `names`: those of the profile of the configuration; without one, see `with_names`.
+    """
+    if config is None and not references:
         return None, ()
     from bayplan.config import load_plugins, read_configuration
     from bayplan.versions import NEWEST, gates_of
 
     plugins = load_plugins(references)
     if config is None:
-        from bayplan.simulation.usual import usual_configuration
-
-        return usual_configuration(plugins, names=names) if names else None, plugins
+        return None, plugins
     reading = read_configuration(Path(config), plugins, gates_of(version or NEWEST))
     for line in reading.warning_lines():
         click.echo(line, err=True)
@@ -324,7 +329,25 @@ def read_scheduler(
     return reading.configuration, reading.plugins
 
 
-def _version(text: str) -> str:
+def with_names(
+    scheduler: tuple[KubeSchedulerConfiguration | None, Sequence[ExtraPlugin]],
+    names: Sequence[str],
+    gates: FeatureGates,
+) -> tuple[KubeSchedulerConfiguration | None, Sequence[ExtraPlugin]]:
+    """A scheduler that also answers for the pods of `names`, if it has no configuration of its own.
+
+    `gates`: the version of Kubernetes to decide as, which has its default plugins. Raises PluginLoadError.
+    """
+    configuration, plugins = scheduler
+    if configuration is not None or not names:
+        return scheduler
+    from bayplan.simulation.usual import usual_configuration
+
+    return usual_configuration(plugins, gates, names), plugins
+
+
+def read_version(text: str) -> str:
+    """The version that the user named. Ends the process with status 2 for one that isn't known."""
     from bayplan.versions import emulated_version
 
     try:
