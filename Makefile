@@ -36,8 +36,13 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@printf '%s' "$(CURDIR)" >$@
 
-demo: install ## Show the scheduler at work on an embedded cluster
+demo: install ## Show the scheduler at work on an embedded cluster, and what another policy makes of a week
 	@$(BIN)/bayplan demo
+	@printf '\nWhat would packing the nodes have made of last week? (a sample; yours: docs/history.md)\n\n'
+	@folder=$$(mktemp -d) && trap 'rm -r "$$folder"' EXIT && \
+	$(BIN)/bayplan history sample "$$folder/last-week" > "$$folder/written" && \
+	$(BIN)/bayplan compare --history "$$folder/last-week" --autoscaler cluster-autoscaler --limit 4 \
+		--set NodeResourcesFit.scoringStrategy.type=MostAllocated
 	@printf '\nTo use bayplan in this shell: source $(VENV)/bin/activate\n'
 
 test: install ## Run all tests; ARGS=... is passed to pytest
