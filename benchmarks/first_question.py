@@ -35,6 +35,8 @@ QUESTIONS = {
     "why-not": ["why-not", "default/pending-0", "node-1"],
     "fit": ["fit", "-f", "new.json"],
     "capacity": ["capacity", "-f", "new.json", "--most", "100"],
+    "shrink": ["shrink"],
+    "scale-up": ["scale-up"],
     "drain": ["drain", "node-0", "--force", "--delete-emptydir-data"],
     "what-if": ["what-if", "--cordon", "node-1"],
     "usage": ["usage"],
@@ -73,13 +75,7 @@ def _measured(folder: Path, arguments: Sequence[str], source: Sequence[str], run
     found = []
     for _ in range(runs):
         began = time.perf_counter()
-        done = subprocess.run(  # noqa: S603 - bayplan
-            [sys.executable, "-m", "bayplan", *arguments, *source],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = _run(folder, *arguments, *source)
         found.append(time.perf_counter() - began)
         if done.returncode not in {0, 1}:
             raise SystemExit(done.stderr)
@@ -87,7 +83,7 @@ def _measured(folder: Path, arguments: Sequence[str], source: Sequence[str], run
 
 
 def _run(folder: Path, *arguments: str, python: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, *python, "-m", "bayplan", *arguments]
+    command = [sys.executable, *python, str(Path(sys.executable).with_name("bayplan")), *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)  # noqa: S603 - bayplan
 
 

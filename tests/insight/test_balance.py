@@ -12,6 +12,7 @@ from tests.support.tables import cases
 
 from bayplan.cli import main
 from bayplan.insight import Insight, QuestionError, Snapshot
+from bayplan.insight.questions import room
 
 
 def balance(*objects, **options):
@@ -130,6 +131,18 @@ def test_what_fits_is_placed_and_one_more_is_not(seed):
     requests = {"cpu": f"{answer.typical['cpu']}m", "memory": str(answer.typical["memory"])}
     copies = [pod(f"new-{number}", requests=requests) for number in range(answer.gang.members + 1)]
     assert sum(each.node is not None for each in insight.fit(copies).pods) == answer.gang.members
+
+
+@pytest.mark.parametrize("seed", range(420, 440))
+def test_gang_is_that_of_attempts_one_by_one(seed, monkeypatch):
+    """Most copies are placed with the results of the first attempt."""
+    objects = list(Maker(seed).cluster())
+    pods = [f"{each['metadata']['namespace']}/{each['metadata']['name']}" for each in objects if each["kind"] == "Pod"]
+    likes = [None, *pods[:4]]
+    found = [balance(*objects, like=like, most=60).gang for like in likes]
+    with monkeypatch.context() as patch:
+        patch.setattr(room.Replicas, "of", lambda *_: None)
+        assert found == [balance(*objects, like=like, most=60).gang for like in likes]
 
 
 def test_balance_command_prints_json(tmp_path):

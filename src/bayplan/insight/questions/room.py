@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import median_low
@@ -19,6 +19,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.remedies import is_daemon
 from bayplan.insight.answers import QuestionError
 from bayplan.insight.questions.utilization import free, quantity_text, resources_of
+from bayplan.simulation.replicas import Replicas
 from bayplan.simulation.results import Fate
 from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
@@ -168,16 +169,33 @@ def largest_gang(world: World, most: int, pod: Mapping[str, Any] | None = None) 
     spec.pop("schedulingGroup", None)
     if spec.get("schedulerName", "default-scheduler") not in world.profiles:
         raise QuestionError(f"{name}: no scheduler here has the name {spec['schedulerName']!r}")
+
+    def copy(number: int) -> PodInfo:
+        metadata = {**pod["metadata"], "name": f"{_NAME}-{number}", "uid": f"{_NAME}-{number}"}
+        status = {**(pod.get("status") or {}), "phase": "Pending"}
+        return PodInfo.from_raw(encode({"metadata": metadata, "spec": spec, "status": status}))
+
     nodes: list[str] = []
     with world.what_if():
         simulation = Simulation(world)
-        for number in range(most):
-            metadata = {**pod["metadata"], "name": f"{_NAME}-{number}", "uid": f"{_NAME}-{number}"}
-            status = {**(pod.get("status") or {}), "phase": "Pending"}
-            copy = PodInfo.from_raw(encode({"metadata": metadata, "spec": spec, "status": status}))
-            world.change(POD, copy.key, copy)
-            result = simulation.outcome(copy)[copy.key]
+        while len(nodes) < most:
+            one = copy(len(nodes))
+            world.change(POD, one.key, one)
+            result = simulation.outcome(one)[one.key]
             if result.fate is not Fate.PLACED or result.node is None:
                 return LargestGang(name, len(nodes), len(set(nodes)), complete=True, message=result.message)
             nodes.append(result.node)
+            if len(nodes) == 1:
+                nodes += _replicas(world, copy, most)
     return LargestGang(name, len(nodes), len(set(nodes)), complete=False, message="")
+
+
+def _replicas(world: World, copy: Callable[[int], PodInfo], most: int) -> Iterator[str]:
+    """Place the copies after the first one that need no attempt. Yields their nodes."""
+    replicas = Replicas.of(world, copy(1), copy(2))
+    for number in range(1, most if replicas is not None else 0):
+        assert replicas is not None
+        node = replicas.place(f"{_NAME}-{number}", f"{_NAME}-{number}")
+        if node is None:
+            return
+        yield node
