@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import duckdb
@@ -25,6 +26,7 @@ from bayplan.insight.sources.rights import ROLE, cluster_role
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "history.md").read_text(encoding="utf-8")
+QUESTIONS = "## Questions that people ask"
 PROMETHEUS = "http://prometheus:9090"
 
 
@@ -39,14 +41,17 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "audit-1.log.gz").write_bytes(gzip.compress(lines(story()[:5])))
     (tmp_path / "trace.csv").write_text(blocks("csv")[0], encoding="utf-8")
     sample_snapshot().save(tmp_path / "now.bayplan")
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def test_the_commands_of_the_page_run(place: Path) -> None:
     printed = ""
+    questions = PAGE[PAGE.index(QUESTIONS) : PAGE.index("## The format")]
     with small_server(usual_story().samples) as url:
-        for command in (line for block in blocks("sh") for line in block.splitlines()):
+        commands = [line for block in blocks("sh") for line in block.splitlines() if line not in questions]
+        for command in commands:
             assert command.startswith("bayplan ")
             words = [word.replace(PROMETHEUS, url) for word in shlex.split(command)[1:]]
             result = CliRunner().invoke(main, words, catch_exceptions=False)
@@ -54,6 +59,22 @@ def test_the_commands_of_the_page_run(place: Path) -> None:
             printed += result.output
     assert blocks("text")[0] in printed
     assert {path.name for path in place.iterdir()} >= {"from-audit", "from-metrics", "from-trace", "made-up"}
+
+
+def test_each_question_has_the_answer_of_the_page(place: Path) -> None:
+    section = PAGE[PAGE.index(QUESTIONS) : PAGE.index("## The format")]
+    found = re.findall(r"^```(sh|text)\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    printed: list[str] = []
+    for language, block in found:
+        if language == "sh":
+            result = CliRunner().invoke(main, shlex.split(block)[1:], catch_exceptions=False)
+            assert result.exit_code == 0, result.output
+            printed = [line.rstrip() for line in result.stdout.splitlines()]
+        else:
+            assert [line for line in block.splitlines() if line not in printed] == []
+    assert len(found) == 17
+    threads = ("1468", "9783", "3822", "141", "711", "10168", "15614")
+    assert all(f" {number}**" in section for number in threads)
 
 
 def test_duckdb_polars_and_python_read_the_sample(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,4 +47,7 @@ def test_the_first_commands_of_the_readme(tmp_path):
     assert "Insufficient cpu" in done.stdout
     assert "pod/tiered condition met" in done.stdout
     assert 'deployment "nginx" successfully rolled out' in done.stdout
+    table = (ROOT / "README.md").read_text(encoding="utf-8").partition("```text\n")[2].partition("```")[0]
+    assert len(table.splitlines()) > 8
+    assert set(table.splitlines()) <= {line.rstrip() for line in done.stdout.splitlines()}
     assert not (tmp_path / ".kube" / "config").exists()  # kubectl has its former context, which is none

@@ -18,7 +18,7 @@ _KNOWN = ("name", "cpu", "memory", "type", "pods", "zones", "price", "max", "rep
 
 @dataclass(frozen=True, slots=True)
 class NewPool:
-    """A pool that doesn't exist yet. `replaces`: the pool that gets no new nodes any more; "" for none."""
+    """A pool that doesn't exist yet. `replaces`: the pool, or the type, that gets no new nodes any more."""
 
     name: str
     instance_type: str
@@ -33,9 +33,11 @@ class NewPool:
 
         New nodes have the labels, taints and pods of DaemonSets of the first of these pools, but for those of the pool.
         """
-        templates = [pool for pool in like if not self.replaces or pool.key.pool == self.replaces]
+        templates = [pool for pool in like if not self.replaces or pool.key.is_called(self.replaces)]
         if self.replaces and not templates:
-            names = ", ".join(sorted({pool.key.pool or pool.key.name for pool in like})) or "none"
+            names = (
+                ", ".join(sorted({pool.key.pool or pool.key.instance_type or pool.key.name for pool in like})) or "none"
+            )
             raise BacktestError(
                 f"--node-pool {self.name}: there is no pool {self.replaces!r} to replace; there is {names}"
             )

@@ -34,6 +34,10 @@ class PoolKey(NamedTuple):
         """A name for people and for new nodes."""
         return "-".join(part for part in (self.pool, self.instance_type, self.size, self.zone) if part) or "node"
 
+    def is_called(self, name: str) -> bool:
+        """Whether a user means this group: by its pool, or by its instance type where it has no pool."""
+        return bool(name) and name == (self.pool or self.instance_type)
+
 
 def key_of(labels: Mapping[str, str], allocatable: Mapping[str, Any]) -> PoolKey | None:
     """Return the group of a node; None for one of the control plane."""

@@ -115,8 +115,8 @@ def simulate(
     length = history.length.total_seconds()
     world = run.scheduler.world(run.seed)
     preset, pools = _managed(ahead, run)
-    replaced = {new.replaces for new in run.fleet.new} - {""}
-    stream = Stream(history, ahead, world.profiles, pools, {key for key in pools if key.pool in replaced})
+    replaced = {key for key in pools if any(key.is_called(new.replaces) for new in run.fleet.new)}
+    stream = Stream(history, ahead, world.profiles, pools, replaced)
     world.move(stream.other_objects(), history.begin)
     world.keep()
     budgets = BudgetController()
@@ -142,8 +142,11 @@ def _managed(ahead: Lookahead, run: SimulationRun) -> tuple[str, Mapping[PoolKey
         karpenter = any(_KARPENTER_LABEL in (pool.like["metadata"].get("labels") or {}) for pool in pools.values())
         asked = KARPENTER if karpenter else CLUSTER_AUTOSCALER
         if run.fleet.new:
-            replaced = {new.replaces for new in run.fleet.new}
-            pools |= {key: pool for key, pool in ahead.pools.items() if key.pool in replaced}
+            pools |= {
+                key: pool
+                for key, pool in ahead.pools.items()
+                if any(key.is_called(new.replaces) for new in run.fleet.new)
+            }
         elif not pools:
             asked = NONE
     if asked == NONE:
@@ -172,7 +175,7 @@ def _group(pool: NodePool, run: SimulationRun) -> ScaledGroup:
     for new in run.fleet.new:
         if key.pool == new.name:
             most = new.most
-        elif new.replaces and key.pool == new.replaces:
+        elif key.is_called(new.replaces):
             least = most = 0
     price = run.prices.of(labels)
 

@@ -157,12 +157,15 @@ def synthesize_(
 
 @history.command()
 @click.argument("folder", metavar="DIR", type=_FOLDER)
-def sample(folder: Path) -> None:
-    """Write the sample history to DIR: a made-up week of a shop with 24 nodes."""
+@click.option(
+    "--days", type=click.FloatRange(0, 366, min_open=True), default=7.0, show_default=True, help="Its length."
+)
+def sample(folder: Path, days: float) -> None:
+    """Write the sample history to DIR: a made-up week of a shop with 24 nodes, or as many days of it."""
     from bayplan.history.sample import write_sample
 
     with errors_reported():
-        _report(write_sample(folder), folder, ())
+        _report(write_sample(folder, days=days), folder, ())
 
 
 @history.command()
