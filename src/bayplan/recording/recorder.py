@@ -7,8 +7,7 @@ something that does the same and adds an entry. Without a recorder, nothing of t
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
 from datetime import datetime
@@ -51,7 +50,7 @@ from bayplan.recording.wrappers import (
     RecordedWait,
     recorded_status,
 )
-from bayplan.recording.writing import MOST_BYTES, FrameWriter, Keep, size_of
+from bayplan.recording.writing import MOST_BYTES, FrameWriter, Keep
 from bayplan.scheduling import Plan, Rotation
 
 _TASK: ContextVar[int | None] = ContextVar("bayplan recording: task", default=None)
@@ -125,9 +124,6 @@ class Recorder:
         self._times = entry.times
         self._entries.append(entry)
         self.entries_written += 1
-        self._waiting_bytes += size_of(entry)
-        if self._waiting_bytes > MOST_BYTES:
-            self._writer.overrun()
 
     def _take(self) -> list[RecordedEntry]:
         """Return what is complete: all but the last entry, as long as the scheduler runs."""
@@ -226,6 +222,10 @@ class Recorder:
     def changed(self, kind: str, key: str, raw: bytes | None) -> None:
         """An object was reported."""
         self.add(Changed([], kind, key, raw))
+        if raw is not None:
+            self._waiting_bytes += len(raw)
+            if self._waiting_bytes > MOST_BYTES:
+                self._writer.overrun()
 
     def asking(self, now: float) -> None:
         """The queue is about to be asked for a pod."""
@@ -245,12 +245,11 @@ class Recorder:
         decisions, placed, preemptions = summary_of(plan)
         self.add(Planned([], decisions, placed, preemptions))
 
-    @contextmanager
-    def inside(self) -> Iterator[None]:
-        """What plugins do in the context follows from an entry."""
+    def handling(self, handle: Callable[..., None], *arguments: Any) -> None:
+        """Handle what was just recorded: what plugins do meanwhile follows from it."""
         self._inside += 1
         try:
-            yield
+            handle(*arguments)
         finally:
             self._inside -= 1
 

@@ -33,14 +33,12 @@ class RecordedSink:
     def put(self, key: str, new: Any) -> None:
         """An object was created or has changed."""
         self._recorder.changed(self._kind, key, raw_of(new))
-        with self._recorder.inside():
-            self._sink.put(key, new)
+        self._recorder.handling(self._sink.put, key, new)
 
     def removed(self, key: str) -> None:
         """An object was deleted."""
         self._recorder.changed(self._kind, key, None)
-        with self._recorder.inside():
-            self._sink.removed(key)
+        self._recorder.handling(self._sink.removed, key)
 
     def undecodable(self, raw: bytes, error: Exception) -> None:
         """A version can't be decoded: it changes nothing, so that it isn't recorded."""
@@ -140,11 +138,15 @@ class RecordedWait:
 
 
 class RecordedClient:
-    """The client of plugins. Replies are recorded in binding cycles and in work that plugins start."""
+    """The client of plugins. Replies are recorded in binding cycles and in work that plugins start.
+
+    `bind`: its outcome is recorded by the binder.
+    """
 
     def __init__(self, recorder: Recorder, client: Any) -> None:
         self._recorder = recorder
         self._client = client
+        self.bind = client.bind
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from bayplan.recording.checkpoints import DeferredCheckpoint
-from bayplan.recording.entries import Changed, RecordedEntry
+from bayplan.recording.entries import RecordedEntry
 from bayplan.recording.files import encode_frame, segment_file
 
 log = logging.getLogger(__name__)
@@ -147,8 +147,3 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
-
-
-def size_of(entry: RecordedEntry) -> int:
-    """How many bytes of an entry wait for the disk, roughly."""
-    return len(entry.raw) if isinstance(entry, Changed) and entry.raw is not None else 64
