@@ -31,6 +31,7 @@ COMMANDS = {
     "diff": ("insight.diff:diff", "Show what changes between two snapshots, or between two configurations."),
     "compare": ("compare:compare", "Show what another scheduler or other nodes would have made of last week."),
     "simulate": ("simulate:simulate", "Simulate a scheduler on the load of a history."),
+    "sweep": ("sweep:sweep", "Simulate many schedulers and node pools on a history, and show the best."),
     "upgrade-preview": (
         "insight.upgrade_preview:upgrade_preview",
         "Show what the next version of Kubernetes would decide differently on a cluster.",

@@ -68,7 +68,7 @@ def backtest_options(command: Command) -> Command:
 
     @functools.wraps(command)
     def call(**options: Any) -> Any:
-        with errors_reported(), _replay_errors():
+        with errors_reported(), replay_errors():
             return command(**options)
 
     for option in reversed(_OPTIONS):
@@ -77,7 +77,8 @@ def backtest_options(command: Command) -> Command:
 
 
 @contextmanager
-def _replay_errors() -> Iterator[None]:
+def replay_errors() -> Iterator[None]:
+    """End the process with status 2 and one line for what can't be simulated."""
     from bayplan.backtest.errors import BacktestError
     from bayplan.insight.answers import Stopped
     from bayplan.simulation.models.parameters import ParametersError
