@@ -9,8 +9,13 @@ import pytest
 
 FIRST = """
 print("the package runs")
+from lazy_package.client import CLIENT
 from lazy_package.inner import VALUE
 name = "package"
+"""
+CLIENT = """
+from lazy_package import inner
+CLIENT = inner.VALUE
 """
 
 
@@ -21,6 +26,7 @@ def run(tmp_path):
     package.mkdir()
     (package / "__init__.py").write_text(FIRST)
     (package / "inner.py").write_text("VALUE = 7\n")
+    (package / "client.py").write_text(CLIENT)
 
     def run(program):
         program = f"from bayplan.lazy import import_lazily\n{program}"
@@ -40,7 +46,10 @@ LAZILY = "import_lazily('lazy_package')\n"
         (f"{LAZILY}import lazy_package; print(lazy_package.name)", ["the package runs", "package"]),
         (f"{LAZILY}from lazy_package import name, VALUE; print(name, VALUE)", ["the package runs", "package 7"]),
         (f"{LAZILY}from lazy_package import inner; print(inner.VALUE)", ["the package runs", "7"]),
+        (f"{LAZILY}from lazy_package import *; print(name)", ["the package runs", "package"]),
         (f"{LAZILY}import lazy_package; print(hasattr(lazy_package, 'other'))", ["the package runs", "False"]),
+        (f"{LAZILY}from lazy_package.client import CLIENT; print(CLIENT)", ["7"]),
+        (f"{LAZILY}import lazy_package; print(lazy_package.client.CLIENT)", ["the package runs", "7"]),
         (f"import lazy_package\n{LAZILY}print(lazy_package.name)", ["the package runs", "package"]),
         ("import_lazily('no_such_package'); print('nothing')", ["nothing"]),
     ],
@@ -60,5 +69,8 @@ with ThreadPoolExecutor(8) as threads:
 
 
 def test_lightkube_is_as_always_for_users_of_bayplan(run):
+    assert run("import bayplan.api.objects; from lightkube.core.client import Client; print(Client.__name__)") == [
+        "Client"
+    ]
     printed = run("import bayplan.api.objects, lightkube; print(lightkube.Client.__name__, len(lightkube.__all__) > 5)")
     assert printed == ["Client True"]

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec
 from threading import RLock
-from types import ModuleType
 from typing import Any
 
 
@@ -34,14 +33,33 @@ def import_lazily(package: str) -> None:
     if spec is None or spec.loader is None:
         return
     loader, module, lock = spec.loader, module_from_spec(spec), RLock()
+    begun = False
 
     def get(name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        nonlocal begun
+        unknown = AttributeError(f"module {package!r} has no attribute {name!r}")
+        if name.startswith("__") and name != "__all__":
+            raise unknown
+        if _is_importing_from(package) and find_spec(f"{package}.{name}") is not None:
+            return import_module(f"{package}.{name}")  # `__init__` would import the module that asks for it
         with lock:
-            if vars(module).pop("__getattr__", None) is not None:
-                loader.exec_module(module)
-        return ModuleType.__getattribute__(module, name)
+            if vars(module).get("__getattr__") is get:
+                if begun:  # the package asks for a name that it doesn't have yet
+                    raise unknown
+                begun = True
+                try:
+                    loader.exec_module(module)
+                finally:
+                    begun = False
+                if vars(module)["__getattr__"] is get:
+                    del vars(module)["__getattr__"]
+        return getattr(module, name)
 
     vars(module)["__getattr__"] = get
     sys.modules[package] = module
+
+
+def _is_importing_from(package: str) -> bool:
+    """Whether a module of a package has begun to run, but not ended."""
+    specs = [module.__spec__ for name, module in list(sys.modules.items()) if name.startswith(f"{package}.")]
+    return any(getattr(spec, "_initializing", False) for spec in specs)

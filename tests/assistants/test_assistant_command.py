@@ -87,6 +87,24 @@ def test_output_has_only_messages_and_the_command_ends_with_its_input(file, tmp_
     assert "Traceback" not in errors
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_ends_the_command_while_it_waits_for_input(file, number):
+    command = [sys.executable, "-m", "bayplan", "mcp", "--from", file]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            process.stdin.write(json.dumps(HELLO) + "\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["id"] == 1
+            process.send_signal(number)
+            process.wait(timeout=15)
+            assert process.stderr.read() == ""
+        finally:
+            process.kill()
+    assert process.returncode == -number
+
+
 async def test_http_listens_until_sigterm_with_a_token_that_only_the_user_can_read(file, tmp_path):
     token_file = tmp_path / "token"
     command = [sys.executable, "-m", "bayplan", "mcp", "--http", "--from", file, "--token-file", str(token_file)]

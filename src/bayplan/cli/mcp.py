@@ -6,6 +6,7 @@ import asyncio
 import functools
 import logging
 import os
+import signal
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -138,6 +139,7 @@ async def _mcp(followed: Followed, longest: float, folder: str, where: TextIO | 
             await _listen(server, asking, where)
             return
         await stack.enter_async_context(following(asking))
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # nothing can end the thread that waits for input
         await server.run_on_stdio(where)
 
 
