@@ -160,11 +160,18 @@ def pack_recording(folder: Path, target: Path) -> None:
         with tarfile.open(unfinished, "w") as archive:
             for path in sorted(folder.rglob("*")):
                 if path.is_file():
-                    archive.add(path, arcname=str(path.relative_to(folder)))
+                    archive.add(path, arcname=str(path.relative_to(folder)), filter=_anonymous)
         unfinished.replace(target)
     except OSError as error:
         unfinished.unlink(missing_ok=True)
         raise RecordingError(f"cannot write {target}: {error.strerror or error}") from None
+
+
+def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Without the user of the machine."""
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    return member
 
 
 def _contents(folder: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
