@@ -1,0 +1,118 @@
+"""Looks for the moment at which a scheduler may have decided: its view is older or newer than what is seen here.
+
+A scheduler counts a pod on its node before others see the binding, its bindings arrive in another order than its
+decisions, and each watch has its own delay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+
+from bayplan.api.kinds import POD, Kind
+from bayplan.shadow.comparisons import ShadowComparison
+from bayplan.shadow.journal import JournalEntry
+from bayplan.shadow.judging import Judgement
+from bayplan.simulation.world import World
+
+DEPTH = 64
+"""How many changes a view may be behind or ahead."""
+_ROUNDS = 3
+"""How many single changes may come together."""
+
+
+class SearchBudget:
+    """How many decisions may be asked for to explain differences: `rate` a second on average, and `most` in a row."""
+
+    def __init__(self, rate: float = 400.0, most: float = 2000.0) -> None:
+        self._rate, self._most = rate, most
+        self._left, self._since = most, 0.0
+
+    def pass_time(self, seconds: float) -> None:
+        """Add what the time until `seconds` is worth."""
+        self._left = min(self._most, self._left + (seconds - self._since) * self._rate)
+        self._since = seconds
+
+    def spend(self) -> bool:
+        """Spend one decision. Returns False if none is left."""
+        self._left -= self._left >= 1
+        return self._left >= 1
+
+
+class MomentSearch:
+    """Looks for changes without which, or with which, the scheduler's decision is equal.
+
+    `judge` decides on the world as it is then, and `found` is called there with the changes that came between.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        judge: Callable[[], Judgement],
+        budget: SearchBudget,
+        own: str,
+        found: Callable[[str], ShadowComparison],
+    ) -> None:
+        self._world = world
+        self._judge = judge
+        self._budget = budget
+        self._own = own
+        self._found = found
+
+    def behind(self, earlier: Iterable[JournalEntry]) -> ShadowComparison | None:
+        """Undo the changes before the binding one after the other. `earlier`: the latest first."""
+        return self._in_turn((each, each.old) for each in self._others(earlier))
+
+    def ahead(self, later: Iterable[JournalEntry]) -> ShadowComparison | None:
+        """Make the changes after the binding one after the other. `later`: the oldest first."""
+        return self._in_turn((each, each.new) for each in self._others(later))
+
+    def singly(
+        self, earlier: Iterable[JournalEntry], later: Iterable[JournalEntry], here: Judgement, *, rounds: int = _ROUNDS
+    ) -> ShadowComparison | None:
+        """Undo or make single changes, each time the one that helps the most."""
+        versions: dict[tuple[Kind, str], tuple[JournalEntry, object]] = {}
+        for each in self._others(earlier):
+            versions.setdefault((each.kind, each.key), (each, each.old))
+        for each in self._others(later):
+            versions.setdefault((each.kind, each.key), (each, each.new))
+        loss, texts = here.loss, list[str]()
+        with self._world.what_if():
+            for _ in range(rounds):
+                best: tuple[float, tuple[Kind, str]] | None = None
+                for (kind, key), (entry, version) in versions.items():
+                    if not self._budget.spend():
+                        return None
+                    with self._world.what_if():
+                        self._world.change(kind, key, version)
+                        judgement = self._judge()
+                        if judgement.equal:
+                            return self._found("; ".join([*texts, entry.text]))
+                    if judgement.loss < loss:
+                        loss, best = judgement.loss, (judgement.loss, (kind, key))
+                if best is None:
+                    return None
+                entry, version = versions.pop(best[1])
+                self._world.change(entry.kind, entry.key, version)
+                texts.append(entry.text)
+        return None
+
+    def _others(self, entries: Iterable[JournalEntry]) -> Iterable[JournalEntry]:
+        """The first changes of other objects than the pod itself."""
+        return islice((each for each in entries if each.kind is not POD or each.key != self._own), DEPTH)
+
+    def _in_turn(self, versions: Iterable[tuple[JournalEntry, object]]) -> ShadowComparison | None:
+        with self._world.what_if():
+            for entry, version in versions:
+                if not self._budget.spend():
+                    return None
+                self._world.change(entry.kind, entry.key, version)
+                if self._judge().equal:
+                    return self._found(entry.text)
+        return None
+
+
+def undo(world: World, entries: Sequence[JournalEntry]) -> None:
+    """Make a world what it was before changes. `entries`: the oldest first. For use in a what-if."""
+    for entry in reversed(entries):
+        world.change(entry.kind, entry.key, entry.old)
