@@ -28,6 +28,7 @@ class Shadowed:
         self.documents = {}
         for node in nodes:
             self.put_node(node)
+        self.wait(11)
 
     def _seen(self, call, *arguments, **more):
         time = BEGIN + timedelta(seconds=self.seconds)
@@ -40,7 +41,7 @@ class Shadowed:
         self._seen(self.shadow.removed, NODE, name)
 
     def create(self, name, **fields):
-        self.documents[name] = msgspec.json.decode(as_sent(make_pod(name, **fields))[1])
+        self.documents[name] = dict(as_sent(make_pod(name, **fields))[1])
         self._put(name)
 
     def bind(self, name, node, **more):

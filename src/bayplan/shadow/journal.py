@@ -29,6 +29,11 @@ class JournalEntry(NamedTuple):
     new: Any
 
     @property
+    def matters(self) -> bool:
+        """Whether decisions about other pods depend on it; if not, it is the arrival of a pod."""
+        return self.kind is not POD or _of_pod(self.old) != _of_pod(self.new)
+
+    @property
     def victim_on(self) -> str:
         """The node from which a scheduler has begun to evict this pod; "" if it hasn't."""
         if self.kind is not POD or self.old is None or not self.old.node_name or self.old.terminating:
@@ -58,9 +63,9 @@ class JournalEntry(NamedTuple):
 
 
 class Journal:
-    """The latest changes that decisions may depend on, oldest first.
+    """The latest changes that decisions may depend on, and the arrivals of pods, oldest first.
 
-    `next`: the position of the next change. Not every change is here: pods without a node don't matter to others.
+    `next`: the position of the next change. Most other changes of pods don't matter.
     """
 
     def __init__(self, window: float = WINDOW, most: int = MOST) -> None:
@@ -79,7 +84,6 @@ class Journal:
             self.next += 1
             if len(self._entries) > self._most:
                 self._entries.popleft()
-        self.forget(seconds)
 
     def forget(self, seconds: float) -> None:
         """Forget what is older than the window."""
@@ -103,7 +107,7 @@ class Journal:
 
 def _matters(kind: Kind, old: Any, new: Any) -> bool:
     if kind is POD:
-        return _of_pod(old) != _of_pod(new)
+        return bool(old is None or _of_pod(old) != _of_pod(new))
     if kind is NODE and old is not None and new is not None:
         return bool(old.spec != new.spec or _images(old) != _images(new) or node_changes(old, new))
     return True

@@ -6,7 +6,7 @@ decisions, and each watch has its own delay.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 from bayplan.api.kinds import POD, Kind
@@ -17,6 +17,8 @@ from bayplan.simulation.world import World
 
 DEPTH = 64
 """How many changes a view may be behind or ahead."""
+LAG = 2.0
+"""Seconds for which the watches of a scheduler may be behind those here."""
 _ROUNDS = 3
 """How many single changes may come together."""
 
@@ -61,20 +63,20 @@ class MomentSearch:
 
     def behind(self, earlier: Iterable[JournalEntry]) -> ShadowComparison | None:
         """Undo the changes before the binding one after the other. `earlier`: the latest first."""
-        return self._in_turn((each, each.old) for each in self._others(earlier))
+        return self._in_turn((each, each.old) for each in self._unknown(earlier))
 
     def ahead(self, later: Iterable[JournalEntry]) -> ShadowComparison | None:
         """Make the changes after the binding one after the other. `later`: the oldest first."""
-        return self._in_turn((each, each.new) for each in self._others(later))
+        return self._in_turn((each, each.new) for each in self._known(later))
 
     def singly(
         self, earlier: Iterable[JournalEntry], later: Iterable[JournalEntry], here: Judgement, *, rounds: int = _ROUNDS
     ) -> ShadowComparison | None:
         """Undo or make single changes, each time the one that helps the most."""
         versions: dict[tuple[Kind, str], tuple[JournalEntry, object]] = {}
-        for each in self._others(earlier):
+        for each in self._unknown(earlier):
             versions.setdefault((each.kind, each.key), (each, each.old))
-        for each in self._others(later):
+        for each in self._known(later):
             versions.setdefault((each.kind, each.key), (each, each.new))
         loss, texts = here.loss, list[str]()
         with self._world.what_if():
@@ -97,9 +99,27 @@ class MomentSearch:
                 texts.append(entry.text)
         return None
 
-    def _others(self, entries: Iterable[JournalEntry]) -> Iterable[JournalEntry]:
-        """The first changes of other objects than the pod itself."""
-        return islice((each for each in entries if each.kind is not POD or each.key != self._own), DEPTH)
+    def _unknown(self, earlier: Iterable[JournalEntry]) -> Iterator[JournalEntry]:
+        """The changes that the scheduler may not have known. It sees pods in the order of their changes.
+
+        Each other kind has a watch of its own, with its own delay.
+        """
+        return islice(self._since_arrival(earlier), DEPTH)
+
+    def _since_arrival(self, earlier: Iterable[JournalEntry]) -> Iterator[JournalEntry]:
+        latest, arrived = None, False
+        for each in earlier:
+            latest = each.seconds if latest is None else latest
+            if each.kind is POD and each.key == self._own:
+                arrived = arrived or each.old is None
+            elif arrived and (each.seconds < latest - LAG):
+                return
+            elif each.matters and not (arrived and each.kind is POD):
+                yield each
+
+    def _known(self, later: Iterable[JournalEntry]) -> Iterator[JournalEntry]:
+        """The changes that the scheduler may have known already."""
+        return islice((each for each in later if each.matters and (each.kind, each.key) != (POD, self._own)), DEPTH)
 
     def _in_turn(self, versions: Iterable[tuple[JournalEntry, object]]) -> ShadowComparison | None:
         with self._world.what_if():

@@ -90,6 +90,7 @@ class Shadow:
         `new`: as for `World.change`. `compared`: whether it was seen as it happened; otherwise it is only counted.
         """
         self._world.handle.time = time
+        self._journal.forget(seconds)
         found: list[ShadowComparison] = []
         old = self._known(kind, key)
         if kind is POD:
