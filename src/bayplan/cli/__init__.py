@@ -40,6 +40,7 @@ COMMANDS = {
     "manifests": ("manifests:manifests", "Print the Kubernetes objects that run the scheduler in a cluster."),
     "snapshot": ("insight.snapshot:snapshot", "Save what a scheduler knows of a cluster to a file."),
     "record": ("record:record", "Record what happens in a cluster to a folder, beside any scheduler."),
+    "shadow": ("shadow:shadow", "Show what Bayplan would have decided, beside any scheduler of a cluster."),
     "history": ("history:history", "Make a history from audit logs, traces or a snapshot, or look at one."),
     "extender": ("extender:extender", "Serve plugins to the stock kube-scheduler as an HTTP extender."),
     "new": ("new:new", "Create a project for a scheduler with your own plugins."),

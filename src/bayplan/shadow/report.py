@@ -16,7 +16,7 @@ ENDINGS = (".html", ".json", ".parquet")
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head><meta charset="utf-8"><title>bayplan shadow</title>
-<style>body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2em; }} pre {{ font-size: 13px; overflow-x: auto; }}</style>
+<style>body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2em; }} pre {{ overflow-x: auto; }}</style>
 </head>
 <body>
 <h1>What Bayplan would have decided</h1>

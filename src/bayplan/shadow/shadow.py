@@ -47,7 +47,8 @@ class Shadow:
 
     `world`: its configuration is Bayplan's; it is empty, and only this shadow changes it. `configuration`: that of the
     world. `theirs`: the configuration and plugins of the scheduler itself, if it is another one; a difference that it
-    explains has the cause CONFIGURATION. `seconds` of all methods is a monotonic clock. Raises ConfigurationError.
+    explains has the cause CONFIGURATION. `tally`: that of an earlier run, to go on with. `seconds` of all methods is a
+    monotonic clock. Raises ConfigurationError.
     """
 
     def __init__(
@@ -59,8 +60,9 @@ class Shadow:
         *,
         grace: float = GRACE,
         budget: SearchBudget | None = None,
+        tally: ShadowTally | None = None,
     ) -> None:
-        self.tally = ShadowTally()
+        self.tally = tally or ShadowTally()
         self._world = world
         self._names = frozenset(names)
         self._ours = Contender(world, configuration)
