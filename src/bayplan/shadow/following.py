@@ -135,13 +135,13 @@ class ShadowFollower:
 
     def put(self, kind: Kind, key: str, new: Any, *, gap: bool) -> None:
         """An object was created or has changed. `gap`: it was seen later than it happened."""
-        seen = self.synced.is_set()
-        if kind is POD and not seen:
-            self._missed(new)
-        found = self._shadow.put(
-            kind, key, new, seconds=self._clock.monotonic(), time=self._clock.now(), compared=seen and not gap
-        )
-        self._tell(found)
+        seconds, time = self._clock.monotonic(), self._clock.now()
+        if not self.synced.is_set():
+            if kind is POD:
+                self._missed(new)
+            self._shadow.load(kind, key, new, seconds=seconds, time=time)
+            return
+        self._tell(self._shadow.put(kind, key, new, seconds=seconds, time=time, compared=not gap))
 
     def _missed(self, pod: PodInfo) -> None:
         since, created = self._since, pod.creation_timestamp

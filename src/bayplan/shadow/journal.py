@@ -30,8 +30,24 @@ class JournalEntry(NamedTuple):
 
     @property
     def matters(self) -> bool:
-        """Whether decisions about other pods depend on it; if not, it is the arrival of a pod."""
+        """Whether decisions about other pods depend on it; if not, a pod arrived, or was deleted without a node."""
         return self.kind is not POD or _of_pod(self.old) != _of_pod(self.new)
+
+    @property
+    def binds(self) -> bool:
+        """Whether a pod got its node."""
+        return (
+            self.kind is POD
+            and self.old is not None
+            and self.new is not None
+            and not self.old.node_name
+            and bool(self.new.node_name)
+        )
+
+    @property
+    def vanishes(self) -> bool:
+        """Whether a pod was deleted that had no node here. The scheduler may have had one for it already."""
+        return self.kind is POD and self.new is None and not self.old.node_name and not self.old.scheduling_gates
 
     @property
     def victim_on(self) -> str:
@@ -63,7 +79,7 @@ class JournalEntry(NamedTuple):
 
 
 class Journal:
-    """The latest changes that decisions may depend on, and the arrivals of pods, oldest first.
+    """The latest changes that decisions may depend on, and the arrivals and deletions of all pods, oldest first.
 
     `next`: the position of the next change. Most other changes of pods don't matter.
     """
@@ -107,7 +123,7 @@ class Journal:
 
 def _matters(kind: Kind, old: Any, new: Any) -> bool:
     if kind is POD:
-        return bool(old is None or _of_pod(old) != _of_pod(new))
+        return bool(old is None or new is None or _of_pod(old) != _of_pod(new))
     if kind is NODE and old is not None and new is not None:
         return bool(old.spec != new.spec or _images(old) != _images(new) or node_changes(old, new))
     return True

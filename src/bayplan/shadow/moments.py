@@ -6,7 +6,7 @@ decisions, and each watch has its own delay.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from bayplan.api.kinds import POD, Kind
@@ -19,6 +19,10 @@ DEPTH = 64
 """How many changes a view may be behind or ahead."""
 LAG = 2.0
 """Seconds for which the watches of a scheduler may be behind those here."""
+_NAMED = 3
+"""How many changes are named that come together."""
+_ASSUMED = 6
+"""How many deleted pods may have been counted on nodes."""
 _ROUNDS = 3
 """How many single changes may come together."""
 
@@ -26,7 +30,7 @@ _ROUNDS = 3
 class SearchBudget:
     """How many decisions may be asked for to explain differences: `rate` a second on average, and `most` in a row."""
 
-    def __init__(self, rate: float = 400.0, most: float = 2000.0) -> None:
+    def __init__(self, rate: float = 1000.0, most: float = 5000.0) -> None:
         self._rate, self._most = rate, most
         self._left, self._since = most, 0.0
 
@@ -69,15 +73,84 @@ class MomentSearch:
         """Make the changes after the binding one after the other. `later`: the oldest first."""
         return self._in_turn((each, each.new) for each in self._known(later))
 
+    def in_queue_order(self, earlier: Sequence[JournalEntry], later: Sequence[JournalEntry]) -> ShadowComparison | None:
+        """Count exactly the pods that arrived before this one, as a queue does; then undo what else came before.
+
+        `earlier`: the latest first; `later`: the oldest first. Bindings are seen in another order than decisions are
+        made. At last, single changes are tried from there.
+        """
+        arrivals = {each.key: each.position for each in earlier if each.kind is POD and each.old is None}
+        mine = arrivals.get(self._own, -1)
+        too_early = [each for each in earlier if each.binds and arrivals.get(each.key, -1) > mine]
+        too_late = [each for each in later if each.binds and each.key != self._own]
+        newer = {each.key for each in later if each.kind is POD and each.old is None}
+        too_late = [each for each in too_late if each.key not in newer and arrivals.get(each.key, -1) < mine]
+        moved = [*too_early[:DEPTH], *too_late[:DEPTH]]
+        keys = {each.key for each in moved}
+        with self._world.what_if():
+            for each in too_early[:DEPTH]:
+                self._world.change(each.kind, each.key, each.old)
+            for each in too_late[:DEPTH]:
+                self._world.change(each.kind, each.key, each.new)
+            if not self._budget.spend():
+                return None
+            here, text = self._judge(), "; ".join(each.text for each in moved[:_NAMED])
+            if here.equal:
+                return self._found(text)
+            assumed = [each for each in vanished_in(later, earlier) if self._was_before(each, arrivals, mine)]
+            before = [each for each in self._unknown(earlier) if not each.binds and each.key not in keys]
+            after = [each for each in self._known(later) if each.key not in keys]
+            found = self._with_assumed(assumed, here) or self._in_turn(((each, each.old) for each in before), assumed)
+            return found or self.singly(before, after, here, assumed)
+
+    def _was_before(self, vanished: JournalEntry, arrivals: Mapping[str, int], mine: int) -> bool:
+        """Whether a pod that was deleted may have been counted on a node when this one was decided."""
+        return arrivals.get(vanished.key, -1) < mine < vanished.position and vanished.key != self._own
+
+    def _with_assumed(self, vanished: Sequence[JournalEntry], here: Judgement) -> ShadowComparison | None:
+        """Count deleted pods on the nodes that seem too good, one after the other, as long as that helps."""
+        left, texts = list(vanished[:_ASSUMED]), list[str]()
+        with self._world.what_if():
+            while left and here.ours:
+                best: tuple[Judgement, JournalEntry] | None = None
+                for each in left:
+                    if not self._budget.spend():
+                        return None
+                    with self._world.what_if():
+                        self._world.change(POD, each.key, each.old.on_node(here.ours))
+                        judgement = self._judge()
+                        if judgement.equal:
+                            return self._found("; ".join([*texts, each.text]))
+                    if best is None or judgement.loss < best[0].loss:
+                        best = judgement, each
+                if best is None or best[0].loss > here.loss:
+                    return None
+                left.remove(best[1])
+                self._world.change(POD, best[1].key, best[1].old.on_node(here.ours))
+                texts.append(best[1].text)
+                here = best[0]
+        return None
+
     def singly(
-        self, earlier: Iterable[JournalEntry], later: Iterable[JournalEntry], here: Judgement, *, rounds: int = _ROUNDS
+        self,
+        earlier: Iterable[JournalEntry],
+        later: Iterable[JournalEntry],
+        here: Judgement,
+        vanished: Iterable[JournalEntry] = (),
+        *,
+        rounds: int = _ROUNDS,
     ) -> ShadowComparison | None:
-        """Undo or make single changes, each time the one that helps the most."""
+        """Undo or make single changes, each time the one that helps the most.
+
+        A pod that `vanished` without a node may have been counted on one, which makes that worse for others.
+        """
         versions: dict[tuple[Kind, str], tuple[JournalEntry, object]] = {}
         for each in self._unknown(earlier):
             versions.setdefault((each.kind, each.key), (each, each.old))
         for each in self._known(later):
             versions.setdefault((each.kind, each.key), (each, each.new))
+        for each in islice((each for each in vanished if here.ours and each.key != self._own), DEPTH):
+            versions.setdefault((each.kind, each.key), (each, each.old.on_node(here.ours)))
         loss, texts = here.loss, list[str]()
         with self._world.what_if():
             for _ in range(rounds):
@@ -121,15 +194,25 @@ class MomentSearch:
         """The changes that the scheduler may have known already."""
         return islice((each for each in later if each.matters and (each.kind, each.key) != (POD, self._own)), DEPTH)
 
-    def _in_turn(self, versions: Iterable[tuple[JournalEntry, object]]) -> ShadowComparison | None:
+    def _in_turn(
+        self, versions: Iterable[tuple[JournalEntry, object]], assumed: Sequence[JournalEntry] = ()
+    ) -> ShadowComparison | None:
         with self._world.what_if():
             for entry, version in versions:
                 if not self._budget.spend():
                     return None
                 self._world.change(entry.kind, entry.key, version)
-                if self._judge().equal:
+                here = self._judge()
+                if here.equal:
                     return self._found(entry.text)
+                if assumed and (found := self._with_assumed(assumed, here)):
+                    return found
         return None
+
+
+def vanished_in(*entries: Iterable[JournalEntry]) -> list[JournalEntry]:
+    """Return the deletions of pods that had no node here."""
+    return [each for part in entries for each in part if each.vanishes]
 
 
 def undo(world: World, entries: Sequence[JournalEntry]) -> None:

@@ -21,7 +21,7 @@ from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.shadow.comparisons import ShadowCause, ShadowComparison, ShadowOutcome, ShadowSubject, ShadowTally
 from bayplan.shadow.journal import Journal, JournalEntry
 from bayplan.shadow.judging import Contender, Judgement, ShadowQuestion
-from bayplan.shadow.moments import MomentSearch, SearchBudget, undo
+from bayplan.shadow.moments import MomentSearch, SearchBudget, undo, vanished_in
 from bayplan.simulation.choices import margin_of, plugin_differences
 from bayplan.simulation.world import World
 
@@ -84,6 +84,11 @@ class Shadow:
 
     # Events
 
+    def load(self, kind: Kind, key: str, new: Any, *, seconds: float, time: datetime) -> None:
+        """An object was listed, or has changed before all kinds were listed. Nothing is compared."""
+        self._world.handle.time = time
+        self._change(kind, key, self._known(kind, key), new, seconds)
+
     def put(
         self, kind: Kind, key: str, new: Any, *, seconds: float, time: datetime, compared: bool = True
     ) -> list[ShadowComparison]:
@@ -95,12 +100,11 @@ class Shadow:
         self._journal.forget(seconds)
         found: list[ShadowComparison] = []
         old = self._known(kind, key)
-        if kind is POD:
-            question = self._question(old, new)
-            if question is not None and compared:
-                found += self._ask(question, seconds, time)
-            elif not compared and new.node_name and new.scheduler_name in self._names:
-                self.tally.missed += question is not None
+        question = self._question(old, new) if kind is POD else None
+        if question is not None and compared:
+            found += self._ask(question, seconds, time)
+        elif question is not None:
+            self.tally.missed += 1
         self._change(kind, key, old, new, seconds)
         return [*found, *self.settle(seconds)] if self._open else found
 
@@ -209,8 +213,11 @@ class Shadow:
         theirs = self._theirs.judge(question)
         if found is None and self._theirs.sampling_explains(question, theirs):
             return self._different(opened, ShadowCause.SAMPLING)
-        if found is None and not self._theirs.samples(question.pod):
-            found = search.singly(self._journal.before(opened.position), later, theirs)
+        if found is None:
+            earlier, thorough = list(self._journal.before(opened.position)), not self._theirs.samples(question.pod)
+            found = search.in_queue_order(earlier, later)
+            if found is None and thorough:
+                found = search.singly(earlier, later, theirs, vanished_in(later, earlier))
         if found is not None:
             return found
         extender = self._theirs.has_extender_for(question.pod)
