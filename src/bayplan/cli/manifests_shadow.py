@@ -16,6 +16,7 @@ from bayplan.config import KubeSchedulerConfiguration, load_configuration, read_
 from bayplan.insight.sources.rights import REQUIRED
 from bayplan.insight.tables import grouped
 from bayplan.simulation.world import World
+from bayplan.versions import VERSIONS, gates_of, with_gangs
 
 SHADOW = "bayplan-shadow"
 """The default name of the objects."""
@@ -48,8 +49,10 @@ def collect_shadow(config: Path | None, plugins: Sequence[str], names: Sequence[
         found.files[CONFIGURATION_FILE] = text_of(config)
         found.arguments.insert(0, f"--config={FOLDER}/{CONFIGURATION_FILE}")
     found.arguments += [f"--scheduler-name={name}" for name in names]
-    watched = World(configuration, loaded or ()).handle.watched
-    return ShadowFiles(found, tuple(dict.fromkeys((*REQUIRED, *watched))))
+    every = [World(configuration, loaded or (), with_gangs(gates_of(version))) for version in VERSIONS]
+    return ShadowFiles(
+        found, tuple(dict.fromkeys((*REQUIRED, *(kind for each in every for kind in each.handle.watched))))
+    )
 
 
 def shadow_documents(deployed: Deployed, kinds: Sequence[Kind]) -> Iterator[tuple[str, Document]]:

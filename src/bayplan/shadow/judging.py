@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration, build_profiles
-from bayplan.framework.status import PluginError
+from bayplan.framework.status import Code, PluginError
 from bayplan.scheduling import Decision, Outcome, Unit
 from bayplan.scheduling.sampling import feasible_nodes_to_find
 from bayplan.shadow.comparisons import ShadowSubject
@@ -18,8 +22,6 @@ from bayplan.simulation.world import World
 
 _KEYS = 256
 """For how many keys of pods results are kept per profile."""
-_TRIES = 8
-"""How often a preemption is tried, to see whether chance decides between two nodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +86,11 @@ class Contender:
         world, pod = self._world, question.pod
         name = pod.scheduler_name
         other = self._profiles[name], self._sharing[name]
+        try:
+            unit = world.unit_of(pod) if question.subject is ShadowSubject.FAILURE else Unit(pod)
+        except PluginError as error:
+            return Judgement("", same=False, best=False, loss=math.inf, decision=None, message=str(error))
         with world.what_if():  # a PostFilter plugin may free claims
-            try:
-                unit = world.unit_of(pod) if question.subject is ShadowSubject.FAILURE else Unit(pod)
-            except PluginError as error:
-                return Judgement("", same=False, best=False, loss=math.inf, decision=None, message=str(error))
             plan = world.attempt(unit, explain=explain, other=other)
         decision = next((each for each in plan.decisions if each.pod.uid == pod.uid), None)
         placed = next((each.node for each in plan.placed if each.pod.uid == pod.uid), None) or ""
@@ -99,7 +101,29 @@ class Contender:
             return Judgement("", same=False, best=False, loss=math.inf, decision=decision, message=message)
         if placed:
             return self._of_node(question, decision, placed)
-        return self._of_nomination(question, decision)
+        found = self._of_nomination(question, decision)
+        if found.equal or question.subject is ShadowSubject.BINDING:
+            return found
+        with world.what_if(), self._first(question.node, decision):
+            plan = world.attempt(unit, other=other)
+        if not plan.decisions:
+            return found
+        tied = self._of_nomination(question, plan.decisions[0])
+        return replace(tied, same=False) if tied.equal else found
+
+    @contextmanager
+    def _first(self, node: str, decision: Decision) -> Iterator[None]:
+        """Let a preemption try this node first: among equal ones, chance decides which one that is."""
+        world, verdicts, table = self._world, decision.diagnosis.verdicts, self._world.state.table
+        row, rng = table.row_of.get(node), world.rng
+        if verdicts is not None and row is not None:
+            resolvable = np.array([status.code is Code.UNSCHEDULABLE for status in verdicts.table])
+            rows = np.arange(table.size)[verdicts.nodes.rows][resolvable[verdicts.codes]]
+            world.rng = _Begin(int(np.searchsorted(rows, row)))
+        try:
+            yield
+        finally:
+            world.rng = rng
 
     def _of_node(self, question: ShadowQuestion, decision: Decision, ours: str) -> Judgement:
         table, theirs = self._world.state.table, question.node
@@ -111,16 +135,18 @@ class Contender:
 
     def _of_nomination(self, question: ShadowQuestion, decision: Decision) -> Judgement:
         if question.subject is ShadowSubject.BINDING or not decision.nominated_node:
-            ours = decision.nominated_node or "" if question.subject is ShadowSubject.NOMINATION else ""
-            return Judgement(ours, same=False, best=False, loss=math.inf, decision=decision, message=decision.message)
-        victims = frozenset(each.key for each in decision.victims)
-        same = decision.nominated_node == question.node and question.victims <= victims
-        loss = 0.0 if same else float(len(victims ^ question.victims))
-        return Judgement(decision.nominated_node, same, same, loss, decision, decision.message, victims)
+            return Judgement("", same=False, best=False, loss=math.inf, decision=decision, message=decision.message)
+        ours, theirs = frozenset(each.key for each in decision.victims), question.victims
+        there = decision.nominated_node == question.node
+        same = there and (theirs <= ours or ours <= theirs)  # some may not be seen, or be another preemption's
+        best = same or (there and self._ranks(theirs) == self._ranks(ours))
+        loss = 0.0 if best else float(len(ours ^ theirs))
+        return Judgement(decision.nominated_node, same, best, loss, decision, decision.message, ours)
 
-    def may_preempt_on(self, question: ShadowQuestion) -> bool:
-        """Return whether chance may lead a preemption to the scheduler's node and victims."""
-        return any(self.judge(question).same for _ in range(_TRIES))
+    def _ranks(self, keys: Iterable[str]) -> list[tuple[int, float]]:
+        """What a preemption prefers victims by; among equal ones, it takes any."""
+        pods = (self._world.pod(key) for key in keys)
+        return sorted((pod.priority, pod.started) for pod in pods if pod is not None)
 
     def sampling_explains(self, question: ShadowQuestion, judgement: Judgement) -> bool:
         """Return whether a scheduler that looks at only some of the feasible nodes may have chosen as it did.
@@ -144,6 +170,17 @@ class Contender:
             not each.managedResources or any(resource.name in pod.requested for resource in each.managedResources)
             for each in self._extenders
         )
+
+
+class _Begin(random.Random):
+    """Begins where it is told."""
+
+    def __init__(self, first: int) -> None:
+        super().__init__(0)
+        self._first = first
+
+    def randrange(self, *arguments: int) -> int:  # type: ignore[override]
+        return min(self._first, arguments[0] - 1)
 
 
 def _of_failure(decision: Decision | None, placed: str, message: str) -> Judgement:

@@ -184,31 +184,41 @@ class Shadow:
     def _before(self, opened: _Open) -> Iterator[None]:
         """The state without what the scheduler has written for this very decision."""
         question = opened.question
-        if question.subject is ShadowSubject.NOMINATION:
-            own = [each for each in self._journal.before(opened.position) if each.victim_on == question.node]
-        else:
-            claims = _claims_of(question.pod)
-            own = [each for each in self._journal.before(opened.position) if _is_of(each, claims)] if claims else []
+        claims = _claims_of(question.pod)
+        own = [each for each in self._journal.before(opened.position) if _is_of(each, claims)] if claims else []
         with self._world.what_if():
             undo(self._world, own[::-1])
             yield
 
+    def _with_evictions(self, opened: _Open) -> ShadowComparison | None:
+        """The answer about a preemption whose victims were seen first: the latest ones are put back one by one."""
+        node = opened.question.node
+        for each in self._journal.before(opened.position):
+            if each.victim_on == node:
+                undo(self._world, [each])
+                if found := self._here(opened):
+                    return found
+        return None
+
     def _at_once(self, opened: _Open) -> ShadowComparison | None:
         """The answer that needs no later event; None if there is none."""
-        question = opened.question
-        ours = self._ours.judge(question)
+        found = self._here(opened)
+        if found is None and opened.question.subject is ShadowSubject.NOMINATION:
+            found = self._with_evictions(opened)
+        return found or self._search(opened).behind(self._journal.before(opened.position))
+
+    def _here(self, opened: _Open) -> ShadowComparison | None:
+        """The answer in this state; None if Bayplan decides otherwise in both configurations."""
+        ours = self._ours.judge(opened.question)
         if ours.equal:
             return _compared(opened, ours, ShadowCause.NONE if ours.same else ShadowCause.TIE)
-        theirs = self._theirs.judge(question) if self._theirs is not self._ours else ours
-        if theirs.equal:
+        if self._theirs is not self._ours and self._theirs.judge(opened.question).equal:
             return self._different(opened, ShadowCause.CONFIGURATION)
-        return self._search(opened).behind(self._journal.before(opened.position))
+        return None
 
     def _at_last(self, opened: _Open, later: Sequence[JournalEntry]) -> ShadowComparison:
         """The answer when all that may explain a difference is known."""
         question, search = opened.question, self._search(opened)
-        if question.subject is ShadowSubject.NOMINATION and self._theirs.may_preempt_on(question):
-            return self._different(opened, ShadowCause.TIE)
         found = search.ahead(later)
         theirs = self._theirs.judge(question)
         if found is None and self._theirs.sampling_explains(question, theirs):
@@ -250,9 +260,7 @@ class Shadow:
 
 def _compared(opened: _Open, ours: Judgement, cause: ShadowCause, between: str = "") -> ShadowComparison:
     question = opened.question
-    if cause is ShadowCause.TIE and not ours.equal:  # chance has chosen the victims
-        outcome = ShadowOutcome.BEST
-    elif ours.equal:
+    if ours.equal:
         outcome = ShadowOutcome.SAME if ours.same else ShadowOutcome.BEST
     else:
         outcome = ShadowOutcome.OTHER if ours.ours else ShadowOutcome.NOT_PLACED
