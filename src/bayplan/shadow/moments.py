@@ -6,8 +6,9 @@ decisions, and each watch has its own delay.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import combinations, islice, zip_longest
 
 from bayplan.api.kinds import POD, Kind
 from bayplan.shadow.comparisons import ShadowComparison
@@ -21,6 +22,8 @@ LAG = 2.0
 """Seconds for which the watches of a scheduler may be behind those here."""
 _NAMED = 3
 """How many changes are named that come together."""
+_PAIRED = 24
+"""How many changes are tried in pairs."""
 _ASSUMED = 6
 """How many deleted pods may have been counted on nodes."""
 _ROUNDS = 3
@@ -145,10 +148,12 @@ class MomentSearch:
         A pod that `vanished` without a node may have been counted on one, which makes that worse for others.
         """
         versions: dict[tuple[Kind, str], tuple[JournalEntry, object]] = {}
-        for each in self._unknown(earlier):
-            versions.setdefault((each.kind, each.key), (each, each.old))
-        for each in self._known(later):
-            versions.setdefault((each.kind, each.key), (each, each.new))
+        before, after = self._unknown(earlier), self._known(later)
+        for unknown, known in zip_longest(before, after):  # the closest ones first
+            if unknown is not None:
+                versions.setdefault((unknown.kind, unknown.key), (unknown, unknown.old))
+            if known is not None:
+                versions.setdefault((known.kind, known.key), (known, known.new))
         for each in islice((each for each in vanished if here.ours and each.key != self._own), DEPTH):
             versions.setdefault((each.kind, each.key), (each, each.old.on_node(here.ours)))
         loss, texts = here.loss, list[str]()
@@ -166,10 +171,22 @@ class MomentSearch:
                     if judgement.loss < loss:
                         loss, best = judgement.loss, (judgement.loss, (kind, key))
                 if best is None:
-                    return None
+                    return self._in_pairs(list(versions.values())) if math.isinf(loss) else None
                 entry, version = versions.pop(best[1])
                 self._world.change(entry.kind, entry.key, version)
                 texts.append(entry.text)
+        return None
+
+    def _in_pairs(self, versions: Sequence[tuple[JournalEntry, object]]) -> ShadowComparison | None:
+        """Undo or make two of the changes that are closest to the binding, where none helps by itself."""
+        for (first, old), (second, older) in combinations(versions[:_PAIRED], 2):
+            if not self._budget.spend():
+                return None
+            with self._world.what_if():
+                self._world.change(first.kind, first.key, old)
+                self._world.change(second.kind, second.key, older)
+                if self._judge().equal:
+                    return self._found(f"{first.text}; {second.text}")
         return None
 
     def _unknown(self, earlier: Iterable[JournalEntry]) -> Iterator[JournalEntry]:
