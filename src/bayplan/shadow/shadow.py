@@ -85,9 +85,14 @@ class Shadow:
     # Events
 
     def load(self, kind: Kind, key: str, new: Any, *, seconds: float, time: datetime) -> None:
-        """An object was listed, or has changed before all kinds were listed. Nothing is compared."""
+        """An object was listed, or has changed before all kinds were listed. Nothing is compared.
+
+        The scheduler is taken to know it.
+        """
         self._world.handle.time = time
-        self._change(kind, key, self._known(kind, key), new, seconds)
+        self._world.change(kind, key, new)
+        self._world.keep()
+        self._budget.pass_time(seconds)
 
     def put(
         self, kind: Kind, key: str, new: Any, *, seconds: float, time: datetime, compared: bool = True
