@@ -159,11 +159,8 @@ async def test_metrics_and_json_lines(server, tmp_path):
             assert (await session.get("/other")).status == 404
         process.send_signal(signal.SIGINT)
         status, out, _ = await ended(process)
-    samples = {
-        (each.name, *each.labels.values()): each.value
-        for family in text_string_to_metric_families(text)
-        for each in family.samples
-    }
+    families = text_string_to_metric_families(text)
+    samples = {(each.name, *sorted(each.labels.values())): each.value for found in families for each in found.samples}
     assert samples["bayplan_shadow_comparisons_total", "binding", "other", "unknown"] == 1
     assert samples["bayplan_shadow_score_difference_total",] > 0
     assert samples["bayplan_shadow_synced",] == 1
