@@ -32,7 +32,7 @@ class Shadowed:
 
     def _seen(self, call, *arguments, **more):
         time = BEGIN + timedelta(seconds=self.seconds)
-        self.found += call(*arguments, seconds=self.seconds, time=time, **more)
+        self.found += call(*arguments, seconds=self.seconds, time=time, **more) or []
 
     def put_node(self, node):
         self._seen(self.shadow.put, NODE, node.metadata.name, node)

@@ -107,6 +107,7 @@ class ShadowRun:
     async def run(self) -> None:
         """Compare until the stop. Raises ShadowError and ShadowFileError; ends the process if nothing can be read."""
         logging.basicConfig(level=logging.WARNING, handlers=[_Warnings()])
+        logging.getLogger("bayplan.client").setLevel(logging.ERROR)  # kinds that the server lacks are no news
         options, names = self.options, list(self.contenders.names)
         self._table = options.output == "table" or (options.output == "auto" and sys.stdout.isatty())
         earlier = None if options.state is None else ShadowRecord.load(options.state, names)

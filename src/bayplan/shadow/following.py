@@ -150,7 +150,7 @@ class ShadowFollower:
 
     def removed(self, kind: Kind, key: str) -> None:
         """An object was deleted."""
-        self._tell(self._shadow.removed(kind, key, seconds=self._clock.monotonic(), time=self._clock.now()))
+        self._shadow.removed(kind, key, seconds=self._clock.monotonic(), time=self._clock.now())
 
     def decode(self, kind: Kind, raw: bytes) -> Any:
         """Decode an object in the version that plugins read."""

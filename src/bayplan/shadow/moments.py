@@ -16,8 +16,14 @@ from bayplan.shadow.journal import JournalEntry
 from bayplan.shadow.judging import Judgement
 from bayplan.simulation.world import World
 
-DEPTH = 64
+DEPTH = 256
 """How many changes a view may be behind or ahead."""
+SINGLE = 64
+"""How many of them are tried one by one."""
+BURST = 0.002
+"""Seconds within which changes are seen together."""
+REACH = 2000
+"""How many changes before a binding are looked at."""
 LAG = 2.0
 """Seconds for which the watches of a scheduler may be behind those here."""
 _NAMED = 3
@@ -69,18 +75,20 @@ class MomentSearch:
         self._found = found
 
     def behind(self, earlier: Iterable[JournalEntry]) -> ShadowComparison | None:
-        """Undo the changes before the binding one after the other. `earlier`: the latest first."""
+        """Undo the changes before the binding, burst by burst. `earlier`: the latest first."""
         return self._in_turn((each, each.old) for each in self._unknown(earlier))
 
     def ahead(self, later: Iterable[JournalEntry]) -> ShadowComparison | None:
-        """Make the changes after the binding one after the other. `later`: the oldest first."""
+        """Make the changes after the binding, burst by burst. `later`: the oldest first."""
         return self._in_turn((each, each.new) for each in self._known(later))
 
-    def in_queue_order(self, earlier: Sequence[JournalEntry], later: Sequence[JournalEntry]) -> ShadowComparison | None:
+    def in_queue_order(
+        self, earlier: Sequence[JournalEntry], later: Sequence[JournalEntry], *, thorough: bool
+    ) -> ShadowComparison | None:
         """Count exactly the pods that arrived before this one, as a queue does; then undo what else came before.
 
         `earlier`: the latest first; `later`: the oldest first. Bindings are seen in another order than decisions are
-        made. At last, single changes are tried from there.
+        made. `thorough`: at last, single changes are tried from there.
         """
         arrivals = {each.key: each.position for each in earlier if each.kind is POD and each.old is None}
         mine = arrivals.get(self._own, -1)
@@ -104,7 +112,7 @@ class MomentSearch:
             before = [each for each in self._unknown(earlier) if not each.binds and each.key not in keys]
             after = [each for each in self._known(later) if each.key not in keys]
             found = self._with_assumed(assumed, here) or self._in_turn(((each, each.old) for each in before), assumed)
-            return found or self.singly(before, after, here, assumed)
+            return found or (self.singly(before, after, here, assumed) if thorough else None)
 
     def _was_before(self, vanished: JournalEntry, arrivals: Mapping[str, int], mine: int) -> bool:
         """Whether a pod that was deleted may have been counted on a node when this one was decided."""
@@ -149,12 +157,12 @@ class MomentSearch:
         """
         versions: dict[tuple[Kind, str], tuple[JournalEntry, object]] = {}
         before, after = self._unknown(earlier), self._known(later)
-        for unknown, known in zip_longest(before, after):  # the closest ones first
+        for unknown, known in zip_longest(islice(before, SINGLE), islice(after, SINGLE)):  # the closest ones first
             if unknown is not None:
                 versions.setdefault((unknown.kind, unknown.key), (unknown, unknown.old))
             if known is not None:
                 versions.setdefault((known.kind, known.key), (known, known.new))
-        for each in islice((each for each in vanished if here.ours and each.key != self._own), DEPTH):
+        for each in islice((each for each in vanished if here.ours and each.key != self._own), SINGLE):
             versions.setdefault((each.kind, each.key), (each, each.old.on_node(here.ours)))
         loss, texts = here.loss, list[str]()
         with self._world.what_if():
@@ -215,10 +223,13 @@ class MomentSearch:
         self, versions: Iterable[tuple[JournalEntry, object]], assumed: Sequence[JournalEntry] = ()
     ) -> ShadowComparison | None:
         with self._world.what_if():
-            for entry, version in versions:
+            steps = list(versions)
+            for index, (entry, version) in enumerate(steps, 1):
+                self._world.change(entry.kind, entry.key, version)
+                if index < len(steps) and abs(steps[index][0].seconds - entry.seconds) < BURST:
+                    continue
                 if not self._budget.spend():
                     return None
-                self._world.change(entry.kind, entry.key, version)
                 here = self._judge()
                 if here.equal:
                     return self._found(entry.text)

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,7 +22,7 @@ from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.shadow.comparisons import ShadowCause, ShadowComparison, ShadowOutcome, ShadowSubject, ShadowTally
 from bayplan.shadow.journal import Journal, JournalEntry
 from bayplan.shadow.judging import Contender, Judgement, ShadowQuestion
-from bayplan.shadow.moments import MomentSearch, SearchBudget, undo, vanished_in
+from bayplan.shadow.moments import REACH, MomentSearch, SearchBudget, undo, vanished_in
 from bayplan.simulation.choices import margin_of, plugin_differences
 from bayplan.simulation.world import World
 
@@ -29,6 +30,8 @@ GRACE = 1.0
 """Seconds until a difference is explained: what the scheduler knew already may be seen that much later."""
 MOST_OPEN = 500
 """How many differences wait for that at most."""
+NEAR = 48
+"""How many changes before a decision are looked at without waiting for later ones."""
 _CLAIMS = frozenset({PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, RESOURCE_CLAIM})
 """The kinds that a scheduler, or a controller for it, writes before it binds a pod."""
 
@@ -97,7 +100,7 @@ class Shadow:
     def put(
         self, kind: Kind, key: str, new: Any, *, seconds: float, time: datetime, compared: bool = True
     ) -> list[ShadowComparison]:
-        """An object was created or has changed. Returns the comparisons that are complete.
+        """An object was created or has changed. Returns the comparisons that are complete; `settle` returns the others.
 
         `new`: as for `World.change`. `compared`: whether it was seen as it happened; otherwise it is only counted.
         """
@@ -111,15 +114,14 @@ class Shadow:
         elif question is not None:
             self.tally.missed += 1
         self._change(kind, key, old, new, seconds)
-        return [*found, *self.settle(seconds)] if self._open else found
+        return found
 
-    def removed(self, kind: Kind, key: str, *, seconds: float, time: datetime) -> list[ShadowComparison]:
-        """An object was deleted. Returns the comparisons that are complete."""
+    def removed(self, kind: Kind, key: str, *, seconds: float, time: datetime) -> None:
+        """An object was deleted."""
         self._world.handle.time = time
         old = self._known(kind, key)
         if old is not None:
             self._change(kind, key, old, None, seconds)
-        return self.settle(seconds) if self._open else []
 
     def _known(self, kind: Kind, key: str) -> Any:
         return self._world.pod(key) if kind is POD else self._world.state.objects[kind].known(key)
@@ -154,7 +156,10 @@ class Shadow:
         return self.settle(seconds, everything=True) if len(self._open) > MOST_OPEN else []
 
     def settle(self, seconds: float, *, everything: bool = False) -> list[ShadowComparison]:
-        """Return what can be explained by now. `everything`: without waiting for later events."""
+        """Return what can be explained by now. `everything`: without waiting for later events.
+
+        To be called a few times a second: it goes back to the states of all differences at once.
+        """
         due: list[_Open] = []
         while self._open and (everything or self._open[0].seconds + self._grace <= seconds):
             due.append(self._open.popleft())
@@ -210,7 +215,7 @@ class Shadow:
         found = self._here(opened)
         if found is None and opened.question.subject is ShadowSubject.NOMINATION:
             found = self._with_evictions(opened)
-        return found or self._search(opened).behind(self._journal.before(opened.position))
+        return found or self._search(opened).behind(islice(self._journal.before(opened.position), NEAR))
 
     def _here(self, opened: _Open) -> ShadowComparison | None:
         """The answer in this state; None if Bayplan decides otherwise in both configurations."""
@@ -224,14 +229,14 @@ class Shadow:
     def _at_last(self, opened: _Open, later: Sequence[JournalEntry]) -> ShadowComparison:
         """The answer when all that may explain a difference is known."""
         question, search = opened.question, self._search(opened)
-        found = search.ahead(later)
-        theirs = self._theirs.judge(question)
-        if found is None and self._theirs.sampling_explains(question, theirs):
-            return self._different(opened, ShadowCause.SAMPLING)
+        earlier = list(islice(self._journal.before(opened.position), REACH))
+        thorough = not self._theirs.samples(question.pod)
+        found = search.in_queue_order(earlier, later, thorough=thorough) or search.ahead(later)
         if found is None:
-            earlier, thorough = list(self._journal.before(opened.position)), not self._theirs.samples(question.pod)
-            found = search.in_queue_order(earlier, later)
-            if found is None and thorough:
+            theirs = self._theirs.judge(question)
+            if self._theirs.sampling_explains(question, theirs):
+                return self._different(opened, ShadowCause.SAMPLING)
+            if thorough:
                 found = search.singly(earlier, later, theirs, vanished_in(later, earlier))
         if found is not None:
             return found
