@@ -19,7 +19,10 @@ _PREEMPTED = b'"PreemptionByScheduler"'
 
 
 class JournalEntry(NamedTuple):
-    """A change of an object: how it was before, and how it is since; None where it doesn't exist."""
+    """A change of an object: how it was before, and how it is since; None where it doesn't exist.
+
+    `matters`: whether decisions about other pods depend on it; if not, a pod arrived, or was deleted without a node.
+    """
 
     position: int
     seconds: float
@@ -27,11 +30,7 @@ class JournalEntry(NamedTuple):
     key: str
     old: Any
     new: Any
-
-    @property
-    def matters(self) -> bool:
-        """Whether decisions about other pods depend on it; if not, a pod arrived, or was deleted without a node."""
-        return self.kind is not POD or _of_pod(self.old) != _of_pod(self.new)
+    matters: bool = True
 
     @property
     def binds(self) -> bool:
@@ -95,8 +94,9 @@ class Journal:
 
     def add(self, seconds: float, kind: Kind, key: str, old: Any, new: Any) -> None:
         """Add a change that has been made. Nothing is kept of one that no decision depends on."""
-        if _matters(kind, old, new):
-            self._entries.append(JournalEntry(self.next, seconds, kind, key, old, new))
+        matters = _matters(kind, old, new)
+        if matters or (kind is POD and (old is None or new is None)):
+            self._entries.append(JournalEntry(self.next, seconds, kind, key, old, new, matters))
             self.next += 1
             if len(self._entries) > self._most:
                 self._entries.popleft()
@@ -123,7 +123,7 @@ class Journal:
 
 def _matters(kind: Kind, old: Any, new: Any) -> bool:
     if kind is POD:
-        return bool(old is None or new is None or _of_pod(old) != _of_pod(new))
+        return bool(_of_pod(old) != _of_pod(new))
     if kind is NODE and old is not None and new is not None:
         return bool(old.spec != new.spec or _images(old) != _images(new) or node_changes(old, new))
     return True

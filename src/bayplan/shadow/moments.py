@@ -39,7 +39,7 @@ _ROUNDS = 3
 class SearchBudget:
     """How many decisions may be asked for to explain differences: `rate` a second on average, and `most` in a row."""
 
-    def __init__(self, rate: float = 1000.0, most: float = 5000.0) -> None:
+    def __init__(self, rate: float = 1500.0, most: float = 10_000.0) -> None:
         self._rate, self._most = rate, most
         self._left, self._since = most, 0.0
 

@@ -174,7 +174,8 @@ class Shadow:
                 undone = each.position
                 asked = self._with_victims(each, later)
                 with self._before(asked):
-                    found.append(self._at_once(asked) or self._at_last(asked, later))
+                    nominated = asked.question.subject is ShadowSubject.NOMINATION  # the others were asked at once
+                    found.append((self._at_once(asked) if nominated else None) or self._at_last(asked, later))
         return [self._counted(each) for each in reversed(found)]
 
     def _counted(self, found: ShadowComparison) -> ShadowComparison:
