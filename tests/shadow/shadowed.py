@@ -21,8 +21,8 @@ NAME = "default-scheduler"
 class Shadowed:
     """The objects of a cluster, whose changes a shadow sees one second after the other, or when `at` says."""
 
-    def __init__(self, *nodes, configuration=None, theirs=None, grace=1.0):
-        self.shadow = Shadow(World(configuration), {NAME}, configuration, theirs, grace=grace)
+    def __init__(self, *nodes, configuration=None, theirs=None, budget=None):
+        self.shadow = Shadow(World(configuration), {NAME}, configuration, theirs, budget=budget)
         self.seconds = 0.0
         self.found = []
         self.documents = {}
@@ -33,6 +33,9 @@ class Shadowed:
     def _seen(self, call, *arguments, **more):
         time = BEGIN + timedelta(seconds=self.seconds)
         self.found += call(*arguments, seconds=self.seconds, time=time, **more) or []
+
+    def put(self, kind, key, obj):
+        self._seen(self.shadow.put, kind, key, obj)
 
     def put_node(self, node):
         self._seen(self.shadow.put, NODE, node.metadata.name, node)

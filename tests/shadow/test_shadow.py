@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from shadowed import Shadowed, configured, nodes
+from msgspec.structs import replace
+from shadowed import BEGIN, Shadowed, configured, nodes
 
+from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
+from bayplan.api.objects import convert
 from bayplan.shadow.comparisons import ShadowCause, ShadowOutcome, ShadowSubject, ShadowTally
+from bayplan.shadow.moments import SearchBudget
+from bayplan.shadow.record import MOST_KEPT, ShadowRecord
+from bayplan.shadow.shown import line_of, percent, summary
 from bayplan.testing import make_node
 
 MOST_ALLOCATED = """
@@ -306,3 +312,124 @@ def test_a_tally_has_one_count_for_each_kind(two):
     assert tally.share(ShadowSubject.BINDING) == 0.75
     assert tally.loss == two.found[-1].difference
     assert tally == two.shadow.tally
+
+
+def test_bindings_that_are_seen_in_another_order_than_the_queue_has():
+    """Each pod makes its node worse for the next one, and the bindings arrive in the reverse order."""
+    cluster = Shadowed(*nodes(4))
+    for number in range(4):
+        cluster.create(f"old-{number}", cpu=f"{100 * number}m", node=f"node-{number}")
+    for number in range(4):
+        cluster.create(f"new-{number}", cpu="1")
+    for number in reversed(range(4)):
+        cluster.bind(f"new-{number}", f"node-{number}")
+    cluster.wait()
+    assert {each.equal for each in cluster.found} == {True}
+    assert {each.cause for each in cluster.found} <= {ShadowCause.NONE, ShadowCause.RACE}
+    assert cluster.shadow.tally.caused_by(ShadowCause.RACE) > 0
+
+
+def test_a_pod_that_was_deleted_between_its_decision_and_its_binding(two):
+    two.create("gone", cpu="2")
+    two.create("new", cpu="1")
+    two.bind("new", "node-0")
+    two.wait(0.1)
+    two.remove("gone")
+    found = two.only()
+    assert (found.outcome, found.cause) == (ShadowOutcome.SAME, ShadowCause.RACE)
+    assert found.between == "pod default/gone was deleted"
+
+
+def test_without_a_budget_nothing_is_searched():
+    cluster = Shadowed(*nodes(2), budget=SearchBudget(0, 0))
+    cluster.create("old", cpu="1", node="node-0")
+    cluster.create("new", cpu="1")
+    cluster.create("other", cpu="2", node="node-1")
+    cluster.bind("new", "node-1")
+    assert cluster.only().cause is ShadowCause.UNKNOWN
+
+
+def test_claims_that_were_written_for_the_pod_are_taken_back():
+    """A scheduler allocates a claim before it binds the pod: its node would be the only feasible one."""
+    cluster = Shadowed(*nodes(2))
+    cluster.create("old", cpu="1", node="node-0")
+    claim = _claim()
+    cluster.put(PERSISTENT_VOLUME_CLAIM, "default/data", claim)
+    cluster.put(STORAGE_CLASS, "late", _storage_class())
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    cluster.create("new", cpu="1", spec={"volumes": [volume]})
+    cluster.wait(11)
+    bound = _claim(volume="disk")
+    cluster.put(PERSISTENT_VOLUME, "disk", _volume("node-0"))
+    cluster.put(PERSISTENT_VOLUME_CLAIM, "default/data", bound)
+    cluster.bind("new", "node-0")
+    found = cluster.only()
+    assert (found.outcome, found.ours, found.cause) == (ShadowOutcome.OTHER, "node-1", ShadowCause.UNKNOWN)
+
+
+def _claim(volume=""):
+    spec = {"storageClassName": "late", "accessModes": ["ReadWriteOnce"], "volumeName": volume}
+    spec["resources"] = {"requests": {"storage": "1Gi"}}
+    metadata = {"name": "data", "namespace": "default", "uid": "uid-data"}
+    if volume:
+        metadata["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}
+    status = {"phase": "Bound" if volume else "Pending"}
+    return convert(PERSISTENT_VOLUME_CLAIM.type, {"metadata": metadata, "spec": spec, "status": status})
+
+
+def _volume(node):
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}
+    spec = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "late",
+        "claimRef": {"name": "data", "namespace": "default", "uid": "uid-data"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
+        "local": {"path": "/disk"},
+    }
+    return convert(PERSISTENT_VOLUME.type, {"metadata": {"name": "disk", "uid": "uid-disk"}, "spec": spec})
+
+
+def _storage_class():
+    fields = {"provisioner": "example.com/late", "volumeBindingMode": "WaitForFirstConsumer"}
+    return convert(STORAGE_CLASS.type, {"metadata": {"name": "late"}, **fields})
+
+
+def test_nothing_grows_with_what_is_gone():
+    cluster = Shadowed(*nodes(2))
+    record = ShadowRecord(["default-scheduler"], began=BEGIN, until=BEGIN)
+    for number in range(300):
+        cluster.create(f"pod-{number}", cpu="10m")
+        cluster.bind(f"pod-{number}", "node-0")
+        cluster.remove(f"pod-{number}")
+        cluster.wait(0.5)
+    for _ in range(10):
+        for each in cluster.found:
+            record.add(replace(each, outcome=ShadowOutcome.OTHER))
+    assert cluster.shadow.tally.total() == 300
+    assert len(cluster.shadow.tally.counts) < 5
+    assert len(cluster.shadow._journal) < 100
+    assert (cluster.shadow.waiting, len(cluster.shadow.world._undo)) == (0, 0)
+    assert len(record.differences) == MOST_KEPT < 3000
+
+
+def test_lines_say_what_and_why(two):
+    two.create("new", cpu="1")
+    two.bind("new", "node-0")
+    two.create("huge", cpu="40")
+    two.fail("huge")
+    two.create("small", cpu="1")
+    two.fail("small")
+    two.wait()
+    shown = {each.pod: line_of(each).partition(": ")[2] for each in two.found}
+    assert shown["default/new"] == (
+        "bound to node-0; Bayplan: node-1, 12 points better (NodeResourcesFit +13, NodeResourcesBalancedAllocation -1)"
+        "; cause: unknown"
+    )
+    assert shown["default/huge"] == "found no node; Bayplan: no node, too"
+    assert shown["default/small"].startswith("found no node; Bayplan: node-1")
+    assert summary(two.shadow.tally) == "1 of 3 decisions equal (33.33%); 2 different: 2 unknown"
+
+
+def test_a_share_is_100_percent_only_if_it_is_all():
+    assert (percent(1.0), percent(0.99999), percent(0.5)) == ("100.00%", ">99.99%", "50.00%")

@@ -65,6 +65,8 @@ class ShadowFollower:
         self._pods = PodDecoder()
         self._follows: list[_Follow] = []
         self._denied: asyncio.Future[None] | None = None
+        self._named: set[Kind] = set()
+        """The kinds whose failure was reported since they could be read last."""
 
     async def run(self) -> None:
         """Follow until cancelled. Raises ShadowError if the pods or nodes may not be read."""
@@ -110,6 +112,7 @@ class ShadowFollower:
             await asyncio.sleep(LISTING_PAUSE)
         for each in self._follows:
             if not each.synced:
+                self._named.add(each.kind)
                 logger.warning("%s: %s", each.problem, EFFECTS.get(each.kind, CUSTOM_EFFECT))
         self.synced.set()
         await keep_pauses_short()
@@ -166,8 +169,13 @@ class ShadowFollower:
         denied = isinstance(error, ApiError) and error.status in {401, 403}
         if denied and kind in REQUIRED and self._denied is not None and not self._denied.done():
             self._denied.set_exception(ShadowError(f"cannot read the {kind.plural}: {error}"))
-        elif self.synced.is_set() and not denied:
+        elif self.synced.is_set() and kind not in self._named:
+            self._named.add(kind)
             logger.warning("%s: %s", kind.resource, error)
+
+    def listed(self, kind: Kind) -> None:
+        """A kind was listed, so that its next failure is news."""
+        self._named.discard(kind)
 
 
 class _Follow:
@@ -200,6 +208,7 @@ class _Follow:
             self,
             decode=lambda raw: follower.decode(self.kind, updated(version, raw)),
             look_for_kind=None if self.kind in REQUIRED else LOOK_AGAIN,
+            report_list=lambda: follower.listed(self.kind),
             report_failure=lambda _, error, __: follower.failed(self.kind, error),
         )
         await self._watch.run()
