@@ -126,6 +126,7 @@ async def test_it_goes_on_after_a_restart_and_writes_reports(server, tmp_path):
             await bind(client, "odd", "a")
             status, out, _ = await ended(process)
         assert (status, out[-1]) == (0, "default-scheduler: 0 of 1 decision equal (0.00%); 1 different: 1 unknown")
+        await asyncio.sleep(1)  # creation times are whole seconds
         await bind(client, "between", "b")
         async with shadowing(tmp_path, *arguments, "--at-least", "99") as process:
             await bind(client, "good", "b")
