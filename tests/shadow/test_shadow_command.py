@@ -8,7 +8,8 @@ import signal
 import socket
 import subprocess
 import sys
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import aiohttp
@@ -20,6 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bayplan.api.kinds import POD
 from bayplan.cli import main
+from bayplan.cli.shadow_running import ShadowOptions, ShadowRun, read_contenders
 from bayplan.client import ClusterAccess, HttpClient
 from bayplan.devcluster.apiserver import ADMIN, ApiServer
 from bayplan.testing import make_node, make_pod
@@ -126,11 +128,13 @@ async def test_it_goes_on_after_a_restart_and_writes_reports(server, tmp_path):
             await bind(client, "odd", "a")
             status, out, _ = await ended(process)
         assert (status, out[-1]) == (0, "default-scheduler: 0 of 1 decision equal (0.00%); 1 different: 1 unknown")
-        await asyncio.sleep(1)  # creation times are whole seconds
-        await bind(client, "between", "b")
-        async with shadowing(tmp_path, *arguments, "--at-least", "99") as process:
+        between = {"apiVersion": "v1", "kind": "Pod", **as_sent(make_pod("between", node="b"))[1]}
+        later = datetime.now(UTC) + timedelta(seconds=1)  # times of objects are whole seconds
+        between["metadata"]["creationTimestamp"] = f"{later:%Y-%m-%dT%H:%M:%SZ}"
+        load(server, between)
+        async with shadowing(tmp_path, *arguments, "--at-least", "99", "--all") as process:
             await bind(client, "good", "b")
-            await asyncio.sleep(1)
+            assert b"default/good" in await process.stdout.readline()
             process.send_signal(signal.SIGTERM)
             status, out, err = await ended(process)
     assert status == 1
@@ -144,6 +148,23 @@ async def test_it_goes_on_after_a_restart_and_writes_reports(server, tmp_path):
     assert (row["pod"], row["theirs"], row["ours"], row["cause"]) == ("default/odd", "a", "b", "unknown")
     assert {each["plugin"] for each in row["plugins"]} >= {"NodeResourcesFit"}
     assert "default/odd" in reports[0].read_text()
+
+
+async def test_it_ends_when_the_reader_has_gone(server, tmp_path):
+    command = f"{BAYPLAN} shadow --kubeconfig {tmp_path / 'kubeconfig'} --all | head -n 1"
+    process = await asyncio.create_subprocess_shell(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    async with admin(server) as client, asyncio.timeout(40):
+        assert (await process.stderr.readline()).decode().startswith(STARTED)
+        number = 0
+        while process.stderr.at_eof() is False:
+            await bind(client, f"pod-{number}", "b")
+            number += 1
+            with suppress(TimeoutError):
+                assert await asyncio.wait_for(process.stderr.read(1), 0.1) == b""
+        out, err = await process.communicate()
+    assert (len(out.splitlines()), err) == (1, b"")
 
 
 async def test_metrics_and_json_lines(server, tmp_path):
@@ -169,17 +190,18 @@ async def test_metrics_and_json_lines(server, tmp_path):
     assert json.loads(out[-1])["summary"]["counts"][0]["number"] == 1
 
 
-async def test_a_scheduler_that_decides_nothing_is_reported(server, tmp_path):
+async def test_a_scheduler_that_decides_nothing_is_reported(server, tmp_path, capsys):
     load(server, make_pod("waits", scheduler_name="other"))
-    options = ("--scheduler-name", "typo", "--duration", "10.5", "--at-least", "1")
-    async with shadowing(tmp_path, *options, started="Comparing typo of") as process:
-        status, out, err = await ended(process)
-    assert status == 1
-    assert err == [
-        "warning: typo has decided nothing in 10 s; pods without a node are for other (1)",
-        "bayplan shadow: nothing was compared",
-    ]
-    assert out == ["typo: nothing was compared yet"]
+    options = ShadowOptions(kubeconfig=str(tmp_path / "kubeconfig"), output="lines", silence=0.2, duration=0.6)
+    run = ShadowRun(read_contenders(["typo"], (), (), None), options)
+    await asyncio.wait_for(run.run(), 40)
+    out, err = capsys.readouterr()
+    started, warning = err.splitlines()
+    assert started.startswith("Comparing typo of http")
+    assert warning == "warning: typo has decided nothing in 0.2 s; pods without a node are for other (1)"
+    assert out == "typo: nothing was compared yet\n"
+    assert run.verdict(1.0, None) == "nothing was compared"
+    assert run.verdict(None, 0) == ""
 
 
 async def test_without_rights(server, tmp_path):

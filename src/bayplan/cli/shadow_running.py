@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
+import os
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
@@ -92,6 +94,7 @@ class ShadowOptions:
     port: int | None = None
     duration: float | None = None
     decisions: int | None = None
+    silence: float = SILENCE
 
 
 @dataclass(slots=True)
@@ -103,17 +106,22 @@ class ShadowRun:
     record: ShadowRecord = field(init=False)
     _table: bool = field(init=False, default=False)
     _unwritable: str = field(init=False, default="")
+    _stop: asyncio.Event = field(init=False)
+    _reader_gone: bool = field(init=False, default=False)
 
     async def run(self) -> None:
-        """Compare until the stop. Raises ShadowError and ShadowFileError; ends the process if nothing can be read."""
+        """Compare until the stop, or until the reader of stdout has gone.
+
+        Raises ShadowError and ShadowFileError, and BrokenPipeError at the end if the reader has gone. Ends the process
+        if nothing can be read.
+        """
         logging.basicConfig(level=logging.WARNING, handlers=[_Warnings()])
-        logging.getLogger("bayplan.client").setLevel(logging.ERROR)  # kinds that the server lacks are no news
         options, names = self.options, list(self.contenders.names)
         self._table = options.output == "table" or (options.output == "auto" and sys.stdout.isatty())
         earlier = None if options.state is None else ShadowRecord.load(options.state, names)
         now = datetime.now(UTC)
         self.record = earlier or ShadowRecord(names, began=now, until=now)
-        stop = stop_signal()
+        self._stop = stop_signal()
         async with AsyncExitStack() as stack:
             client = await stack.enter_async_context(connect(options.kubeconfig, options.context))
             await _check_rights(client, client.access.server)
@@ -122,7 +130,9 @@ class ShadowRun:
             follower = ShadowFollower(client, shadow, self._report, since=since, names=names)
             if options.port is not None:
                 await stack.enter_async_context(self._metrics(shadow, follower, options.address, options.port))
-            await self._follow(follower, stop, client.access.server)
+            await self._follow(follower, client.access.server)
+        if self._reader_gone:
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
     async def _shadow(self, client: Client) -> Shadow:
         contenders, names = self.contenders, self.contenders.names
@@ -149,12 +159,12 @@ class ShadowRun:
             click.echo(f"metrics: http://{address}:{used}/metrics", err=True)
             yield
 
-    async def _follow(self, follower: ShadowFollower, stop: asyncio.Event, server: str) -> None:
+    async def _follow(self, follower: ShadowFollower, server: str) -> None:
         """Follow until the stop, and print and write meanwhile and at the end."""
         following = asyncio.create_task(follower.run(), name="shadow")
-        stopped = asyncio.create_task(stop.wait(), name="wait for a signal")
+        stopped = asyncio.create_task(self._stop.wait(), name="wait for the stop")
         synced = asyncio.create_task(follower.synced.wait(), name="wait for the first lists")
-        shown = asyncio.create_task(self._show(follower, stop, server), name="show")
+        shown = asyncio.create_task(self._show(follower, server), name="show")
         try:
             await asyncio.wait((following, stopped, shown), return_when=asyncio.FIRST_COMPLETED)
             if following.done():
@@ -170,19 +180,19 @@ class ShadowRun:
         self._write_reports()
         self._print_end()
 
-    async def _show(self, follower: ShadowFollower, stop: asyncio.Event, server: str) -> None:
+    async def _show(self, follower: ShadowFollower, server: str) -> None:
         await follower.synced.wait()
         names, loop = ", ".join(self.contenders.names), asyncio.get_running_loop()
         click.echo(f"Comparing {names} of {server} with Bayplan. Press Ctrl-C to stop.", err=True)
         began = saved = reported = loop.time()
         before, silent = self.record.tally.total(), False
         with Live(console=Console(), auto_refresh=False, screen=False) if self._table else nullcontext() as live:
-            while not stop.is_set():
+            while not self._stop.is_set():
                 await asyncio.sleep(LOOK)
                 now, total = loop.time(), self.record.tally.total()
-                if not silent and total == before and now >= began + SILENCE:
+                if not silent and total == before and now >= began + self.options.silence:
                     silent = True
-                    warn([_silence(self.contenders.names, follower.schedulers())])
+                    warn([self._silence(follower.schedulers())])
                 if now >= saved + SAVE:
                     saved = now
                     self._save(follower)
@@ -200,18 +210,33 @@ class ShadowRun:
 
     # Output
 
+    def _silence(self, schedulers: dict[str, int]) -> str:
+        """What to say where nothing was decided. `schedulers`: of how many pods without a node, by name."""
+        waiting = ", ".join(f"{name} ({number:,})" for name, number in sorted(schedulers.items()))
+        others = f"pods without a node are for {waiting}" if waiting else "no pod is without a node"
+        return f"{', '.join(self.contenders.names)} has decided nothing in {self.options.silence:g} s; {others}"
+
     def _report(self, found: ShadowComparison) -> None:
         self.record.add(found)
         if self._table or (found.equal and not self.options.every):
             return
-        click.echo(msgspec.json.encode(found) if self.options.output == "json" else line_of(found))
+        self._print(msgspec.json.encode(found).decode() if self.options.output == "json" else line_of(found))
+
+    def _print(self, line: str) -> None:
+        """Print a line. If nobody reads it, that ends the run."""
+        try:
+            if not self._reader_gone:
+                click.echo(line)
+        except BrokenPipeError:
+            self._reader_gone = True
+            self._stop.set()
 
     def _print_end(self) -> None:
         output = self.options.output
         if output == "json":
-            click.echo(json.dumps({"summary": msgspec.to_builtins(self.record.tally)}))
+            self._print(json.dumps({"summary": msgspec.to_builtins(self.record.tally)}))
         else:
-            click.echo(f"{', '.join(self.contenders.names)}: {summary(self.record.tally)}")
+            self._print(f"{', '.join(self.contenders.names)}: {summary(self.record.tally)}")
 
     def _save(self, follower: ShadowFollower | None = None) -> None:
         """Write the state. A full disk is reported once, and tried again."""
@@ -253,9 +278,12 @@ class ShadowRun:
 
 
 class _Warnings(logging.Handler):
-    """Prints warnings to stderr as it is then: a live table replaces it."""
+    """Prints warnings to stderr as it is then: a live table replaces it. Kinds that the server lacks are no news."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Print a record."""
+        if record.name.startswith("bayplan.client") and record.levelno < logging.ERROR:
+            return
         click.echo(f"{record.levelname.lower()}: {record.getMessage()}", err=True)
 
 
@@ -276,9 +304,3 @@ def _configured(
     names: Sequence[str],
 ) -> tuple[KubeSchedulerConfiguration, Sequence[ExtraPlugin]]:
     return configuration or usual_configuration(plugins, gates, names), plugins
-
-
-def _silence(names: Sequence[str], schedulers: dict[str, int]) -> str:
-    waiting = ", ".join(f"{name} ({number:,})" for name, number in sorted(schedulers.items()))
-    others = f"pods without a node are for {waiting}" if waiting else "no pod is without a node"
-    return f"{', '.join(names)} has decided nothing in {SILENCE:.0f} s; {others}"
