@@ -40,7 +40,7 @@ async def test_the_version_follows_from_the_objects():
     assert (info["minor"], info["gitVersion"]) == ("37", "v1.37.2")
 
 
-def test_an_unknown_version_is_a_mistake():
+def test_an_unread_version_is_a_mistake():
     result = CliRunner().invoke(cluster, ["--emulated-version", "1.39"])
     assert result.exit_code == 2
     assert result.stderr.splitlines()[-1] == (

@@ -423,7 +423,7 @@ def test_what_the_version_of_the_cluster_forbids_is_an_error(prepared):
     assert prepared(SHAPE).as_version("1.37").problems == []
 
 
-def test_an_unknown_version(prepared):
+def test_an_unread_version(prepared):
     assert prepared(emulated_version=("1.38",)).problems == [
         "bayplan run: --emulated-version: unknown version '1.38': expected one of 1.36, 1.37"
     ]

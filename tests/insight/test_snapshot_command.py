@@ -294,6 +294,6 @@ def test_files_without_a_server_are_taken_for_the_oldest_version_silently(tmp_pa
     assert Snapshot.open(path).followed == FollowedVersion("1.36")
 
 
-def test_an_unknown_version_is_a_mistake(tmp_path):
+def test_an_unread_version_is_a_mistake(tmp_path):
     result = invoke("web", "--from", tmp_path, "--emulated-version", "1.99", command=question, status=2)
     assert result.stderr.endswith("--emulated-version: unknown version '1.99': expected one of 1.36, 1.37\n")

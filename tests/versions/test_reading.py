@@ -102,7 +102,7 @@ def test_emulated_versions(text, version):
         "odd": ("latest", "unknown version 'latest': expected one of 1.36, 1.37"),
     },
 )
-def test_unknown_versions(text, problem):
+def test_unread_versions(text, problem):
     with pytest.raises(ValueError, match="unknown version") as caught:
         emulated_version(text)
     assert str(caught.value) == problem

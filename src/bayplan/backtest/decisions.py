@@ -6,7 +6,7 @@ The cluster follows the history, so that every question is about exactly what th
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from bayplan.api.kinds import NODE, POD
@@ -18,6 +18,7 @@ from bayplan.config import build_profiles
 from bayplan.framework.profile import Profile
 from bayplan.history.reading import History
 from bayplan.scheduling import Decision, Plan, decide
+from bayplan.simulation.choices import is_best, plugin_differences, score_at
 from bayplan.simulation.followers import Follower
 from bayplan.simulation.happenings import NodeComes, NodeGoes, ObjectChanges, PodArrives, PodIsChanged
 from bayplan.simulation.timeline import Timeline
@@ -26,7 +27,6 @@ from bayplan.simulation.world import World
 
 MOST_ASKED = 1000
 """How many decisions are asked again: as many as make the share known to about 3 %, evenly over time."""
-_PLUGINS_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,53 +160,24 @@ def _ask(world: World, pod: PodInfo, recorded: str, other: dict[str, Profile], a
     now = decide(world.profiles[pod.scheduler_name], world.state, pod, random.Random(0), explain=True)
     asked.asked += 1
     asked.recorded += bool(recorded)
-    asked.equal += bool(recorded) and _is_best(world, now, recorded)
+    asked.equal += bool(recorded) and is_best(world.state.table, now, recorded)
     profile = other.get(pod.scheduler_name)
     if profile is None:
         return
     candidate = decide(profile, world.state, pod, random.Random(0), explain=True)
     if now.node is None and candidate.node is None:
         return
-    if now.node is None or candidate.node is None or not _is_best(world, candidate, now.node):
+    if now.node is None or candidate.node is None or not is_best(world.state.table, candidate, now.node):
         asked.changed += 1
         choices = _choice(world, now, candidate.node), _choice(world, candidate, now.node)
         asked.differences.append(DecisionDifference(pod.key, round(at, 3), *choices))
 
 
-def _scores(world: World, decision: Decision) -> dict[str, int]:
-    """Node name -> total score, of the feasible nodes; 0 for a single one."""
-    table = world.state.table
-    if decision.scores is None:
-        return {table.names[row]: 0 for row in decision.feasible.tolist() if table.names[row]}
-    totals = zip(decision.scores.rows.tolist(), decision.scores.total.tolist(), strict=True)
-    return {name: total for row, total in totals if (name := table.names[row])}
-
-
-def _is_best(world: World, decision: Decision, node: str) -> bool:
-    if decision.node == node:
-        return True
-    row = world.state.table.row_of.get(node)
-    if decision.scores is None or row is None:
-        return False
-    return bool((decision.scores.best == row).any())
-
-
 def _choice(world: World, decision: Decision, others: str | None) -> Choice | None:
     if decision.node is None:
         return None
-    scores = _scores(world, decision)
-    score = scores.get(decision.node, 0)
-    margin = None if others is None or others not in scores else score - scores[others]
-    return Choice(decision.node, score, margin, tuple(_plugins(world, decision, others)))
-
-
-def _plugins(world: World, decision: Decision, others: str | None) -> Iterator[tuple[str, int]]:
-    row_of = world.state.table.row_of
-    if decision.scores is None or others is None or decision.node is None:
-        return
-    rows = decision.scores.rows
-    mine, theirs = (rows == row_of.get(decision.node, -1)).nonzero()[0], (rows == row_of.get(others, -1)).nonzero()[0]
-    if len(mine) and len(theirs):
-        found = [(name, int(each[mine[0]] - each[theirs[0]])) for name, each in decision.scores.plugins.items()]
-        found = [each for each in found if each[1]]
-        yield from sorted(found, key=lambda each: (-abs(each[1]), each[0]))[:_PLUGINS_SHOWN]
+    table = world.state.table
+    score = score_at(table, decision, decision.node) or 0
+    theirs = None if others is None else score_at(table, decision, others)
+    plugins = () if others is None else plugin_differences(table, decision, decision.node, others)
+    return Choice(decision.node, score, None if theirs is None else score - theirs, plugins)

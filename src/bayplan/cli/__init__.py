@@ -44,6 +44,7 @@ COMMANDS = {
     "record": ("record:record", "Record what happens in a cluster to a folder, beside any scheduler."),
     "replay": ("replay:replay", "Make recorded decisions again, and name the first that differs."),
     "why": ("why:why", "Say why something was decided about a pod last night, from a recording."),
+    "shadow": ("shadow:shadow", "Show what Bayplan would have decided, beside any scheduler of a cluster."),
     "history": ("history:history", "Make a history from audit logs, traces or a snapshot, or look at one."),
     "extender": ("extender:extender", "Serve plugins to the stock kube-scheduler as an HTTP extender."),
     "new": ("new:new", "Create a project for a scheduler with your own plugins."),

@@ -36,7 +36,7 @@ class Deployed:
     files: Mapping[str, str] = field(default_factory=dict)
     """The configuration and plugins: file name -> text"""
     arguments: tuple[str, ...] = ()
-    """Arguments of `bayplan run` in addition to --config."""
+    """Arguments of the command in addition to those of the template."""
     pod_groups: bool = False
     """Whether a profile enables Coscheduling."""
 
@@ -48,7 +48,6 @@ class Deployed:
 
 def documents(deployed: Deployed) -> Iterator[tuple[str, Document]]:
     """The objects in the order of their creation, each with a comment about its purpose, or ""."""
-    checksum = hashlib.sha256("\0".join(f"{k}\0{v}" for k, v in sorted(deployed.files.items())).encode()).hexdigest()
     lease_namespace, lease_name = deployed.lease or STOCK_LEASE
     values = {
         "image": deployed.image,
@@ -58,7 +57,7 @@ def documents(deployed: Deployed) -> Iterator[tuple[str, Document]]:
         "leaseNamespace": lease_namespace,
         "leaseName": lease_name,
         "files": dict(deployed.files),
-        "checksum": checksum[:16],
+        "checksum": checksum_of(deployed.files),
         "replicas": deployed.replicas,
         # Without leader election, a new pod must not start before the old one has terminated.
         "strategy": {"type": "Recreate"} if deployed.lease is None else None,
@@ -67,12 +66,23 @@ def documents(deployed: Deployed) -> Iterator[tuple[str, Document]]:
     left_out = {f"{deployed.name}:podgroups"} if not deployed.pod_groups else set()
     if (lease_namespace, lease_name) == STOCK_LEASE:
         left_out.add(f"{deployed.name}:lease")
-    template = (files("bayplan.cli") / "templates" / "manifests.yaml.tmpl").read_text(encoding="utf-8")
+    for comment, document in from_template("manifests.yaml.tmpl", values):
+        if document["metadata"]["name"] not in left_out:
+            yield comment, document
+
+
+def checksum_of(texts: Mapping[str, str]) -> str:
+    """Identifies files, so that changed ones replace the pods."""
+    return hashlib.sha256("\0".join(f"{k}\0{v}" for k, v in sorted(texts.items())).encode()).hexdigest()[:16]
+
+
+def from_template(name: str, values: Mapping[str, Any]) -> Iterator[tuple[str, Document]]:
+    """The objects of a file in `templates/` with these values, each with the comment above it, or ""."""
+    template = (files("bayplan.cli") / "templates" / name).read_text(encoding="utf-8")
     for text in template.split("---\n"):
         document: Document = _filled(yaml.safe_load(text), values)
-        if document["metadata"]["name"] not in left_out:
-            first = text.partition("\n")[0]
-            yield first.removeprefix("# ") if first.startswith("# ") else "", document
+        first = text.partition("\n")[0]
+        yield first.removeprefix("# ") if first.startswith("# ") else "", document
 
 
 def _filled(part: Any, values: Mapping[str, Any]) -> Any:

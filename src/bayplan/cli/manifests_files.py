@@ -51,7 +51,7 @@ def collect(
 ) -> SchedulerFiles:
     """Read and validate all files. Raises UnusableFile, ConfigurationError and PluginLoadError."""
     found = SchedulerFiles()
-    loaded = _collect_plugins(plugins, found, must_load=config is None)
+    loaded = collect_plugins(plugins, found, must_load=config is None)
     if config is None:
         found.lease = (namespace, name)
         found.files[CONFIGURATION_FILE] = _configuration(scheduler_name or name, found.lease, loaded or [])
@@ -74,7 +74,7 @@ def collect(
     return found
 
 
-def _collect_plugins(references: Sequence[str], found: SchedulerFiles, *, must_load: bool) -> list[ExtraPlugin] | None:
+def collect_plugins(references: Sequence[str], found: SchedulerFiles, *, must_load: bool) -> list[ExtraPlugin] | None:
     """The plugins, or None if some are modules that only the image has. Adds plugin files to the ConfigMap."""
     loaded: list[ExtraPlugin] | None = []
     for reference in references:
@@ -88,7 +88,7 @@ def _collect_plugins(references: Sequence[str], found: SchedulerFiles, *, must_l
                 )
             if path.name in found.files:
                 raise UnusableFile(f"{path}: another plugin file has the name {path.name}: rename one of them")
-            found.files[path.name] = _text(path)
+            found.files[path.name] = text_of(path)
             found.arguments.append(f"--plugin={FOLDER}/{path.name}{':' if name else ''}{name}")
         else:
             try:
@@ -104,8 +104,8 @@ def _collect_plugins(references: Sequence[str], found: SchedulerFiles, *, must_l
     return loaded
 
 
-def _text(path: Path) -> str:
-    """The text of a file for the ConfigMap."""
+def text_of(path: Path) -> str:
+    """The text of a file for the ConfigMap. Raises UnusableFile."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -140,7 +140,7 @@ def _collect_configuration(
         configuration = reading.configuration
         problem = "is not enabled in any profile: enable it in plugins.multiPoint"
         found.warnings += [f"{path}: warning: plugin {name!r} {problem}" for name in reading.unused_plugins()]
-    found.files[CONFIGURATION_FILE] = _text(path)
+    found.files[CONFIGURATION_FILE] = text_of(path)
     if configuration.clientConnection.kubeconfig:
         where = f"{path}: clientConnection.kubeconfig: {configuration.clientConnection.kubeconfig}"
         raise UnusableFile(f"{where} does not exist in the pod: remove it, so that the service account is used")

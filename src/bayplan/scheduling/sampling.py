@@ -34,10 +34,15 @@ def enough_nodes(profile: Profile, total: int) -> int:
 
     All of them, if no plugin is called node by node, or if verdicts are kept for the next pod of the same signature.
     """
-    if not profile.looks_at_each_node or total <= MIN_FEASIBLE_NODES:
+    return feasible_nodes_to_find(profile, total) if profile.looks_at_each_node else total
+
+
+def feasible_nodes_to_find(profile: Profile, total: int) -> int:
+    """How many feasible nodes kube-scheduler looks for, out of `total`. Mirrors numFeasibleNodesToFind."""
+    if total <= MIN_FEASIBLE_NODES:
         return total
     percentage = profile.percentage_of_nodes_to_score or max(50 - total // 125, MIN_PERCENTAGE)
-    return max(total * percentage // 100, MIN_FEASIBLE_NODES)
+    return min(total, max(total * percentage // 100, MIN_FEASIBLE_NODES))
 
 
 def filter_enough(

@@ -395,16 +395,20 @@ class World:
     def _failed(self, error: PluginError, pod: PodInfo) -> None:
         Options(failures=self.failures).record(error, pod)
 
-    def attempt(self, unit: Unit, *, explain: bool = False, preempt: bool = True) -> Plan:
+    def attempt(
+        self, unit: Unit, *, explain: bool = False, preempt: bool = True, other: tuple[Profile, Sharing] | None = None
+    ) -> Plan:
         """Decide about a unit; nothing changes. `explain` keeps the scores by plugin. Extenders are not asked.
 
-        `preempt`: whether PostFilter plugins may make room. Mirrors the service's `AttemptDriver`: gated members of a
-        gang are not attempted.
+        `preempt`: whether PostFilter plugins may make room. `other`: decides in place of the unit's profile. Mirrors
+        the service's `AttemptDriver`: gated members of a gang are not attempted.
         """
         name = unit.pod.scheduler_name
-        start = PodRun.start if explain else self.sharing[name].start
+        profile, sharing = other or (self.profiles[name], self.sharing[name])
+        if not preempt and other is None:
+            profile = self.profiles_without_preemption[name]
+        start = PodRun.start if explain else sharing.start
         options = Options(explain=explain, start=start, failures=self.failures)
-        profile = self.profiles[name] if preempt else self.profiles_without_preemption[name]
         steps, reply = attempt(unit, profile, self.state, self.rng, options), None
         try:
             while True:

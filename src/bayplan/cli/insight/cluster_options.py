@@ -152,14 +152,13 @@ _SCHEDULER = (
     ),
     click.option("--seed", type=int, default=0, show_default=True, help="Chooses among nodes with equal scores."),
 )
-_VERSION = (
-    click.option(
-        "--emulated-version",
-        "version",
-        metavar="VERSION",
-        help="The version of Kubernetes to decide as: 1.36 or 1.37. Default: the cluster's.",
-    ),
+version_option = click.option(
+    "--emulated-version",
+    "version",
+    metavar="VERSION",
+    help="The version of Kubernetes to decide as: 1.36 or 1.37. Default: the cluster's.",
 )
+"""The option of commands that decide as a version of Kubernetes: `version` is the text, or None."""
 _SHOWN = (
     click.option("-n", "--namespace", metavar="NAME", help="The namespace. Default: that of the context, or all."),
     click.option("-l", "--selector", metavar="LABELS", help="A label selector, as in app=web,tier!=test."),
@@ -220,7 +219,7 @@ def follow_options(command: Command) -> Command:
 
 def cluster_options(command: Command) -> Command:
     """Add all shared options. The command's first argument is the `AskedCluster`. Bad input ends it with one line."""
-    return _with(_asking(command), (*_SOURCE, *_SCHEDULER, *_VERSION, *_SHOWN))
+    return _with(_asking(command), (*_SOURCE, *_SCHEDULER, version_option, *_SHOWN))
 
 
 def comparing_options(config_help: str, path_argument: str = "") -> Callable[[Command], Command]:
@@ -238,7 +237,7 @@ def comparing_options(config_help: str, path_argument: str = "") -> Callable[[Co
         help=config_help,
     )
     return lambda command: _with(
-        _asking(command, path_argument), (*_SOURCE, config, *_SCHEDULER[1:], *_VERSION, *_SHOWN)
+        _asking(command, path_argument), (*_SOURCE, config, *_SCHEDULER[1:], version_option, *_SHOWN)
     )
 
 
@@ -325,7 +324,7 @@ def read_scheduler(
     for line in reading.warning_lines():
         click.echo(line, err=True)
     if names:
-        _rename(config, reading.configuration, names)
+        rename_profiles(config, reading.configuration, names)
     return reading.configuration, reading.plugins
 
 
@@ -356,8 +355,11 @@ def read_version(text: str) -> str:
         fail(f"--emulated-version: {error}")
 
 
-def _rename(config: str, configuration: KubeSchedulerConfiguration, names: Sequence[str]) -> None:
-    """Serve the profile of a configuration under other names. As for `bayplan run`, it must have a single one."""
+def rename_profiles(config: str, configuration: KubeSchedulerConfiguration, names: Sequence[str]) -> None:
+    """Serve the profile of a configuration under other names. As for `bayplan run`, it must have a single one.
+
+    `config`: the file, for the message that ends the process.
+    """
     from msgspec.structs import replace
 
     from bayplan.config import single_profile_problem

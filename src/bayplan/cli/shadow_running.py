@@ -1,0 +1,306 @@
+"""Runs a shadow for `bayplan shadow`: follows the cluster, prints, and keeps the files, until it is to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import logging
+import os
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Console
+from rich.live import Live
+
+from bayplan.api.kinds import NODE, POD
+from bayplan.cli.following import stop_signal
+from bayplan.cli.insight.cluster_options import read_scheduler, read_version, rename_profiles
+from bayplan.cli.insight.messages import fail, warn
+from bayplan.client import ApiError, Client, TransportError, connect
+from bayplan.client.server_version import server_version
+from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
+from bayplan.config.types import DEFAULT_SCHEDULER_NAME
+from bayplan.shadow.comparisons import ShadowComparison
+from bayplan.shadow.following import ShadowFollower
+from bayplan.shadow.metrics import metrics_served
+from bayplan.shadow.record import ShadowRecord
+from bayplan.shadow.report import write_shadow_report
+from bayplan.shadow.shadow import Shadow
+from bayplan.shadow.shown import ShadowReport, line_of, percent, summary
+from bayplan.simulation.usual import usual_configuration
+from bayplan.simulation.world import World
+from bayplan.versions import FeatureGates, gates_of, version_followed, with_gangs
+
+SILENCE = 10.0
+"""Seconds without a decision after which that is reported."""
+SAVE, REPORT, LOOK = 10.0, 60.0, 0.25
+"""Seconds between two writes of the state, of the reports, and between two looks at what was found."""
+_TABLE_FRAME = 14
+"""Lines of the table that are no differences."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contenders:
+    """Who is compared: the names of the scheduler, Bayplan's configuration, and the scheduler's own.
+
+    None stands for the default plugins; `theirs` is None if it has the same configuration. `version`: that to decide
+    as; None for the cluster's.
+    """
+
+    names: tuple[str, ...]
+    ours: tuple[KubeSchedulerConfiguration | None, Sequence[ExtraPlugin]] = (None, ())
+    theirs: tuple[KubeSchedulerConfiguration | None, Sequence[ExtraPlugin]] | None = None
+    version: str | None = None
+
+
+def read_contenders(
+    names: Sequence[str], configs: Sequence[str], references: Sequence[str], version: str | None
+) -> Contenders:
+    """Read the configurations. Raises ConfigurationError and PluginLoadError; ends the process for other bad input."""
+    chosen = None if version is None else read_version(version)
+    read = [read_scheduler(file, references, (), chosen) for file in configs] or [
+        read_scheduler(None, references, (), chosen)
+    ]
+    if not names:
+        ours = read[-1][0]
+        names = [each.schedulerName for each in ours.profiles] if ours is not None else [DEFAULT_SCHEDULER_NAME]
+    for file, (configuration, _) in zip(configs, read, strict=False):
+        if configuration is not None and not {each.schedulerName for each in configuration.profiles} >= {*names}:
+            rename_profiles(file, configuration, names)
+    theirs: tuple[KubeSchedulerConfiguration | None, Sequence[ExtraPlugin]] | None = None
+    if configs or references:
+        theirs = read[0] if len(configs) == 2 else (None, ())
+    return Contenders(tuple(dict.fromkeys(names)), read[-1], theirs, chosen)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShadowOptions:
+    """Where a shadow reads, prints and writes, and when it stops. None stands for never or nowhere."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    output: str = "auto"
+    every: bool = False
+    reports: tuple[Path, ...] = ()
+    state: Path | None = None
+    address: str = "127.0.0.1"
+    port: int | None = None
+    duration: float | None = None
+    decisions: int | None = None
+    silence: float = SILENCE
+
+
+@dataclass(slots=True)
+class ShadowRun:
+    """One run of the command. `record` has what was found, after `run`."""
+
+    contenders: Contenders
+    options: ShadowOptions
+    record: ShadowRecord = field(init=False)
+    _table: bool = field(init=False, default=False)
+    _unwritable: str = field(init=False, default="")
+    _stop: asyncio.Event = field(init=False)
+    _reader_gone: bool = field(init=False, default=False)
+
+    async def run(self) -> None:
+        """Compare until the stop, or until the reader of stdout has gone.
+
+        Raises ShadowError and ShadowFileError, and BrokenPipeError at the end if the reader has gone. Ends the process
+        if nothing can be read.
+        """
+        logging.basicConfig(level=logging.WARNING, handlers=[_Warnings()])
+        options, names = self.options, list(self.contenders.names)
+        self._table = options.output == "table" or (options.output == "auto" and sys.stdout.isatty())
+        earlier = None if options.state is None else ShadowRecord.load(options.state, names)
+        now = datetime.now(UTC)
+        self.record = earlier or ShadowRecord(names, began=now, until=now)
+        self._stop = stop_signal()
+        async with AsyncExitStack() as stack:
+            client = await stack.enter_async_context(connect(options.kubeconfig, options.context))
+            await _check_rights(client, client.access.server)
+            shadow = await self._shadow(client)
+            since = None if earlier is None else earlier.until
+            follower = ShadowFollower(client, shadow, self._report, since=since, names=names)
+            if options.port is not None:
+                await stack.enter_async_context(self._metrics(shadow, follower, options.address, options.port))
+            await self._follow(follower, client.access.server)
+        if self._reader_gone:
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+    async def _shadow(self, client: Client) -> Shadow:
+        contenders, names = self.contenders, self.contenders.names
+        version = contenders.version
+        if version is None:
+            followed = version_followed(await server_version(client))
+            version = followed.version
+            warn([followed.note] if followed.note else [])
+        gates = with_gangs(gates_of(version))
+        ours = _configured(*contenders.ours, gates, names)
+        theirs = None if contenders.theirs is None else _configured(*contenders.theirs, gates, names)
+        world = World(ours[0], ours[1], gates)
+        return Shadow(world, names, ours[0], theirs, tally=self.record.tally)
+
+    @asynccontextmanager
+    async def _metrics(self, shadow: Shadow, follower: ShadowFollower, address: str, port: int) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            try:
+                used = await stack.enter_async_context(
+                    metrics_served(shadow.tally, lambda: shadow.waiting, follower.synced.is_set, address, port)
+                )
+            except OSError as error:
+                fail(f"cannot listen on {address} port {port}: {error.strerror}")
+            click.echo(f"metrics: http://{address}:{used}/metrics", err=True)
+            yield
+
+    async def _follow(self, follower: ShadowFollower, server: str) -> None:
+        """Follow until the stop, and print and write meanwhile and at the end."""
+        following = asyncio.create_task(follower.run(), name="shadow")
+        stopped = asyncio.create_task(self._stop.wait(), name="wait for the stop")
+        synced = asyncio.create_task(follower.synced.wait(), name="wait for the first lists")
+        shown = asyncio.create_task(self._show(follower, server), name="show")
+        try:
+            await asyncio.wait((following, stopped, shown), return_when=asyncio.FIRST_COMPLETED)
+            if following.done():
+                following.result()
+            if shown.done():
+                shown.result()
+        finally:
+            for task in (following, stopped, synced, shown):
+                task.cancel()
+            await asyncio.wait((following, stopped, synced, shown))
+        follower.finish()
+        self._save()
+        self._write_reports()
+        self._print_end()
+
+    async def _show(self, follower: ShadowFollower, server: str) -> None:
+        await follower.synced.wait()
+        names, loop = ", ".join(self.contenders.names), asyncio.get_running_loop()
+        click.echo(f"Comparing {names} of {server} with Bayplan. Press Ctrl-C to stop.", err=True)
+        began = saved = reported = loop.time()
+        before, silent = self.record.tally.total(), False
+        with Live(console=Console(), auto_refresh=False, screen=False) if self._table else nullcontext() as live:
+            while not self._stop.is_set():
+                await asyncio.sleep(LOOK)
+                now, total = loop.time(), self.record.tally.total()
+                if not silent and total == before and now >= began + self.options.silence:
+                    silent = True
+                    warn([self._silence(follower.schedulers())])
+                if now >= saved + SAVE:
+                    saved = now
+                    self._save(follower)
+                if now >= reported + REPORT:
+                    reported = now
+                    self._write_reports()
+                if live is not None:
+                    shown = max(1, live.console.height - _TABLE_FRAME)
+                    live.update(ShadowReport(self.record, shown).render(), refresh=True)
+                options = self.options
+                if options.decisions is not None and total - before >= options.decisions:
+                    return
+                if options.duration is not None and now >= began + options.duration:
+                    return
+
+    # Output
+
+    def _silence(self, schedulers: dict[str, int]) -> str:
+        """What to say where nothing was decided. `schedulers`: of how many pods without a node, by name."""
+        waiting = ", ".join(f"{name} ({number:,})" for name, number in sorted(schedulers.items()))
+        others = f"pods without a node are for {waiting}" if waiting else "no pod is without a node"
+        return f"{', '.join(self.contenders.names)} has decided nothing in {self.options.silence:g} s; {others}"
+
+    def _report(self, found: ShadowComparison) -> None:
+        self.record.add(found)
+        if self._table or (found.equal and not self.options.every):
+            return
+        self._print(msgspec.json.encode(found).decode() if self.options.output == "json" else line_of(found))
+
+    def _print(self, line: str) -> None:
+        """Print a line. If nobody reads it, that ends the run."""
+        try:
+            if not self._reader_gone:
+                click.echo(line)
+        except BrokenPipeError:
+            self._reader_gone = True
+            self._stop.set()
+
+    def _print_end(self) -> None:
+        output = self.options.output
+        if output == "json":
+            self._print(json.dumps({"summary": msgspec.to_builtins(self.record.tally)}))
+        else:
+            self._print(f"{', '.join(self.contenders.names)}: {summary(self.record.tally)}")
+
+    def _save(self, follower: ShadowFollower | None = None) -> None:
+        """Write the state. A full disk is reported once, and tried again."""
+        if follower is None or not follower.problems:
+            self.record.until = datetime.now(UTC)
+        if self.options.state is None:
+            return
+        try:
+            self.record.save(self.options.state)
+            self._unwritable = ""
+        except OSError as error:
+            self._cannot_write(self.options.state, error)
+
+    def _write_reports(self) -> None:
+        for path in self.options.reports:
+            try:
+                write_shadow_report(self.record, path)
+            except OSError as error:
+                self._cannot_write(path, error)
+
+    def _cannot_write(self, path: Path, error: OSError) -> None:
+        problem = f"cannot write {path}: {error.strerror or error}"
+        if problem != self._unwritable:
+            self._unwritable = problem
+            warn([problem])
+
+    def verdict(self, at_least: float | None, unknown_at_most: int | None) -> str:
+        """Return which threshold was missed; "" if none was."""
+        if self._unwritable:
+            return self._unwritable
+        share, unknown = self.record.tally.share(), self.record.tally.unknown
+        if at_least is not None and share is None:
+            return "nothing was compared"
+        if at_least is not None and share is not None and share * 100 < at_least:
+            return f"{percent(share)} of the decisions are equal, expected at least {at_least:g}%"
+        if unknown_at_most is not None and unknown > unknown_at_most:
+            return f"{unknown:,} differences have no known cause, expected at most {unknown_at_most:,}"
+        return ""
+
+
+class _Warnings(logging.Handler):
+    """Prints warnings to stderr as it is then: a live table replaces it. Kinds that the server lacks are no news."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a record."""
+        if record.name.startswith("bayplan.client") and record.levelno < logging.ERROR:
+            return
+        click.echo(f"{record.levelname.lower()}: {record.getMessage()}", err=True)
+
+
+async def _check_rights(client: Client, server: str) -> None:
+    """End the process if nodes or pods can't be listed."""
+    for kind in (NODE, POD):
+        try:
+            async for _ in client.pages(kind, limit=1, decode=bytes):
+                break
+        except (ApiError, TransportError) as error:
+            fail(f"cannot read the {kind.plural} of {server}: {error}")
+
+
+def _configured(
+    configuration: KubeSchedulerConfiguration | None,
+    plugins: Sequence[ExtraPlugin],
+    gates: FeatureGates,
+    names: Sequence[str],
+) -> tuple[KubeSchedulerConfiguration, Sequence[ExtraPlugin]]:
+    return configuration or usual_configuration(plugins, gates, names), plugins

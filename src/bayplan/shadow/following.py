@@ -1,0 +1,226 @@
+"""Feeds a shadow from an API server, by list and watch. It writes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any
+
+from bayplan.api.custom_objects import CustomObject
+from bayplan.api.kinds import POD, Kind
+from bayplan.api.objects import decode
+from bayplan.client import ApiError, Client, ListWatch
+from bayplan.client.list_watch import RequestError
+from bayplan.clock import Clock, SystemClock
+from bayplan.cluster.pod_decoder import PodDecoder
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.collector import keep_pauses_short
+from bayplan.insight.sources.older_versions import updated
+from bayplan.insight.sources.rights import CUSTOM_EFFECT, EFFECTS, REQUIRED
+from bayplan.insight.sources.served import served_version
+from bayplan.shadow.comparisons import ShadowComparison
+from bayplan.shadow.shadow import Shadow
+
+logger = logging.getLogger(__name__)
+
+LOOK_AGAIN = 60.0
+"""Seconds between two looks for a kind that the server lacks."""
+LISTING_PAUSE = 0.05
+"""Seconds between two looks at whether all kinds are listed."""
+TICK = 0.2
+"""Seconds between two looks at the differences that wait to be explained."""
+
+
+class ShadowError(Exception):
+    """The cluster can't be followed. The message is for the user."""
+
+
+class ShadowFollower:
+    """Follows a cluster for a shadow, until it is cancelled.
+
+    `report` is called with each comparison. `since`: until when an earlier run has compared; pods that were bound in
+    between are counted as missed.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        shadow: Shadow,
+        report: Callable[[ShadowComparison], None],
+        *,
+        since: datetime | None = None,
+        names: Iterable[str] = (),
+        clock: Clock | None = None,
+    ) -> None:
+        self.synced = asyncio.Event()
+        """Set once all kinds were listed, or can't be."""
+        self.client = client
+        self._shadow = shadow
+        self._report = report
+        self._since = since
+        self._names = frozenset(names)
+        self._clock = clock or SystemClock()
+        self._pods = PodDecoder()
+        self._follows: list[_Follow] = []
+        self._denied: asyncio.Future[None] | None = None
+        self._named: set[Kind] = set()
+        """The kinds whose failure was reported since they could be read last."""
+
+    async def run(self) -> None:
+        """Follow until cancelled. Raises ShadowError if the pods or nodes may not be read."""
+        watched = self._shadow.world.handle.watched
+        kinds = dict.fromkeys((*REQUIRED, *sorted(watched, key=lambda kind: kind.resource)))
+        self._follows = [_Follow(self, kind) for kind in kinds]
+        self._denied = asyncio.get_running_loop().create_future()
+        tasks = [asyncio.create_task(each.run(), name=f"shadow {each.kind.resource}") for each in self._follows]
+        tasks.append(asyncio.create_task(self._settle(), name="settle"))
+        tasks.append(asyncio.create_task(self._wait_for_lists(), name="wait for lists"))
+        tasks.append(asyncio.create_task(self._end_if_denied(self._denied), name="wait for a denial"))
+        try:
+            while tasks:
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    tasks.remove(task)
+                    task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks)
+
+    @staticmethod
+    async def _end_if_denied(denied: asyncio.Future[None]) -> None:
+        await denied
+
+    @property
+    def problems(self) -> list[str]:
+        """Which kinds can't be read now, one line each."""
+        return [each.problem for each in self._follows if each.problem]
+
+    def schedulers(self) -> dict[str, int]:
+        """Return how many pods without a node the schedulers have, by name. Visits all pods that are known."""
+        found: dict[str, int] = {}
+        for pod in self._shadow.world.state.objects[POD].values():
+            if not pod.node_name and not pod.terminated:
+                found[pod.scheduler_name] = found.get(pod.scheduler_name, 0) + 1
+        return found
+
+    async def _wait_for_lists(self) -> None:
+        while not all(each.ready for each in self._follows):  # noqa: ASYNC110 - a problem sets no event
+            await asyncio.sleep(LISTING_PAUSE)
+        for each in self._follows:
+            if not each.synced:
+                self._named.add(each.kind)
+                logger.warning("%s: %s", each.problem, EFFECTS.get(each.kind, CUSTOM_EFFECT))
+        self.synced.set()
+        await keep_pauses_short()
+
+    async def _settle(self) -> None:
+        problems = self._shadow.world.problems
+        while True:
+            await asyncio.sleep(TICK)
+            self._tell(self._shadow.settle(self._clock.monotonic()))
+            for problem in problems:
+                logger.warning("%s", problem)
+            problems.clear()
+
+    def finish(self) -> None:
+        """Report what still waits to be explained."""
+        self._tell(self._shadow.settle(self._clock.monotonic(), everything=True))
+
+    def _tell(self, found: Iterable[ShadowComparison]) -> None:
+        for each in found:
+            self._report(each)
+
+    # What the watches report
+
+    def put(self, kind: Kind, key: str, new: Any, *, gap: bool) -> None:
+        """An object was created or has changed. `gap`: it was seen later than it happened."""
+        seconds, time = self._clock.monotonic(), self._clock.now()
+        if not self.synced.is_set():
+            if kind is POD:
+                self._missed(new)
+            self._shadow.load(kind, key, new, seconds=seconds, time=time)
+            return
+        self._tell(self._shadow.put(kind, key, new, seconds=seconds, time=time, compared=not gap))
+
+    def _missed(self, pod: PodInfo) -> None:
+        since, created = self._since, pod.creation_timestamp
+        if since is not None and created is not None and created > since and pod.node_name:
+            self._shadow.tally.missed += pod.scheduler_name in self._names
+
+    def removed(self, kind: Kind, key: str) -> None:
+        """An object was deleted."""
+        self._shadow.removed(kind, key, seconds=self._clock.monotonic(), time=self._clock.now())
+
+    def decode(self, kind: Kind, raw: bytes) -> Any:
+        """Decode an object in the version that plugins read."""
+        if kind is POD:
+            return self._pods.decode(raw)
+        obj = decode(kind.type, raw)
+        if isinstance(obj, CustomObject):
+            obj.setdefault("apiVersion", kind.api_version)
+        return obj
+
+    def failed(self, kind: Kind, error: RequestError) -> None:
+        """A list or a watch failed. It ends the shadow where it isn't allowed and nothing can be compared without."""
+        denied = isinstance(error, ApiError) and error.status in {401, 403}
+        if denied and kind in REQUIRED and self._denied is not None and not self._denied.done():
+            self._denied.set_exception(ShadowError(f"cannot read the {kind.plural}: {error}"))
+        elif self.synced.is_set() and kind not in self._named:
+            self._named.add(kind)
+            logger.warning("%s: %s", kind.resource, error)
+
+    def listed(self, kind: Kind) -> None:
+        """A kind was listed, so that its next failure is news."""
+        self._named.discard(kind)
+
+
+class _Follow:
+    """Follows one kind. Implements client.Sink."""
+
+    def __init__(self, follower: ShadowFollower, kind: Kind) -> None:
+        self.kind = kind
+        self._follower = follower
+        self._watch: ListWatch[Any] | None = None
+
+    @property
+    def synced(self) -> bool:
+        return self._watch is not None and self._watch.synced.is_set()
+
+    @property
+    def problem(self) -> str:
+        """Why the kind can't be read now; "" if it can."""
+        return self._watch.problem if self._watch is not None else ""
+
+    @property
+    def ready(self) -> bool:
+        return self.synced or (bool(self.problem) and self.kind not in REQUIRED)
+
+    async def run(self) -> None:
+        follower = self._follower
+        version = await served_version(follower.client, self.kind)
+        self._watch = ListWatch(
+            follower.client,
+            version,
+            self,
+            decode=lambda raw: follower.decode(self.kind, updated(version, raw)),
+            look_for_kind=None if self.kind in REQUIRED else LOOK_AGAIN,
+            report_list=lambda: follower.listed(self.kind),
+            report_failure=lambda _, error, __: follower.failed(self.kind, error),
+        )
+        await self._watch.run()
+
+    def put(self, key: str, new: Any) -> None:
+        """See client.Sink."""
+        self._follower.put(self.kind, key, new, gap=bool(self.problem))
+
+    def removed(self, key: str) -> None:
+        """See client.Sink."""
+        self._follower.removed(self.kind, key)
+
+    def undecodable(self, raw: bytes, error: Exception) -> None:
+        """See client.Sink."""
+        logger.warning("%s: an object can't be read and is left out: %s", self.kind.resource, error)

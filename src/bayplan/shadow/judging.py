@@ -1,0 +1,191 @@
+"""Asks Bayplan for a decision that another scheduler has made, on a world as it is at this moment."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration, build_profiles
+from bayplan.framework.status import Code, PluginError
+from bayplan.scheduling import Decision, Outcome, Unit
+from bayplan.scheduling.sampling import feasible_nodes_to_find
+from bayplan.shadow.comparisons import ShadowSubject
+from bayplan.sharing import Sharing
+from bayplan.simulation.choices import better_than, is_best, loss_at
+from bayplan.simulation.world import World
+
+_KEYS = 256
+"""For how many keys of pods results are kept per profile."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowQuestion:
+    """A decision of the scheduler: about `pod` as it was before, with the node that it chose; "" for a failure.
+
+    `victims`: the keys of the pods that it evicts, as far as they are known; empty if none is.
+    """
+
+    subject: ShadowSubject
+    pod: PodInfo
+    node: str = ""
+    victims: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What Bayplan decides. `ours`: its node; "" for none. `same`, `best`: whether theirs is that node, or as good.
+
+    `loss`: how far the scheduler's decision is from being equal; infinity if that can't be said.
+    """
+
+    ours: str
+    same: bool
+    best: bool
+    loss: float
+    decision: Decision | None
+    message: str = ""
+    victims: frozenset[str] = frozenset()
+
+    @property
+    def equal(self) -> bool:
+        """Whether the scheduler's decision is as good as any."""
+        return self.same or self.best
+
+
+class Contender:
+    """A scheduler whose decisions are asked for: that of the world, or one with another configuration on that world.
+
+    Raises ConfigurationError or PluginLoadError.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        configuration: KubeSchedulerConfiguration | None = None,
+        plugins: Sequence[ExtraPlugin] = (),
+        *,
+        other: bool = False,
+    ) -> None:
+        self._world = world
+        self._profiles = dict(world.profiles)
+        self._sharing = dict(world.sharing)
+        self._extenders = configuration.extenders if configuration is not None else []
+        if other:
+            assert configuration is not None
+            self._profiles = dict(build_profiles(configuration, world.handle, plugins, world.gates))
+            self._sharing = {name: Sharing(profile, _KEYS) for name, profile in self._profiles.items()}
+
+    def judge(self, question: ShadowQuestion, *, explain: bool = False) -> Judgement:
+        """Decide what the scheduler has decided. Nothing changes. `explain`: keep the scores by plugin."""
+        world, pod = self._world, question.pod
+        name = pod.scheduler_name
+        other = self._profiles[name], self._sharing[name]
+        try:
+            unit = world.unit_of(pod) if question.subject is ShadowSubject.FAILURE else Unit(pod)
+        except PluginError as error:
+            return Judgement("", same=False, best=False, loss=math.inf, decision=None, message=str(error))
+        with world.what_if():  # a PostFilter plugin may free claims
+            plan = world.attempt(unit, explain=explain, other=other)
+        decision = next((each for each in plan.decisions if each.pod.uid == pod.uid), None)
+        placed = next((each.node for each in plan.placed if each.pod.uid == pod.uid), None) or ""
+        if question.subject is ShadowSubject.FAILURE:
+            return _of_failure(decision, placed, plan.message)
+        if decision is None or decision.outcome is Outcome.ERROR:
+            message = plan.message if decision is None else decision.message
+            return Judgement("", same=False, best=False, loss=math.inf, decision=decision, message=message)
+        if placed:
+            return self._of_node(question, decision, placed)
+        found = self._of_nomination(question, decision)
+        if found.equal or question.subject is ShadowSubject.BINDING:
+            return found
+        with world.what_if(), self._first(question.node, decision):
+            plan = world.attempt(unit, other=other)
+        if not plan.decisions:
+            return found
+        tied = self._of_nomination(question, plan.decisions[0])
+        return replace(tied, same=False) if tied.equal else found
+
+    @contextmanager
+    def _first(self, node: str, decision: Decision) -> Iterator[None]:
+        """Let a preemption try this node first: among equal ones, chance decides which one that is."""
+        world, verdicts, table = self._world, decision.diagnosis.verdicts, self._world.state.table
+        row, rng = table.row_of.get(node), world.rng
+        if verdicts is not None and row is not None:
+            resolvable = np.array([status.code is Code.UNSCHEDULABLE for status in verdicts.table])
+            rows = np.arange(table.size)[verdicts.nodes.rows][resolvable[verdicts.codes]]
+            world.rng = _Begin(int(np.searchsorted(rows, row)))
+        try:
+            yield
+        finally:
+            world.rng = rng
+
+    def _of_node(self, question: ShadowQuestion, decision: Decision, ours: str) -> Judgement:
+        table, theirs = self._world.state.table, question.node
+        if question.victims:
+            return Judgement(ours, same=False, best=False, loss=math.inf, decision=decision)
+        loss = loss_at(table, decision, theirs)
+        best = is_best(table, decision, theirs)
+        return Judgement(ours, ours == theirs, best, math.inf if loss is None else float(loss), decision)
+
+    def _of_nomination(self, question: ShadowQuestion, decision: Decision) -> Judgement:
+        if question.subject is ShadowSubject.BINDING or not decision.nominated_node:
+            return Judgement("", same=False, best=False, loss=math.inf, decision=decision, message=decision.message)
+        ours, theirs = frozenset(each.key for each in decision.victims), question.victims
+        there = decision.nominated_node == question.node
+        same = there and (theirs <= ours or ours <= theirs)  # some may not be seen, or be another preemption's
+        best = same or (there and self._ranks(theirs) == self._ranks(ours))
+        loss = 0.0 if best else float(len(ours ^ theirs))
+        return Judgement(decision.nominated_node, same, best, loss, decision, decision.message, ours)
+
+    def _ranks(self, keys: Iterable[str]) -> list[tuple[int, float]]:
+        """What a preemption prefers victims by; among equal ones, it takes any."""
+        pods = (self._world.pod(key) for key in keys)
+        return sorted((pod.priority, pod.started) for pod in pods if pod is not None)
+
+    def sampling_explains(self, question: ShadowQuestion, judgement: Judgement) -> bool:
+        """Return whether a scheduler that looks at only some of the feasible nodes may have chosen as it did.
+
+        That is so if all better nodes can be among those that it doesn't look at.
+        """
+        decision, table = judgement.decision, self._world.state.table
+        if decision is None or math.isinf(judgement.loss) or question.subject is not ShadowSubject.BINDING:
+            return False
+        needed = feasible_nodes_to_find(self._profiles[question.pod.scheduler_name], table.live_count)
+        return 0 < better_than(table, decision, question.node) <= len(decision.feasible) - needed
+
+    def samples(self, pod: PodInfo) -> bool:
+        """Return whether a scheduler with this configuration looks at only some nodes of this cluster."""
+        live = self._world.state.table.live_count
+        return feasible_nodes_to_find(self._profiles[pod.scheduler_name], live) < live
+
+    def has_extender_for(self, pod: PodInfo) -> bool:
+        """Return whether the configuration has an extender that is asked about a pod."""
+        return any(
+            not each.managedResources or any(resource.name in pod.requested for resource in each.managedResources)
+            for each in self._extenders
+        )
+
+
+class _Begin(random.Random):
+    """Begins where it is told."""
+
+    def __init__(self, first: int) -> None:
+        super().__init__(0)
+        self._first = first
+
+    def randrange(self, *arguments: int) -> int:  # type: ignore[override]
+        return min(self._first, arguments[0] - 1)
+
+
+def _of_failure(decision: Decision | None, placed: str, message: str) -> Judgement:
+    nominated = decision.nominated_node or "" if decision is not None and decision.victims else ""
+    failed = not placed and not nominated
+    victims = frozenset(each.key for each in decision.victims) if decision is not None else frozenset[str]()
+    why = decision.message if decision is not None and not placed else message
+    return Judgement(placed or nominated, failed, failed, 0.0 if failed else math.inf, decision, why, victims)

@@ -1,0 +1,66 @@
+"""What a shadow has found so far: the counts, and the latest differences. A file keeps it over restarts."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from bayplan.file_replacement import replacing
+from bayplan.shadow.comparisons import ShadowComparison, ShadowTally
+
+MOST_KEPT = 2000
+"""How many differences are kept: the latest ones."""
+_VERSION = 1
+
+
+class ShadowFileError(Exception):
+    """A file of an earlier run can't be used. The message names it, and says what to do."""
+
+
+class ShadowRecord(msgspec.Struct, rename="camel"):
+    """What was found, as a report and a file have it. Its size is bounded.
+
+    `began`: when the first run began. `until`: until when the cluster was followed. `differences`: comparisons whose
+    nodes differ, ties left out, the oldest first.
+    """
+
+    schedulers: list[str]
+    began: datetime
+    until: datetime
+    tally: ShadowTally = msgspec.field(default_factory=ShadowTally)
+    differences: list[ShadowComparison] = []
+    version: int = _VERSION
+
+    def add(self, comparison: ShadowComparison) -> None:
+        """Keep a comparison, if it is a difference. It is counted already."""
+        self.until = max(self.until, comparison.time)
+        if not comparison.equal:
+            self.differences.append(comparison)
+            if len(self.differences) > MOST_KEPT:
+                del self.differences[0]
+
+    def save(self, path: Path) -> None:
+        """Write the file. Raises OSError."""
+        with replacing(path) as file:
+            file.write(msgspec.json.encode(self))
+
+    @classmethod
+    def load(cls, path: Path, schedulers: list[str]) -> ShadowRecord | None:
+        """Read the file of an earlier run; None if there is none. Raises ShadowFileError."""
+        try:
+            record = msgspec.json.decode(path.read_bytes(), type=cls)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise ShadowFileError(f"cannot read {path}: {error.strerror or error}") from None
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            raise ShadowFileError(f"{path} is not a file of `bayplan shadow`: name another one") from None
+        if record.version != _VERSION:
+            raise ShadowFileError(f"{path} is of another version of Bayplan: name another file")
+        if record.schedulers != schedulers:
+            raise ShadowFileError(
+                f"{path} is about {', '.join(record.schedulers)}, not {', '.join(schedulers)}: name another file"
+            )
+        return record

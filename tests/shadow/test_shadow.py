@@ -1,0 +1,435 @@
+"""What a shadow finds of single decisions: its outcomes, its causes, and the state that it asks about."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+from shadowed import BEGIN, Shadowed, configured, nodes
+
+from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
+from bayplan.api.objects import convert
+from bayplan.shadow.comparisons import ShadowCause, ShadowOutcome, ShadowSubject, ShadowTally
+from bayplan.shadow.moments import SearchBudget
+from bayplan.shadow.record import MOST_KEPT, ShadowRecord
+from bayplan.shadow.shown import line_of, percent, summary
+from bayplan.testing import make_node
+
+MOST_ALLOCATED = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
+  plugins: {score: {disabled: [{name: NodeResourcesBalancedAllocation}]}}
+"""
+EXTENDED = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+extenders:
+- {urlPrefix: 'http://127.0.0.1:1', prioritizeVerb: score, weight: 1, managedResources: [{name: example.com/gpu}]}
+profiles: [{schedulerName: default-scheduler}]
+"""
+
+
+@pytest.fixture
+def two():
+    """Two nodes, of which node-1 is better, because node-0 has a pod."""
+    cluster = Shadowed(*nodes(2))
+    cluster.create("old", cpu="1", node="node-0")
+    return cluster
+
+
+def test_the_only_best_node_is_the_same(two):
+    two.create("new", cpu="1")
+    two.bind("new", "node-1")
+    found = two.only()
+    assert (found.subject, found.outcome, found.cause) == (ShadowSubject.BINDING, ShadowOutcome.SAME, ShadowCause.NONE)
+    assert (found.theirs, found.ours, found.difference) == ("node-1", "node-1", 0)
+    assert found.margin > 0
+
+
+def test_equal_nodes_are_a_tie():
+    cluster = Shadowed(*nodes(30))
+    for number in range(20):
+        cluster.create(f"new-{number}", cpu="1")
+        cluster.bind(f"new-{number}", f"node-{number}")
+    assert {each.outcome for each in cluster.found} <= {ShadowOutcome.SAME, ShadowOutcome.BEST}
+    tied = [each for each in cluster.found if each.outcome is ShadowOutcome.BEST]
+    assert len(tied) > 10
+    assert {each.cause for each in tied} == {ShadowCause.TIE}
+    assert cluster.shadow.tally.share() == 1.0
+
+
+def test_a_worse_node_without_a_reason_is_unknown(two):
+    two.create("new", cpu="1")
+    two.bind("new", "node-0")
+    assert two.found == []
+    found = two.only()
+    assert (found.outcome, found.cause, found.ours) == (ShadowOutcome.OTHER, ShadowCause.UNKNOWN, "node-1")
+    assert found.difference == found.margin > 0
+    assert dict(found.plugins)["NodeResourcesFit"] > 0
+    assert two.shadow.tally.unknown == 1
+
+
+def test_a_node_that_rejects_the_pod_has_a_reason(two):
+    two.create("big", cpu="4")
+    two.bind("big", "node-0")
+    found = two.only()
+    assert (found.outcome, found.difference, found.reason) == (ShadowOutcome.OTHER, None, "Insufficient cpu")
+
+
+def test_a_pod_that_fits_nowhere_would_not_be_placed(two):
+    two.create("huge", cpu="40")
+    two.bind("huge", "node-1")
+    found = two.only()
+    assert (found.outcome, found.ours, found.theirs) == (ShadowOutcome.NOT_PLACED, "", "node-1")
+    assert found.reason == "Insufficient cpu"
+
+
+def test_an_event_before_the_binding_that_the_scheduler_did_not_know(two):
+    two.create("new", cpu="1")
+    two.create("other", cpu="2", node="node-1")
+    two.bind("new", "node-1")
+    (found,) = two.found
+    assert (found.outcome, found.cause) == (ShadowOutcome.SAME, ShadowCause.RACE)
+    assert found.between == "pod default/other was bound to node-1"
+
+
+def test_a_binding_that_is_seen_after_a_later_one():
+    """The scheduler counts `first` on node-0 when it decides `second`, and that binding arrives first."""
+    cluster = Shadowed(*nodes(2))
+    cluster.create("third", cpu="1", node="node-1")
+    cluster.create("first", cpu="2")
+    cluster.create("second", cpu="1")
+    cluster.bind("second", "node-1")
+    cluster.wait(0.5)
+    cluster.bind("first", "node-0")
+    cluster.wait()
+    found = {each.pod: each for each in cluster.found}
+    assert (found["default/second"].outcome, found["default/second"].cause) == (ShadowOutcome.SAME, ShadowCause.RACE)
+    assert found["default/second"].between == "pod default/first was bound to node-0"
+
+
+def test_a_node_that_is_seen_after_the_binding_to_it():
+    cluster = Shadowed(*nodes(1))
+    cluster.create("new", cpu="1")
+    cluster.bind("new", "node-9")
+    cluster.put_node(make_node("node-9"))
+    found = cluster.only()
+    assert (found.cause, found.between) == (ShadowCause.RACE, "Node node-9 was added")
+
+
+def test_two_events_together():
+    """Neither of two pods alone makes node-0 worse than node-1, and an unrelated one came before them."""
+    cluster = Shadowed(*nodes(2))
+    cluster.create("there", cpu="1500m", node="node-1")
+    cluster.create("new", cpu="500m")
+    cluster.create("gone", cpu="1", node="node-1")
+    cluster.create("a", cpu="1", node="node-0")
+    cluster.remove("gone")
+    cluster.create("b", cpu="1", node="node-0")
+    cluster.bind("new", "node-1")
+    assert cluster.only().cause in {ShadowCause.NONE, ShadowCause.RACE}
+
+
+def test_an_event_that_is_too_old_explains_nothing(two):
+    two.create("new", cpu="1")
+    two.create("other", cpu="2", node="node-1")
+    two.wait(11)
+    two.bind("new", "node-1")
+    assert two.only().cause is ShadowCause.UNKNOWN
+
+
+def test_another_configuration_is_the_cause_where_the_schedulers_own_decides_as_it_did(tmp_path):
+    ours = configured(tmp_path, MOST_ALLOCATED)
+    theirs = configured(tmp_path, EXTENDED)
+    cluster = Shadowed(*nodes(2), configuration=ours, theirs=(theirs, ()))
+    cluster.create("old", cpu="1", node="node-0")
+    cluster.create("new", cpu="1")
+    cluster.bind("new", "node-1")
+    (found,) = cluster.found
+    assert (found.outcome, found.cause, found.ours) == (ShadowOutcome.OTHER, ShadowCause.CONFIGURATION, "node-0")
+    assert dict(found.plugins)["NodeResourcesFit"] > 0
+
+
+def test_another_configuration_after_a_race(tmp_path):
+    """The scheduler did not know `other`. Bayplan's configuration would choose another node then, too."""
+    ours, theirs = configured(tmp_path, MOST_ALLOCATED), configured(tmp_path, EXTENDED)
+    cluster = Shadowed(*nodes(3), configuration=ours, theirs=(theirs, ()))
+    cluster.create("old", cpu="1", node="node-0")
+    cluster.create("older", cpu="500m", node="node-2")
+    cluster.create("new", cpu="1")
+    cluster.create("other", cpu="900m", node="node-1")
+    cluster.bind("new", "node-1")
+    (found,) = cluster.found
+    assert (found.outcome, found.cause, found.ours) == (ShadowOutcome.OTHER, ShadowCause.CONFIGURATION, "node-0")
+    assert found.between == "pod default/other was bound to node-1"
+
+
+@pytest.mark.parametrize(
+    ("resources", "cause"), [({"example.com/gpu": "1"}, ShadowCause.EXTENDER), ({}, ShadowCause.UNKNOWN)]
+)
+def test_an_extender_that_is_asked_about_the_pod(tmp_path, resources, cause):
+    configuration = configured(tmp_path, EXTENDED)
+    cluster = Shadowed(*nodes(2, resources={"example.com/gpu": "8"}), configuration=configuration)
+    cluster.create("old", cpu="1", node="node-0")
+    cluster.create("new", cpu="1", resources=resources)
+    cluster.bind("new", "node-0")
+    assert cluster.only().cause is cause
+
+
+def test_sampling_explains_a_worse_node_only_where_all_better_ones_may_be_left_out():
+    cluster = Shadowed(*nodes(200))
+    for number in range(95):
+        cluster.create(f"old-{number}", cpu="1", node=f"node-{number}")
+    cluster.create("odd", cpu="1")
+    cluster.wait(11)
+    cluster.bind("odd", "node-0")
+    cluster.wait()
+    cluster.create("lucky", cpu="1")
+    for number in range(95, 170):
+        cluster.create(f"old-{number}", cpu="2", node=f"node-{number}")
+    cluster.create("late", cpu="1")
+    cluster.wait(11)
+    cluster.bind("late", "node-90")
+    cluster.wait()
+    assert [each.cause for each in cluster.found] == [ShadowCause.UNKNOWN, ShadowCause.SAMPLING]
+
+
+def test_a_failure_that_bayplan_finds_too(two):
+    two.create("huge", cpu="40")
+    two.fail("huge")
+    found = two.only()
+    assert (found.subject, found.outcome, found.theirs) == (ShadowSubject.FAILURE, ShadowOutcome.SAME, "")
+    two.found.clear()
+    two.fail("huge")
+    two.wait()
+    assert two.found == [], "the message is the same"
+
+
+def test_a_failure_of_a_pod_that_bayplan_would_place(two):
+    two.create("small", cpu="1")
+    two.fail("small")
+    found = two.only()
+    assert (found.outcome, found.cause, found.ours) == (ShadowOutcome.OTHER, ShadowCause.UNKNOWN, "node-1")
+
+
+def test_a_failure_before_room_was_seen():
+    cluster = Shadowed(*nodes(1))
+    cluster.create("old", cpu="4", node="node-0")
+    cluster.create("new", cpu="4")
+    cluster.remove("old")
+    cluster.fail("new")
+    (found,) = cluster.found
+    assert (found.outcome, found.cause, found.between) == (
+        ShadowOutcome.SAME,
+        ShadowCause.RACE,
+        "pod default/old was deleted",
+    )
+
+
+@pytest.mark.parametrize("first", ["victim", "nomination"])
+def test_a_preemption_with_its_victim(first):
+    cluster = Shadowed(*nodes(2))
+    cluster.create("low", cpu="4", node="node-0")
+    cluster.create("high", cpu="4", node="node-1", priority=100)
+    cluster.create("new", cpu="4", priority=50)
+    if first == "victim":
+        cluster.evict("low")
+        cluster.nominate("new", "node-0")
+    else:
+        cluster.nominate("new", "node-0")
+        cluster.evict("low")
+    found = cluster.only()
+    assert (found.subject, found.outcome, found.cause) == (
+        ShadowSubject.NOMINATION,
+        ShadowOutcome.SAME,
+        ShadowCause.NONE,
+    )
+    assert found.their_victims == found.our_victims == ("default/low",)
+
+
+def test_a_preemption_of_other_victims_is_another_one():
+    cluster = Shadowed(*nodes(1))
+    cluster.create("low", cpu="2", node="node-0")
+    cluster.create("middle", cpu="2", node="node-0", priority=10)
+    cluster.create("new", cpu="2", priority=50)
+    cluster.evict("middle")
+    cluster.nominate("new", "node-0")
+    found = cluster.only()
+    assert (found.outcome, found.cause) == (ShadowOutcome.OTHER, ShadowCause.UNKNOWN)
+    assert (found.their_victims, found.our_victims) == (("default/middle",), ("default/low",))
+
+
+def test_chance_between_two_preemptions():
+    cluster = Shadowed(*nodes(2))
+    for number in range(2):
+        cluster.create(f"low-{number}", cpu="4", node=f"node-{number}")
+    for number in range(2):
+        cluster.create(f"new-{number}", cpu="4", priority=50)
+        cluster.nominate(f"new-{number}", f"node-{number}")
+        cluster.evict(f"low-{number}")
+        cluster.wait(11)
+    assert [each.equal for each in cluster.found] == [True, True]
+
+
+def test_a_nomination_of_a_node_where_the_pod_fits(two):
+    """kube-scheduler nominates the node for a pod whose binding takes long."""
+    two.create("new", cpu="1")
+    two.nominate("new", "node-1")
+    assert two.only().outcome is ShadowOutcome.SAME
+
+
+def test_pods_of_other_schedulers_and_pods_that_came_with_a_node_are_not_compared(two):
+    two.create("theirs", scheduler_name="other")
+    two.bind("theirs", "node-0")
+    two.create("static", node="node-0")
+    two.wait()
+    assert two.found == []
+
+
+def test_bindings_that_were_not_seen_as_they_happened_are_only_counted(two):
+    two.create("new", cpu="1")
+    two.bind("new", "node-0", compared=False)
+    two.wait()
+    assert (two.found, two.shadow.tally.missed) == ([], 1)
+
+
+def test_a_tally_has_one_count_for_each_kind(two):
+    tally = ShadowTally()
+    assert tally.share() is None
+    for number in range(3):
+        two.create(f"new-{number}", cpu="1m")
+        two.bind(f"new-{number}", "node-1")
+    two.create("odd", cpu="1")
+    two.bind("odd", "node-0")
+    two.wait()
+    for each in two.found:
+        tally.add(each)
+    assert (tally.total(), tally.equal(), len(tally.counts)) == (4, 3, 2)
+    assert tally.share(ShadowSubject.BINDING) == 0.75
+    assert tally.loss == two.found[-1].difference
+    assert tally == two.shadow.tally
+
+
+def test_bindings_that_are_seen_in_another_order_than_the_queue_has():
+    """Each pod makes its node worse for the next one, and the bindings arrive in the reverse order."""
+    cluster = Shadowed(*nodes(4))
+    for number in range(4):
+        cluster.create(f"old-{number}", cpu=f"{100 * number}m", node=f"node-{number}")
+    for number in range(4):
+        cluster.create(f"new-{number}", cpu="1")
+    for number in reversed(range(4)):
+        cluster.bind(f"new-{number}", f"node-{number}")
+    cluster.wait()
+    assert {each.equal for each in cluster.found} == {True}
+    assert {each.cause for each in cluster.found} <= {ShadowCause.NONE, ShadowCause.RACE}
+    assert cluster.shadow.tally.caused_by(ShadowCause.RACE) > 0
+
+
+def test_a_pod_that_was_deleted_between_its_decision_and_its_binding(two):
+    two.create("gone", cpu="2")
+    two.create("new", cpu="1")
+    two.bind("new", "node-0")
+    two.wait(0.1)
+    two.remove("gone")
+    found = two.only()
+    assert (found.outcome, found.cause) == (ShadowOutcome.SAME, ShadowCause.RACE)
+    assert found.between == "pod default/gone was deleted"
+
+
+def test_without_a_budget_nothing_is_searched():
+    cluster = Shadowed(*nodes(2), budget=SearchBudget(0, 0))
+    cluster.create("old", cpu="1", node="node-0")
+    cluster.create("new", cpu="1")
+    cluster.create("other", cpu="2", node="node-1")
+    cluster.bind("new", "node-1")
+    assert cluster.only().cause is ShadowCause.UNKNOWN
+
+
+def test_claims_that_were_written_for_the_pod_are_taken_back():
+    """A scheduler allocates a claim before it binds the pod: its node would be the only feasible one."""
+    cluster = Shadowed(*nodes(2))
+    cluster.create("old", cpu="1", node="node-0")
+    claim = _claim()
+    cluster.put(PERSISTENT_VOLUME_CLAIM, "default/data", claim)
+    cluster.put(STORAGE_CLASS, "late", _storage_class())
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    cluster.create("new", cpu="1", spec={"volumes": [volume]})
+    cluster.wait(11)
+    bound = _claim(volume="disk")
+    cluster.put(PERSISTENT_VOLUME, "disk", _volume("node-0"))
+    cluster.put(PERSISTENT_VOLUME_CLAIM, "default/data", bound)
+    cluster.bind("new", "node-0")
+    found = cluster.only()
+    assert (found.outcome, found.ours, found.cause) == (ShadowOutcome.OTHER, "node-1", ShadowCause.UNKNOWN)
+
+
+def _claim(volume=""):
+    spec = {"storageClassName": "late", "accessModes": ["ReadWriteOnce"], "volumeName": volume}
+    spec["resources"] = {"requests": {"storage": "1Gi"}}
+    metadata = {"name": "data", "namespace": "default", "uid": "uid-data"}
+    if volume:
+        metadata["annotations"] = {"pv.kubernetes.io/bind-completed": "yes"}
+    status = {"phase": "Bound" if volume else "Pending"}
+    return convert(PERSISTENT_VOLUME_CLAIM.type, {"metadata": metadata, "spec": spec, "status": status})
+
+
+def _volume(node):
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}
+    spec = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "late",
+        "claimRef": {"name": "data", "namespace": "default", "uid": "uid-data"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
+        "local": {"path": "/disk"},
+    }
+    return convert(PERSISTENT_VOLUME.type, {"metadata": {"name": "disk", "uid": "uid-disk"}, "spec": spec})
+
+
+def _storage_class():
+    fields = {"provisioner": "example.com/late", "volumeBindingMode": "WaitForFirstConsumer"}
+    return convert(STORAGE_CLASS.type, {"metadata": {"name": "late"}, **fields})
+
+
+def test_nothing_grows_with_what_is_gone():
+    cluster = Shadowed(*nodes(2))
+    record = ShadowRecord(["default-scheduler"], began=BEGIN, until=BEGIN)
+    for number in range(300):
+        cluster.create(f"pod-{number}", cpu="10m")
+        cluster.bind(f"pod-{number}", "node-0")
+        cluster.remove(f"pod-{number}")
+        cluster.wait(0.5)
+    for _ in range(10):
+        for each in cluster.found:
+            record.add(replace(each, outcome=ShadowOutcome.OTHER))
+    assert cluster.shadow.tally.total() == 300
+    assert len(cluster.shadow.tally.counts) < 5
+    assert len(cluster.shadow._journal) < 100
+    assert (cluster.shadow.waiting, len(cluster.shadow.world._undo)) == (0, 0)
+    assert len(record.differences) == MOST_KEPT < 3000
+
+
+def test_lines_say_what_and_why(two):
+    two.create("new", cpu="1")
+    two.bind("new", "node-0")
+    two.create("huge", cpu="40")
+    two.fail("huge")
+    two.create("small", cpu="1")
+    two.fail("small")
+    two.wait()
+    shown = {each.pod: line_of(each).partition(": ")[2] for each in two.found}
+    assert shown["default/new"] == (
+        "bound to node-0; Bayplan: node-1, 12 points better (NodeResourcesFit +13, NodeResourcesBalancedAllocation -1)"
+        "; cause: unknown"
+    )
+    assert shown["default/huge"] == "found no node; Bayplan: no node, too"
+    assert shown["default/small"].startswith("found no node; Bayplan: node-1")
+    assert summary(two.shadow.tally) == "1 of 3 decisions equal (33.33%); 2 different: 2 unknown"
+
+
+def test_a_share_is_100_percent_only_if_it_is_all():
+    assert (percent(1.0), percent(0.99999), percent(0.5)) == ("100.00%", ">99.99%", "50.00%")

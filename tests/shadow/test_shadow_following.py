@@ -1,0 +1,201 @@
+"""A shadow beside Bayplan's own scheduler: all decisions are equal. And what it does about gaps and denials."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from shadowed import configured, nodes
+from tests.support.stories import NAME
+from tests.support.waiting import until
+
+from bayplan.api.kinds import NODE, POD
+from bayplan.backtest.decisions import ask_again
+from bayplan.backtest.lookahead import Lookahead
+from bayplan.backtest.prices import Prices
+from bayplan.backtest.running import SimulatedScheduler
+from bayplan.client import ApiError, ClusterAccess, HttpClient
+from bayplan.devcluster.apiserver import ApiServer, Fault
+from bayplan.history.reading import History
+from bayplan.history.recording import HistoryRecorder
+from bayplan.shadow.comparisons import ShadowCause, ShadowSubject
+from bayplan.shadow.following import ShadowError, ShadowFollower
+from bayplan.shadow.shadow import Shadow
+from bayplan.simulation.usual import usual_configuration
+from bayplan.simulation.world import World
+from bayplan.testing import make_node, make_pod, spread_over
+from bayplan.testing.documents import as_sent
+from bayplan.testing.in_memory import load, make_client
+from bayplan.testing.running import running_scheduler
+
+MOST_ALLOCATED = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: MostAllocated, resources: [{name: cpu, weight: 1}]}}
+"""
+
+
+class Followed:
+    def __init__(self, client, configuration=None, **options):
+        theirs = None if configuration is None else (usual_configuration(()), ())
+        self.shadow = Shadow(World(configuration), {NAME}, configuration, theirs)
+        self.found = []
+        self.follower = ShadowFollower(client, self.shadow, self.found.append, names=[NAME], **options)
+
+    @asynccontextmanager
+    async def running(self):
+        task = asyncio.create_task(self.follower.run())
+        synced = asyncio.create_task(self.follower.synced.wait())
+        try:
+            async with asyncio.timeout(30):
+                await asyncio.wait((task, synced), return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                task.result()
+            yield self
+            self.follower.finish()
+        finally:
+            task.cancel()
+            synced.cancel()
+            await asyncio.wait((task, synced))
+
+    @property
+    def odd(self):
+        """What isn't equal, or has an unknown cause."""
+        return [each for each in self.found if not each.equal or each.cause is ShadowCause.UNKNOWN]
+
+
+async def churn(here, seed, *, priorities, hard):
+    """Let pods come and go and fail, and nodes come and be cordoned. Returns the shadow that has followed it."""
+    rng, loop = random.Random(seed), asyncio.get_running_loop()
+    for number in range(6):
+        load(here.client.server, make_node(f"node-{number}", cpu="4", labels={"zone": f"z{number % 3}"}))
+    alive = []
+    async with Followed(here.client, clock=loop).running() as followed:
+        for step in range(60):
+            names = [f"pod-{step}-{number}" for number in range(rng.randint(1, 4))]
+            for name in names:
+                spread = [spread_over("zone", {"app": "a"}, hard=hard)] if rng.random() < 0.3 else ()
+                fields = {"spread": spread, "priority": rng.choice(priorities), "labels": {"app": rng.choice("ab")}}
+                spec = {"terminationGracePeriodSeconds": 0}
+                load(here.client.server, make_pod(name, cpu=rng.choice(("100m", "500m", "1500m")), spec=spec, **fields))
+            alive += names
+            await asyncio.sleep(rng.choice((0, 0, 0.01, 0.3)))
+            while len(alive) > 28:
+                with suppress(ApiError):  # it may have been preempted
+                    await here.client.delete(POD, alive.pop(rng.randrange(len(alive))), "default")
+            if step % 10 == 5:
+                await here.client.patch(NODE, f"node-{rng.randrange(6)}", {"spec": {"unschedulable": step % 20 == 5}})
+            if step % 20 == 10:
+                load(here.client.server, make_node(f"more-{step}", cpu="6", labels={"zone": "z0"}))
+        load(here.client.server, make_pod("huge", cpu="64"))
+        await asyncio.sleep(30)
+    return followed
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_bayplan_equals_itself_with_churn(here, seed):
+    followed = await churn(here, seed, priorities=(0,), hard=False)
+    tally = followed.shadow.tally
+    assert followed.odd == []
+    assert tally.share() == 1.0
+    assert tally.total(ShadowSubject.BINDING) > 60
+    assert tally.total(ShadowSubject.FAILURE) > 0
+    assert tally.caused_by(ShadowCause.RACE) > 0
+    assert tally.missed == 0
+
+
+async def test_bayplan_nearly_equals_itself_where_pods_preempt_each_other_all_at_once(here):
+    tally = (await churn(here, 1, priorities=(0, 0, 0, 10), hard=True)).shadow.tally
+    assert tally.share() > 0.98
+    assert tally.total(ShadowSubject.NOMINATION) > 0
+    assert tally.share(ShadowSubject.NOMINATION) > 0.8
+
+
+async def test_another_configuration_differs_for_exactly_the_pods_that_a_replay_names(tmp_path):
+    candidate = configured(tmp_path, MOST_ALLOCATED)
+    async with ApiServer() as server, HttpClient(server.url) as client:
+        load(server, *(make_node(f"node-{number}", cpu=str(4 + number)) for number in range(4)))
+        recorder = HistoryRecorder(client, tmp_path / "history", "cluster test")
+        recording = asyncio.create_task(recorder.run())
+        await recorder.synced.wait()
+        async with (
+            Followed(client, candidate).running() as followed,
+            running_scheduler(ClusterAccess(server=server.url), scheduler_name=NAME),
+        ):
+            for number in range(16):
+                await client.create(POD, as_sent(make_pod(f"pod-{number}", cpu=f"{300 + 170 * (number % 3)}m"))[1])
+                await until(lambda number=number: followed.shadow.tally.total() + followed.shadow.waiting > number)
+            await until(lambda: followed.shadow.tally.total(ShadowSubject.BINDING) == 16)
+        recording.cancel()
+        await asyncio.wait((recording,))
+    history = History.open(tmp_path / "history")
+    replayed = ask_again(
+        history, Lookahead(history, Prices({}).of), SimulatedScheduler(), SimulatedScheduler(candidate, ())
+    ).differences
+    different = [each for each in followed.found if not each.equal]
+    assert {each.pod for each in different} == {each.pod for each in replayed} != set()
+    assert {each.cause for each in different} == {ShadowCause.CONFIGURATION}
+
+
+async def test_what_is_listed_again_after_a_gap_is_counted_and_not_compared():
+    client = make_client(*nodes(2), make_pod("first"), make_pod("second"))
+    followed = Followed(client)
+    async with followed.running():
+        await client.bind("default", "first", "node-0")
+        await until(lambda: followed.shadow.tally.total() == 1)
+        client.transport.faults.add(Fault(verb="watch", resource="pods", answer=410, reason="Expired", times=1))
+        client.transport.end_streams()
+        await client.bind("default", "second", "node-1")
+        await until(lambda: followed.shadow.tally.missed)
+    assert (followed.shadow.tally.total(), followed.shadow.tally.missed) == (1, 1)
+
+
+async def test_pods_that_were_bound_while_no_shadow_ran_are_counted():
+    begin = datetime.now(UTC)
+    client = make_client(*nodes(1))
+    load(client.server, make_pod("old", node="node-0"))
+    for name in ("new", "newer"):
+        await client.create(POD, as_sent(make_pod(name))[1])
+    await client.bind("default", "new", "node-0")
+    followed = Followed(client, since=begin - timedelta(seconds=2))
+    async with followed.running():
+        pass
+    assert followed.shadow.tally.missed == 1
+
+
+@pytest.mark.parametrize("verb", ["list", "watch"])
+async def test_pods_that_may_not_be_read_end_it(verb):
+    client = make_client(*nodes(1))
+    client.transport.faults.add(Fault(verb=verb, resource="pods", answer=403, reason="Forbidden", message="no right"))
+    with pytest.raises(ShadowError, match="cannot read the pods: 403 Forbidden: no right"):
+        async with Followed(client).running():
+            await asyncio.sleep(5)
+
+
+async def test_another_kind_that_may_not_be_read_is_named_with_what_it_costs(caplog):
+    client = make_client(*nodes(1))
+    client.transport.faults.add(Fault(resource="services", answer=403, reason="Forbidden", message="no right"))
+    async with Followed(client).running() as followed:
+        await asyncio.sleep(0)
+    assert followed.found == []
+    (line,) = [each.getMessage() for each in caplog.records if "services" in each.getMessage()]
+    assert line == ("services: 403 Forbidden: no right: the default topology spreading of its pods is not considered")
+
+
+async def test_a_node_that_cannot_be_read_is_named_and_left_out(caplog):
+    client = make_client(*nodes(2))
+    async with Followed(client).running() as followed:
+        await client.create(POD, as_sent(make_pod("good"))[1])
+        followed.follower.put(NODE, "bad", make_node("bad", cpu="many"), gap=False)
+        await client.bind("default", "good", "node-0")
+        await until(lambda: followed.shadow.tally.total() == 1)
+        await until(lambda: "Node bad is left out" in caplog.text)
+    assert followed.shadow.world.problems == []
+    assert followed.odd == []
