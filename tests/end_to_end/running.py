@@ -22,7 +22,7 @@ from bayplan.config.types import Extender
 from bayplan.executor.extenders import have_a_say
 from bayplan.recording.entries import Setting
 from bayplan.recording.files import Recording
-from bayplan.recording.recorder import Recorder
+from bayplan.recording.recorder import DecisionRecorder
 from bayplan.recording.writing import Keep
 from bayplan.replay.replay import Replay
 from bayplan.service.scheduler import BuildProfiles, Scheduler, Settings
@@ -51,7 +51,9 @@ async def running_scheduler(
         unschedulable_timeout=settings.unschedulable_timeout,
     )
     with TemporaryDirectory() as folder:
-        recorder = Recorder(Path(folder), setting, settings.clock, Keep(segment_seconds=0.5, patience_seconds=1e9))
+        recorder = DecisionRecorder(
+            Path(folder), setting, settings.clock, Keep(segment_seconds=0.5, patience_seconds=1e9)
+        )
         try:
             async with unrecorded_scheduler(
                 access,

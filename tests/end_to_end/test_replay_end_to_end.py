@@ -25,7 +25,7 @@ from bayplan.config import default_profile
 from bayplan.recording import writing
 from bayplan.recording.entries import Setting
 from bayplan.recording.files import Recording, RecordingError
-from bayplan.recording.recorder import Recorder
+from bayplan.recording.recorder import DecisionRecorder
 from bayplan.replay.causes import explained
 from bayplan.replay.replay import Replay
 
@@ -61,7 +61,7 @@ def profiles(*plugins):
 @asynccontextmanager
 async def recorded(cluster, folder, *plugins):
     setting = Setting(seed=3, initial_backoff=FAST.initial_backoff, max_backoff=FAST.max_backoff)
-    recorder = Recorder(folder, setting, FAST.clock)
+    recorder = DecisionRecorder(folder, setting, FAST.clock)
     settings = type(FAST)(**{name: getattr(FAST, name) for name in FAST.__slots__} | {"seed": 3})
     try:
         async with unrecorded_scheduler(
@@ -279,4 +279,4 @@ async def test_bad_input_is_one_line(run, tmp_path):
     manifest.write_text(whole[: len(whole) // 2])
     assert "recording.json is damaged" in bayplan("replay", folder, status=2)
     with pytest.raises(RecordingError, match="is not empty"):
-        Recorder(folder, Setting(), FAST.clock)
+        DecisionRecorder(folder, Setting(), FAST.clock)

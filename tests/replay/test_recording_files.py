@@ -55,7 +55,7 @@ any_entry = st.one_of(
     st.builds(entries.Evicted, times, st.integers(0, 9), st.booleans()),
     st.builds(entries.Activated, times, st.lists(texts).map(tuple)),
     st.builds(entries.Answered, times, st.none() | st.lists(texts).map(tuple), st.dictionaries(texts, status)),
-    st.builds(entries.Stopped, times),
+    st.builds(entries.RecordingEnded, times),
 )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from bayplan.api.kinds import NODE, POD
 from bayplan.backtest.lookahead import Lookahead
 from bayplan.backtest.running import SimulatedScheduler
-from bayplan.backtest.stream import RecordedBinding, RecordedEnd, Recording
+from bayplan.backtest.stream import RecordedBinding, RecordedEnd, RecordedHistory
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import build_profiles
 from bayplan.framework.profile import Profile
@@ -85,7 +85,7 @@ def ask_again(
     other = {} if candidate is None else _profiles(world, candidate)
     stride = max(1, -(-ahead.bindings // MOST_ASKED))
     asked, number, length = AskedAgain(), 0, max(history.length.total_seconds(), 1.0)
-    recording = Recording(history)
+    recording = RecordedHistory(history)
     world.move(recording.other_objects(), history.begin)
     world.keep()
     for happening in recording:

@@ -216,7 +216,7 @@ class RecordedEnd:
 Recorded = PodArrives | PodIsChanged | RecordedBinding | RecordedEnd | NodeComes | NodeGoes | ObjectChanges
 
 
-class Recording:
+class RecordedHistory:
     """What happened in a history, as it was: every pod has the node that it had."""
 
     def __init__(self, history: History) -> None:

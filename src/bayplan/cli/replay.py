@@ -16,7 +16,7 @@ from bayplan.cli.replay_moments import moment_options
 from bayplan.cli.shared_options import YAML_FILE, plugin_option
 
 if TYPE_CHECKING:
-    from bayplan.cli.replay_moments import Wanted
+    from bayplan.cli.replay_moments import WantedMoment
     from bayplan.recording.files import Recording
     from bayplan.replay.candidates import OtherDecisions
     from bayplan.replay.policies import Policy
@@ -40,7 +40,7 @@ EXIT_DIFFERENT = 1
 @click.option("-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True)
 def replay(
     recording: Path,
-    wanted: Wanted,
+    wanted: WantedMoment,
     snapshot: str | None,
     listing: bool,
     pack: str | None,
@@ -153,7 +153,7 @@ def _list(runs: Sequence[Recording], output: str) -> None:
                 click.echo(f"{decided.number:>7} {decided.time:%Y-%m-%d %H:%M:%S.%f} {pod.key}: {what}")
 
 
-def _stop_before(runs: Sequence[Recording], wanted: Wanted, snapshot: str | None, output: str) -> None:
+def _stop_before(runs: Sequence[Recording], wanted: WantedMoment, snapshot: str | None, output: str) -> None:
     from bayplan.cli.replay_moments import find, stop_before
     from bayplan.replay.policies import recorded_policy
     from bayplan.replay.replay import told
@@ -186,9 +186,9 @@ def _ask_another(
     limit: int,
     output: str,
 ) -> None:
-    from bayplan.replay.candidates import Candidate
+    from bayplan.replay.candidates import OtherPolicy
 
-    candidate = Candidate(_other_policy(policy, *another))
+    candidate = OtherPolicy(_other_policy(policy, *another))
     replayed = policy.replay(recording).run(candidate.visit)
     if replayed.difference is not None:
         fail(

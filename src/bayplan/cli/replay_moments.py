@@ -15,13 +15,13 @@ from bayplan.cli.insight.messages import fail
 if TYPE_CHECKING:
     from bayplan.insight import Snapshot
     from bayplan.recording.files import Recording
-    from bayplan.replay.moments import Decided
+    from bayplan.replay.moments import RecordedDecision
     from bayplan.replay.policies import Policy
     from bayplan.replay.replay import Moment
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedMoment:
     """Which moment is meant: the last one before `until` at which `pod` was decided about, or evicted."""
 
     until: str | None = None
@@ -37,13 +37,13 @@ class Wanted:
 
 
 def moment_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options. The command gets `wanted`, a `Wanted`."""
+    """Add the options. The command gets `wanted`, a `WantedMoment`."""
 
     @functools.wraps(command)
     def call(*arguments: Any, until: str | None, pod: str | None, preemption_of: str | None, **others: Any) -> Any:
         if pod and preemption_of:
             raise click.UsageError("--pod and --preemption-of: expected only one of them")
-        return command(*arguments, wanted=Wanted(until, qualified(pod), qualified(preemption_of)), **others)
+        return command(*arguments, wanted=WantedMoment(until, qualified(pod), qualified(preemption_of)), **others)
 
     for option in (
         click.option(
@@ -78,7 +78,7 @@ def time_in(recording: Recording, text: str, option: str) -> datetime:
     return moment if moment >= began.replace(microsecond=0) else moment + timedelta(days=1)
 
 
-def find(runs: Sequence[Recording], wanted: Wanted) -> Decided:
+def find(runs: Sequence[Recording], wanted: WantedMoment) -> RecordedDecision:
     """The decision that is meant. Ends the process with status 2 if the recording has none."""
     from bayplan.replay.moments import decisions_of, uids_of
 
@@ -99,7 +99,9 @@ def find(runs: Sequence[Recording], wanted: Wanted) -> Decided:
     return found
 
 
-def _fail_without(runs: Sequence[Recording], wanted: Wanted, until: datetime | None, last: Decided | None) -> NoReturn:
+def _fail_without(
+    runs: Sequence[Recording], wanted: WantedMoment, until: datetime | None, last: RecordedDecision | None
+) -> NoReturn:
     what, when = "no decision", "" if until is None else f" before {until:%Y-%m-%d %H:%M:%S} UTC"
     if wanted.pod:
         what = f"no decision about pod {wanted.pod}"
@@ -114,7 +116,7 @@ def _fail_without(runs: Sequence[Recording], wanted: Wanted, until: datetime | N
     fail(f"the recording has {what}{when}; {span}")
 
 
-def stop_before(policy: Policy, decided: Decided) -> tuple[Moment, Snapshot]:
+def stop_before(policy: Policy, decided: RecordedDecision) -> tuple[Moment, Snapshot]:
     """Replay up to a decision, from the segment that it is in. Returns it, and what the scheduler knew then."""
     from bayplan.replay.moments import snapshot_at
 

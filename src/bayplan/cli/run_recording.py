@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from bayplan.cli.run_preparation import Preparation
-    from bayplan.recording.recorder import Recorder
+    from bayplan.recording.recorder import DecisionRecorder
     from bayplan.recording.writing import Keep
     from bayplan.service.scheduler import Settings
 
@@ -28,11 +28,11 @@ class RecordOptions:
     plugins: tuple[str, ...]
 
 
-def open_recorder(asked: RecordOptions, prepared: Preparation, settings: Settings, cluster: str) -> Recorder:
+def open_recorder(asked: RecordOptions, prepared: Preparation, settings: Settings, cluster: str) -> DecisionRecorder:
     """A recorder for the scheduler with these settings, which have a seed. Raises RecordingError."""
     from bayplan.config.writing import to_yaml
     from bayplan.recording.files import next_run
-    from bayplan.recording.recorder import Recorder
+    from bayplan.recording.recorder import DecisionRecorder
     from bayplan.replay.policies import setting_of
 
     configuration = to_yaml(prepared.configuration, prepared.catalog)
@@ -44,7 +44,7 @@ def open_recorder(asked: RecordOptions, prepared: Preparation, settings: Setting
         unschedulable_timeout=settings.unschedulable_timeout,
         cluster=cluster,
     )
-    recorder = Recorder(next_run(Path(asked.folder)), setting, settings.clock, _keep(asked.keep))
+    recorder = DecisionRecorder(next_run(Path(asked.folder)), setting, settings.clock, _keep(asked.keep))
     log.info("recording what decisions rest on to %s", asked.folder)
     return recorder
 

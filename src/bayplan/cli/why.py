@@ -10,11 +10,11 @@ import click
 
 from bayplan.cli.insight.answering import show
 from bayplan.cli.insight.messages import errors_reported, fail
-from bayplan.cli.replay_moments import Wanted, find, qualified, stop_before
+from bayplan.cli.replay_moments import WantedMoment, find, qualified, stop_before
 
 if TYPE_CHECKING:
     from bayplan.recording.files import Recording
-    from bayplan.replay.moments import Decided
+    from bayplan.replay.moments import RecordedDecision
     from bayplan.replay.policies import Policy
 
 
@@ -48,7 +48,9 @@ def why(pod: str, recording: Path, at: str | None, evicted: bool, moved: bool, o
         if moved:
             _moves(runs, key)
             return
-        asked = Wanted(at, preemption_of=key, option="--at") if evicted else Wanted(at, pod=key, option="--at")
+        asked = (
+            WantedMoment(at, preemption_of=key, option="--at") if evicted else WantedMoment(at, pod=key, option="--at")
+        )
         decided = find(runs, asked)
         _explain(recorded_policy(decided.run), decided, key, output, evicted=evicted)
 
@@ -63,13 +65,13 @@ def _moves(runs: Sequence[Recording], pod: str) -> None:
         if (one := decided.of(pod)) is not None and one.node
     ]
     if not places:
-        find(runs, Wanted(pod=pod))  # ends here if there is no decision at all
+        find(runs, WantedMoment(pod=pod))  # ends here if there is no decision at all
         fail(f"pod {pod} was never placed; without --moved, the answer says why")
     for decided, node in places:
         click.echo(f"{decided.time:%Y-%m-%d %H:%M:%S} decision {decided.number:,}: pod {pod} was placed on node {node}")
 
 
-def _explain(policy: Policy, decided: Decided, pod: str, output: str, *, evicted: bool) -> None:
+def _explain(policy: Policy, decided: RecordedDecision, pod: str, output: str, *, evicted: bool) -> None:
     from bayplan.insight import Insight, QuestionError
     from bayplan.replay.replay import told
 
@@ -96,5 +98,5 @@ def _explain(policy: Policy, decided: Decided, pod: str, output: str, *, evicted
         fail(str(error))
     if output != "json":
         click.echo("\n".join(lines))
-        click.echo("As the cluster was just before:")
+        click.echo("As the cluster was just before (of nodes that are as good, another one may be named):")
     show(found, output)

@@ -53,7 +53,7 @@ class PodDecided(msgspec.Struct, array_like=True, gc=False, frozen=True):
     victims: tuple[str, ...] = ()
 
 
-class Planned(RecordedEntry, gc=False):
+class PlanMade(RecordedEntry, gc=False):
     """An attempt returned a plan. It is not taken in: a replay makes it again, and compares.
 
     `placed`: the uids of the pods to assume. `preemptions`: for each, the preemptor's uid, the node and the uids of the
@@ -189,7 +189,7 @@ class Checkpoint(RecordedEntry, gc=False):
     rotation: int
 
 
-class Stopped(RecordedEntry, gc=False):
+class RecordingEnded(RecordedEntry, gc=False):
     """The scheduler stopped, as asked."""
 
 
@@ -197,7 +197,7 @@ AnyEntry = (
     Changed
     | Popped
     | GaveWay
-    | Planned
+    | PlanMade
     | Answered
     | Began
     | Permitted
@@ -207,7 +207,7 @@ AnyEntry = (
     | Evicted
     | Activated
     | Checkpoint
-    | Stopped
+    | RecordingEnded
 )
 
 

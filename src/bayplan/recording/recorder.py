@@ -32,12 +32,12 @@ from bayplan.recording.entries import (
     Began,
     Changed,
     GaveWay,
-    Planned,
+    PlanMade,
     Popped,
     RecordedEntry,
+    RecordingEnded,
     Replied,
     Setting,
-    Stopped,
 )
 from bayplan.recording.files import prepare_recording
 from bayplan.recording.summaries import summary_of
@@ -60,7 +60,7 @@ _SHORTEST = 60.0
 """Seconds that a segment has at least: a checkpoint alone may be larger than a segment should be."""
 
 
-class Subject(NamedTuple):
+class RecordedScheduler(NamedTuple):
     """The scheduler that is recorded, as far as a checkpoint needs it."""
 
     state: ClusterState
@@ -69,7 +69,7 @@ class Subject(NamedTuple):
     rotation: Rotation
 
 
-class Recorder:
+class DecisionRecorder:
     """Records one scheduler to a folder. Use it in the scheduler's thread, from before its start to its end.
 
     `setting`: how the scheduler is set up. `keep`: how long segments are, and how many are kept. Raises RecordingError
@@ -83,7 +83,7 @@ class Recorder:
         self.entries_written = 0
         self._clock = clock
         self._keep = keep or Keep()
-        self._subject: Subject | None = None
+        self._subject: RecordedScheduler | None = None
         self._kinds: set[Kind] = {NODE, POD}
         self._decisions = 0
         self._binding: dict[int, str] = {}
@@ -111,7 +111,7 @@ class Recorder:
 
     def close(self) -> None:
         """End the recording."""
-        self.add(Stopped([]))
+        self.add(RecordingEnded([]))
         self._on = False
         self._writer.close()
 
@@ -153,7 +153,7 @@ class Recorder:
 
     # Segments
 
-    def records(self, subject: Subject) -> None:
+    def records(self, subject: RecordedScheduler) -> None:
         """What checkpoints are made of."""
         self._subject = subject
 
@@ -243,7 +243,7 @@ class Recorder:
         """An attempt returned a plan."""
         self._decisions += 1
         decisions, placed, preemptions = summary_of(plan)
-        self.add(Planned([], decisions, placed, preemptions))
+        self.add(PlanMade([], decisions, placed, preemptions))
 
     def handling(self, handle: Callable[..., None], *arguments: Any) -> None:
         """Handle what was just recorded: what plugins do meanwhile follows from it."""
@@ -300,7 +300,7 @@ class Recorder:
 class _RecordedExtenders:
     """Implements Extenders."""
 
-    def __init__(self, recorder: Recorder, extenders: Extenders) -> None:
+    def __init__(self, recorder: DecisionRecorder, extenders: Extenders) -> None:
         self._recorder = recorder
         self._extenders = extenders
 

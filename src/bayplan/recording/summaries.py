@@ -6,7 +6,7 @@ from bayplan.recording.entries import PodDecided
 from bayplan.scheduling import Plan
 
 Summary = tuple[tuple[PodDecided, ...], tuple[str, ...], tuple[tuple[str, str, tuple[str, ...]], ...]]
-"""The fields of a Planned but for its times."""
+"""The fields of a PlanMade but for its times."""
 
 
 def summary_of(plan: Plan) -> Summary:

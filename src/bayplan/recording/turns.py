@@ -9,14 +9,14 @@ from bayplan.executor.executor import Executor
 from bayplan.executor.runtime import Runtime
 from bayplan.framework.giving_way import GiveWay
 from bayplan.queue import QueuedPod, SchedulingQueue
-from bayplan.recording.recorder import Recorder
+from bayplan.recording.recorder import DecisionRecorder
 from bayplan.scheduling import Plan
 
 
 class RecordedQueue(SchedulingQueue):
     """A queue that notes which pods are popped. The other arguments are those of SchedulingQueue."""
 
-    def __init__(self, recorder: Recorder, *arguments: Any, **options: Any) -> None:
+    def __init__(self, recorder: DecisionRecorder, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._recorder = recorder
 
@@ -38,7 +38,7 @@ class RecordedQueue(SchedulingQueue):
 class RecordedExecutor(Executor):
     """An executor that notes which attempts gave way."""
 
-    def __init__(self, recorder: Recorder, runtime: Runtime) -> None:
+    def __init__(self, recorder: DecisionRecorder, runtime: Runtime) -> None:
         super().__init__(runtime)
         self._recorder = recorder
 

@@ -19,13 +19,13 @@ from bayplan.recording.entries import Bound, Evicted, Permitted, PreBound, Recor
 from bayplan.scheduling import Plan, Preemption
 
 if TYPE_CHECKING:
-    from bayplan.recording.recorder import Recorder
+    from bayplan.recording.recorder import DecisionRecorder
 
 
 class RecordedSink:
     """What a watch reports to. `sink`: a handler of objects of the kind."""
 
-    def __init__(self, recorder: Recorder, kind: str, sink: Any) -> None:
+    def __init__(self, recorder: DecisionRecorder, kind: str, sink: Any) -> None:
         self._recorder = recorder
         self._kind = kind
         self._sink = sink
@@ -48,7 +48,7 @@ class RecordedSink:
 class RecordedBinder:
     """Implements executor.ports.Binder."""
 
-    def __init__(self, recorder: Recorder, binder: Binder) -> None:
+    def __init__(self, recorder: DecisionRecorder, binder: Binder) -> None:
         self._recorder = recorder
         self._binder = binder
         self.cancel_pre_bind = binder.cancel_pre_bind
@@ -89,7 +89,7 @@ def _failed(error: BaseException) -> RecordedStatus:
 class RecordedEvictor:
     """Implements executor.ports.Evictor."""
 
-    def __init__(self, recorder: Recorder, evictor: Evictor) -> None:
+    def __init__(self, recorder: DecisionRecorder, evictor: Evictor) -> None:
         self._recorder = recorder
         self._evictor = evictor
 
@@ -103,7 +103,7 @@ class RecordedEvictor:
 class RecordedMeasures:
     """Implements executor.ports.Measures."""
 
-    def __init__(self, recorder: Recorder, measures: Measures) -> None:
+    def __init__(self, recorder: DecisionRecorder, measures: Measures) -> None:
         self._recorder = recorder
         self._attempted = measures.attempted
         self.now = measures.now
@@ -123,7 +123,7 @@ class RecordedMeasures:
 class RecordedWait:
     """A pod that waits in Permit. `waiting`: a PodInPermit with a verdict to wait for."""
 
-    def __init__(self, recorder: Recorder, waiting: Any) -> None:
+    def __init__(self, recorder: DecisionRecorder, waiting: Any) -> None:
         self._recorder = recorder
         self._waiting = waiting
 
@@ -143,7 +143,7 @@ class RecordedClient:
     `bind`: its outcome is recorded by the binder.
     """
 
-    def __init__(self, recorder: Recorder, client: Any) -> None:
+    def __init__(self, recorder: DecisionRecorder, client: Any) -> None:
         self._recorder = recorder
         self._client = client
         self.bind = client.bind

@@ -49,7 +49,7 @@ class OtherDecisions:
     differences: list[OtherDecision] = field(default_factory=list)
 
 
-class Candidate:
+class OtherPolicy:
     """Asks another policy before each attempt of a replay. `found` has what it would have decided."""
 
     def __init__(self, policy: Policy, seed: int = 0) -> None:

@@ -15,7 +15,7 @@ from bayplan.config import ExtraPlugin
 from bayplan.framework.functions import FunctionPlugin
 from bayplan.framework.interface import Background
 from bayplan.framework.profile import implements
-from bayplan.replay.replay import Difference, Replay
+from bayplan.replay.replay import Replay, ReplayDifference
 
 _CLOCKS = frozenset(
     f"{name}{unit}" for name in ("time", "monotonic", "perf_counter", "process_time") for unit in ("", "_ns")
@@ -51,8 +51,8 @@ def reads_of(plugins: Iterable[ExtraPlugin]) -> Iterator[Reads]:
 
 
 def explained(
-    difference: Difference, replay: Replay, plugins: Sequence[ExtraPlugin], changed: Sequence[str]
-) -> Difference:
+    difference: ReplayDifference, replay: Replay, plugins: Sequence[ExtraPlugin], changed: Sequence[str]
+) -> ReplayDifference:
     """A difference with its likely causes: `changed`, and what a second replay finds that plugins read."""
     causes = list(changed)
     if plugins:

@@ -13,13 +13,13 @@ from bayplan.api.objects import bare, encode
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight import Snapshot
 from bayplan.recording import entries
-from bayplan.recording.entries import Planned, PodDecided
+from bayplan.recording.entries import PlanMade, PodDecided
 from bayplan.recording.files import Recording, RecordingError
 from bayplan.replay.scheduler import ReplayedScheduler
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class RecordedDecision:
     """A decision of a recording. `number` counts from 1. `segment`: the segment that it is in, from 0."""
 
     run: Recording
@@ -39,7 +39,7 @@ class Decided:
         return next((each for each in self.pods if each.key == pod), None)
 
 
-def decisions_of(recording: Recording) -> Iterator[Decided]:
+def decisions_of(recording: Recording) -> Iterator[RecordedDecision]:
     """All decisions of a run, without a replay, up to where it can be read."""
     number, segment, time = 0, 0, recording.moment(recording.manifest.monotonic)
     first = True
@@ -50,9 +50,9 @@ def decisions_of(recording: Recording) -> Iterator[Decided]:
                 number, time = entry.decisions, recording.moment(entry.at)
             elif isinstance(entry, entries.Popped):
                 time = recording.moment(entry.at)
-            elif isinstance(entry, Planned):
+            elif isinstance(entry, PlanMade):
                 number += 1
-                yield Decided(recording, segment, number, time, entry.decisions, entry.preemptions)
+                yield RecordedDecision(recording, segment, number, time, entry.decisions, entry.preemptions)
             first = False
     except RecordingError:
         return

@@ -31,7 +31,7 @@ from bayplan.recording.entries import (
     RecordedStatus,
     Replied,
 )
-from bayplan.replay.tasks import Task, Tasks
+from bayplan.replay.tasks import ReplayedTask, ReplayedTasks
 from bayplan.scheduling import Plan, Preemption
 from bayplan.simulation.handle import OfflineHandle
 
@@ -84,7 +84,7 @@ def status_of(recorded: RecordedStatus) -> Status:
 class ReplayedWait(PodInPermit):
     """A pod that waits in Permit until an entry says that it does so no more."""
 
-    def __init__(self, tasks: Tasks, pod: PodInfo, waits: Mapping[str, float]) -> None:
+    def __init__(self, tasks: ReplayedTasks, pod: PodInfo, waits: Mapping[str, float]) -> None:
         super().__init__(pod, waits)
         self._tasks = tasks
 
@@ -100,7 +100,7 @@ class ReplayedPorts:
     """Implements the ports of executor.ports. `planned` is called with each plan, before it is carried out."""
 
     def __init__(
-        self, state: ClusterState, clock: ReplayedClock, tasks: Tasks, planned: Callable[[Plan], None]
+        self, state: ClusterState, clock: ReplayedClock, tasks: ReplayedTasks, planned: Callable[[Plan], None]
     ) -> None:
         self.now: Callable[[], float] = lambda: 0.0
         self._state = state
@@ -134,7 +134,7 @@ class ReplayedPorts:
         task, uid = self._tasks.current, binding.pod.uid
         assert task is not None
         self._pre_binding.add(uid)
-        task.inner = Task(self._tasks, run_pre_bind(plugins, binding.cycle, binding.pod, binding.node_name))
+        task.inner = ReplayedTask(self._tasks, run_pre_bind(plugins, binding.cycle, binding.pod, binding.node_name))
         task.inner.step()
         entry: PreBound = await self._tasks.entry(PreBound)
         task.inner.close()
@@ -206,7 +206,11 @@ class ReplayedHandle(OfflineHandle):
     """The handle of plugins. `activated` is called with pods that they activate."""
 
     def __init__(
-        self, state: ClusterState, clock: ReplayedClock, tasks: Tasks, activated: Callable[[Iterable[PodInfo]], None]
+        self,
+        state: ClusterState,
+        clock: ReplayedClock,
+        tasks: ReplayedTasks,
+        activated: Callable[[Iterable[PodInfo]], None],
     ) -> None:
         super().__init__(state)
         self.client: Any = ReplayedClient(tasks)
@@ -243,7 +247,7 @@ class ReplayedHandle(OfflineHandle):
 class ReplayedClient:
     """The client of plugins: each request has the reply that was recorded."""
 
-    def __init__(self, tasks: Tasks) -> None:
+    def __init__(self, tasks: ReplayedTasks) -> None:
         self._tasks = tasks
 
     async def get(self, kind: Kind, *arguments: Any, **options: Any) -> Any:
@@ -263,7 +267,7 @@ class ReplayedClient:
         await _reply(self._tasks)
 
 
-async def _reply(tasks: Tasks) -> bytes:
+async def _reply(tasks: ReplayedTasks) -> bytes:
     entry: Replied = await tasks.entry(Replied)
     if entry.error is not None:
         raise _error(*entry.error)
@@ -283,7 +287,7 @@ def _error(name: str, arguments: bytes) -> Exception:
 class ReplayedExtenders:
     """Implements Extenders: what they answered is recorded; which pods they have a say about isn't."""
 
-    def __init__(self, state: ClusterState, tasks: Tasks, have_a_say: Callable[[PodInfo], bool]) -> None:
+    def __init__(self, state: ClusterState, tasks: ReplayedTasks, have_a_say: Callable[[PodInfo], bool]) -> None:
         self.want_nodes = False
         self.have_a_say = have_a_say
         self._state = state

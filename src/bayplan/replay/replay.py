@@ -16,7 +16,7 @@ from datetime import datetime
 from bayplan.framework.profile import Profile
 from bayplan.queue import QueuedPod
 from bayplan.recording import entries
-from bayplan.recording.entries import AnyEntry, Planned, PodDecided, Popped
+from bayplan.recording.entries import AnyEntry, PlanMade, PodDecided, Popped
 from bayplan.recording.files import Recording, RecordingError
 from bayplan.recording.summaries import Summary, summary_of
 from bayplan.replay.scheduler import BuildProfiles, HaveASay, ReplayedScheduler
@@ -24,7 +24,7 @@ from bayplan.scheduling import Plan
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ReplayDifference:
     """The first decision that isn't made again. `recorded` and `replayed` say what was decided, in one line each.
 
     `number`: that of the decision, from 1.
@@ -68,7 +68,7 @@ class Replayed:
     entries: int = 0
     began: datetime | None = None
     ended: datetime | None = None
-    difference: Difference | None = None
+    difference: ReplayDifference | None = None
     problem: str = ""
     stopped: bool = False
     complete: bool = False
@@ -141,7 +141,7 @@ class Replay:
                 scheduler.clock.entry(entry.times)
                 if popped is not None:
                     scheduler.give_way(popped)
-            elif isinstance(entry, Planned):
+            elif isinstance(entry, PlanMade):
                 if (difference := self._compare(found, entry)) is not None:
                     found.difference = difference
                     return
@@ -149,7 +149,7 @@ class Replay:
                 if found.entries == 1:
                     scheduler.restore(entry)
                     found.decisions = found.before = entry.decisions
-            elif isinstance(entry, entries.Stopped):
+            elif isinstance(entry, entries.RecordingEnded):
                 found.complete = True
             else:
                 scheduler.take(entry)
@@ -175,10 +175,10 @@ class Replay:
         """A plan was made. What follows reads the clocks that were read after it."""
         self._made.append(summary_of(plan))
         following = self._peek(0)
-        if isinstance(following, Planned) and self._scheduler is not None:
+        if isinstance(following, PlanMade) and self._scheduler is not None:
             self._scheduler.clock.entry(following.times)
 
-    def _compare(self, found: Replayed, entry: Planned) -> Difference | None:
+    def _compare(self, found: Replayed, entry: PlanMade) -> ReplayDifference | None:
         found.decisions += 1
         recorded = (entry.decisions, entry.placed, entry.preemptions)
         replayed = self._made.popleft() if self._made else ((), (), ())
@@ -186,7 +186,7 @@ class Replay:
             return None
         pairs = zip(entry.decisions, replayed[0], strict=False)
         one, other = next(((a, b) for a, b in pairs if a != b), (_first(entry.decisions), _first(replayed[0])))
-        return Difference(
+        return ReplayDifference(
             found.decisions,
             found.ended or self.recording.moment(0.0),
             (one or other or PodDecided("", "?", "", "", "")).key,
@@ -194,11 +194,11 @@ class Replay:
             told(other, replayed[2]),
         )
 
-    def _other_turn(self, found: Replayed, entry: Popped, popped: QueuedPod | None) -> Difference:
+    def _other_turn(self, found: Replayed, entry: Popped, popped: QueuedPod | None) -> ReplayDifference:
         scheduler = self._scheduler
         known = None if scheduler is None or not entry.uid else scheduler.queue.get(entry.uid)
         recorded = known.pod.key if known is not None else entry.uid
-        return Difference(
+        return ReplayDifference(
             found.decisions + 1,
             self.recording.moment(entry.at),
             recorded or (popped.pod.key if popped else ""),
@@ -219,12 +219,12 @@ class Replay:
             self._ahead.append(entry)
         return self._ahead[index]
 
-    def _outcome(self) -> Planned | entries.GaveWay | None:
+    def _outcome(self) -> PlanMade | entries.GaveWay | None:
         """How the attempt that begins now ended; None if nothing is recorded about that."""
         index = 0
         try:
             while (entry := self._peek(index)) is not None and not isinstance(entry, Popped):
-                if isinstance(entry, Planned | entries.GaveWay):
+                if isinstance(entry, PlanMade | entries.GaveWay):
                     return entry
                 index += 1
         except RecordingError:

@@ -28,7 +28,7 @@ from bayplan.recording import entries
 from bayplan.recording.entries import AnyEntry, Changed, Checkpoint, Setting
 from bayplan.replay.ports import ReplayedClock, ReplayedExtenders, ReplayedHandle, ReplayedPorts
 from bayplan.replay.restoring import RestoredQueue, restore_queue, restore_state
-from bayplan.replay.tasks import Task, Tasks
+from bayplan.replay.tasks import ReplayedTask, ReplayedTasks
 from bayplan.scheduling import Plan
 
 BuildProfiles = Callable[[Handle], Mapping[str, Profile]]
@@ -51,7 +51,7 @@ class ReplayedScheduler:
     ) -> None:
         self.state = ClusterState()
         self.clock = ReplayedClock()
-        self.tasks = Tasks()
+        self.tasks = ReplayedTasks()
         self.handle = handle = ReplayedHandle(self.state, self.clock, self.tasks, self._activate)
         self.kubernetes = setting.kubernetes
         self.profiles = build_profiles(handle)
@@ -89,7 +89,7 @@ class ReplayedScheduler:
         self._receiver = Receiver.of(runtime)
         self._kinds = {kind.kind: kind for kind in handle.watched}
         self._handlers: dict[str, ObjectHandler | PodHandler] = {}
-        self._attempt: Task | None = None
+        self._attempt: ReplayedTask | None = None
 
     @property
     def kinds(self) -> list[Kind]:
@@ -127,7 +127,7 @@ class ReplayedScheduler:
 
     def attempt(self, queued: QueuedPod) -> None:
         """Attempt the unit of a pod, and carry its plan out."""
-        self._attempt = Task(self.tasks, self._executor.schedule(queued, self._attempts))
+        self._attempt = ReplayedTask(self.tasks, self._executor.schedule(queued, self._attempts))
         self._attempt.step()
         if self._attempt.error is not None:
             raise self._attempt.error

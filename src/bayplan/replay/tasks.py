@@ -14,11 +14,11 @@ _MOST_STEPS = 10_000
 """Steps without an entry after which work counts as endless."""
 
 
-class Task:
+class ReplayedTask:
     """A coroutine that is stepped. `inner`: PreBind, while that runs for a binding cycle."""
 
-    def __init__(self, tasks: Tasks, work: Coroutine[Any, Any, Any]) -> None:
-        self.inner: Task | None = None
+    def __init__(self, tasks: ReplayedTasks, work: Coroutine[Any, Any, Any]) -> None:
+        self.inner: ReplayedTask | None = None
         self.ended = False
         self.result: Any = None
         self.error: Exception | None = None
@@ -67,13 +67,13 @@ class Task:
             self._work.close()
 
 
-class Tasks:
+class ReplayedTasks:
     """The work of a replay, by number. `current`: the one that is being stepped."""
 
     def __init__(self) -> None:
-        self.current: Task | None = None
+        self.current: ReplayedTask | None = None
         self._count = 0
-        self._running: dict[int, Task] = {}
+        self._running: dict[int, ReplayedTask] = {}
 
     def begin_at(self, number: int) -> None:
         """Give the next work this number."""
@@ -81,10 +81,10 @@ class Tasks:
 
     def add(self, work: Coroutine[Any, Any, Any]) -> None:
         """Add work, which has the next number."""
-        self._running[self._count] = Task(self, work)
+        self._running[self._count] = ReplayedTask(self, work)
         self._count += 1
 
-    def get(self, number: int) -> Task | None:
+    def get(self, number: int) -> ReplayedTask | None:
         """Work that has not ended."""
         return self._running.get(number)
 
@@ -108,7 +108,7 @@ class Tasks:
 
 
 class _Awaited:
-    def __init__(self, task: Task, kind: type) -> None:
+    def __init__(self, task: ReplayedTask, kind: type) -> None:
         self._task = task
         self._kind = kind
 

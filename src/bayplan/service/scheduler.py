@@ -32,7 +32,7 @@ from bayplan.framework.handle import Handle
 from bayplan.framework.own_volumes import own_volumes
 from bayplan.framework.profile import Profile
 from bayplan.queue import QueueProfile, SchedulingQueue
-from bayplan.recording.recorder import Recorder, Subject
+from bayplan.recording.recorder import DecisionRecorder, RecordedScheduler
 from bayplan.recording.turns import RecordedExecutor, RecordedQueue
 from bayplan.service.background import start_background
 from bayplan.service.debugging.debugger import CacheDebugger
@@ -96,7 +96,7 @@ class Peers:
     extenders: Extenders | None = None
     leadership: Leadership | None = None
     events: Client | None = None
-    recorder: Recorder | None = None
+    recorder: DecisionRecorder | None = None
 
 
 BuildProfiles = Callable[[Handle], Mapping[str, Profile]]
@@ -147,7 +147,7 @@ class Scheduler:
         rng = random.Random(settings.seed)
         self._attempts = AttemptDriver(runtime, rng, self._extenders, services.slice.limited)
         if recorder is not None:
-            recorder.records(Subject(self.state, self.queue, rng, self._attempts.rotation))
+            recorder.records(RecordedScheduler(self.state, self.queue, rng, self._attempts.rotation))
         self._loop = SchedulingLoop(runtime, self._attempts, self._executor, services.work, services.slice)
         self._collector = Collector()
         self.watchdog = Watchdog(settings.blocked_after)

@@ -77,7 +77,7 @@ class JournalEntry(NamedTuple):
         return f"pod {self.key} changed"
 
 
-class Journal:
+class ChangeJournal:
     """The latest changes that decisions may depend on, and the arrivals and deletions of all pods, oldest first.
 
     `next`: the position of the next change. Most other changes of pods don't matter.

@@ -20,7 +20,7 @@ from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, R
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.shadow.comparisons import ShadowCause, ShadowComparison, ShadowOutcome, ShadowSubject, ShadowTally
-from bayplan.shadow.journal import Journal, JournalEntry
+from bayplan.shadow.journal import ChangeJournal, JournalEntry
 from bayplan.shadow.judging import Contender, Judgement, ShadowQuestion
 from bayplan.shadow.moments import REACH, MomentSearch, SearchBudget, undo, vanished_in
 from bayplan.simulation.choices import margin_of, plugin_differences
@@ -72,7 +72,7 @@ class Shadow:
         self._theirs = self._ours if theirs is None else Contender(world, *theirs, other=True)
         self._grace = grace
         self._budget = budget or SearchBudget()
-        self._journal = Journal()
+        self._journal = ChangeJournal()
         self._open: deque[_Open] = deque()
 
     @property

@@ -11,7 +11,7 @@ from bayplan.client import ClusterAccess, HttpClient
 from bayplan.config import ExtraPlugin, default_profile
 from bayplan.config.types import Extender
 from bayplan.extender.client import HttpExtenders
-from bayplan.recording.recorder import Recorder
+from bayplan.recording.recorder import DecisionRecorder
 from bayplan.service.scheduler import BuildProfiles, Peers, Scheduler, Settings
 
 FAST = Settings(initial_backoff=0.05, max_backoff=0.2, blocked_after=0.4, look_for_kind=0.1)
@@ -26,7 +26,7 @@ async def running_scheduler(
     build_profiles: BuildProfiles | None = None,
     settings: Settings = FAST,
     extenders: Sequence[Extender] = (),
-    recorder: Recorder | None = None,
+    recorder: DecisionRecorder | None = None,
     **client_options: Any,
 ) -> AsyncIterator[Scheduler]:
     """Run a scheduler, yield it once it has synced, and stop it gracefully. Its failure fails the test.
