@@ -95,6 +95,10 @@ class ObjectStore(Mapping[str, Any]):
         """The object as the API server last reported it, whatever is assumed; None for an unknown one."""
         return self._known.get(key)
 
+    def copied(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The objects as the API server last reported them, and those that are assumed, in dicts of the caller's."""
+        return self._known.copy(), self._assumed.copy()
+
     def __getitem__(self, key: str) -> Any:
         return self._assumed[key] if key in self._assumed else self._known[key]
 

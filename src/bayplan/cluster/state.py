@@ -143,6 +143,11 @@ class ClusterState:
         return uid in self._assumed
 
     @property
+    def assumed(self) -> frozenset[str]:
+        """The uids of the pods that are assumed and not confirmed."""
+        return frozenset(self._assumed)
+
+    @property
     def assumed_count(self) -> int:
         """How many pods are assumed."""
         return len(self._assumed)

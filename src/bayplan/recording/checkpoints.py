@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from bayplan.api.kinds import NODE, Kind
+from bayplan.api.kinds import Kind
 from bayplan.api.objects import encode
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
@@ -32,18 +32,13 @@ def checkpoint(
     binding: Mapping[int, str],
     chance: tuple[random.Random, int],
 ) -> DeferredCheckpoint:
-    """The state now. It takes references only, which is quick.
+    """The state now. It takes references only, which is quick; what is made of them is left to the writer's thread.
 
     `counts`: the time, and how many decisions and tasks there were. `chance`: the random numbers, and the rotation.
     """
-    objects = [(kind.kind, key, obj, state.objects[kind][key]) for kind in kinds for key, obj in _known(state, kind)]
     table = state.table
-    rows = tuple(table.names[: table.size])
-    placed = tuple(
-        RecordedPlace(pod.key, pod.uid, pod.node_name, state.is_assumed(pod.uid))
-        for row in range(table.size)
-        for pod in table.pods[row].values()
-    )
+    stores = [(kind, *state.objects[kind].copied()) for kind in kinds]
+    rows, pods, assumed = tuple(table.names[: table.size]), [[*row.values()] for row in table.pods], state.assumed
     queued = tuple(_queued(each) for each in queue.waiting())
     nominated = tuple(
         (pod.key, uid, node) for node, pods in state.nominations.nodes.items() for uid, pod in pods.items()
@@ -53,23 +48,19 @@ def checkpoint(
     drawn = rng.getstate()
 
     def make() -> Checkpoint:
-        recorded = tuple(
-            RecordedObject(kind, key, raw_of(known), None if current is known else raw_of(current))
-            for kind, key, known, current in objects
+        objects = tuple(
+            RecordedObject(kind.kind, key, raw_of(obj), raw_of(written[key]) if key in written else None)
+            for kind, known, written in stores
+            for key, obj in known.items()
+        )
+        placed = tuple(
+            RecordedPlace(pod.key, pod.uid, pod.node_name, pod.uid in assumed) for row in pods for pod in row
         )
         return Checkpoint(
-            [], at, decisions, tasks, recorded, rows, placed, queued, nominated, tuple(binding.items()), drawn, rotation
+            [], at, decisions, tasks, objects, rows, placed, queued, nominated, tuple(binding.items()), drawn, rotation
         )
 
     return DeferredCheckpoint([], make)
-
-
-def _known(state: ClusterState, kind: Kind) -> list[tuple[str, Any]]:
-    store = state.objects[kind]
-    keys = list(store)
-    if kind is NODE:  # in the order of their rows, so that they get them again
-        keys.sort(key=lambda key: state.table.row_of.get(key, -1))
-    return [(key, store.known(key)) for key in keys]
 
 
 def _queued(each: QueuedPod) -> RecordedQueued:
