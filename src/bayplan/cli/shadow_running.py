@@ -38,6 +38,8 @@ from bayplan.simulation.usual import usual_configuration
 from bayplan.simulation.world import World
 from bayplan.versions import FeatureGates, gates_of, version_followed, with_gangs
 
+log = logging.getLogger(__name__)
+
 SILENCE = 10.0
 """Seconds without a decision after which that is reported."""
 SAVE, REPORT, LOOK = 10.0, 60.0, 0.25
@@ -192,7 +194,7 @@ class ShadowRun:
                 now, total = loop.time(), self.record.tally.total()
                 if not silent and total == before and now >= began + self.options.silence:
                     silent = True
-                    warn([self._silence(follower.schedulers())])
+                    log.warning("%s", self._silence(follower.schedulers()))
                 if now >= saved + SAVE:
                     saved = now
                     self._save(follower)
@@ -261,7 +263,7 @@ class ShadowRun:
         problem = f"cannot write {path}: {error.strerror or error}"
         if problem != self._unwritable:
             self._unwritable = problem
-            warn([problem])
+            log.warning("%s", problem)
 
     def verdict(self, at_least: float | None, unknown_at_most: int | None) -> str:
         """Return which threshold was missed; "" if none was."""
@@ -284,7 +286,7 @@ class _Warnings(logging.Handler):
         """Print a record."""
         if record.name.startswith("bayplan.client") and record.levelno < logging.ERROR:
             return
-        click.echo(f"{record.levelname.lower()}: {record.getMessage()}", err=True)
+        sys.stderr.write(f"{record.levelname.lower()}: {record.getMessage()}\n")
 
 
 async def _check_rights(client: Client, server: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from bayplan.api.custom_objects import CustomObject
 from bayplan.api.kinds import POD, Kind
 from bayplan.api.objects import decode
-from bayplan.client import ApiError, Client, ListWatch
+from bayplan.client import ApiError, Client, ListWatch, TransportError
 from bayplan.client.list_watch import RequestError
 from bayplan.clock import Clock, SystemClock
 from bayplan.cluster.pod_decoder import PodDecoder
@@ -169,12 +169,14 @@ class ShadowFollower:
         denied = isinstance(error, ApiError) and error.status in {401, 403}
         if denied and kind in REQUIRED and self._denied is not None and not self._denied.done():
             self._denied.set_exception(ShadowError(f"cannot read the {kind.plural}: {error}"))
+        elif isinstance(error, TransportError) and kind is not POD:
+            return  # the server is away, for all kinds
         elif self.synced.is_set() and kind not in self._named:
             self._named.add(kind)
             logger.warning("%s: %s", kind.resource, error)
 
-    def listed(self, kind: Kind) -> None:
-        """A kind was listed, so that its next failure is news."""
+    def readable(self, kind: Kind) -> None:
+        """A kind can be read, so that its next failure is news."""
         self._named.discard(kind)
 
 
@@ -208,14 +210,17 @@ class _Follow:
             self,
             decode=lambda raw: follower.decode(self.kind, updated(version, raw)),
             look_for_kind=None if self.kind in REQUIRED else LOOK_AGAIN,
-            report_list=lambda: follower.listed(self.kind),
+            report_list=lambda: follower.readable(self.kind),
             report_failure=lambda _, error, __: follower.failed(self.kind, error),
         )
         await self._watch.run()
 
     def put(self, key: str, new: Any) -> None:
         """See client.Sink."""
-        self._follower.put(self.kind, key, new, gap=bool(self.problem))
+        gap = bool(self.problem)
+        if not gap:
+            self._follower.readable(self.kind)
+        self._follower.put(self.kind, key, new, gap=gap)
 
     def removed(self, key: str) -> None:
         """See client.Sink."""

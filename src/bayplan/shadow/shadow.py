@@ -74,6 +74,8 @@ class Shadow:
         self._budget = budget or SearchBudget()
         self._journal = ChangeJournal()
         self._open: deque[_Open] = deque()
+        self._nominated: deque[tuple[int, str]] = deque(maxlen=MOST_OPEN)
+        """The positions and nodes of the latest nominations."""
 
     @property
     def waiting(self) -> int:
@@ -152,6 +154,8 @@ class Shadow:
                 found = self._at_once(opened)
             if found is not None:
                 return [self._counted(found)]
+        else:
+            self._nominated.append((opened.position, question.node))
         self._open.append(opened)
         return self.settle(seconds, everything=True) if len(self._open) > MOST_OPEN else []
 
@@ -188,8 +192,16 @@ class Shadow:
         if question.subject is not ShadowSubject.NOMINATION:
             return opened
         entries = [*self._journal.before(opened.position), *later]
-        victims = frozenset(each.key for each in entries if each.victim_on == question.node)
+        victims = frozenset(each.key for each in entries if self._evicts_for(each, opened))
         return opened._replace(question=replace(question, victims=victims))
+
+    def _evicts_for(self, entry: JournalEntry, opened: _Open) -> bool:
+        """Whether this is an eviction for a nomination: that of its node which was seen at the closest time."""
+        node = opened.question.node
+        if entry.victim_on != node:
+            return False
+        closest = min((abs(entry.position - position) for position, name in self._nominated if name == node), default=0)
+        return abs(entry.position - opened.position) <= closest
 
     @contextmanager
     def _before(self, opened: _Open) -> Iterator[None]:
@@ -203,9 +215,8 @@ class Shadow:
 
     def _with_evictions(self, opened: _Open) -> ShadowComparison | None:
         """The answer about a preemption whose victims were seen first: the latest ones are put back one by one."""
-        node = opened.question.node
         for each in self._journal.before(opened.position):
-            if each.victim_on == node:
+            if self._evicts_for(each, opened):
                 undo(self._world, [each])
                 if found := self._here(opened):
                     return found
