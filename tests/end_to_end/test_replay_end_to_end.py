@@ -129,6 +129,25 @@ async def test_recording_of_bayplan_run_answers_questions(run, tmp_path):
     assert bayplan("replay", file, "--list") == listed
 
 
+async def test_every_question_can_be_asked_about_a_moment(run, tmp_path):
+    folder, _ = run
+    listed = bayplan("replay", folder, "--list")
+    date, moment, node = re.search(
+        r"(\S+) (\S+) default/important: .*it preempts 2 pods on node (\S+)", listed
+    ).groups()
+    just_before = f"{date}T{moment[:-2]}Z"  # a tenth of a millisecond at most, so that no other decision is in between
+    assert "would preempt" in bayplan("explain", "important", "--from", folder, "--at", just_before)
+    assert "would preempt" not in bayplan("explain", "important", "--from", folder)
+    assert node in bayplan("explain", "important", "--from", folder)
+    file = tmp_path / "night.tar"
+    bayplan("replay", folder, "--pack", file)
+    assert bayplan("explain", "important", "--from", file) == bayplan("explain", "important", "--from", folder).replace(
+        str(folder), str(file)
+    )
+    bayplan("what-if", "--add-nodes", "1xlike:node-0", "--from", folder)
+    assert "use it with --from" in bayplan("explain", "important", "--at", "03:12", status=2)
+
+
 async def test_another_policy_is_asked_at_the_same_moments(run, tmp_path):
     folder, _ = run
     config = tmp_path / "most.yaml"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import tarfile
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bayplan.cli import main
+from bayplan.insight import Snapshot
 from bayplan.recording import entries, writing
 from bayplan.recording.checkpoints import DeferredCheckpoint
 from bayplan.recording.entries import Checkpoint, Setting, decode_entries, encode_entries
@@ -38,6 +42,28 @@ def test_recordings_of_each_version_can_be_replayed(path):
     assert replayed.difference is None
     assert replayed.complete
     assert (replayed.decisions, replayed.nodes, replayed.pods) == (13, 2, 6)
+
+
+def stepped(*words):
+    done = CliRunner().invoke(
+        main, ["replay", str(VERSIONS[0]), "--step"], input="".join(f"{each}\n" for each in words)
+    )
+    assert done.exit_code == 0, done.output
+    shown = [int(each) for each in re.findall(r"decision (\d+) at", done.output)]
+    return shown, done.output
+
+
+def test_steps_go_forwards_and_backwards(tmp_path):
+    shown, output = stepped("", "n", "p", "p", "12", "what", "", "")
+    assert shown == [1, 2, 3, 2, 1, 12, 13]
+    assert "the end, after 13 decisions" in output
+    assert output.count("Enter: next") == 2
+    saved = tmp_path / "before.bayplan"
+    shown, output = stepped("5", f"s {saved}", "s /nowhere/x", "q")
+    assert shown == [1, 5]
+    assert f"--from {saved}" in output
+    assert "/nowhere" in output
+    assert Snapshot.open(saved).source.endswith(":" + output.split("decision 5 at ")[1][17:19])
 
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)

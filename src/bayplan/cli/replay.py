@@ -29,6 +29,7 @@ EXIT_DIFFERENT = 1
 @click.argument("recording", metavar="RECORDING", type=click.Path(exists=True, path_type=Path))
 @moment_options
 @click.option("--save", "snapshot", metavar="FILE", help="Write what the scheduler knew at that moment, as a snapshot.")
+@click.option("--step", "stepping", is_flag=True, help="Show one decision after the other, forwards and backwards.")
 @click.option("--list", "listing", is_flag=True, help="Print the decisions, one line each, and replay nothing.")
 @click.option(
     "--pack", metavar="FILE", help="Write the recording to one file, which can be mailed, and replay nothing."
@@ -42,6 +43,7 @@ def replay(
     recording: Path,
     wanted: WantedMoment,
     snapshot: str | None,
+    stepping: bool,
     listing: bool,
     pack: str | None,
     config: str | None,
@@ -67,6 +69,11 @@ def replay(
         runs = Recording.runs(recording)
         if listing:
             _list(runs, output)
+            return
+        if stepping:
+            from bayplan.cli.replay_steps import Steps
+
+            Steps(runs[-1], recorded_policy(runs[-1])).run()
             return
         if config is not None or plugins or version is not None:
             if wanted.given:

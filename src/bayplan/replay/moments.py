@@ -15,6 +15,7 @@ from bayplan.insight import Snapshot
 from bayplan.recording import entries
 from bayplan.recording.entries import PlanMade, PodDecided
 from bayplan.recording.files import Recording, RecordingError
+from bayplan.replay.replay import Replay
 from bayplan.replay.scheduler import ReplayedScheduler
 
 
@@ -83,6 +84,17 @@ def snapshot_at(scheduler: ReplayedScheduler, time: datetime, source: str) -> Sn
             documents[kind] = {key: bare(encode(obj)) for key, obj in store.items()}
     version = scheduler.kubernetes
     return Snapshot(documents=documents, source=source, taken=time, version=f"v{version}.0" if version else None)
+
+
+def snapshot_at_end(replay: Replay) -> Snapshot:
+    """What the scheduler of a run knew at its end. Raises RecordingError if a decision can't be made again."""
+    recording = replay.recording
+    found = replay.run(segment=max(recording.segments - 1, 0))
+    if found.problem or found.difference is not None or replay.scheduler is None:
+        reason = found.problem or "a decision can't be made again"
+        raise RecordingError(f"{recording.source}: {reason}; `bayplan replay {recording.source}` says more")
+    ended = found.ended or recording.moment(recording.manifest.monotonic)
+    return snapshot_at(replay.scheduler, ended, f"{recording.source} at {ended:%H:%M:%S}")
 
 
 def _pod(scheduler: ReplayedScheduler, pod: PodInfo) -> bytes:

@@ -94,6 +94,11 @@ class Replay:
     _scheduler: ReplayedScheduler | None = None
 
     @property
+    def scheduler(self) -> ReplayedScheduler | None:
+        """The replayed scheduler, as the last run left it; None before one."""
+        return self._scheduler
+
+    @property
     def profiles(self) -> dict[str, Profile]:
         """The profiles of the replayed scheduler, once it runs."""
         return {} if self._scheduler is None else dict(self._scheduler.profiles)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from bayplan.cluster.pod_info import PodInfo
     from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
     from bayplan.insight import Snapshot
+    from bayplan.replay.policies import Policy
     from bayplan.versions import FeatureGates
 
 OUTPUTS = ("table", "wide", "json", "html")
@@ -45,7 +46,7 @@ class SourceOptions:
     kubeconfig: str | None = None
     context: str | None = None
     path: str | None = None
-    """A file, a folder or `-`, in place of a cluster."""
+    """A file, a folder, a recording or `-`, in place of a cluster."""
 
     def read(self, kinds: Iterable[Kind] = ()) -> Snapshot:
         """The snapshot, with progress and its gaps on stderr. `kinds` are those of plugins. Raises SnapshotError."""
@@ -135,6 +136,11 @@ _SOURCE = (
         "or a folder or an archive of these, instead of a cluster. - is standard input.",
     ),
 )
+_AT = click.option(
+    "--at",
+    metavar="TIME",
+    help="With --from and a recording of `bayplan run --record`: the moment, as in 03:12 (UTC). Default: its end.",
+)
 _SCHEDULER = (
     click.option(
         "--config",
@@ -219,7 +225,7 @@ def follow_options(command: Command) -> Command:
 
 def cluster_options(command: Command) -> Command:
     """Add all shared options. The command's first argument is the `AskedCluster`. Bad input ends it with one line."""
-    return _with(_asking(command), (*_SOURCE, *_SCHEDULER, version_option, *_SHOWN))
+    return _with(_asking(command), (*_SOURCE, _AT, *_SCHEDULER, version_option, *_SHOWN))
 
 
 def comparing_options(config_help: str, path_argument: str = "") -> Callable[[Command], Command]:
@@ -237,7 +243,7 @@ def comparing_options(config_help: str, path_argument: str = "") -> Callable[[Co
         help=config_help,
     )
     return lambda command: _with(
-        _asking(command, path_argument), (*_SOURCE, config, *_SCHEDULER[1:], version_option, *_SHOWN)
+        _asking(command, path_argument), (*_SOURCE, _AT, config, *_SCHEDULER[1:], version_option, *_SHOWN)
     )
 
 
@@ -253,6 +259,7 @@ def _asking(command: Command, path_argument: str = "") -> Command:
         kubeconfig: str | None,
         context: str | None,
         path: str | None,
+        at: str | None,
         config: str | tuple[str | None, ...] | None,
         plugins: tuple[str, ...],
         names: tuple[str, ...],
@@ -277,12 +284,20 @@ def _asking(command: Command, path_argument: str = "") -> Command:
             chosen = None if version is None else read_version(version)
             schedulers = [read_scheduler(file, plugins, names, chosen) for file in files]
             labels = _selector(selector)
-            kinds = {kind for configuration, loaded in schedulers for kind in _kinds(configuration, loaded)}
-            snapshot = source.read(sorted(kinds, key=lambda kind: kind.resource))
+            recorded = _recorded(source, at)
+            if recorded is not None:
+                snapshot, policy = recorded
+                known = (policy.configuration, policy.plugins)
+                schedulers = [known if each == (None, ()) and not names else each for each in schedulers]
+            else:
+                kinds = {kind for configuration, loaded in schedulers for kind in _kinds(configuration, loaded)}
+                snapshot = source.read(sorted(kinds, key=lambda kind: kind.resource))
             if chosen is None and snapshot.followed.note:
                 warn([snapshot.followed.note])
             gates = with_gangs(gates_of(chosen or snapshot.followed.version))
-            if not any(files):
+            if recorded is not None and chosen is None:
+                gates = policy.gates
+            if not any(files) and recorded is None:
                 warn(unknown_schedulers(snapshot, (*SERVED_NAMES, *names)))
             schedulers = [with_names(each, names, gates) for each in schedulers]
             first, other = schedulers[0], schedulers[1] if len(schedulers) > 1 else None
@@ -291,6 +306,19 @@ def _asking(command: Command, path_argument: str = "") -> Command:
             )
 
     return call
+
+
+def _recorded(source: SourceOptions, at: str | None) -> tuple[Snapshot, Policy] | None:
+    """The cluster of a recording at a moment, and what decided then; None if the source is no recording."""
+    from bayplan.cli.insight.recorded_source import is_recording, read_recorded
+
+    if not is_recording(source.path):
+        if at is not None:
+            raise click.UsageError("--at names a moment of a recording: use it with --from, and what --record wrote")
+        return None
+    assert source.path is not None
+    with reporting(f"Replaying {source.path}"):
+        return read_recorded(source.path, at)
 
 
 def _with(command: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
