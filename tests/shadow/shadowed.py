@@ -21,8 +21,8 @@ NAME = "default-scheduler"
 class Shadowed:
     """The objects of a cluster, whose changes a shadow sees one second after the other, or when `at` says."""
 
-    def __init__(self, *nodes, configuration=None, theirs=None, budget=None):
-        self.shadow = Shadow(World(configuration), {NAME}, configuration, theirs, budget=budget)
+    def __init__(self, *nodes, configuration=None, theirs=None, budget=None, plugins=()):
+        self.shadow = Shadow(World(configuration, plugins), {NAME}, configuration, theirs, budget=budget)
         self.seconds = 0.0
         self.found = []
         self.documents = {}

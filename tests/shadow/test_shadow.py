@@ -6,12 +6,14 @@ import pytest
 from msgspec.structs import replace
 from shadowed import BEGIN, Shadowed, configured, nodes
 
+from bayplan import score_plugin
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
 from bayplan.api.objects import convert
 from bayplan.shadow.comparisons import ShadowCause, ShadowOutcome, ShadowSubject, ShadowTally
 from bayplan.shadow.moments import SearchBudget
 from bayplan.shadow.record import MOST_KEPT, ShadowRecord
 from bayplan.shadow.shown import line_of, percent, summary
+from bayplan.simulation.usual import usual_configuration
 from bayplan.testing import make_node
 
 MOST_ALLOCATED = """
@@ -119,19 +121,6 @@ def test_a_node_that_is_seen_after_the_binding_to_it():
     cluster.put_node(make_node("node-9"))
     found = cluster.only()
     assert (found.cause, found.between) == (ShadowCause.RACE, "Node node-9 was added")
-
-
-def test_two_events_together():
-    """Neither of two pods alone makes node-0 worse than node-1, and an unrelated one came before them."""
-    cluster = Shadowed(*nodes(2))
-    cluster.create("there", cpu="1500m", node="node-1")
-    cluster.create("new", cpu="500m")
-    cluster.create("gone", cpu="1", node="node-1")
-    cluster.create("a", cpu="1", node="node-0")
-    cluster.remove("gone")
-    cluster.create("b", cpu="1", node="node-0")
-    cluster.bind("new", "node-1")
-    assert cluster.only().cause in {ShadowCause.NONE, ShadowCause.RACE}
 
 
 def test_an_event_that_is_too_old_explains_nothing(two):
@@ -433,3 +422,19 @@ def test_lines_say_what_and_why(two):
 
 def test_a_share_is_100_percent_only_if_it_is_all():
     assert (percent(1.0), percent(0.99999), percent(0.5)) == ("100.00%", ">99.99%", "50.00%")
+
+
+def test_a_plugin_that_fails_is_an_unknown_cause(caplog):
+    @score_plugin
+    def broken(pod, node):
+        raise RuntimeError("no licence")
+
+    configuration = usual_configuration([broken])
+    cluster = Shadowed(*nodes(2), configuration=configuration, plugins=[broken])
+    cluster.create("new", cpu="1")
+    cluster.bind("new", "node-0")
+    found = cluster.only()
+    assert (found.outcome, found.cause) == (ShadowOutcome.NOT_PLACED, ShadowCause.UNKNOWN)
+    assert "no licence" in found.reason
+    assert "broken" in caplog.text
+    assert cluster.shadow.world.pod("default/new").node_name == "node-0"

@@ -111,11 +111,13 @@ class Shadow:
         found: list[ShadowComparison] = []
         old = self._known(kind, key)
         question = self._question(old, new) if kind is POD else None
-        if question is not None and compared:
-            found += self._ask(question, seconds, time)
-        elif question is not None:
-            self.tally.missed += 1
-        self._change(kind, key, old, new, seconds)
+        try:
+            if question is not None and compared:
+                found += self._ask(question, seconds, time)
+            elif question is not None:
+                self.tally.missed += 1
+        finally:  # whatever a plugin does, the cluster is what it is
+            self._change(kind, key, old, new, seconds)
         return found
 
     def removed(self, kind: Kind, key: str, *, seconds: float, time: datetime) -> None:
