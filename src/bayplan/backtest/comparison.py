@@ -17,7 +17,7 @@ from bayplan.backtest.lookahead import Lookahead
 from bayplan.backtest.parallel import simulate_both
 from bayplan.backtest.report import report
 from bayplan.backtest.running import SimulationRun
-from bayplan.backtest.shown import amount, difference, dollars, seconds
+from bayplan.backtest.shown import amount, difference, dollars, percent, points, seconds, utilization_rows
 from bayplan.history.reading import History
 from bayplan.insight.answers import Answer, plural
 from bayplan.insight.json_values import fields_of
@@ -152,6 +152,8 @@ class Comparison(Answer):
         )
         hours = difference(now.node_hours, then.node_hours)
         yield "node-hours", amount(now.node_hours), amount(then.node_hours), hours
+        for (name, one), (_, other) in zip(utilization_rows(now), utilization_rows(then), strict=True):
+            yield name, percent(one), percent(other), points(one, other)
         if now.cost is not None or then.cost is not None:
             yield "cost", _cost(now), _cost(then), _saving(now, then, self.days)
         for name in ("p50", "p95", "p99"):
@@ -168,9 +170,8 @@ class Comparison(Answer):
             difference(now.never_placed, then.never_placed),
         )
         if now.widest is not None and then.widest is not None:
-            one, other = now.widest.share * 100, then.widest.share * 100
-            shares = f"{one:.0f}%", f"{other:.0f}%", difference(round(one), round(other), unit=" points")
-            yield "largest share of a service in one zone", *shares
+            one, other = now.widest.share, then.widest.share
+            yield "largest share of a service in one zone", percent(one), percent(other), points(one, other)
 
     def _decisions(self, *, wide: bool) -> Iterator[RenderableType]:
         asked = self.asked_decisions

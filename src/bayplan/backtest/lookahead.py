@@ -16,7 +16,8 @@ from bayplan.backtest.node_pools import NodePool, PoolKey, key_of_document
 from bayplan.backtest.pods import PodMaker
 from bayplan.history.events import NodeAdded, NodeChanged, NodeRemoved, PodArrived, PodBound, PodEnded
 from bayplan.history.reading import History
-from bayplan.simulation.meter import ClusterMeter, PriceOf, Summary
+from bayplan.simulation.measures import room_of, size_of
+from bayplan.simulation.meter import ClusterMeter, PriceOf, Size, Summary
 from bayplan.simulation.owners import belongs_to
 
 ENDS_BY_ITSELF = frozenset({"Succeeded", "Failed"})
@@ -44,6 +45,7 @@ class _Seen:
     index: int
     arrived: float
     service: str | None
+    size: Size
     bound: float | None = None
     node: str = ""
 
@@ -94,29 +96,31 @@ class Lookahead:
         for key, raw in sorted(documents.get(POD, {}).items()):
             document = msgspec.json.decode(raw)
             uid, node = document["metadata"].get("uid", key), document["spec"].get("nodeName", "")
-            service = self._service(document, history.begin)
-            self._seen[uid] = _Seen(-1, 0.0, service, 0.0 if node else None, node)
+            service, size = self._service(document, history.begin)
+            self._seen[uid] = _Seen(-1, 0.0, service, size, 0.0 if node else None, node)
             self.schedulers[document["spec"].get("schedulerName") or "default-scheduler"] += 1
             if service is not None and node:
-                self._meter.pod_bound(0.0, key, node, service, None)
+                self._meter.pod_bound(0.0, key, node, service, None, size)
             elif service is not None:
                 self._meter.pod_arrived(0.0, key)
             if service is None and node:
                 self._keep_daemon(node, document)
 
-    def _service(self, document: Json, created: Any) -> str | None:
+    def _service(self, document: Json, created: Any) -> tuple[str | None, Size]:
+        """What a pod belongs to, and what it requests."""
         try:
-            return belongs_to(self._pods.make(document, created))
+            pod = self._pods.make(document, created)
         except ValueError as error:
             self.odd.append(f"{error}; the pod is left out")
-            return ""
+            return "", Size()
+        return belongs_to(pod), size_of(pod)
 
     def _read(self, event: object) -> None:
         match event:
             case PodArrived(time, key, uid, document, _, runs):
                 at = self._seconds(time)
-                service = self._service(document, time)
-                self._seen[uid] = _Seen(len(self.runs), at, service)
+                service, size = self._service(document, time)
+                self._seen[uid] = _Seen(len(self.runs), at, service, size)
                 self.runs.append(math.nan if runs is None else runs)
                 self.schedulers[document["spec"].get("schedulerName") or "default-scheduler"] += 1
                 if service is not None:
@@ -145,7 +149,7 @@ class Lookahead:
         if seen.service is not None:
             self.bindings += 1
             wait = None if seen.index < 0 else max(at - seen.arrived, 0.0)
-            self._meter.pod_bound(at, key, node, seen.service, wait)
+            self._meter.pod_bound(at, key, node, seen.service, wait, seen.size)
 
     def _ended(self, at: float, key: str, uid: str, reason: str) -> None:
         seen = self._seen.pop(uid, None)
@@ -162,7 +166,8 @@ class Lookahead:
             self._meter.pod_left(at, key, seen.node, seen.service)
 
     def _add_node(self, at: float, name: str, document: Json) -> None:
-        self._meter.node_added(at, name, (document.get("metadata") or {}).get("labels") or {})
+        room = room_of((document.get("status") or {}).get("allocatable"))
+        self._meter.node_added(at, name, (document.get("metadata") or {}).get("labels") or {}, room)
         key = key_of_document(document)
         if key is None or name in self._node_pool:
             return

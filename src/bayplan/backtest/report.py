@@ -78,6 +78,12 @@ def _plots(alt: Any, series: Mapping[str, Summary]) -> Any:
     lines = alt.Chart(data, width=_WIDTH, height=_HEIGHT).mark_line(interpolate="step-after", strokeWidth=1.5)
     hours = alt.X("hours:Q", title="hours since the begin")
     shown = {"nodes": "nodes", "empty": "nodes without workloads", "pending": "pods without a node"}
+    shown |= {
+        "cpu": "share of CPU that workloads request",
+        "memory": "share of memory that workloads request",
+        "stranded_cpu": "share of CPU that is stranded",
+        "stranded_memory": "share of memory that is stranded",
+    }
     if any(point.cost_per_hour is not None for summary in series.values() for point in summary.curve):
         shown["cost"] = "dollars an hour"
     charts = [lines.encode(x=hours, y=alt.Y(f"{field}:Q", title=title), color=color) for field, title in shown.items()]
@@ -103,6 +109,10 @@ def _points(name: str, curve: Sequence[CurvePoint]) -> Iterator[dict[str, Any]]:
             "empty": point.empty,
             "pending": point.pending,
             "cost": point.cost_per_hour,
+            "cpu": point.utilization.cpu,
+            "memory": point.utilization.memory,
+            "stranded_cpu": point.utilization.stranded_cpu,
+            "stranded_memory": point.utilization.stranded_memory,
         }
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from bayplan.simulation.meter import Summary
+
 _ROUND = 1e-9
 
 
@@ -37,3 +41,24 @@ def difference(now: float | None, then: float | None, *, share: bool = False, un
         return f"{(then - now) / now:+.0%}"
     change = amount(abs(then - now))
     return f"{'+' if then > now else '-'}{change}{unit}"
+
+
+def percent(share: float | None) -> str:
+    """Return a share: `57%`; `-` for none."""
+    return "-" if share is None else f"{share:.0%}"
+
+
+def points(now: float | None, then: float | None) -> str:
+    """Return by how many points a share changes; "" for less than half a point."""
+    if now is None or then is None:
+        return ""
+    return difference(round(now * 100), round(then * 100), unit=" points")
+
+
+def utilization_rows(summary: Summary) -> Iterator[tuple[str, float | None]]:
+    """Yield what is requested of the nodes and what is stranded: name and share."""
+    found = summary.utilization
+    yield "cpu requested by workloads", found.cpu
+    yield "memory requested by workloads", found.memory
+    yield "cpu stranded", found.stranded_cpu
+    yield "memory stranded", found.stranded_memory

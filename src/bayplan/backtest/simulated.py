@@ -17,7 +17,7 @@ from bayplan.backtest.errors import BacktestError
 from bayplan.backtest.lookahead import Lookahead
 from bayplan.backtest.report import report
 from bayplan.backtest.running import SimulationRun, simulate
-from bayplan.backtest.shown import amount, dollars, seconds
+from bayplan.backtest.shown import amount, dollars, percent, seconds, utilization_rows
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.history.reading import History
 from bayplan.insight.answers import Answer, listed
@@ -81,6 +81,8 @@ class Simulated(Answer):
         yield "nodes, most", amount(found.most_nodes)
         yield "nodes without workloads, average", amount(found.empty_nodes)
         yield "node-hours", amount(found.node_hours)
+        for name, share in utilization_rows(found):
+            yield name, percent(share)
         if found.cost is not None:
             yield "cost", f"{'at least ' if found.unpriced_node_hours else ''}{dollars(found.cost)}"
         yield "pods placed", amount(found.placed)

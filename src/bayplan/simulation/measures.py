@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from bayplan.api.kinds import NODE
+from bayplan.api.quantity import InvalidQuantity
+from bayplan.api.requests import CPU, MEMORY, counted, parse_amounts
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.simulation.followers import Follower, Life
-from bayplan.simulation.meter import ClusterMeter, PriceOf, Summary
+from bayplan.simulation.meter import ClusterMeter, PriceOf, Size, Summary
 from bayplan.simulation.owners import belongs_to
 from bayplan.simulation.timeline import Timeline
 
@@ -43,7 +48,7 @@ class TimelineMeasures(Follower):
         service = belongs_to(pod)
         if self._timeline is not None and service is not None:
             wait = self._timeline.now - life.arrived if pod.assumed and life.arrived > 0 else None
-            self._meter.pod_bound(self._timeline.now, pod.key, life.node, service, wait)
+            self._meter.pod_bound(self._timeline.now, pod.key, life.node, service, wait, size_of(pod))
 
     def evicted(self, pod: PodInfo, life: Life) -> None:
         """Count an eviction."""
@@ -59,10 +64,25 @@ class TimelineMeasures(Follower):
     def node_added(self, name: str) -> None:
         """Count a node."""
         if self._timeline is not None:
-            metadata = self._timeline.world.state.objects[NODE][name].metadata
-            self._meter.node_added(self._timeline.now, name, metadata.labels or {})
+            node = self._timeline.world.state.objects[NODE][name]
+            room = room_of(node.status.allocatable if node.status is not None else None)
+            self._meter.node_added(self._timeline.now, name, node.metadata.labels or {}, room)
 
     def node_removed(self, name: str) -> None:
         """Count a node no longer."""
         if self._timeline is not None:
             self._meter.node_removed(self._timeline.now, name)
+
+
+def size_of(pod: PodInfo) -> Size:
+    """What a pod requests."""
+    return Size(pod.requested.get(CPU, 0), pod.requested.get(MEMORY, 0))
+
+
+def room_of(allocatable: Mapping[str, Any] | None) -> Size:
+    """What is allocatable on a node; nothing where that can't be read."""
+    try:
+        amounts = counted(parse_amounts(allocatable or {}))
+    except (InvalidQuantity, AttributeError, TypeError):
+        return Size()
+    return Size(amounts.get(CPU, 0), amounts.get(MEMORY, 0))

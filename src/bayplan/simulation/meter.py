@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from bayplan.simulation.quantiles import DurationSketch
 
@@ -20,6 +21,27 @@ PriceOf = Callable[[Mapping[str, str]], float | None]
 ZONE = "topology.kubernetes.io/zone"
 
 
+class Size(NamedTuple):
+    """What a pod of a workload requests, or what is allocatable on a node: millicores and bytes."""
+
+    cpu: int = 0
+    memory: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Utilization:
+    """Shares of what is allocatable: what pods of workloads request, and what is stranded.
+
+    CPU is stranded as far as a node has more of it free than memory, each as a share of the node: pods of its
+    proportions can't use it. Memory likewise. None where there is no node.
+    """
+
+    cpu: float | None = None
+    memory: float | None = None
+    stranded_cpu: float | None = None
+    stranded_memory: float | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
     """A moment of a curve: seconds since the begin, nodes, nodes without pods of workloads, and pods without a node.
@@ -32,6 +54,7 @@ class CurvePoint:
     empty: int
     pending: int
     cost_per_hour: float | None
+    utilization: Utilization = Utilization()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +81,7 @@ class Summary:
     `nodes`, `empty_nodes`: averages over time. `cost`: of the nodes with a known price; None if there are none.
     `unpriced_node_hours`: those of the others. `placed`: how many pods got a node. `evictions`: by reason.
     `never_placed`: how many pods never got a node, `unplaced` names some of them. `widest`: the service whose pods are
-    the most in one zone; None if there is only one zone. `curve`: over time.
+    the most in one zone; None if there is only one zone. `utilization`: on average over time. `curve`: over time.
     """
 
     nodes: float
@@ -73,6 +96,7 @@ class Summary:
     never_placed: int
     unplaced: tuple[str, ...]
     widest: Spread | None
+    utilization: Utilization
     curve: tuple[CurvePoint, ...]
 
     @property
@@ -85,7 +109,10 @@ class Summary:
 class _Node:
     zone: str
     price: float | None
+    room: Size
     pods: int = 0
+    cpu: int = 0
+    memory: int = 0
 
 
 @dataclass(slots=True)
@@ -115,9 +142,13 @@ class ClusterMeter:
         self._pending: dict[str, None] = {}
         """The keys of the pods without a node."""
         self._waits = DurationSketch()
+        self._sizes: dict[str, Size] = {}
+        """What the pods on nodes were counted with."""
         self._placed = self._never = 0
         self._unplaced: list[str] = []
         self._evictions: Counter[str] = Counter()
+        self._sums = [0.0] * 6
+        """Of all samples: see `_sums`."""
         self._curve: list[CurvePoint] = []
 
     def _go_to(self, at: float) -> None:
@@ -135,7 +166,11 @@ class ClusterMeter:
 
     def _sample(self, at: float) -> None:
         rate = self._rate if self._priced else None
-        self._curve.append(CurvePoint(round(at, 3), len(self._nodes), self._empty, len(self._pending), rate))
+        sums = _sums(self._nodes.values())
+        self._sums = [one + other for one, other in zip(self._sums, sums, strict=True)]
+        self._curve.append(
+            CurvePoint(round(at, 3), len(self._nodes), self._empty, len(self._pending), rate, _shares(sums))
+        )
         for service in self._services.values():
             pods = service.zones.total()
             if pods >= _FEW:
@@ -144,12 +179,12 @@ class ClusterMeter:
 
     # What happens
 
-    def node_added(self, at: float, name: str, labels: Mapping[str, str]) -> None:
+    def node_added(self, at: float, name: str, labels: Mapping[str, str], room: Size) -> None:
         """A node was added. One that exists already is ignored."""
         self._go_to(at)
         if name in self._nodes:
             return
-        node = self._nodes[name] = _Node(labels.get(ZONE, ""), self._price_of(labels))
+        node = self._nodes[name] = _Node(labels.get(ZONE, ""), self._price_of(labels), room)
         self._zones.add(node.zone)
         self._empty += 1
         self._most = max(self._most, len(self._nodes))
@@ -173,7 +208,7 @@ class ClusterMeter:
         self._go_to(at)
         self._pending[key] = None
 
-    def pod_bound(self, at: float, key: str, node: str, service: str, wait: float | None) -> None:
+    def pod_bound(self, at: float, key: str, node: str, service: str, wait: float | None, size: Size) -> None:
         """A pod has got its node. `service`: what it belongs to; "" for a pod that is never spread. `wait`: in seconds;
         None for one that nobody decided about.
         """
@@ -185,8 +220,11 @@ class ClusterMeter:
         known = self._nodes.get(node)
         if known is None:
             return
+        self._sizes[key] = size
         self._empty -= known.pods == 0
         known.pods += 1
+        known.cpu += size.cpu
+        known.memory += size.memory
         if service and known.zone:
             self._services.setdefault(service, _Service()).zones[known.zone] += 1
 
@@ -197,10 +235,13 @@ class ClusterMeter:
             self._pending.pop(key, None)
             self._was_never_placed(key)
             return
+        size = self._sizes.pop(key, Size())
         known = self._nodes.get(node)
         if known is None:
             return
         known.pods -= 1
+        known.cpu -= size.cpu
+        known.memory -= size.memory
         self._empty += known.pods == 0
         of_service = self._services.get(service)
         if of_service is not None and known.zone:
@@ -242,5 +283,28 @@ class ClusterMeter:
             widest=max(spreads, key=lambda each: (each.share, each.service), default=None)
             if len(self._zones) > 1
             else None,
+            utilization=_shares(self._sums),
             curve=tuple(self._curve),
         )
+
+
+def _sums(nodes: Iterable[_Node]) -> tuple[float, ...]:
+    """Over nodes: their CPU and memory, what is requested of each, and what is stranded of each."""
+    cpu = memory = used_cpu = used_memory = stranded_cpu = stranded_memory = 0.0
+    for node in nodes:
+        cpu += node.room.cpu
+        memory += node.room.memory
+        used_cpu += node.cpu
+        used_memory += node.memory
+        free_cpu = max(1 - node.cpu / node.room.cpu, 0.0) if node.room.cpu else 0.0
+        free_memory = max(1 - node.memory / node.room.memory, 0.0) if node.room.memory else 0.0
+        stranded_cpu += max(free_cpu - free_memory, 0.0) * node.room.cpu
+        stranded_memory += max(free_memory - free_cpu, 0.0) * node.room.memory
+    return cpu, memory, used_cpu, used_memory, stranded_cpu, stranded_memory
+
+
+def _shares(sums: Sequence[float]) -> Utilization:
+    cpu, memory, used_cpu, used_memory, stranded_cpu, stranded_memory = sums
+    if not cpu or not memory:
+        return Utilization()
+    return Utilization(used_cpu / cpu, used_memory / memory, stranded_cpu / cpu, stranded_memory / memory)

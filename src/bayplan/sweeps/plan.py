@@ -19,6 +19,8 @@ MEASURES = (
     "nodes_most",
     "node_hours",
     "empty_nodes_average",
+    "stranded_cpu_share",
+    "stranded_memory_share",
     "cost_dollars",
     "wait_p50_seconds",
     "wait_p95_seconds",
