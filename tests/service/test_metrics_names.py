@@ -26,7 +26,9 @@ from bayplan.testing.builders import make_cluster, make_node, make_pod
 ROOT = Path(__file__).parents[2]
 DASHBOARD = ROOT / "deploy" / "grafana-dashboard.json"
 PAGE = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
-DOCUMENTED = dict(re.findall(r"^\| `([a-z_]+)` \| (.*?) \|$", PAGE, re.MULTILINE))
+DOCUMENTED = dict(
+    re.findall(r"^\| `([a-z_]+)` \| (.*?) \|$", PAGE.partition("## Metrics of `bayplan shadow`")[0], re.MULTILINE)
+)
 with (ROOT / "tests" / "data" / "kube-scheduler" / "metrics.tsv").open(encoding="utf-8") as file:
     UPSTREAM = {row["name"]: row for row in csv.DictReader(file, delimiter="\t")}
 ALSO_UPSTREAM = {"scheduler_permit_wait_duration_seconds": ("histogram", {"result"})}

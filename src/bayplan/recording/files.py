@@ -99,7 +99,7 @@ class Recording:
         """
         try:
             files = dict(_members(path) if path.is_file() else _contents(path))
-        except tarfile.TarError:
+        except (tarfile.TarError, EOFError):
             raise RecordingError(f"{path} is no recording: it is no folder, and no file that --pack wrote") from None
         except OSError as error:
             raise RecordingError(f"cannot read {path}: {error.strerror or error}") from None
@@ -140,7 +140,7 @@ class Recording:
         for number, (name, read) in enumerate(self._segments[first:], start=first + 1):
             try:
                 data = read()
-            except (OSError, tarfile.TarError) as error:
+            except (OSError, EOFError, tarfile.TarError) as error:
                 raise RecordingError(f"cannot read {self.source}/{name}: {error}") from None
             yield from _entries(f"{self.source}: {name}", data, last=number == len(self._segments))
 
@@ -181,14 +181,14 @@ def _contents(folder: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
 
 
 def _members(path: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
-    with tarfile.open(path) as archive:
+    with tarfile.open(path, "r:") as archive:
         for member in archive:
             if member.isfile():
                 yield member.name, partial(_read_member, path, member.name)
 
 
 def _read_member(path: Path, name: str) -> bytes:
-    with tarfile.open(path) as archive:
+    with tarfile.open(path, "r:") as archive:
         file = archive.extractfile(name)
         return b"" if file is None else file.read()
 
