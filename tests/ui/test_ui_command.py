@@ -147,3 +147,14 @@ async def test_demo_serves_its_page():
     assert "/nodes/node-c4" in page.links
     assert "node is reserved for the control plane" in reserved.text
     assert process.returncode == INTERRUPTED
+
+
+async def test_page_of_a_recording_shows_the_cluster_at_a_moment():
+    recording = str(Path(__file__).parents[1] / "data" / "recordings" / "version-1.tar")
+    with running("ui", "--from", recording) as (_, url):
+        text = (await look(url, "/pods/default/urgent")).text
+        assert "urgent" in text
+        assert "live, read-only" not in text
+    at = "2000-01-01T00:00:00Z"  # before the first decision: the urgent pod has not arrived
+    with running("ui", "--from", recording, "--at", at) as (_, url):
+        assert "urgent" not in (await look(url, "/queue")).text

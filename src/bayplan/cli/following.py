@@ -88,6 +88,8 @@ async def followed_source(followed: Followed, insight: Insight, stack: AsyncExit
     from bayplan.ui.sources import ClusterSource, FileSource
 
     source = followed.source
+    if followed.recorded is not None:
+        return FileSource(followed.recorded)
     if source.path is not None:
         snapshot = await asyncio.to_thread(source.read)
         return FileSource(snapshot, None if source.path == "-" else source.path)

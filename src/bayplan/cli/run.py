@@ -161,7 +161,7 @@ async def _run(
     ending: Ending,
 ) -> None:
     from bayplan.cli.run_recording import open_recorder, with_seed
-    from bayplan.cli.run_reports import RunReports, report_start, report_version
+    from bayplan.cli.run_reports import RunReports, report_recording, report_start, report_version
     from bayplan.cli.serving import DeniedError, NoAccessError, check_access, stop_on_signals, unless
     from bayplan.service.leader_election import ElectionThread
     from bayplan.service.metrics.measuring import Metrics
@@ -194,6 +194,7 @@ async def _run(
             else:
                 settings = with_seed(settings)
                 recorder = open_recorder(recording, prepared, settings, client.access.server)
+                report_recording(recording.folder)
                 ending.before_force.append(recorder.close)
             peers = Peers(extenders, leadership, events, recorder)
             scheduler = Scheduler(client, prepared.build_profiles, settings, peers, metrics)

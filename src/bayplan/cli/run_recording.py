@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
     from bayplan.recording.recorder import DecisionRecorder
     from bayplan.recording.writing import Keep
     from bayplan.service.scheduler import Settings
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +41,7 @@ def open_recorder(asked: RecordOptions, prepared: Preparation, settings: Setting
         unschedulable_timeout=settings.unschedulable_timeout,
         cluster=cluster,
     )
-    recorder = DecisionRecorder(next_run(Path(asked.folder)), setting, settings.clock, _keep(asked.keep))
-    log.info("recording what decisions rest on to %s", asked.folder)
-    return recorder
+    return DecisionRecorder(next_run(Path(asked.folder)), setting, settings.clock, _keep(asked.keep))
 
 
 def _keep(text: str | None) -> Keep:

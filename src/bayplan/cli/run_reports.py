@@ -27,6 +27,11 @@ EVERY = 60.0
 _POLL = 0.2
 
 
+def report_recording(folder: str) -> None:
+    """Log where decisions are recorded."""
+    log.info("recording what decisions rest on to %s", folder)
+
+
 def report_start(
     access: ClusterAccess, names: Sequence[str], plugins: Sequence[str], endpoints: ServingOptions | None
 ) -> None:

@@ -114,6 +114,8 @@ class Followed:
     """As in `AskedCluster`."""
     plugins: Sequence[ExtraPlugin]
     seed: int
+    recorded: Snapshot | None = None
+    """The cluster at a moment of a recording, if that is the source."""
 
 
 _CLUSTER = (
@@ -207,6 +209,7 @@ def follow_options(command: Command) -> Command:
         kubeconfig: str | None,
         context: str | None,
         path: str | None,
+        at: str | None,
         config: str | None,
         plugins: tuple[str, ...],
         names: tuple[str, ...],
@@ -217,10 +220,15 @@ def follow_options(command: Command) -> Command:
             from bayplan.simulation.usual import USUAL_GATES
 
             source = _source(kubeconfig, context, path)
-            configuration, loaded = with_names(read_scheduler(config, plugins, names), names, USUAL_GATES)
-            return command(Followed(source, configuration, loaded, seed), **others)
+            scheduler = with_names(read_scheduler(config, plugins, names), names, USUAL_GATES)
+            snapshot = None
+            if (recorded := _recorded(source, at)) is not None:
+                snapshot, policy = recorded
+                if scheduler == (None, ()):
+                    scheduler = policy.configuration, policy.plugins
+            return command(Followed(source, *scheduler, seed, snapshot), **others)
 
-    return _with(call, (*_SOURCE, *_SCHEDULER))
+    return _with(call, (*_SOURCE, _AT, *_SCHEDULER))
 
 
 def cluster_options(command: Command) -> Command:
