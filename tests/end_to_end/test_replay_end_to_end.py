@@ -124,6 +124,9 @@ async def test_recording_of_bayplan_run_answers_questions(run, tmp_path):
     assert "recording of the scheduler of http://127.0.0.1" in shown
     assert "7 pods in 1 segments" in shown
 
+    assert bayplan("history", "show", folder).splitlines()[1:3] == shown.splitlines()[1:3]
+    assert "recorded decisions equal" in bayplan("compare", "--history", folder, "--set", "ImageLocality.weight=2")
+
     file = tmp_path / "night.tar"
     bayplan("replay", folder, "--pack", file)
     assert bayplan("replay", file, "--list") == listed

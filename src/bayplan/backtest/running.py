@@ -17,6 +17,8 @@ from bayplan.backtest.stream import Stream
 from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.history.format import HistoryError
 from bayplan.history.reading import History
+from bayplan.history.sources import recorded as sources
+from bayplan.recording.files import RecordingError
 from bayplan.simulation.followers import Follower
 from bayplan.simulation.measures import TimelineMeasures
 from bayplan.simulation.meter import Summary
@@ -39,10 +41,10 @@ _KARPENTER_LABEL = "karpenter.sh/nodepool"
 
 
 def open_history(folder: str | Path) -> History:
-    """Open a history. Raises BacktestError."""
+    """Open a history, or that of a recording. Raises BacktestError."""
     try:
-        return History.open(folder)
-    except HistoryError as error:
+        return sources.open_history(Path(folder))
+    except (HistoryError, RecordingError) as error:
         raise BacktestError(str(error)) from None
 
 

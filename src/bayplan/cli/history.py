@@ -171,11 +171,11 @@ def sample(folder: Path, days: float) -> None:
 @history.command()
 @click.argument("folder", metavar="DIR", type=_FOLDER)
 def show(folder: Path) -> None:
-    """Show what a history has: its source, its time, its gaps, and what it lacks."""
-    from bayplan.history.reading import History
+    """Show what a history has, or a recording: its source, its time, its gaps, and what it lacks."""
+    from bayplan.history.sources.recorded import open_history
 
     with errors_reported():
-        found = History.open(folder)
+        found = open_history(folder)
         start = found.start()
     kinds = ", ".join(f"{len(known):,} {kind.resource}" for kind, known in start.documents.items() if known)
     click.echo(f"{found.source}{' (synthetic)' if found.synthetic else ''}{' (redacted)' if found.redacted else ''}")

@@ -63,7 +63,7 @@ def encode_frame(entries: list[RecordedEntry]) -> bytes:
 def prepare_recording(folder: Path, setting: Setting, began: datetime, monotonic: float) -> None:
     """Create the folder of a recording, and write its manifest. Raises RecordingError."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise RecordingError(f"{folder} is not empty: name another folder")
         manifest = RecordingManifest(bayplan=version("bayplan"), began=began, monotonic=monotonic, setting=setting)

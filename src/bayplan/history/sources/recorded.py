@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import tempfile
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -11,6 +13,7 @@ import msgspec
 from bayplan.api.kinds import kind_of
 from bayplan.history.following import Following, HistoryChange
 from bayplan.history.format import HistoryManifest
+from bayplan.history.reading import History
 from bayplan.history.writing import write_history
 from bayplan.recording import entries
 from bayplan.recording.files import Recording, RecordingError
@@ -50,6 +53,21 @@ def import_recording(path: Path, folder: Path, run: int = -1) -> tuple[HistoryMa
         notes=_NOTES,
     )
     return manifest, problems
+
+
+def open_history(path: Path) -> History:
+    """A history, or that of a recording, which is made in a temporary folder. Raises HistoryError or RecordingError."""
+    if not is_recording(path):
+        return History.open(path)
+    made = tempfile.TemporaryDirectory(prefix="bayplan-history-")  # it is deleted with the process
+    _made.append(made)
+    folder = Path(made.name) / "history"
+    _, problems = import_recording(path, folder)
+    history = History.open(folder)
+    return dataclasses.replace(history, problems=(*history.problems, *problems))
+
+
+_made: list[tempfile.TemporaryDirectory[str]] = []
 
 
 class _Reader:
