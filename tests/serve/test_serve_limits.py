@@ -89,10 +89,11 @@ async def test_question_ends_at_the_limit_of_time(monkeypatch):
 
 
 async def test_question_ends_when_its_client_is_gone(monkeypatch):
-    ended = asyncio.Event()
+    begun, ended = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def explain_all(self, *_, progress, **__):
+        loop.call_soon_threadsafe(begun.set)
         try:
             while True:
                 progress("explaining")
@@ -103,10 +104,14 @@ async def test_question_ends_when_its_client_is_gone(monkeypatch):
     monkeypatch.setattr(Insight, "explain_all", explain_all)
     async with served_objects(*small_cluster()) as client:
         for accept in ("application/json", LINES):
+            begun.clear()
             ended.clear()
             asked = asyncio.create_task(
                 client.send("POST", "/v1/questions/explain-pending", {}, Accept=accept).__aenter__()
             )
+            async with asyncio.timeout(10):
+                await begun.wait()
+            # A reply of lines has begun by now, or does soon; one of JSON waits for its answer.
             await asyncio.wait({asked}, timeout=0.3)
             if asked.done():
                 asked.result().close()
