@@ -44,6 +44,8 @@ _WHOLE_OBJECT = "kubectl.kubernetes.io/last-applied-configuration"
 _TOKEN = re.compile(r"kube-api-access-[a-z0-9]{5}")
 """The volume that the ServiceAccount admission plugin adds to every pod, with a name of its own in each."""
 _TOKEN_NAME = "kube-api-access"  # noqa: S105 - the name of a volume
+_OF_ITS_NODE = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+"""The labels of a pod that the API server copies from the node when it binds the pod."""
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 _WITH_STATUS_OF_PODS = frozenset(
     {
@@ -73,6 +75,9 @@ def document_of(kind: Kind, obj: Mapping[str, Any]) -> HistoryDocument:
     if kind is POD:
         for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "generateName"):
             metadata.pop(field, None)
+        if isinstance(labels := metadata.pop("labels", None), dict):
+            own = {key: value for key, value in labels.items() if key not in _OF_ITS_NODE}
+            metadata |= {"labels": own} if own else {}
         stored.pop("status", None)
         stored["spec"] = _pod_spec(_mapping(obj, "spec"))
     elif kind in _WITH_STATUS_OF_PODS:

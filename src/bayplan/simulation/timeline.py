@@ -109,6 +109,11 @@ class Timeline(Outcomes):
         """The date and time."""
         return self.begin + timedelta(seconds=self.now)
 
+    @property
+    def second(self) -> float:
+        """The time of a status: seconds since 1970, without fractions."""
+        return float(int(self.moment.timestamp()))
+
     def after(self, seconds: float, do: Callable[..., None], *arguments: Any) -> None:
         """Call something after some seconds."""
         self._agenda.add(self.now + seconds, do, *arguments)
@@ -235,16 +240,16 @@ class Timeline(Outcomes):
         pod = None if life is None else self.world.pod(life.key)
         if pod is not None and not pod.node_name and self.world.state.nodes.position(node) is not None:
             bound = pod.on_node(node)
-            bound.started = self.moment.timestamp()
+            bound.started = self.second
             self.world.change(POD, pod.key, bound)
             self._has_node(bound, node)
 
     def update(self, pod: PodInfo) -> None:
-        """Store a new version of a pod without its node, unless the pod is gone, or was replaced."""
+        """Store a new version of a pod without its node and status, unless the pod is gone, or was replaced."""
         known = self.world.pod(pod.key)
         if known is not None and known.uid == pod.uid and not known.terminating:
             new = pod.on_node(known.node_name) if known.node_name else pod
-            new.started = known.started
+            new.started, new.nominated_node_name = known.started, known.nominated_node_name
             self.world.change(POD, pod.key, new)
 
     def end(self, origin: str) -> None:
@@ -260,7 +265,7 @@ class Timeline(Outcomes):
         if life is None or life.leaving is not None:
             return
         life.leaving = why
-        self.world.change(POD, pod.key, _terminating(pod, self.moment))
+        self.world.change(POD, pod.key, _terminating(pod, self.moment, why))
         for follower in self._followers:
             follower.evicted(pod, life)
         controllers = self.behaviour.controllers
@@ -381,16 +386,19 @@ class _TimedPorts(MemoryPorts):
     async def bind(self, binding: Binding) -> Status:
         """Put the pod on its node. Nothing is kept to undo that."""
         pod = binding.pod
-        pod.started = self._timeline.moment.timestamp()  # an assumed pod is a copy of its own
+        pod.started = self._timeline.second  # an assumed pod is a copy of its own
         self._timeline.world.change(POD, pod.key, pod)
         self._timeline.bound(binding)
         return success()
 
 
-def _terminating(pod: PodInfo, moment: datetime) -> PodInfo:
-    """Return a pod that is being deleted."""
+def _terminating(pod: PodInfo, moment: datetime, why: Leaving) -> PodInfo:
+    """Return a pod that is being deleted. The condition of a victim keeps its preemptor from preempting again."""
     document: dict[str, Any] = msgspec.json.decode(pod.raw)
     document["metadata"]["deletionTimestamp"] = rfc3339(moment)
+    if why is Leaving.PREEMPTED:
+        condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+        document["status"] = {**(document.get("status") or {}), "conditions": [condition]}
     leaving = PodInfo.from_raw(encode(document))
     leaving.started = pod.started
     return leaving
