@@ -31,6 +31,7 @@ ASKED = {
     "a configuration": {"configuration": CONFIGURATION, "prices": {"m5.xlarge": 0.2}},
     "node pools": {"nodePools": [POOL], "autoscaler": "cluster-autoscaler", "prices": {"m5.xlarge": 0.2}},
     "an autoscaler": {"candidateAutoscaler": "karpenter", "models": {"pods": {"startupSeconds": 9}}, "seed": 3},
+    "a version": {"candidateEmulatedVersion": "1.37"},
 }
 
 
@@ -112,10 +113,11 @@ async def test_history_that_grows_is_read_again(folder, tmp_path):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({}, "expected a candidate: settings, configuration, nodePools or candidateAutoscaler"),
+        ({}, "expected a candidate: settings, configuration, nodePools, candidateAutoscaler or"),
         ({"settings": ["X.y=1"]}, "--set X.y=1: there is no plugin X"),
         ({"nodePools": ["big"]}, "--node-pool big: 'big': expected name=NAME"),
         ({"settings": [PACK], "prices": {"big": -1}}, "prices: big: -1.0 is no price"),
+        ({"candidateEmulatedVersion": "1.x"}, "candidateEmulatedVersion: "),
         ({"settings": [PACK], "models": {"x": 1}}, "models: Object contains unknown field `x`"),
         ({"configuration": {"kind": "Pod"}}, "configuration: "),
     ],

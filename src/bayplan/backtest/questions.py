@@ -30,6 +30,7 @@ from bayplan.insight.question_parameters import (
     option,
 )
 from bayplan.simulation.models.parameters import Parameters, ParametersError, parameters_of
+from bayplan.versions import NEWEST, Version, emulated_version, gates_of, with_gangs
 
 Autoscaler = Literal["auto", "none", "cluster-autoscaler", "karpenter"]
 PRICES, MODELS = "prices.yaml", "models.yaml"
@@ -52,6 +53,9 @@ class Comparing(Question, frozen=True, kw_only=True):
     ] = []
     autoscaler: Annotated[Autoscaler, Meta(description="Whose rules add and remove nodes.")] = "auto"
     candidate_autoscaler: Annotated[Autoscaler, Meta(description="By default, the same.")] | None = None
+    candidate_emulated_version: (
+        Annotated[Name, Meta(description="The Kubernetes that it decides as.", examples=[NEWEST])] | None
+    ) = None
     prices: Annotated[dict[str, float], Meta(description="Dollars for an hour by instance type or pool.")] = {}
     models: Annotated[dict[str, Any], Meta(description="The parameters of the models, see docs/compare.md.")] = {}
     seed: Annotated[int, Meta(ge=0, le=2**31)] = 0
@@ -59,15 +63,19 @@ class Comparing(Question, frozen=True, kw_only=True):
     def about(self, folder: str, insight: Insight, progress: Progress, shown: int) -> Comparison:
         """Ask about the history in a folder. The scheduler of now is that of `insight`. Raises QuestionError."""
         with _errors(), configured(self.configuration) as configuration:
-            if not (self.settings or self.configuration or self.node_pools or self.candidate_autoscaler):
-                raise QuestionError("expected a candidate: settings, configuration, nodePools or candidateAutoscaler")
-            now = SimulatedScheduler(insight.configuration, insight.plugins, insight.gates)
-            candidate = now
-            if self.configuration is not None or self.settings:
-                changed = with_settings(
-                    configuration or insight.configuration, insight.plugins, self.settings, insight.gates
+            version = self.candidate_emulated_version
+            changes = self.configuration or self.settings or version
+            if not (changes or self.node_pools or self.candidate_autoscaler):
+                raise QuestionError(
+                    "expected a candidate: settings, configuration, nodePools, candidateAutoscaler or "
+                    "candidateEmulatedVersion"
                 )
-                candidate = SimulatedScheduler(changed, insight.plugins, insight.gates)
+            candidate = now = SimulatedScheduler(insight.configuration, insight.plugins, insight.gates)
+            if changes:
+                gates = insight.gates if version is None else with_gangs(gates_of(_version(version)))
+                used = configuration or insight.configuration
+                changed = with_settings(used, insight.plugins, self.settings, gates)
+                candidate = SimulatedScheduler(changed, insight.plugins, gates)
             known = Prices.of_document(self.prices, "prices") if self.prices else Prices({})
             models = parameters_of(self.models, "models") if self.models else Parameters()
             run = SimulationRun(now, FleetChoice(self.autoscaler), models, known, self.seed)
@@ -84,6 +92,7 @@ class Comparing(Question, frozen=True, kw_only=True):
         yield from each("--node-pool", self.node_pools)
         yield from option("--autoscaler", None if self.autoscaler == "auto" else self.autoscaler)
         yield from option("--candidate-autoscaler", self.candidate_autoscaler)
+        yield from option("--candidate-emulated-version", self.candidate_emulated_version)
         yield from (*option("--prices", PRICES if self.prices else None),)
         yield from (*option("--models", MODELS if self.models else None), *option("--seed", self.seed or None))
 
@@ -104,6 +113,13 @@ def history_questions(folder: str | Path) -> Mapping[str, type[Question]]:
             yield from (*super().arguments(), "--history", path)
 
     return {AskCompare.name: AskCompare}
+
+
+def _version(text: str) -> Version:
+    try:
+        return emulated_version(text)
+    except ValueError as error:
+        raise QuestionError(f"candidateEmulatedVersion: {error}") from None
 
 
 @contextmanager
