@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.control_plane import ASSETS, ControlPlane
 from tests.support.waiting import until
 
 from bayplan.api.kinds import NODE, POD
-from bayplan.client import Client, PatchType
+from bayplan.client import Client, HttpClient, PatchType, load_kubeconfig
 from bayplan.client.transport import ApiRequest, Response
 from bayplan.devcluster.apiserver import ApiServer
 from bayplan.devcluster.apiserver.http.request_info import read_request_info
@@ -23,6 +25,8 @@ from bayplan.history.sources.audit import import_audit
 from bayplan.testing import make_node, make_pod
 from bayplan.testing.documents import as_sent
 from bayplan.testing.in_memory import load
+
+WRITES = ["create", "update", "patch", "delete", "deletecollection"]
 
 
 class AuditingTransport(InMemoryTransport):
@@ -38,7 +42,7 @@ class AuditingTransport(InMemoryTransport):
         info = read_request_info(
             request.method, request.path, {key: str(value) for key, value in request.params.items()}
         )
-        if info.verb in {"create", "update", "patch", "delete", "deletecollection"}:
+        if info.verb in WRITES:
             ref = {
                 "resource": info.resource,
                 "namespace": info.namespace,
@@ -125,20 +129,45 @@ def rows_of(folder: Path) -> list[tuple[str, str, str, str, int | None, int | No
     ]
 
 
+async def recorded_day(watching: Client, writing: Client, folder: Path) -> None:
+    """Record a day of one client with another one."""
+    recorder = HistoryRecorder(watching, folder, "a test", pace=Pace(tick_seconds=0.01))
+    task = asyncio.create_task(recorder.run())
+    try:
+        async with asyncio.timeout(20):
+            await recorder.synced.wait()
+        await a_day(writing, folder)
+    finally:
+        task.cancel()
+        await asyncio.wait((task,))
+
+
 @pytest.mark.parametrize("level", ["Request", "RequestResponse"])
 async def test_a_recording_and_an_audit_log_agree(level: str, tmp_path: Path) -> None:
     server = ApiServer(listen=False)
     load(server, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
     client = Client(AuditingTransport(server, tmp_path / "audit.log", level))
-    recorder = HistoryRecorder(InMemoryClient(server), tmp_path / "recorded", "a test", pace=Pace(tick_seconds=0.01))
-    task = asyncio.create_task(recorder.run())
-    try:
-        async with asyncio.timeout(20):
-            await recorder.synced.wait()
-        await a_day(client, tmp_path / "recorded")
-    finally:
-        task.cancel()
-        await asyncio.wait((task,))
+    await recorded_day(InMemoryClient(server), client, tmp_path / "recorded")
     _, problems = import_audit([tmp_path / "audit.log"], tmp_path / "imported")
+    assert problems == []
+    assert rows_of(tmp_path / "imported") == rows_of(tmp_path / "recorded")
+
+
+@pytest.mark.apiserver
+@pytest.mark.parametrize("level", ["Request", "RequestResponse"])
+async def test_a_recording_and_the_audit_log_of_kube_apiserver_agree(level: str, tmp_path: Path) -> None:
+    if not os.environ.get(ASSETS):
+        pytest.skip(f"{ASSETS} is not set: it names a folder with etcd and kube-apiserver")
+    log, policy = tmp_path / "audit.log", tmp_path / "policy.yaml"
+    resources = [{"group": "", "resources": ["nodes", "pods", "pods/*"]}]
+    rules = [{"level": level, "verbs": WRITES, "resources": resources}, {"level": "None"}]
+    kind = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy"}
+    policy.write_text(json.dumps({**kind, "omitStages": ["RequestReceived"], "rules": rules}))
+    flags = (f"--audit-policy-file={policy}", f"--audit-log-path={log}")
+    async with ControlPlane(api_server_flags=flags) as plane:
+        access = load_kubeconfig(plane.admin)
+        async with HttpClient(access) as watching, HttpClient(access) as writing:
+            await recorded_day(watching, writing, tmp_path / "recorded")
+    _, problems = import_audit([log], tmp_path / "imported")
     assert problems == []
     assert rows_of(tmp_path / "imported") == rows_of(tmp_path / "recorded")

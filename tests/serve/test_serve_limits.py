@@ -130,7 +130,7 @@ async def test_many_clients_at_once_get_the_same_answer():
                 return await client.ask("explain", pod="big-0", nearest=10) == lone
             return await client.ask("explain-pending") == want
 
-        assert all(await asyncio.gather(*map(ask, range(60))))
+        assert all(await asyncio.gather(*map(ask, range(200))))
 
 
 async def test_client_that_does_not_read_is_dropped_and_others_are_answered(monkeypatch, caplog):
