@@ -133,6 +133,7 @@ def test_bad_manifest_is_reported(document, problem):
 
 
 PRIORITY = {"priorityClassName": "x"}
+HIGH = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
 QUOTA = {
     "apiVersion": "v1",
     "kind": "ResourceQuota",
@@ -158,6 +159,7 @@ def a_pod(name="one", **spec):
 
 REFUSALS = {
     "unknown class of a pod": ([], [a_pod(**PRIORITY)], 1, "no PriorityClass with name x was found"),
+    "class with a similar name": ([HIGH], [a_pod(priorityClassName="higgh")], 1, "found: did you mean 'high'?"),
     "unknown class of a workload": ([], [with_spec(**PRIORITY)], 3, "no PriorityClass with name x was found"),
     "quota of the cluster": ([QUOTA], [DEPLOYMENT], 1, "exceeded quota: q, requested: requests.cpu=1, used: "),
     "quota of the file": ([], [DEPLOYMENT, QUOTA], 1, "exceeded quota: q, requested: requests.cpu=1, used: requests"),

@@ -7,6 +7,7 @@ from typing import Any
 
 from bayplan.api import kinds
 from bayplan.api.kinds import Kind
+from bayplan.api.suggestions import did_you_mean
 from bayplan.devcluster.apiserver import ApiServer
 from bayplan.devcluster.apiserver.endpoints.decoding import FieldValidation, accept
 from bayplan.devcluster.apiserver.patch import apply_merge_patch
@@ -67,7 +68,12 @@ class Objects:
         spec = given.get("spec") or {}
         if resource.kind.kind in {"Pod", "PodGroup"}:
             self._ensure_class(spec)
-        created = self._storage.decode(resource, self._storage.create(resource, namespace, given))
+        try:
+            entry = self._storage.create(resource, namespace, given)
+        except StatusError as error:
+            error.message += self._similar_class(spec)
+            raise
+        created = self._storage.decode(resource, entry)
         created["metadata"] |= {each: metadata[each] for each in ("uid", "creationTimestamp") if metadata.get(each)}
         if status:
             created["status"] = {**(created.get("status") or {}), **status}
@@ -152,6 +158,11 @@ class Objects:
             spec.setdefault("priorityClassName", f"priority-{priority}")  # only a class can set a priority
         if spec.get("priorityClassName") and (priority or self._classes_are_unknown):
             self._ensure(kinds.PRIORITY_CLASS, spec["priorityClassName"], value=priority or 0)
+
+    def _similar_class(self, spec: Document) -> str:
+        """Return a question about a priority class with a similar name, if the one of a pod doesn't exist."""
+        name, known = spec.get("priorityClassName"), self._server.store.collection(kinds.PRIORITY_CLASS.resource).objects
+        return did_you_mean(name, known) if isinstance(name, str) and name not in known else ""
 
     def _resource_of(self, document: Document) -> Resource | None:
         return self._storage.served.of_kind(str(document.get("apiVersion", "")), str(document.get("kind", "")))
