@@ -161,7 +161,8 @@ class Objects:
 
     def _similar_class(self, spec: Document) -> str:
         """Return a question about a priority class with a similar name, if the one of a pod doesn't exist."""
-        name, known = spec.get("priorityClassName"), self._server.store.collection(kinds.PRIORITY_CLASS.resource).objects
+        name = spec.get("priorityClassName")
+        known = self._server.store.collection(kinds.PRIORITY_CLASS.resource).objects
         return did_you_mean(name, known) if isinstance(name, str) and name not in known else ""
 
     def _resource_of(self, document: Document) -> Resource | None:
