@@ -144,8 +144,22 @@ def test_memory_of_groups_is_bounded(state, monkeypatch):
 
 
 def taken(state):
-    groups = state.table._groups._groups.values()
-    return sum(tally.bytes for group in groups for tally in (group.counts, group.terminating))
+    return sum(tally.bytes for group in state.table._groups for tally in (group.counts, group.terminating))
+
+
+def test_groups_that_were_read_in_one_attempt_make_room_for_each_other(state, monkeypatch):
+    """A pod with thousands of selectors of its own doesn't cost the groups of others, nor each later pod much."""
+    monkeypatch.setattr(selector_groups, "NEW_CAPACITY", 10)
+    table = state.table
+    web = (PodSelector(DEFAULT, WEB),)
+    kept = table.group(web)
+    state.set_pod(pod("d", app="web"))
+    table.group(web)
+    for number in range(100):
+        assert counts(state, PodSelector(DEFAULT, equal("app", f"app-{number}")))[0] == [0, 0]
+    assert len(table._groups) == 11
+    assert table.group(web) is kept
+    assert counts(state, *web)[0] == [2, 0]
 
 
 def test_usage_follows_the_counts(state, monkeypatch):
@@ -190,8 +204,9 @@ def test_no_table_keeps_the_size_that_it_once_had(state):
     assert max(sys.getsizeof(table) for table in tables) > 100_000
     for number in range(3000):
         state.remove_pod(f"default-own-{number}")
-    while state.table._groups:
-        state.table._groups._evict()
+    groups = state.table._groups
+    while groups:
+        groups._evict(groups._new or groups._groups)
     assert all(sys.getsizeof(table) <= 2 * size + 16_384 for table, size in zip(tables, before, strict=True))
 
 

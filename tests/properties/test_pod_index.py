@@ -53,6 +53,7 @@ class PodsAndSelectors(RuleBasedStateMachine):
         super().__init__()
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(selector_groups, "CAPACITY", 5)
+        self.patch.setattr(selector_groups, "NEW_CAPACITY", 3)
         self.patch.setattr(selector_groups, "MAX_BYTES", 2000)
         self.patch.setattr(selector_groups, "_SWEEP_INTERVAL", 5)
         self.patch.setattr(selector_groups, "_MIN_AGE", 10)
@@ -142,8 +143,8 @@ class PodsAndSelectors(RuleBasedStateMachine):
     def cached_groups_equal_a_recount(self):
         groups = self.state.table._groups
         assert len(groups) <= selector_groups.CAPACITY
-        for key, group in groups._groups.items():
-            matching = [pod for pod in self.pods.values() if matches_all(key, pod)]
+        for group in groups:
+            matching = [pod for pod in self.pods.values() if matches_all(group.key, pod)]
             assert self.by_node(group.counts) == Counter(pod.node_name for pod in matching)
 
     @invariant()
@@ -154,7 +155,7 @@ class PodsAndSelectors(RuleBasedStateMachine):
             pod = next(
                 pod for pod in self.pods.values() if (pod.namespace, pod.labels) == (labels.namespace, labels.labels)
             )
-            matching = {group.key for group in groups._groups.values() if matches_all(group.key, pod)}
+            matching = {group.key for group in groups if matches_all(group.key, pod)}
             assert {group.key for group in groups.groups_of(labels)} == matching
             assert len(groups.groups_of(labels)) == len(matching)
             seen[labels.key] = labels.pods

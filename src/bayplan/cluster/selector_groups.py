@@ -6,7 +6,9 @@ Spread constraints and affinity terms need pod counts by node and by domain in e
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from bayplan.cluster.columns import Int64, Rows
 from bayplan.cluster.pod_index import LabelSet, PodIndex
@@ -18,6 +20,8 @@ from bayplan.shrinking import shrink
 
 CAPACITY = 20_000
 """The number of groups kept; the least recently used one is evicted."""
+NEW_CAPACITY = 2000
+"""The number of groups kept that were read in one attempt only. A pod may have thousands of selectors of its own."""
 MAX_BYTES = 160 * 2**20
 """About the memory that the counts of all groups may take."""
 _SWEEP_INTERVAL = 1000
@@ -51,7 +55,7 @@ class SelectorGroup:
     `active`: those that are not being deleted, for topology spreading.
     """
 
-    __slots__ = ("active", "asked_at", "counts", "key", "query", "terminating")
+    __slots__ = ("active", "asked_at", "counts", "key", "made_at", "query", "terminating")
 
     def __init__(self, key: GroupKey, capacity: int, usage: Usage) -> None:
         self.key = key
@@ -59,7 +63,7 @@ class SelectorGroup:
         self.counts = Tally(capacity, usage)
         self.terminating = Tally(capacity, usage)
         self.active = ActivePods(self.counts, self.terminating)
-        self.asked_at = 0
+        self.asked_at = self.made_at = 0
 
     def forget(self) -> None:
         """Give the counts up. Whoever was given them may still read them."""
@@ -80,22 +84,34 @@ class SelectorGroups:
         self.pods = PodIndex()
         self._capacity = capacity
         self._groups: OrderedDict[GroupKey, SelectorGroup] = OrderedDict()
+        """Groups that were read in several attempts, the least recently used one first."""
+        self._new: OrderedDict[GroupKey, SelectorGroup] = OrderedDict()
+        """The others, the oldest first."""
         self._index: SelectorIndex[SelectorGroup] = SelectorIndex()
         self._usage = Usage()
         """Of the counts of all groups."""
         self._changes = 0
         """The number of pods that were added or removed, and of groups that were added."""
+        self._pod_changes = 0
+        """The number of pods that were added or removed. None is during an attempt."""
 
     def __len__(self) -> int:
         """Return the number of groups."""
-        return len(self._groups)
+        return len(self._groups) + len(self._new)
+
+    def __iter__(self) -> Iterator[SelectorGroup]:
+        """Yield the groups."""
+        return chain(self._groups.values(), self._new.values())
 
     def group(self, key: GroupKey) -> SelectorGroup:
         """Return the group of a key. If it is not kept, the matching pods are counted."""
         group = self._groups.get(key)
         if group is None:
-            group = self._add(key)
-        self._groups.move_to_end(key)
+            group = self._new.get(key) or self._add(key)
+            if group.made_at != self._pod_changes:
+                self._groups[key] = self._new.pop(key)
+        else:
+            self._groups.move_to_end(key)
         group.asked_at = self._changes
         return group
 
@@ -121,12 +137,13 @@ class SelectorGroups:
     def grow(self, capacity: int) -> None:
         """Make room for `capacity` rows."""
         self._capacity = capacity
-        for group in self._groups.values():
+        for group in self:
             group.counts.grow(capacity)
             group.terminating.grow(capacity)
 
     def _count(self, labels: LabelSet, row: int, pod: PodInfo, by: int) -> None:
-        if not self._groups:
+        self._pod_changes += 1
+        if not len(self):
             return
         for group in self.groups_of(labels):
             group.counts.add(row, by)
@@ -136,15 +153,16 @@ class SelectorGroups:
 
     def _add(self, key: GroupKey) -> SelectorGroup:
         self._changed()
-        group = self._groups[key] = SelectorGroup(key, self._capacity, self._usage)
+        group = self._new[key] = SelectorGroup(key, self._capacity, self._usage)
+        group.made_at = self._pod_changes
         if group.query is not None:
             rows, terminating = self.pods.rows(group.query)
             group.counts.count_rows(rows)
             group.terminating.count_rows(terminating)
             self._index.add(group, group.query.namespaces, group.query.requirements)
             self.version += 1
-        if len(self._groups) > CAPACITY:
-            self._evict()
+        if len(self._new) > NEW_CAPACITY or len(self) > CAPACITY:
+            self._evict(self._groups if len(self._groups) >= CAPACITY else self._new)
         return group
 
     def _changed(self) -> None:
@@ -155,15 +173,16 @@ class SelectorGroups:
     def _sweep(self) -> None:
         """Evict groups that are unused, and the least recently used ones if all together take too much memory."""
         oldest = self._changes - max(_MIN_AGE, 4 * len(self.pods))
-        while self._groups and next(iter(self._groups.values())).asked_at < oldest:
-            self._evict()
+        for groups in (self._groups, self._new):
+            while groups and next(iter(groups.values())).asked_at < oldest:
+                self._evict(groups)
         while self._usage.bytes > MAX_BYTES:
-            self._evict()
+            self._evict(self._new or self._groups)
 
-    def _evict(self) -> None:
-        """Evict the least recently used group."""
-        _, group = self._groups.popitem(last=False)
-        shrink(self._groups)
+    def _evict(self, groups: OrderedDict[GroupKey, SelectorGroup]) -> None:
+        """Evict the first group."""
+        _, group = groups.popitem(last=False)
+        shrink(groups)
         if group.query is not None:
             self._index.remove(group)
             self.version += 1
