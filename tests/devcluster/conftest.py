@@ -33,6 +33,7 @@ from bayplan.clock import ManualClock
 from bayplan.devcluster.cluster import DevCluster
 from bayplan.devcluster.controllers.daemon_pods import target_node
 from bayplan.testing.virtual_time import VirtualTime
+from bayplan.versions import OLDEST
 
 PATIENCE = 15.0
 """Seconds of the event loop's time after which a wait fails."""
@@ -126,9 +127,10 @@ def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], a
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[World]:
-    clock = ManualClock()
-    async with DevCluster(3, clock=clock, listen=False) as cluster:
+async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
+    """A cluster of three nodes. A test may name its version by parametrizing this fixture."""
+    clock, version = ManualClock(), getattr(request, "param", OLDEST)
+    async with DevCluster(3, clock=clock, listen=False, version=version) as cluster:
         world = World(cluster, clock)
         await cluster.nodes_ready()
         binder = asyncio.create_task(world.bind_pods())

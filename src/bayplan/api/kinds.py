@@ -240,6 +240,11 @@ _NAMES = {(kind.api_version, kind.plural): kind.kind for kind in ALPHA_KINDS}
 _REFERENCE = re.compile(r"(?P<plural>[a-z0-9-]+)\.(?P<version>v[0-9]+[a-z0-9]*)\.(?P<group>[a-z0-9.-]+)")
 
 
+def taint_rule_kind(version: str) -> Kind:
+    """The DeviceTaintRules that kube-apiserver of a version serves, in 1.36 only with the gate DRADeviceTaintRules."""
+    return DEVICE_TAINT_RULE if DEVICE_TAINT_RULE in ADDED_KINDS[version] else DEVICE_TAINT_RULE_V1BETA2
+
+
 def kind_of(reference: str) -> Kind:
     """The kind for a name such as `Pod` or a reference `plural.version.group`. Raises ValueError."""
     for kind in TYPED_KINDS:

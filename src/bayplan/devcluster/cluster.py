@@ -168,7 +168,14 @@ class DevCluster:
             self._parts.append(self.kubelets)
         if self._controllers:
             root_ca = self._tls.authority.decode() if self._tls is not None else ""
-            manager = ControllerManager(self.client, self.clock, WORKLOADS, informers=self.informers, root_ca=root_ca)
+            manager = ControllerManager(
+                self.client,
+                self.clock,
+                WORKLOADS,
+                informers=self.informers,
+                root_ca=root_ca,
+                taint_rules=self.server.taint_rules,
+            )
             self._parts.append(manager)
 
     async def _run(self) -> None:

@@ -55,8 +55,8 @@ class DeviceDemand:
         return self.name if self.parent else ""
 
     def tolerates(self, taint: DeviceTaint) -> bool:
-        """Whether any of the tolerations tolerates a taint. Mirrors resourceclaim.ToleratesTaint."""
-        return any(_tolerates(toleration, taint) for toleration in self.tolerations)
+        """Whether any of the tolerations tolerates a taint."""
+        return any(tolerates(toleration, taint) for toleration in self.tolerations)
 
 
 def demands_of(request: DeviceRequest) -> tuple[DeviceDemand, ...]:
@@ -109,7 +109,8 @@ def _demand(name: str, parent: str, spec: ExactDeviceRequest | DeviceSubRequest)
     )
 
 
-def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
+def tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
+    """Whether a toleration tolerates a taint. Mirrors resourceclaim.ToleratesTaint."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:

@@ -88,6 +88,10 @@ class TaintRule(NamedTuple):
         added = DeviceTaint(effect=taint.effect, key=taint.key, timeAdded=taint.timeAdded, value=taint.value)
         return cls((rule.metadata.name if rule.metadata else None) or "", driver, pool, device, added)
 
+    def matches(self, device: DeviceId) -> bool:
+        """Whether the rule adds its taint to a device."""
+        return self.concerns(PoolId(device.driver, device.pool)) and self.device in {None, device.device}
+
     def concerns(self, pool: PoolId) -> bool:
         """Whether the rule is about devices of a pool."""
         return self.driver in {None, pool.driver} and self.pool in {None, pool.pool}

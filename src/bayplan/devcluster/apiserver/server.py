@@ -17,10 +17,9 @@ import yaml
 from bayplan.api.kinds import (
     ADDED_KINDS,
     CUSTOM_RESOURCE_DEFINITION,
-    DEVICE_TAINT_RULE,
-    DEVICE_TAINT_RULE_V1BETA2,
     GATED_KINDS,
     Kind,
+    taint_rule_kind,
 )
 from bayplan.clock import Clock, SystemClock
 from bayplan.devcluster.apiserver.authorization.access import Access
@@ -115,8 +114,10 @@ class ApiServer:
             gated = GATED_KINDS[version] if alpha else ()
         features = (gates or gates_of(version)).on
         added = ADDED_KINDS[version]
-        if "DRADeviceTaintRules" in features and DEVICE_TAINT_RULE not in added:
-            added = (*added, DEVICE_TAINT_RULE_V1BETA2)
+        self.taint_rules = taint_rule_kind(version) if "DRADeviceTaintRules" in features else None
+        """The kind of DeviceTaintRules; None if they have no effect."""
+        if self.taint_rules is not None and self.taint_rules not in added:
+            added = (*added, self.taint_rules)
         served = ServedResources(catalog((*added, *gated), features))
         self.storage = RestStorage(self.store, self.clock, served, admit=admit, controllers=CONTROLLERS)
         self._resources = ResourceHandler(Backend(self.storage, self.access), self.faults)

@@ -46,6 +46,8 @@ class ControllerContext:
     events: EventSink
     root_ca: str = ""
     """The certificate authority of the API server in PEM, "" without TLS."""
+    taint_rules: Kind | None = None
+    """The kind of the DeviceTaintRules that the API server has; None without the feature."""
 
 
 class Controller(ABC):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
+from bayplan.api.kinds import Kind
 from bayplan.client import Client
 from bayplan.clock import TimerClock
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
@@ -12,6 +13,7 @@ from bayplan.devcluster.controllers.cronjob import CronJobController
 from bayplan.devcluster.controllers.csi_provisioner import CsiProvisioner
 from bayplan.devcluster.controllers.daemonset import DaemonSetController
 from bayplan.devcluster.controllers.deployment import DeploymentController
+from bayplan.devcluster.controllers.device_taint_eviction import DeviceTaintEvictionController
 from bayplan.devcluster.controllers.disruption import DisruptionController
 from bayplan.devcluster.controllers.ephemeral_volume import EphemeralVolumeController
 from bayplan.devcluster.controllers.informers import Informers
@@ -40,6 +42,7 @@ WORKLOADS: tuple[type[Controller], ...] = (
     DisruptionController,
     NodeLifecycleController,
     TaintEvictionController,
+    DeviceTaintEvictionController,
     PodGarbageCollector,
     ServiceAccountController,
     RootCaPublisher,
@@ -64,10 +67,11 @@ class ControllerManager:
         *,
         informers: Informers | None = None,
         root_ca: str = "",
+        taint_rules: Kind | None = None,
     ) -> None:
         self.informers = informers if informers is not None else Informers(client)
         self._events = EventSink(client, clock)
-        context = ControllerContext(client, self.informers, clock, self._events, root_ca)
+        context = ControllerContext(client, self.informers, clock, self._events, root_ca, taint_rules)
         self._controllers = [controller(context) for controller in controllers]
 
     async def run(self) -> None:

@@ -209,6 +209,12 @@ class CsiStorageCapacity(storage_v1.CSIStorageCapacity):
     metadata: Metadata = _SET
 
 
+class DeviceTaintRule(resource_v1.DeviceTaintRule):
+    """A DeviceTaintRule."""
+
+    metadata: Metadata = _SET
+
+
 class ResourceClaim(resource_v1.ResourceClaim):
     """A ResourceClaim."""
 
