@@ -32,6 +32,8 @@ _GROUPS = ("action.kwok.x-k8s.io/", "kwok.x-k8s.io/internal")
 _YAML = re.compile(rb"\s*(---|#|apiVersion:|kind:|metadata:)")
 _PATCH = re.compile(rb"^kind: ResourcePatch\b", re.MULTILINE)
 _RELATIVE = re.compile(r"\$\(time-offset-nanosecond (-?[0-9]+)\)")
+_LONGEST = 10**18
+"""Nanoseconds that no recording lasts."""
 _CHUNK, _OVERLAP = 1 << 20, 64
 _NO_DATES = f"the recording has no dates: its begin counts as {BEGIN:%Y-%m-%d}"
 _UNKNOWN = "a change of an object that isn't in the recording: left out"
@@ -189,11 +191,11 @@ def _change(document: dict[str, Any]) -> _Change | None:
     resource = document.get("resource", target.get("type"))
     nanoseconds = document.get("durationNanosecond")
     template = document.get("template", document.get("patch")) or {}
-    method = document.get("method") or (
-        "delete" if document.get("delete") else "create" if document.get("create") else "patch"
-    )
+    of_old = "delete" if document.get("delete") else "create" if document.get("create") else "patch"
+    method = str(document.get("method") or of_old)
     complete = isinstance(resource, dict) and isinstance(nanoseconds, int) and isinstance(template, dict)
-    if not complete or not target.get("name") or method not in {"create", "patch", "delete"}:
+    in_range = isinstance(nanoseconds, int) and 0 <= nanoseconds < _LONGEST
+    if not complete or not in_range or not target.get("name") or method not in {"create", "patch", "delete"}:
         return None
     assert isinstance(resource, dict)
     assert isinstance(nanoseconds, int)
@@ -201,7 +203,7 @@ def _change(document: dict[str, Any]) -> _Change | None:
         str(resource.get("group") or ""),
         str(resource.get("resource") or ""),
         _key(target),
-        str(method),
+        method,
         nanoseconds / 1e9,
         template,
     )

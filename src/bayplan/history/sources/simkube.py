@@ -29,12 +29,14 @@ from bayplan.history.following import key_of
 from bayplan.history.format import HistoryError, HistoryManifest
 from bayplan.history.sources.arrivals import Arrivals
 from bayplan.history.sources.problems import Problems
+from bayplan.history.sources.trace import MOST
 from bayplan.history.sources.versions import NO_PLACEMENTS, VersionedObjects, kept_kind
 from bayplan.insight.snapshot import Snapshot
 
 VERSION = 2
 """The version of the format that is read, which SimKube writes since 1.2."""
 _HEAD = 1 << 16
+_LATEST = 4_000_000_000
 _MSGPACK_MAP = range(0x80, 0x90)
 _SIGNS = (b"trackedObjects", b"applied_objs")
 _TEMPLATES = {
@@ -90,7 +92,7 @@ def import_simkube(path: Path, folder: Path, *, snapshot: Snapshot | None = None
     """
     problems = Problems()
     trace = _read(path)
-    events = [event for event in trace["events"] if isinstance(event, dict) and isinstance(event.get("ts"), int)]
+    events = [event for event in trace["events"] if isinstance(event, dict) and _is_time(event.get("ts"))]
     if not events:
         raise HistoryError(f"{path}: there are no events in the trace")
     objects = VersionedObjects(_moment(events[0]["ts"]), problems, snapshot)
@@ -123,7 +125,8 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _objects(event: Mapping[str, Any], name: str, problems: Problems) -> Iterator[dict[str, Any]]:
-    for obj in event.get(name) or ():
+    found = event.get(name)
+    for obj in found if isinstance(found, list) else ():
         metadata = obj.get("metadata") if isinstance(obj, dict) else None
         if isinstance(metadata, dict) and metadata.get("name") and obj.get("apiVersion") and obj.get("kind"):
             yield obj
@@ -272,10 +275,10 @@ def _template_paths(config: Any) -> dict[str, list[str]]:
     """Where the templates of each kind of object are, by `group/version.kind`."""
     tracked = config.get("trackedObjects") if isinstance(config, dict) else None
     paths = {name: [path] for name, path in _TEMPLATES.items()}
-    for name, each in (tracked or {}).items():
-        given = each.get("podSpecTemplatePaths") or each.get("podSpecTemplatePath") if isinstance(each, dict) else None
-        if given:
-            paths[name.removeprefix("/")] = given if isinstance(given, list) else [given]
+    for name, each in tracked.items() if isinstance(tracked, dict) else ():
+        given = each.get("podSpecTemplatePaths") if isinstance(each, dict) else None
+        if isinstance(given, list) and given:
+            paths[str(name).removeprefix("/")] = [str(path) for path in given]
     return paths
 
 
@@ -284,16 +287,17 @@ def _lifecycles(found: Any) -> Iterator[tuple[tuple[str, str], list[_Lifecycle]]
     for owner, by_hash in found.items() if isinstance(found, dict) else ():
         if not isinstance(owner, tuple | list) or len(owner) != 2 or not isinstance(by_hash, dict):
             continue
-        lives = [life for each in by_hash.values() for life in map(_lifecycle, each) if life is not None]
+        lists = [each for each in by_hash.values() if isinstance(each, list)]
+        lives = [life for each in lists for life in map(_lifecycle, each) if life is not None]
         yield (str(owner[0]).removeprefix("/"), str(owner[1])), sorted(lives, key=lambda life: life.start)
 
 
 def _lifecycle(value: Any) -> _Lifecycle | None:
     """`{"Finished": [start, end]}` or `{"Running": start}`; None for a pod that never started."""
     match value:
-        case {"Finished": [int(start), int(end)]}:
+        case {"Finished": [start, end]} if _is_time(start) and _is_time(end):
             return _Lifecycle(start, end)
-        case {"Running": int(start)}:
+        case {"Running": start} if _is_time(start):
             return _Lifecycle(start, None)
     return None
 
@@ -312,10 +316,17 @@ def _at(value: Any, path: list[str]) -> Iterator[Any]:
 def _replicas(kind: Kind | None, spec: Any) -> int | None:
     """How many pods an object wants; None if that isn't known."""
     spec = spec if isinstance(spec, dict) else {}
-    if kind is JOB:
-        parallelism, completions = spec.get("parallelism", 1), spec.get("completions", 1)
-        return 0 if spec.get("suspend") else min(parallelism, completions)
-    return int(spec.get("replicas", 1)) if kind in _SCALED else None
+    if kind is JOB and spec.get("suspend"):
+        return 0
+    fields = ("parallelism", "completions") if kind is JOB else ("replicas",) if kind in _SCALED else ()
+    wanted = [1 if spec.get(field) is None else spec[field] for field in fields]
+    known = all(isinstance(each, int) and 0 <= each <= MOST for each in wanted)
+    return min(wanted) if wanted and known else None
+
+
+def _is_time(value: Any) -> bool:
+    """Whether a value is seconds since 1970 that a date can have."""
+    return isinstance(value, int) and 0 <= value < _LATEST
 
 
 def _moment(seconds: int) -> datetime:
