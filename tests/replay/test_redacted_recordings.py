@@ -12,10 +12,11 @@ import pytest
 import yaml
 
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.config import Catalog
+from bayplan.config import Catalog, PluginLoadError, load_plugins
 from bayplan.config.documents import read_document
 from bayplan.config.loading import read_document_of
 from bayplan.config.writing import to_yaml
+from bayplan.history.redacting import key_beside
 from bayplan.recording import entries
 from bayplan.recording.entries import (
     AnyEntry,
@@ -30,9 +31,10 @@ from bayplan.recording.files import Recording, RecordingError, encode_frame, nex
 from bayplan.recording.summaries import LEFT_OUT
 from bayplan.recording.writing import FrameWriter, Keep
 from bayplan.replay.causes import explained
-from bayplan.replay.policies import recorded_policy
+from bayplan.replay.policies import recorded_policy, setting_of
 from bayplan.replay.redaction import RecordingRedactor
 from bayplan.replay.replay import Replay
+from bayplan.versions import DEFAULT_GATES
 
 MARK = "hunter2"
 KEY = b"k" * 32
@@ -312,6 +314,34 @@ def test_arguments_of_other_plugins_are_left_out():
     setting = redactor.setting(Setting(yaml.dump({"profiles": [profile]})))
     assert MARK not in setting.configuration
     assert redactor.left_out == ["the arguments of plugin Mine"]
+
+
+def test_plugins_are_looked_for_where_the_replay_runs(tmp_path, monkeypatch):
+    folder, elsewhere = tmp_path / MARK, tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    folder.mkdir()
+    policy = folder / "policy.py"
+    policy.write_text("from bayplan import filter_plugin\n\n@filter_plugin\ndef only(pod, node):\n    return None\n")
+    plugins = load_plugins([str(policy)])
+    text = yaml.dump({"apiVersion": CONFIGURATION["apiVersion"], "kind": CONFIGURATION["kind"]})
+    setting = setting_of(text, DEFAULT_GATES, [str(policy)], plugins)
+    prepare_recording(tmp_path / "run", setting, BEGAN, 0.0, RecordingRedactor(KEY))
+    recording = Recording.open(tmp_path / "run")
+    monkeypatch.chdir(elsewhere)
+    with pytest.raises(PluginLoadError, match=r"policy\.py"):
+        recorded_policy(recording)
+    monkeypatch.chdir(folder)
+    found = recorded_policy(recording)
+    assert [plugin.name for plugin in found.plugins] == ["only"]
+    assert found.changed == ()
+
+
+def test_key_is_beside_the_folder_also_of_the_current_one(tmp_path, monkeypatch):
+    (tmp_path / "night").mkdir()
+    monkeypatch.chdir(tmp_path / "night")
+    key = key_beside(Path())
+    assert key == key_beside(tmp_path / "night")
+    assert (tmp_path / "night.redaction-key").read_bytes() == key
 
 
 def test_runs_in_a_folder_are_all_redacted_or_none(tmp_path):

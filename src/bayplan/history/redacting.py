@@ -69,6 +69,7 @@ def key_beside(folder: Path) -> bytes:
 
     With the key, one can find out whether a name is in the recording. Raises HistoryError.
     """
+    folder = folder.resolve()
     path = folder.with_name(f"{folder.name}.redaction-key")
     try:
         if path.exists():
