@@ -41,9 +41,14 @@ async def running_scheduler(
     build_profiles: BuildProfiles | None = None,
     settings: Settings = FAST,
     extenders: Sequence[Extender] = (),
+    names_have_order: bool = False,
     **client_options: Any,
 ) -> AsyncIterator[Scheduler]:
-    """Run a scheduler as `bayplan.testing` does, record it, and check that a replay makes the same decisions."""
+    """Run a scheduler as `bayplan.testing` does, record it, and check that a replay makes the same decisions.
+
+    `names_have_order`: whether decisions rest on the order of names, which a redacted recording doesn't have. Plugins
+    may read names, too, and objects that are left out. Otherwise, the redacted recording is replayed as well.
+    """
     build = build_profiles or (lambda handle: {scheduler_name: default_profile(scheduler_name, handle, plugins)})
     setting = Setting(
         seed=random.randrange(1 << 32),
@@ -76,8 +81,9 @@ async def running_scheduler(
             assert replayed.difference is None, (segment, replayed)
             assert replayed.complete
         redacted = redacted_copy(recording, Path(folder) / "redacted")
-        if not plugins and not redacted.manifest.left_out:  # plugins may read names, and other kinds
-            assert (await asyncio.to_thread(Replay(redacted, build, asked).run)).difference is None
+        if not plugins and not names_have_order and not redacted.manifest.left_out:
+            replayed = await asyncio.to_thread(Replay(redacted, build, asked).run)
+            assert replayed.difference is None, replayed
 
 
 def redacted_copy(recording: Recording, folder: Path) -> Recording:
