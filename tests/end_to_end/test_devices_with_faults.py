@@ -49,7 +49,7 @@ async def test_all_pods_get_a_device_in_turn(cluster, devices, proxy, faults):
     def phases():
         return {cluster.observer.pods[f"default/{name}"]["status"]["phase"] for name in names}
 
-    async with running_scheduler(proxy.access):
+    async with running_scheduler(proxy.access, names_have_order=True):  # of the pools
         injected = [proxy.inject(method, path, times=8, **what) for method, path, what in faults]
         await cluster.create_fast([short_lived(name) for name in names])
         await cluster.observer.until(lambda: phases() == {"Succeeded"}, within=40)

@@ -23,7 +23,7 @@ from bayplan.api.kinds import PRIORITY_CLASS
 from bayplan.cli import main
 from bayplan.config import default_profile
 from bayplan.recording import writing
-from bayplan.recording.entries import Setting
+from bayplan.recording.entries import Changed, Setting
 from bayplan.recording.files import Recording, RecordingError
 from bayplan.recording.recorder import DecisionRecorder
 from bayplan.replay.causes import explained
@@ -46,6 +46,8 @@ MOST_ALLOCATED = {
         }
     ],
 }
+
+PRIVATE = (b"hunter2", b'"node-0"', b"127.0.0.1", b"team")
 
 
 def bayplan(*arguments, status=0):
@@ -181,6 +183,39 @@ async def test_a_second_run_is_recorded_beside_the_first(run, cluster):
     assert sorted(each.name for each in folder.iterdir()) == ["run-000001", "run-000002"]
     assert bayplan("replay", folder).count("all are the same") == 2
     assert "default/later" in bayplan("why", "later", "--recording", folder)
+
+
+async def test_redacted_recording_has_no_names_and_can_be_replayed(cluster, tmp_path):
+    folder = tmp_path / "night"
+    await cluster.add_nodes(2)
+    pods = []
+    for number in range(2):
+        async with bayplan_run(
+            "--kubeconfig", cluster.scheduler_kubeconfig, "--record", folder, "--record-redact"
+        ) as running:
+            secret = pod(f"hunter2-{number}", labels={"team": "hunter2"})
+            secret["spec"]["containers"][0]["env"] = [{"name": "KEY", "value": "hunter2"}]
+            await cluster.create(secret)
+            await cluster.observer.until(lambda n=number: cluster.observer.node_of(f"default/hunter2-{n}"), within=20)
+            running.signal(signal.SIGTERM)
+            assert await running.ended() == 0
+        run = folder / f"run-{number + 1:06}"
+        raw = [each.raw for each in Recording.open(run).entries() if isinstance(each, Changed) and each.raw]
+        pods.append({each.key for each in Recording.open(run).entries() if getattr(each, "kind", "") == "Pod"})
+        assert not any(word in text for text in (*raw, (run / "recording.json").read_bytes()) for word in PRIVATE)
+    assert len(pods[0]) == 1
+    assert len(pods[1]) == 2
+    assert pods[0] < pods[1]  # the second run has the first pod, with the same name
+    assert bayplan("replay", folder).count("all are the same") == 2
+    (name,) = pods[0]
+    assert re.search(r"placed on node node-\w{16}\n", bayplan("why", name, "--recording", folder, "--moved"))
+    assert name in bayplan("explain", name, "--from", folder)
+    assert "2 pods in 1 segments" in bayplan("history", "show", folder)
+    assert "1 recorded decision equal" in bayplan("compare", "--history", folder, "--set", "ImageLocality.weight=2")
+    async with bayplan_run("--kubeconfig", cluster.scheduler_kubeconfig, "--record", folder) as running:
+        assert await running.ended() == 2
+    assert running.logged("can't be continued without --record-redact")
+    assert "use them with --record" in bayplan("run", "--record-redact", status=2)
 
 
 async def test_killed_scheduler_leaves_a_recording(cluster, tmp_path):

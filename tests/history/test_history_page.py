@@ -20,8 +20,8 @@ from bayplan.cli import main
 from bayplan.devcluster.apiserver import ApiServer
 from bayplan.history.format import EVENTS, Row, document_schema, event_schema, import_pyarrow
 from bayplan.history.sample import sample_snapshot, write_sample
-from bayplan.history.sources.audit import _KINDS
 from bayplan.history.sources.trace import _COLUMNS
+from bayplan.history.sources.versions import KEPT
 from bayplan.insight.sources.rights import ROLE, cluster_role
 
 ROOT = Path(__file__).parents[2]
@@ -106,7 +106,7 @@ def test_the_audit_policy_names_resources_that_are_imported() -> None:
     for rule in policy["rules"][:-1]:
         for resources in rule["resources"]:
             for resource in resources["resources"]:
-                assert (resources["group"], resource.partition("/")[0]) in _KINDS
+                assert (resources["group"], resource.partition("/")[0]) in KEPT
 
 
 def test_the_deployed_recorder_has_rights_and_valid_arguments() -> None:

@@ -57,10 +57,12 @@ def import_(
     """Make a history from audit logs of kube-apiserver, a trace, Prometheus, or a recording of `bayplan run --record`.
 
     Audit logs are JSON lines of level Request or RequestResponse, compressed or not, or the exports of EKS, GKE and
-    AKS. docs/history.md describes them and the columns of traces.
+    AKS. Recordings of kwokctl, traces of SimKube and captures of k8shark can be imported, too. docs/history.md
+    describes them and the columns of traces.
     """
     from bayplan.history.sources.audit import import_audit
     from bayplan.history.sources.recorded import import_recording, is_recording
+    from bayplan.history.sources.single_files import importer_of
     from bayplan.history.sources.trace import import_trace, is_trace
 
     traces = [path for path in files if is_trace(path)]
@@ -68,9 +70,15 @@ def import_(
         raise click.UsageError("expected either FILES or --prometheus URL")
     if traces and len(traces) < len(files):
         raise click.UsageError(f"{traces[0]} is a trace, and other files are not: import them one after the other")
+    alone = [(path, import_file) for path in files if (import_file := importer_of(path)) is not None]
+    if alone and len(files) > 1:
+        raise click.UsageError(f"{alone[0][0]} is imported alone: import the files one after the other")
     with errors_reported():
         snapshot = _snapshot(snapshot_file)
-        if len(files) == 1 and is_recording(files[0]):
+        if alone:
+            path, import_file = alone[0]
+            manifest, problems = import_file(path, folder, snapshot=snapshot)
+        elif len(files) == 1 and is_recording(files[0]):
             manifest, problems = import_recording(files[0], folder)
         elif url is not None:
             manifest, problems = _from_prometheus(url, folder, since, until, headers, snapshot)

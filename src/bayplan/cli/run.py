@@ -48,6 +48,12 @@ log = logging.getLogger(__name__)
     metavar="24h|2Gi",
     help="How much of this process's recording to keep: a duration or a size. Default: all of it.",
 )
+@click.option(
+    "--record-redact",
+    is_flag=True,
+    help="Record with other names, and without texts, so that the recording can be shared. The key that makes the "
+    "names is in a file beside DIR: keep that to yourself.",
+)
 @click.option("-v", "--verbose", "verbosity", count=True, help="Log what happens to each pod; -vv also logs why.")
 @kube_scheduler_flags
 def run(
@@ -57,6 +63,7 @@ def run(
     seed: int | None,
     record: str | None,
     record_keep: str | None,
+    record_redact: bool,
     verbosity: int,
     **flags: Any,
 ) -> None:
@@ -67,6 +74,8 @@ def run(
     SIGTERM or Ctrl-C finishes in-flight bindings, then exits. A second one exits at once. SIGUSR2 logs the scheduler's
     state (nodes, their pods, and the queue) and its differences from the API server.
     """
+    if record is None and (record_redact or record_keep is not None):
+        raise click.UsageError("--record-keep and --record-redact say how to record: use them with --record")
     with DumpSignal() as dump_signal:  # before anything that takes time
         form = flags["logging_format"] or TEXT
         configure_logging(max(flags["v"] or 0, {0: 0, 1: INFO_LEVEL}.get(verbosity, DEBUG_LEVEL)), form)
@@ -86,7 +95,7 @@ def run(
             _write_configuration(prepared, Path(flags["write_config_to"]))
             return
         extenders = _extenders(prepared.configuration, flags["config"])
-        recording = None if record is None else RecordOptions(record, record_keep, plugins)
+        recording = None if record is None else RecordOptions(record, record_keep, record_redact, plugins)
         _run_until_done(partial(_run, prepared, extenders, flags["master"], context, seed, recording, dump_signal))
 
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from bayplan.cli.run_preparation import Preparation
+    from bayplan.recording.entries import RecordingRedaction
     from bayplan.recording.recorder import DecisionRecorder
     from bayplan.recording.writing import Keep
     from bayplan.service.scheduler import Settings
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RecordOptions:
-    """What to record to: the values of `--record`, `--record-keep` and `--plugin`."""
+    """What to record to: the values of `--record`, `--record-keep`, `--record-redact` and `--plugin`."""
 
     folder: str
     keep: str | None
+    redact: bool
     plugins: tuple[str, ...]
 
 
@@ -41,7 +43,22 @@ def open_recorder(asked: RecordOptions, prepared: Preparation, settings: Setting
         unschedulable_timeout=settings.unschedulable_timeout,
         cluster=cluster,
     )
-    return DecisionRecorder(next_run(Path(asked.folder)), setting, settings.clock, _keep(asked.keep))
+    folder, keep = Path(asked.folder), _keep(asked.keep)
+    redaction = _redaction(folder) if asked.redact else None
+    return DecisionRecorder(next_run(folder, redacted=asked.redact), setting, settings.clock, keep, redaction)
+
+
+def _redaction(folder: Path) -> RecordingRedaction:
+    """What replaces names, with the key beside the folder. Raises RecordingError."""
+    from bayplan.history.format import HistoryError
+    from bayplan.history.redacting import key_beside
+    from bayplan.recording.files import RecordingError
+    from bayplan.replay.redaction import RecordingRedactor
+
+    try:
+        return RecordingRedactor(key_beside(folder))
+    except HistoryError as error:
+        raise RecordingError(str(error)) from None
 
 
 def _keep(text: str | None) -> Keep:

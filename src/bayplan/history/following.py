@@ -181,7 +181,8 @@ def end_reason(status: Mapping[str, Any]) -> str:
 
 def _pod_row(obj: Mapping[str, Any], time: datetime, event: str, document: HistoryDocument, initial: bool) -> Row:
     row = _row(POD, obj, time, event, document, initial)
-    for reference in _metadata(obj).get("ownerReferences") or ():
+    references = _metadata(obj).get("ownerReferences")
+    for reference in references if isinstance(references, list) else ():
         if isinstance(reference, dict) and reference.get("controller"):
             row.owner_kind, row.owner_name = str(reference.get("kind") or ""), str(reference.get("name") or "")
     row.cpu_millicores, row.memory_bytes, row.priority = _requested(document)
@@ -221,7 +222,7 @@ def _row(
 def _amounts(resources: Any) -> tuple[int | None, int | None]:
     try:
         amounts = parse_amounts(resources)
-    except (quantity.InvalidQuantity, AttributeError):
+    except (quantity.InvalidQuantity, AttributeError, TypeError):
         return None, None
     return quantity.milli_value(amounts.get(CPU, 0)), quantity.value(amounts.get(MEMORY, 0))
 

@@ -44,6 +44,7 @@ def write_history(
     begin: datetime | None = None,
     end: datetime | None = None,
     synthetic: bool = False,
+    redacted: bool = False,
     gaps: Sequence[MissingEvents] = (),
     notes: Sequence[str] = (),
 ) -> HistoryManifest:
@@ -67,6 +68,7 @@ def write_history(
         bayplan=version("bayplan"),
         source=source,
         synthetic=synthetic,
+        redacted=redacted,
         begin=begin or rows[0].time_utc,
         end=end or rows[-1].time_utc,
         gaps=list(gaps),

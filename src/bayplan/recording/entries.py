@@ -6,6 +6,8 @@ giving the entries to the same code, in the same order.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import msgspec
 
 RecordedStatus = tuple[int, tuple[str, ...], str]
@@ -96,11 +98,15 @@ class Permitted(RecordedEntry, gc=False):
 
 
 class Replied(RecordedEntry, gc=False):
-    """A plugin's request or wait ended. `raw`: the JSON of the reply. `error`: its class, and its arguments as JSON."""
+    """A plugin's request or wait ended. `raw`: the JSON of the reply. `error`: its class, and its arguments as JSON.
+
+    `kind`: that of the objects in the reply, as in `Changed`; "" if it has none.
+    """
 
     task: int
     raw: bytes | None = None
     error: tuple[str, bytes] | None = None
+    kind: str = ""
 
 
 class PreBound(RecordedEntry, gc=False):
@@ -235,6 +241,23 @@ class Setting(msgspec.Struct, frozen=True):
     max_backoff: float = 10.0
     unschedulable_timeout: float = 300.0
     cluster: str = ""
+
+
+class RecordingRedaction(Protocol):
+    """Replaces all that users have named in what is written. It is used in the writer's thread.
+
+    `left_out`: what can't be replaced, and is left out, one line each. It may grow.
+    """
+
+    left_out: list[str]
+
+    def setting(self, setting: Setting) -> Setting:
+        """The setting, redacted."""
+        ...
+
+    def entries(self, entries: list[RecordedEntry]) -> list[RecordedEntry]:
+        """Entries, redacted. Some may be left out."""
+        ...
 
 
 def encode_entries(entries: list[RecordedEntry]) -> bytes:

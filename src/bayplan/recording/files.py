@@ -23,7 +23,14 @@ from pathlib import Path
 import msgspec
 
 from bayplan.file_replacement import replace_text
-from bayplan.recording.entries import AnyEntry, RecordedEntry, Setting, decode_entries, encode_entries
+from bayplan.recording.entries import (
+    AnyEntry,
+    RecordedEntry,
+    RecordingRedaction,
+    Setting,
+    decode_entries,
+    encode_entries,
+)
 
 FORMAT = "bayplan-recording"
 VERSION = 1
@@ -43,7 +50,8 @@ class RecordingError(Exception):
 class RecordingManifest(msgspec.Struct):
     """The contents of `recording.json`.
 
-    `began`: when recording began, and `monotonic` is that moment on the scheduler's other clock.
+    `began`: when recording began, and `monotonic` is that moment on the scheduler's other clock. `redacted`: whether
+    names and texts were replaced; `left_out` says what was left out then, one line each.
     """
 
     format: str = FORMAT
@@ -52,6 +60,8 @@ class RecordingManifest(msgspec.Struct):
     began: datetime | None = None
     monotonic: float = 0.0
     setting: Setting = msgspec.field(default_factory=Setting)
+    redacted: bool = False
+    left_out: list[str] = []
 
 
 def encode_frame(entries: list[RecordedEntry]) -> bytes:
@@ -60,16 +70,32 @@ def encode_frame(entries: list[RecordedEntry]) -> bytes:
     return _HEAD.pack(len(body), zlib.crc32(body)) + body
 
 
-def prepare_recording(folder: Path, setting: Setting, began: datetime, monotonic: float) -> None:
+def prepare_recording(
+    folder: Path, setting: Setting, began: datetime, monotonic: float, redaction: RecordingRedaction | None = None
+) -> None:
     """Create the folder of a recording, and write its manifest. Raises RecordingError."""
+    manifest = RecordingManifest(bayplan=version("bayplan"), began=began, monotonic=monotonic, setting=setting)
+    if redaction is not None:
+        manifest.setting = redaction.setting(setting)
+        manifest.redacted, manifest.left_out = True, redaction.left_out
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if any(folder.iterdir()):
             raise RecordingError(f"{folder} is not empty: name another folder")
-        manifest = RecordingManifest(bayplan=version("bayplan"), began=began, monotonic=monotonic, setting=setting)
-        replace_text(folder / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)).decode() + "\n")
+        _write_manifest(folder, manifest)
     except OSError as error:
         raise RecordingError(f"cannot write {folder}: {error.strerror or error}") from None
+
+
+def note_left_out(folder: Path, left_out: list[str]) -> None:
+    """Write into the manifest what a redaction has left out. Raises OSError or RecordingError."""
+    manifest = _manifest(folder, (folder / MANIFEST).read_bytes())
+    manifest.left_out = left_out
+    _write_manifest(folder, manifest)
+
+
+def _write_manifest(folder: Path, manifest: RecordingManifest) -> None:
+    replace_text(folder / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)).decode() + "\n")
 
 
 def segment_file(folder: Path, number: int) -> Path:
@@ -77,9 +103,18 @@ def segment_file(folder: Path, number: int) -> Path:
     return folder / f"decisions-{number:06}.frames"
 
 
-def next_run(folder: Path) -> Path:
-    """The folder of another run in the folder of a recording."""
-    numbers = [int(each.name[4:]) for each in folder.glob("run-*") if each.name[4:].isdecimal()]
+def next_run(folder: Path, *, redacted: bool = False) -> Path:
+    """The folder of another run in the folder of a recording.
+
+    `redacted`: whether it will be redacted. Raises RecordingError if the runs that are there are not like that.
+    """
+    runs = sorted(each for each in folder.glob("run-*") if each.name[4:].isdecimal())
+    if runs and (runs[-1] / MANIFEST).exists() and Recording.open(runs[-1]).manifest.redacted != redacted:
+        others, without = ("redacted", "without") if not redacted else ("not redacted", "with")
+        raise RecordingError(
+            f"the runs in {folder} are {others}, and can't be continued {without} --record-redact: name another folder"
+        )
+    numbers = [int(each.name[4:]) for each in runs]
     return folder / f"run-{max(numbers, default=0) + 1:06}"
 
 

@@ -36,6 +36,7 @@ from bayplan.recording.entries import (
     Popped,
     RecordedEntry,
     RecordingEnded,
+    RecordingRedaction,
     Replied,
     Setting,
 )
@@ -72,14 +73,21 @@ class RecordedScheduler(NamedTuple):
 class DecisionRecorder:
     """Records one scheduler to a folder. Use it in the scheduler's thread, from before its start to its end.
 
-    `setting`: how the scheduler is set up. `keep`: how long segments are, and how many are kept. Raises RecordingError
-    if the folder can't be used.
+    `setting`: how the scheduler is set up. `keep`: how long segments are, and how many are kept. `redaction`: what
+    replaces names; None to write them. Raises RecordingError if the folder can't be used.
 
     Attributes:
         entries_written: how many entries were recorded.
     """
 
-    def __init__(self, folder: Path, setting: Setting, clock: Clock, keep: Keep | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        setting: Setting,
+        clock: Clock,
+        keep: Keep | None = None,
+        redaction: RecordingRedaction | None = None,
+    ) -> None:
         self.entries_written = 0
         self._clock = clock
         self._keep = keep or Keep()
@@ -95,8 +103,8 @@ class DecisionRecorder:
         self._tasks = 0
         self._inside = 0
         self._on = True
-        self._writer = FrameWriter(folder, self._keep, self._take, self._stopped)
-        prepare_recording(folder, setting, clock.now(), clock.monotonic())
+        self._writer = FrameWriter(folder, self._keep, self._take, self._stopped, redaction)
+        prepare_recording(folder, setting, clock.now(), clock.monotonic(), redaction)
         self._writer.start()
 
     @property
@@ -263,8 +271,10 @@ class DecisionRecorder:
         number = _TASK.get()
         return _IN_ATTEMPT if number is None else number
 
-    async def reply(self, request: Awaitable[Any], encoded: Callable[[Any], bytes | None]) -> Any:
-        """Wait for a plugin's request, and record how it ends."""
+    async def reply(
+        self, request: Awaitable[Any], encoded: Callable[[Any], bytes | None], kind: Kind | None = None
+    ) -> Any:
+        """Wait for a plugin's request, and record how it ends. `kind`: that of the objects in the reply."""
         try:
             result = await request
         except Exception as error:
@@ -272,7 +282,7 @@ class DecisionRecorder:
                 self.add(Replied([], self.task, None, (type(error).__name__, _arguments(error))))
             raise
         if self.task >= 0:
-            self.add(Replied([], self.task, encoded(result)))
+            self.add(Replied([], self.task, encoded(result), kind=kind.kind if kind is not None else ""))
         return result
 
     def _started(self, work: Callable[[], Awaitable[object]]) -> Callable[[], Awaitable[object]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from bayplan.recording.entries import PodDecided
 from bayplan.scheduling import Plan
 
@@ -27,3 +29,18 @@ def summary_of(plan: Plan) -> Summary:
         tuple(each.pod.uid for each in plan.placed),
         tuple((each.pod.uid, each.node, tuple(victim.uid for victim in each.victims)) for each in plan.preemptions),
     )
+
+
+LEFT_OUT = "(left out)"
+"""What a redacted recording has in place of a text."""
+
+
+def without_text(text: str) -> str:
+    """A text as a redacted recording has it."""
+    return LEFT_OUT if text else ""
+
+
+def without_texts(summary: Summary) -> Summary:
+    """A summary as a redacted recording has it, but for the names."""
+    decisions, placed, preemptions = summary
+    return tuple(replace(each, message=without_text(each.message)) for each in decisions), placed, preemptions

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from bayplan.api.kinds import Kind
 from bayplan.api.objects import encode
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.executor.binding import CANCELLED
@@ -151,29 +152,29 @@ class RecordedClient:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
-    async def get(self, *arguments: Any, **options: Any) -> Any:
+    async def get(self, kind: Kind, *arguments: Any, **options: Any) -> Any:
         """Read an object."""
-        return await self._recorder.reply(self._client.get(*arguments, **options), encode)
+        return await self._recorder.reply(self._client.get(kind, *arguments, **options), encode, kind)
 
-    async def list(self, *arguments: Any, **options: Any) -> Any:
+    async def list(self, kind: Kind, *arguments: Any, **options: Any) -> Any:
         """List objects."""
-        return await self._recorder.reply(self._client.list(*arguments, **options), _encode_page)
+        return await self._recorder.reply(self._client.list(kind, *arguments, **options), _encode_page, kind)
 
-    async def create(self, *arguments: Any, **options: Any) -> Any:
+    async def create(self, kind: Kind, *arguments: Any, **options: Any) -> Any:
         """Create an object."""
-        return await self._recorder.reply(self._client.create(*arguments, **options), encode)
+        return await self._recorder.reply(self._client.create(kind, *arguments, **options), encode, kind)
 
-    async def update(self, *arguments: Any, **options: Any) -> Any:
+    async def update(self, kind: Kind, *arguments: Any, **options: Any) -> Any:
         """Replace an object."""
-        return await self._recorder.reply(self._client.update(*arguments, **options), encode)
+        return await self._recorder.reply(self._client.update(kind, *arguments, **options), encode, kind)
 
-    async def patch(self, *arguments: Any, **options: Any) -> Any:
+    async def patch(self, kind: Kind, *arguments: Any, **options: Any) -> Any:
         """Change parts of an object."""
-        return await self._recorder.reply(self._client.patch(*arguments, **options), encode)
+        return await self._recorder.reply(self._client.patch(kind, *arguments, **options), encode, kind)
 
-    async def delete(self, *arguments: Any, **options: Any) -> Any:
+    async def delete(self, kind: Kind, *arguments: Any, **options: Any) -> Any:
         """Delete an object."""
-        return await self._recorder.reply(self._client.delete(*arguments, **options), lambda _: None)
+        return await self._recorder.reply(self._client.delete(kind, *arguments, **options), lambda _: None, kind)
 
 
 def _encode_page(page: Any) -> bytes:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import IO
 
 from bayplan.recording.checkpoints import DeferredCheckpoint
-from bayplan.recording.entries import RecordedEntry
-from bayplan.recording.files import encode_frame, segment_file
+from bayplan.recording.entries import RecordedEntry, RecordingRedaction
+from bayplan.recording.files import encode_frame, note_left_out, segment_file
 
 log = logging.getLogger(__name__)
 
@@ -43,10 +43,16 @@ class FrameWriter:
     """Writes frames to a folder. `take`: returns the entries that are complete, and forgets them.
 
     `problem`: why the recording has ended; "" while it goes on. `failed` is called once, in the writer's thread.
+    `redaction`: what replaces names in all that is written.
     """
 
     def __init__(
-        self, folder: Path, keep: Keep, take: Callable[[], list[RecordedEntry]], failed: Callable[[], None]
+        self,
+        folder: Path,
+        keep: Keep,
+        take: Callable[[], list[RecordedEntry]],
+        failed: Callable[[], None],
+        redaction: RecordingRedaction | None = None,
     ) -> None:
         self.problem = ""
         self.written = 0
@@ -57,6 +63,9 @@ class FrameWriter:
         self._keep = keep
         self._take = take
         self._failed = failed
+        self._redaction = redaction
+        self._noted = 0
+        """How much of what the redaction left out the manifest says."""
         self._number = 1
         self._ends: dict[int, float] = {}
         """When the segments ended."""
@@ -99,6 +108,11 @@ class FrameWriter:
             self._stop(f"{type(error).__name__}: {error}")
 
     def _write(self, file: IO[bytes], entries: list[RecordedEntry]) -> None:
+        if self._redaction is not None:
+            entries = self._redaction.entries(entries)
+            if len(self._redaction.left_out) > self._noted:
+                self._noted = len(self._redaction.left_out)
+                note_left_out(self._folder, self._redaction.left_out)
         if not entries:
             return
         frame = encode_frame(entries)

@@ -68,6 +68,8 @@ def explained(
             for plugin in profile.every()
             if plugin.name in {each.name for each in plugins} and implements(plugin, Background)
         ]
+    if replay.recording.manifest.redacted:
+        causes.append("the recording is redacted: names have another order, and plugins may read what was replaced")
     if not causes:
         causes.append("unknown: something that decisions rest on is not in the recording")
     return replace(difference, causes=tuple(dict.fromkeys(causes)))

@@ -62,6 +62,7 @@ def recorded_policy(recording: Recording) -> Policy:
         for each in setting.plugins
         if each.sha256 and digest_of(each.reference) != each.sha256
     ]
+    changed += [f"the recording is redacted: it lacks {what}" for what in manifest.left_out]
     if manifest.bayplan != version("bayplan"):
         changed.append(f"it was recorded by Bayplan {manifest.bayplan}, and this is {version('bayplan')}")
     return Policy(loaded.configuration, plugins, gates, tuple(changed))

@@ -18,7 +18,7 @@ from bayplan.queue import QueuedPod
 from bayplan.recording import entries
 from bayplan.recording.entries import AnyEntry, PlanMade, PodDecided, Popped
 from bayplan.recording.files import Recording, RecordingError
-from bayplan.recording.summaries import Summary, summary_of
+from bayplan.recording.summaries import Summary, summary_of, without_texts
 from bayplan.replay.scheduler import BuildProfiles, HaveASay, ReplayedScheduler
 from bayplan.scheduling import Plan
 
@@ -187,6 +187,8 @@ class Replay:
         found.decisions += 1
         recorded = (entry.decisions, entry.placed, entry.preemptions)
         replayed = self._made.popleft() if self._made else ((), (), ())
+        if self.recording.manifest.redacted:
+            replayed = without_texts(replayed)
         if recorded == replayed:
             return None
         pairs = zip(entry.decisions, replayed[0], strict=False)

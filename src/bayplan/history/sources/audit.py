@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bayplan.api.kinds import KINDS, NODE, POD, Kind
+from bayplan.api.kinds import NODE, POD, Kind
 from bayplan.devcluster.apiserver.patch import apply_json_patch, apply_strategic_patch
 from bayplan.devcluster.apiserver.status import StatusError
 from bayplan.history.following import TERMINATED, Following, HistoryChange, key_of, moment
@@ -20,10 +20,10 @@ from bayplan.history.format import HistoryError, HistoryManifest
 from bayplan.history.recording import KINDS as RECORDED
 from bayplan.history.sources.audit_files import AuditEvent, audit_files, events_in
 from bayplan.history.sources.problems import Problems
+from bayplan.history.sources.versions import KEPT
 from bayplan.history.writing import write_history
 from bayplan.insight.snapshot import Snapshot
 
-_KINDS = {(kind.group, kind.plural): kind for kind in KINDS if kind in RECORDED}
 _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _READS = frozenset({"get", "list"})
 CLOCK_JUMP = timedelta(seconds=60)
@@ -79,7 +79,7 @@ def import_audit(
 def _relevant(events: Iterable[AuditEvent], seen: set[str]) -> Iterator[AuditEvent]:
     """The successful writes of objects that are recorded, each once, and what reads of them show."""
     for event in events:
-        if (event.group, event.resource) not in _KINDS or event.code >= 300 or "dryRun=All" in event.uri:
+        if (event.group, event.resource) not in KEPT or event.code >= 300 or "dryRun=All" in event.uri:
             continue
         if event.verb not in _WRITES and not (event.verb in _READS and event.response is not None):
             continue
@@ -135,7 +135,7 @@ class _Log:
         if self._first is None:
             self._first = []
             yield from self._of_snapshot()
-        kind = _KINDS[event.group, event.resource]
+        kind = KEPT[event.group, event.resource]
         match event.verb, event.subresource:
             case "get" | "list", _:
                 for obj in _items(event.response):

@@ -51,6 +51,7 @@ def import_recording(path: Path, folder: Path, run: int = -1) -> tuple[HistoryMa
         begin=reader.began,
         end=max(reader.time, *(change.row.time_utc for change in changes)) if changes else reader.time,
         notes=_NOTES,
+        redacted=recording.manifest.redacted,
     )
     return manifest, problems
 

@@ -25,6 +25,7 @@ _PUBLIC = (
 _PUBLIC_VALUES = re.compile(r"(beta\.)?kubernetes\.io/(os|arch|instance-type)|.*/instance-type")
 """Keys of these domains whose values are no secret either."""
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?|true|false")
+_WORD = re.compile(r"\w+")
 _THREE_PARTS = re.compile(r"[a-z0-9]+(-[a-z0-9]+){2}")
 _KEPT = {
     "namespace": frozenset({"default", "kube-system", "kube-public", "kube-node-lease"}),
@@ -50,7 +51,7 @@ class Names:
         """Its name."""
         self._seen: dict[str, set[str]] = {}
         self._new: dict[str, dict[str, str]] | None = None
-        self._expressions: list[str] = []
+        self._words: set[str] = set()
         self._ephemeral: dict[tuple[str, str], tuple[str, str]] = {}
 
     def number(self) -> None:
@@ -94,12 +95,11 @@ class Names:
 
     def expression(self, text: str) -> None:
         """Note a CEL expression, which stays as it is."""
-        self._expressions.append(text)
+        self._words.update(_WORD.findall(text))
 
     def is_selected_by(self, attribute: str) -> bool:
         """Whether a CEL expression may read this attribute of devices, `driver/name` or `name`."""
-        word = re.compile(rf"\b{re.escape(attribute.rpartition('/')[2])}\b")
-        return any(word.search(text) for text in self._expressions)
+        return attribute.rpartition("/")[2] in self._words
 
     def claim(self, namespace: str, name: str) -> str:
         """The new name of a claim. That of an ephemeral volume consists of the names of its pod and its volume."""
@@ -108,7 +108,15 @@ class Names:
 
     def ephemeral(self, volume: str) -> None:
         """Note an ephemeral volume of the current pod, and so its claim."""
-        self._ephemeral[self.namespace, f"{self.object}-{volume}"] = self.object, volume
+        self.claim_of(f"{self.object}-{volume}", self.object)
+
+    def claim_of(self, claim: str, pod: str) -> None:
+        """Note a claim of an ephemeral volume of a pod in the current namespace."""
+        self._ephemeral[self.namespace, claim] = pod, claim.removeprefix(f"{pod}-")
+
+    def forget_claim(self, namespace: str, claim: str) -> None:
+        """Forget a claim that is gone."""
+        self._ephemeral.pop((namespace, claim), None)
 
 
 class KeyedNames(Names):
@@ -119,7 +127,22 @@ class KeyedNames(Names):
 
     def __init__(self, key: bytes) -> None:
         super().__init__()
+        self.read_late: set[str] = set()
+        """The attributes of devices that an expression read only after texts of theirs were replaced."""
         self._key = key
+        self._replaced_attributes: set[str] = set()
+
+    def expression(self, text: str) -> None:
+        """See Names."""
+        super().expression(text)
+        self.read_late |= self._words & self._replaced_attributes
+
+    def is_selected_by(self, attribute: str) -> bool:
+        """See Names: by an expression that is already known."""
+        selected = super().is_selected_by(attribute)
+        if not selected:
+            self._replaced_attributes.add(attribute.rpartition("/")[2])
+        return selected
 
     def _replaced(self, domain: str, name: str) -> str:
         return f"{domain}-{blake2b(f'{domain}/{name}'.encode(), key=self._key, digest_size=8).hexdigest()}"

@@ -41,11 +41,12 @@ _POD_AFFINITY = fields(
     requiredDuringSchedulingIgnoredDuringExecution=each(_TERM),
     preferredDuringSchedulingIgnoredDuringExecution=each(fields("weight", podAffinityTerm=_TERM)),
 )
+NODE_AFFINITY = fields(
+    requiredDuringSchedulingIgnoredDuringExecution=NODE_SELECTOR,
+    preferredDuringSchedulingIgnoredDuringExecution=each(fields("weight", preference=NODE_TERM)),
+)
 _AFFINITY = fields(
-    nodeAffinity=fields(
-        requiredDuringSchedulingIgnoredDuringExecution=NODE_SELECTOR,
-        preferredDuringSchedulingIgnoredDuringExecution=each(fields("weight", preference=NODE_TERM)),
-    ),
+    nodeAffinity=NODE_AFFINITY,
     podAffinity=_POD_AFFINITY,
     podAntiAffinity=_POD_AFFINITY,
 )
