@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -18,6 +19,7 @@ from bayplan.cli.insight.progress import reporting
 if TYPE_CHECKING:
     from bayplan.cli.insight.moments import MomentSource
     from bayplan.ui.moments import MomentSources
+    from bayplan.ui.shadow_file import ShadowFile
     from bayplan.ui.sources import Source
 
 
@@ -26,8 +28,14 @@ if TYPE_CHECKING:
 @port_option
 @version_option
 @settings_option
+@click.option(
+    "--shadow",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Also show what a shadow has found: the file of `bayplan shadow --state`, read again when it changes.",
+)
 @follow_options
-def ui(followed: Followed, address: str, port: int) -> None:
+def ui(followed: Followed, address: str, port: int, shadow: Path | None) -> None:
     """Serve a page about a cluster: its bay plan, the queue with causes, pods, nodes and what-ifs.
 
     The page follows the cluster, or the file of --from. If that is a history or a recording, the page goes through it,
@@ -36,7 +44,7 @@ def ui(followed: Followed, address: str, port: int) -> None:
     need_extra()
     logging.basicConfig(level=logging.ERROR)
     moments = None if followed.moment is None else _moments(followed, followed.moment)
-    asyncio.run(_ui(followed, moments, address, port))
+    asyncio.run(_ui(followed, moments, None if shadow is None else _shadow_file(shadow), address, port))
 
 
 def need_extra() -> None:
@@ -48,7 +56,9 @@ def need_extra() -> None:
     del jinja2
 
 
-async def _ui(followed: Followed, moments: MomentSources | None, address: str, port: int) -> None:
+async def _ui(
+    followed: Followed, moments: MomentSources | None, shadow: ShadowFile | None, address: str, port: int
+) -> None:
     from bayplan.insight import Insight, Snapshot
     from bayplan.ui.server import serving
 
@@ -62,7 +72,9 @@ async def _ui(followed: Followed, moments: MomentSources | None, address: str, p
             source = moments.of(moments.first_shown)
             await _check(source)
         try:
-            url = await stack.enter_async_context(serving(source, insight, address=address, port=port, moments=moments))
+            url = await stack.enter_async_context(
+                serving(source, insight, address=address, port=port, moments=moments, shadow=shadow)
+            )
         except OSError as error:
             fail(f"cannot listen on {address} port {port}: {error.strerror}")
         click.echo(f"{url}\n\nOpen this address in a browser. Press Ctrl-C to stop.")
@@ -79,6 +91,19 @@ def _moments(followed: Followed, moment: MomentSource) -> MomentSources:
             return MomentSources(MomentsOfRecording(recording, followed.other), number)
         history, number = moment.history()
         return MomentSources(MomentsOfHistory(history), number)
+
+
+def _shadow_file(path: Path) -> ShadowFile:
+    """The file of a shadow. Ends the process if it can't be read."""
+    from bayplan.shadow.record import ShadowFileError
+    from bayplan.ui.shadow_file import ShadowFile
+
+    file = ShadowFile(path)
+    try:
+        file.read()
+    except ShadowFileError as error:
+        fail(f"--shadow: {error}")
+    return file
 
 
 async def _check(source: Source) -> None:

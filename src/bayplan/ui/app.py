@@ -28,6 +28,7 @@ from bayplan.ui.asking import Asking, Question
 from bayplan.ui.filters import UnknownName
 from bayplan.ui.guard import HEADERS, Guard
 from bayplan.ui.moments import MomentSources
+from bayplan.ui.shadow_file import ShadowFile
 from bayplan.ui.sources import Source
 
 T = TypeVar("T")
@@ -72,8 +73,10 @@ class Application:
         cookie: str = "bayplan",
         limits: Limits = Limits(),  # noqa: B008 - immutable
         moments: MomentSources | None = None,
+        shadow: ShadowFile | None = None,
     ) -> None:
         self.asking = asking
+        self.shadow = shadow
         self.moments = moments
         self.basket_cookie = f"{cookie}-basket"
         self.http = HttpServer(self.handle, log=log, limits=limits, body_limit=FORM_LIMIT, cancels=True)
@@ -143,6 +146,7 @@ class Visit:
         self.asking = application.asking
         self.moments = application.moments
         """The moments of the history that the page shows; None if it shows a cluster as it is."""
+        self.shadow = application.shadow
         self.raw_path, self.missing = request.rel_url.raw_path, ""
         """The path without that of a moment, encoded; and why there is no such moment, or ""."""
         self.moment: int | None = None
@@ -206,21 +210,24 @@ class Visit:
         """The query of the basket in the cookie."""
         return unquote(self.request.cookies.get(self._application.basket_cookie, ""))
 
-    def page(self, template: str, code: HTTPStatus = HTTPStatus.OK, /, **context: Any) -> web.Response:
+    def page(
+        self, template: str, code: HTTPStatus = HTTPStatus.OK, /, *, changing: str = "", **context: Any
+    ) -> web.Response:
         """Render a page, or only its main part for htmx; nothing if it has that already.
 
         `context`: what the template shows, with its `title` and `every`: seconds between two checks for changes.
+        `changing`: differs with each change of what the page is about, if that isn't only the cluster.
         """
         source = self.source
         version = source.version if self._version is None else self._version
         problems = self.asking.problems_of(source) if source.version else []
-        seen = f"{version}-{zlib.crc32(repr((source.lost, problems)).encode())}"
+        seen = f"{version}-{zlib.crc32(repr((source.lost, problems, changing)).encode())}"
         if self.part and self.query.get("seen") == seen:
             return web.Response(status=HTTPStatus.NO_CONTENT)
         shown: Mapping[str, Any] = {
             "namespace": "",
             **context,
-            "every": context["every"] if source.live else 0,
+            "every": context["every"] if source.live or changing else 0,
             "part": self.part,
             "path": self.path,
             "again": self.with_query(seen=seen),
@@ -230,6 +237,7 @@ class Visit:
             "problems": problems,
             "now": source.now,
             "banner": self._banner(),
+            "has_shadow": self.shadow is not None,
         }
         text = self._application.templates.get_template(template).render(shown)
         if self.root:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from operator import attrgetter
 from typing import Protocol
 
 from bayplan.api.kinds import Kind
 from bayplan.backtest.differences import next_difference
 from bayplan.history.moments import HistoryMoments
-from bayplan.history.steps import NextDifference, Step
+from bayplan.history.steps import NextDifference, Step, What
 from bayplan.insight import Insight, QuestionError, Stopped
 from bayplan.insight.answers import Progress
 from bayplan.insight.snapshot import Snapshot
@@ -71,10 +73,9 @@ class MomentsOfHistory:
     def __init__(self, moments: HistoryMoments) -> None:
         history = moments.history
         self.source = history.source
-        self.steps = moments.steps
-        self.notes = [*map(str, history.gaps), *history.notes, *history.problems]
-        if history.synthetic:
-            self.notes.append("no scheduler has placed the pods that arrive: they wait")
+        self.steps: Sequence[Step] = moments.steps
+        unplaced = ("no scheduler has placed the pods that arrive: they wait",) if history.synthetic else ()
+        self.notes: Sequence[str] = (*map(str, history.gaps), *history.notes, *unplaced, *history.problems)
         self.time, self.at, self.snapshot = moments.time, moments.at, moments.snapshot
         self._moments = moments
 
@@ -99,7 +100,8 @@ class MomentsOfRecording:
 
     def __init__(self, moments: RecordingMoments, other: Policy | None = None) -> None:
         self.source = moments.source
-        self.steps, self.notes = moments.steps, moments.notes
+        self.steps: Sequence[Step] = moments.steps
+        self.notes: Sequence[str] = moments.notes
         self.time, self.at, self.close = moments.time, moments.at, moments.close
         self.comparable = other is not None
         self._moments = moments
@@ -196,6 +198,17 @@ class MomentSources:
     def last(self) -> int:
         """The number of the last moment."""
         return len(self.moments)
+
+    def covers(self, time: datetime) -> bool:
+        """Whether a time is among the moments."""
+        return self.moments.time(0) <= time <= self.moments.time(self.last)
+
+    def before(self, pod: str, time: datetime) -> int:
+        """The moment before the last decision about a pod until a time; the moment of that time if there is none."""
+        number = self.moments.at(time)
+        steps = self.moments.steps[: bisect_right(self.moments.steps, number, key=attrgetter("number"))]
+        decided = (step.number for step in reversed(steps) if step.subject == pod and step.what is What.PLACED)
+        return next(decided, number + 1) - 1
 
     def read(self, number: int) -> asyncio.Future[Snapshot]:
         """Read the cluster at a moment, in the thread."""

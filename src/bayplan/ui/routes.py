@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bayplan.ui.agreement_page import agreement_page
 from bayplan.ui.app import Route, static
 from bayplan.ui.history_page import difference_page, history_page
 from bayplan.ui.objects_page import object_page
@@ -28,6 +29,7 @@ ROUTES: tuple[Route, ...] = (
     ("GET", "/questions/*", question_page),
     ("GET", "/history", history_page),
     ("GET", "/history/difference", difference_page),
+    ("GET", "/agreement", agreement_page),
     ("GET", "/static/*", static),
 )
 """Each `*` is a part of the path that the page gets as an argument."""
