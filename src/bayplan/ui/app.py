@@ -261,8 +261,8 @@ class Visit:
         self, status: HTTPStatus, message: str, every: float = 0, links: Sequence[tuple[str, str]] = ()
     ) -> web.Response:
         """Render the page for an error. `links`: what the user may have meant, with their addresses."""
-        context = {"status": status, "message": message, "every": every, "title": status.phrase, "links": links}
-        return self.page("error.html", status, **context)
+        title = status.phrase
+        return self.page("error.html", status, status=status, message=message, every=every, title=title, links=links)
 
     def redirect(self, address: str, basket: str | None = None) -> web.Response:
         """Lead to another page of this server, at the same moment. `basket`: what its cookie has from now on."""
