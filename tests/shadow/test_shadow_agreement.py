@@ -47,9 +47,7 @@ def test_every_comparison_is_in_the_interval_of_its_time(found, most):
         assert sum(each.total for each in kept.intervals) == len(found)
     for each in kept.intervals:
         end = each.begin + timedelta(seconds=kept.seconds)
-        inside = [
-            outcome for seconds, outcome in found if each.begin <= BEGIN + timedelta(seconds=seconds) < end
-        ]
+        inside = [outcome for seconds, outcome in found if each.begin <= BEGIN + timedelta(seconds=seconds) < end]
         assert dict(each.counts) == {outcome.value: inside.count(outcome) for outcome in ShadowOutcome} or (
             kept.seconds == max(LENGTHS)
         )

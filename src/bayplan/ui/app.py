@@ -134,8 +134,8 @@ class Application:
                     return page, [part for want, part in zip(wanted, parts, strict=True) if want == "*"]
                 methods.add(method)
         if methods:
-            raise PageError(HTTPStatus.METHOD_NOT_ALLOWED, f"{request.path} requires {', '.join(sorted(methods))}")
-        raise PageError(HTTPStatus.NOT_FOUND, f"there is no page {request.path}")
+            raise PageError(HTTPStatus.METHOD_NOT_ALLOWED, f"{visit.path} requires {', '.join(sorted(methods))}")
+        raise PageError(HTTPStatus.NOT_FOUND, f"there is no page {visit.path}")
 
 
 class Visit:
