@@ -105,7 +105,7 @@ async def test_sample_shows_the_placed_pods_of_its_rows(tmp_path):
             on_nodes = sum(1 for each in documents if each["spec"].get("nodeName"))
             page = await visitor.page(f"/at/{number}/history")
             assert f"24 nodes · {on_nodes} pods · {len(documents) - on_nodes} pending" in page.text
-        assert "No scheduler has placed the pods that arrive: they wait." in page.text
+        assert "No scheduler has placed the pods that arrive: they wait;" in page.text
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -68,7 +68,7 @@ class ObjectChange:
 class HistoryMoments:
     """The moments of a history. Moment 0 is the begin; moment n is after n steps, just before the next one.
 
-    All events are in memory. Objects that can't be read are left out. Not for use in several threads at once.
+    All events are in memory. Objects that can't be read are left out. `snapshot` is not for several threads at once.
 
     Attributes:
         steps: arrivals, placements, evictions and ends of pods, and what happened to nodes, in order. The number of

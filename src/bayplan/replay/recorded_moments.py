@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from operator import attrgetter
 
 import msgspec
 
@@ -23,8 +25,8 @@ from bayplan.replay.replay import Moment, told
 class RecordingMoments:
     """The moments of a recording, one before each decision and one at the end: moment n is after n decisions.
 
-    Raises RecordingError for a recording without decisions, and what `recorded_policy` raises. Not for use in several
-    threads at once.
+    Raises RecordingError for a recording without decisions, and what `recorded_policy` raises. `snapshot` is not for
+    use in several threads at once.
 
     Attributes:
         steps: what was decided about pods, evictions, and nodes that came and went, in order. Steps of one decision
@@ -64,8 +66,7 @@ class RecordingMoments:
 
     def at(self, time: datetime) -> int:
         """The moment of a time: the one after all decisions until then."""
-        late = (number for number, decided in enumerate(self._decisions) if decided.time > time)
-        return next(late, len(self._decisions))
+        return bisect_right(self._decisions, time, key=attrgetter("time"))
 
     def snapshot(self, number: int, progress: Callable[[str], None] = lambda _: None) -> Snapshot:
         """The cluster as the scheduler knew it at a moment. Raises RecordingError, and what `progress` raises."""

@@ -43,7 +43,8 @@ async def agreement_page(visit: Visit) -> web.Response:
     except ShadowFileError as error:
         raise PageError(HTTPStatus.NOT_FOUND, str(error)) from None
     snapshot = await visit.snapshot()
-    agreement = record.agreement
+    agreement, newest = record.agreement, record.differences[: -SHOWN - 1 : -1]
+    differences = await asyncio.to_thread(lambda: [_difference(visit, snapshot, each) for each in newest])
     return visit.page(
         "agreement.html",
         changing=version,
@@ -54,7 +55,7 @@ async def agreement_page(visit: Visit) -> web.Response:
         length=agreement.length,
         intervals=agreement.intervals[: -INTERVALS_SHOWN - 1 : -1],
         causes=ShadowReport(record).rows(),
-        differences=[_difference(visit, snapshot, each) for each in record.differences[: -SHOWN - 1 : -1]],
+        differences=differences,
         every=PAUSE,
         title="Agreement",
     )

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from operator import attrgetter
+from functools import cached_property
 from typing import Protocol
 
 from bayplan.api.kinds import Kind
@@ -32,6 +32,8 @@ _KEPT = 16
 """How many moments are kept. What is the same in two of them is there once."""
 _DIFFERENCES = 1000
 """How many differences are remembered."""
+
+_UNPLACED = "no scheduler has placed the pods that arrive: they wait; `bayplan simulate` places them"
 
 Enough = Callable[[], bool]
 
@@ -74,7 +76,7 @@ class MomentsOfHistory:
         history = moments.history
         self.source = history.source
         self.steps: Sequence[Step] = moments.steps
-        unplaced = ("no scheduler has placed the pods that arrive: they wait",) if history.synthetic else ()
+        unplaced = (_UNPLACED,) if history.synthetic else ()
         self.notes: Sequence[str] = (*map(str, history.gaps), *history.notes, *unplaced, *history.problems)
         self.time, self.at, self.snapshot = moments.time, moments.at, moments.snapshot
         self._moments = moments
@@ -204,11 +206,19 @@ class MomentSources:
         return self.moments.time(0) <= time <= self.moments.time(self.last)
 
     def before(self, pod: str, time: datetime) -> int:
-        """The moment before the last decision about a pod until a time; the moment of that time if there is none."""
-        number = self.moments.at(time)
-        steps = self.moments.steps[: bisect_right(self.moments.steps, number, key=attrgetter("number"))]
-        decided = (step.number for step in reversed(steps) if step.subject == pod and step.what is What.PLACED)
-        return next(decided, number + 1) - 1
+        """The moment before the last placement of a pod until a time; the moment of that time if there is none."""
+        number, placements = self.moments.at(time), self._placements.get(pod, ())
+        position = bisect_right(placements, number)
+        return placements[position - 1] - 1 if position else number
+
+    @cached_property
+    def _placements(self) -> dict[str, list[int]]:
+        """The numbers of the steps that placed each pod."""
+        found: dict[str, list[int]] = {}
+        for step in self.moments.steps:
+            if step.what is What.PLACED:
+                found.setdefault(step.subject, []).append(step.number)
+        return found
 
     def read(self, number: int) -> asyncio.Future[Snapshot]:
         """Read the cluster at a moment, in the thread."""
