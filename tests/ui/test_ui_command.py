@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -16,6 +17,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 from click.testing import CliRunner
+from gone_through import RECORDING, write_day
 from served_page import Visitor, small_cluster
 
 from bayplan.cli import main
@@ -31,6 +33,18 @@ def file(tmp_path):
     path = tmp_path / "cluster.json"
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(small_cluster())}))
     return str(path)
+
+
+@pytest.fixture(scope="module")
+def histories(tmp_path_factory):
+    """A history, one without events, and one whose only file is damaged."""
+    folder = tmp_path_factory.mktemp("histories")
+    history = write_day(folder / "history", pods=3)
+    for name in ("empty", "damaged"):
+        shutil.copytree(history, folder / name)
+        for file in (folder / name).glob("*.parquet"):
+            file.unlink() if name == "empty" else file.write_bytes(file.read_bytes()[:100])
+    return {name: str(folder / name) for name in ("history", "empty", "damaged")}
 
 
 @contextmanager
@@ -103,15 +117,27 @@ async def test_page_of_a_cluster_is_served(tmp_path):
         (["--from", "{file}", "--address", "name.invalid"], "cannot listen on name.invalid port 0"),
         (["--from", "{file}", "--config", "none.yaml"], "none.yaml"),
         (["--from", "{file}", "--kubeconfig", "none"], "--from replaces the cluster"),
+        (["--from", "{file}", "--at", "03:12"], "--at names a moment of a recording or a history"),
+        (["--from", "{file}", "--set", "NodeResourcesFit"], "--set NodeResourcesFit: expected"),
+        (["--from", "{file}", "--emulated-version", "1.2"], "--emulated-version"),
+        (["--from", "{file}", "--shadow", "none.json"], "there is no file none.json: `bayplan shadow --state"),
+        (["--from", "{file}", "--shadow", "{file}"], "is not a file of `bayplan shadow`"),
+        (["--from", "{empty}"], "{empty} is an empty history"),
+        (["--from", "{damaged}"], "is an empty history: it has no events: events-000001.parquet: it is truncated"),
+        (["--from", "{history}", "--at", "soon"], "--at 'soon': expected a time"),
+        (["--from", "{history}", "--at", "2020-01-01"], "doesn't reach so far: it goes from 2026-01-01 00:00:00"),
+        (["--from", "{history}", "--at", "2031-01-01"], "doesn't reach so far: it goes from 2026-01-01 00:00:00"),
+        (["--from", "{recording}", "--at", "2031-01-01"], "the recording has no decision after 2031-01-01"),
     ],
 )
-def test_bad_input_is_one_message(file, arguments, message):
+def test_bad_input_is_one_message(file, histories, arguments, message):
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        given = {"file": file, "taken": taken.getsockname()[1]}
+        given = {"file": file, "taken": taken.getsockname()[1], "recording": RECORDING, **histories}
         result = CliRunner().invoke(main, ["ui", *(each.format(**given) for each in arguments)])
     assert result.exit_code == 2
     assert message.format(**given) in result.stderr
     assert isinstance(result.exception, SystemExit)
+    assert len(result.stderr.splitlines()) == 1 or "Usage:" in result.stderr
 
 
 def test_unreachable_cluster_is_one_message(tmp_path):
@@ -150,11 +176,31 @@ async def test_demo_serves_its_page():
 
 
 async def test_page_of_a_recording_shows_the_cluster_at_a_moment():
-    recording = str(Path(__file__).parents[1] / "data" / "recordings" / "version-1.tar")
-    with running("ui", "--from", recording) as (_, url):
+    with running("ui", "--from", str(RECORDING)) as (process, url):
         text = (await look(url, "/pods/default/urgent")).text
         assert "urgent" in text
         assert "live, read-only" not in text
+        assert "after step 13 of 13" in text
+        process.send_signal(signal.SIGTERM)  # a replay waits in a thread
+        rest = process.communicate(timeout=15)[0]
+    assert process.returncode == 0
+    assert "Traceback" not in rest
     at = "2000-01-01T00:00:00Z"  # before the first decision: the urgent pod has not arrived
-    with running("ui", "--from", recording, "--at", at) as (_, url):
+    with running("ui", "--from", str(RECORDING), "--at", at) as (_, url):
         assert "urgent" not in (await look(url, "/queue")).text
+
+
+async def test_page_goes_through_a_history(histories):
+    options = ("--at", "00:02", "--set", "NodeResourcesFit.weight=5")
+    with running("ui", "--from", histories["history"], *options) as (_, url):
+        page = await look(url, "/history")
+        assert "2026-01-01 00:01:40" in page.text
+        assert "difference" in page.ids
+
+
+def test_other_commands_ask_about_a_moment_of_a_history(histories):
+    def explained(at):
+        return CliRunner().invoke(main, ["explain", "default/web-1", "--from", histories["history"], "--at", at])
+
+    assert "there is no pod default/web-1" in explained("00:01").stderr
+    assert "pod default/web-1: on node node-" in explained("00:02").stdout

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 
 def rfc3339(moment: datetime) -> str:
@@ -32,6 +32,22 @@ def micro_time(moment: datetime) -> datetime:
 def with_zone(moment: datetime) -> datetime:
     """Return a time with a zone, so that it can be compared with others. A time without one is in UTC."""
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def time_meant(text: str, begin: datetime) -> datetime:
+    """Return the time that a person means: with a date, or the first time of that kind since `begin`, in UTC.
+
+    Raises ValueError, whose message says what is expected.
+    """
+    cleaned = text.strip().removesuffix("UTC").rstrip()
+    try:
+        if "-" in cleaned or "T" in cleaned:
+            return with_zone(datetime.fromisoformat(cleaned))
+        hours, minutes, seconds = (*map(int, cleaned.split(":")), 0)[:3]
+        found = begin.astimezone(UTC).replace(hour=hours, minute=minutes, second=seconds, microsecond=0)
+    except (ValueError, OverflowError):
+        raise ValueError("expected a time such as 2026-03-02T03:12:00Z, 03:12 or 03:12:30 (UTC)") from None
+    return found if found >= begin.replace(microsecond=0) else found + timedelta(days=1)
 
 
 def seconds_since_epoch(moment: datetime) -> float:

@@ -14,26 +14,12 @@ import msgspec
 from bayplan.api.kinds import CSI_NODE, NODE, POD, RESOURCE_SLICE
 from bayplan.backtest.node_pools import NodePool, PoolKey, key_of_document
 from bayplan.backtest.pods import PodMaker
+from bayplan.history.ends import DISRUPTIONS, ENDS_BY_ITSELF
 from bayplan.history.events import NodeAdded, NodeChanged, NodeRemoved, PodArrived, PodBound, PodEnded
 from bayplan.history.reading import History
 from bayplan.simulation.measures import room_of, size_of
 from bayplan.simulation.meter import ClusterMeter, PriceOf, Size, Summary
 from bayplan.simulation.owners import belongs_to
-
-ENDS_BY_ITSELF = frozenset({"Succeeded", "Failed"})
-DISRUPTIONS = {
-    "PreemptionByScheduler": "preempted",
-    "Preempting": "preempted",
-    "EvictionByEvictionAPI": "drained",
-    "Evicted": "by the kubelet",
-    "TerminationByKubelet": "by the kubelet",
-    "NodeShutdown": "node lost",
-    "Terminated": "node lost",
-    "DeletionByTaintManager": "node lost",
-    "DeletionByPodGC": "node lost",
-    "NodeLost": "node lost",
-}
-"""Why pods were evicted, by the reason of their end."""
 
 Json = Mapping[str, Any]
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bayplan.cli.insight.cluster_options import Followed
+from bayplan.cli.insight.follow_options import Followed
 from bayplan.cli.insight.messages import fail
+from bayplan.cli.insight.progress import reporting
 from bayplan.cli.shared_options import FilesOfKind
 
 if TYPE_CHECKING:
@@ -88,8 +89,9 @@ async def followed_source(followed: Followed, insight: Insight, stack: AsyncExit
     from bayplan.ui.sources import ClusterSource, FileSource
 
     source = followed.source
-    if followed.recorded is not None:
-        return FileSource(followed.recorded)
+    if followed.moment is not None:
+        with reporting(f"Reading {source.path}"):
+            return FileSource(await asyncio.to_thread(followed.moment.read))
     if source.path is not None:
         snapshot = await asyncio.to_thread(source.read)
         return FileSource(snapshot, None if source.path == "-" else source.path)

@@ -26,7 +26,7 @@ from bayplan.cli.following import (
     token_in,
     token_option,
 )
-from bayplan.cli.insight.cluster_options import Followed, follow_options
+from bayplan.cli.insight.follow_options import Followed, follow_options
 from bayplan.cli.insight.messages import fail
 
 if TYPE_CHECKING:

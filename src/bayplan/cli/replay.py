@@ -216,24 +216,11 @@ def _ask_another(
 
 def _other_policy(policy: Policy, config: str | None, references: tuple[str, ...], version: str | None) -> Policy:
     from bayplan.cli.insight.cluster_options import read_scheduler, read_version
-    from bayplan.config import Catalog, KubeSchedulerConfiguration
-    from bayplan.config.profiles import profile_of_all
-    from bayplan.replay.policies import Policy
+    from bayplan.replay.policies import other_policy
     from bayplan.versions import gates_of
 
-    gates = policy.gates
-    if version is not None:
-        gates = gates_of(read_version(version))
-    if config is not None:
-        configuration, plugins = read_scheduler(config, references, (), gates.version)
-        assert configuration is not None
-        return Policy(configuration, plugins, gates)
-    from bayplan.config import load_plugins
-
-    plugins = load_plugins(references) if references else list(policy.plugins)
-    names = [profile.schedulerName for profile in policy.configuration.profiles]
-    profiles = [profile_of_all(name, Catalog(plugins, gates)) for name in names]
-    return Policy(KubeSchedulerConfiguration(profiles=profiles), plugins, gates)
+    gates = policy.gates if version is None else gates_of(read_version(version))
+    return other_policy(policy, *read_scheduler(config, references, (), gates.version), gates)
 
 
 def _other_lines(found: OtherDecisions, limit: int) -> list[str]:

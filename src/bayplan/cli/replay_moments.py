@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from bayplan.api.times import time_meant
 from bayplan.cli.insight.messages import fail
 
 if TYPE_CHECKING:
@@ -65,17 +66,10 @@ def qualified(pod: str | None) -> str | None:
 
 def time_in(recording: Recording, text: str, option: str) -> datetime:
     """A time that the user gave: with a date, or the first time of that kind since the recording began, in UTC."""
-    began = recording.manifest.began or datetime.now(UTC)
     try:
-        if "T" in text or "-" in text:
-            moment = datetime.fromisoformat(text)
-            return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-        parts = [int(part) for part in text.split(":")]
-        hours, minutes, seconds = (*parts, 0)[:3]
-        moment = began.replace(hour=hours, minute=minutes, second=seconds, microsecond=0)
-    except (ValueError, TypeError):
-        fail(f"{option} {text!r}: expected a time such as 2026-03-02T03:12:00Z, 03:12 or 03:12:30 (UTC)")
-    return moment if moment >= began.replace(microsecond=0) else moment + timedelta(days=1)
+        return time_meant(text, recording.manifest.began or datetime.now(UTC))
+    except ValueError as error:
+        fail(f"{option} {text!r}: {error}")
 
 
 def find(runs: Sequence[Recording], wanted: WantedMoment) -> RecordedDecision:

@@ -5,27 +5,46 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from bayplan.cli.following import address_option, followed_source, port_option, stop_signal
-from bayplan.cli.insight.cluster_options import Followed, follow_options
+from bayplan.cli.insight.cluster_options import version_option
+from bayplan.cli.insight.follow_options import Followed, follow_options, settings_option
 from bayplan.cli.insight.messages import fail
+from bayplan.cli.insight.progress import reporting
+
+if TYPE_CHECKING:
+    from bayplan.cli.insight.moments import MomentSource
+    from bayplan.ui.moments import MomentSources
+    from bayplan.ui.shadow_file import ShadowFile
+    from bayplan.ui.sources import Source
 
 
 @click.command()
 @address_option
 @port_option
+@version_option
+@settings_option
+@click.option(
+    "--shadow",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Also show what a shadow has found: the file of `bayplan shadow --state`, read again when it changes.",
+)
 @follow_options
-def ui(followed: Followed, address: str, port: int) -> None:
+def ui(followed: Followed, address: str, port: int, shadow: Path | None) -> None:
     """Serve a page about a cluster: its bay plan, the queue with causes, pods, nodes and what-ifs.
 
-    The page follows the cluster, or the file of --from. It only reads. Open the printed address: it has a token, which
-    every request must have.
+    The page follows the cluster, or the file of --from. If that is a history or a recording, the page goes through it,
+    forwards and backwards. It only reads. Open the printed address: it has a token, which every request must have.
     """
     need_extra()
     logging.basicConfig(level=logging.ERROR)
-    asyncio.run(_ui(followed, address, port))
+    moments = None if followed.moment is None else _moments(followed, followed.moment)
+    asyncio.run(_ui(followed, moments, None if shadow is None else _shadow_file(shadow), address, port))
 
 
 def need_extra() -> None:
@@ -37,17 +56,61 @@ def need_extra() -> None:
     del jinja2
 
 
-async def _ui(followed: Followed, address: str, port: int) -> None:
+async def _ui(
+    followed: Followed, moments: MomentSources | None, shadow: ShadowFile | None, address: str, port: int
+) -> None:
     from bayplan.insight import Insight, Snapshot
     from bayplan.ui.server import serving
 
     stop = stop_signal()
-    insight = Insight(Snapshot(), followed.configuration, followed.plugins, seed=followed.seed)
+    insight = Insight(Snapshot(), followed.configuration, followed.plugins, seed=followed.seed, gates=followed.gates)
     async with AsyncExitStack() as stack:
-        source = await followed_source(followed, insight, stack)
+        source: Source
+        if moments is None:
+            source = await followed_source(followed, insight, stack)
+        else:
+            source = moments.of(moments.first_shown)
+            await _check(source)
         try:
-            url = await stack.enter_async_context(serving(source, insight, address=address, port=port))
+            url = await stack.enter_async_context(
+                serving(source, insight, address=address, port=port, moments=moments, shadow=shadow)
+            )
         except OSError as error:
             fail(f"cannot listen on {address} port {port}: {error.strerror}")
         click.echo(f"{url}\n\nOpen this address in a browser. Press Ctrl-C to stop.")
         await stop.wait()
+
+
+def _moments(followed: Followed, moment: MomentSource) -> MomentSources:
+    """The moments of the history or the recording that the page goes through."""
+    from bayplan.ui.moments import MomentsOfHistory, MomentsOfRecording, MomentSources
+
+    with reporting(f"Reading {moment.path}"):
+        if moment.recorded:
+            recording, number = moment.recording()
+            return MomentSources(MomentsOfRecording(recording, followed.other), number)
+        history, number = moment.history()
+        return MomentSources(MomentsOfHistory(history), number)
+
+
+def _shadow_file(path: Path) -> ShadowFile:
+    """The file of a shadow. Ends the process if it can't be read."""
+    from bayplan.shadow.record import ShadowFileError
+    from bayplan.ui.shadow_file import ShadowFile
+
+    file = ShadowFile(path)
+    try:
+        file.read()
+    except ShadowFileError as error:
+        fail(f"--shadow: {error}")
+    return file
+
+
+async def _check(source: Source) -> None:
+    """End the process if the moment that is shown first can't be reached."""
+    from bayplan.insight import QuestionError
+
+    try:
+        await source.ready()
+    except QuestionError as error:
+        fail(str(error))

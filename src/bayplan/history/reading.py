@@ -105,8 +105,8 @@ class History:
     def start(self) -> Snapshot:
         """The cluster at the begin: nodes, pods with their nodes, claims, budgets, priority classes and all others."""
         documents_of: dict[Kind, dict[str, Json]] = {}
-        for row, documents in self._rows(initial=True):
-            kind, key = kind_of(row.api_version, row.kind), _key(row)
+        for row, documents in self.rows_with_documents(initial=True):
+            kind, key = kind_of(row.api_version, row.kind), key_of_row(row)
             if kind is None:
                 continue
             known = documents_of.setdefault(kind, {})
@@ -135,7 +135,7 @@ class History:
         event before it, because a clock was set, gets the time of the event before it.
         """
         last = self.begin
-        for row, documents in self._rows(initial=False):
+        for row, documents in self.rows_with_documents(initial=False):
             if row.event in _GAPS:
                 continue
             last = max(last, row.time_utc)
@@ -146,10 +146,11 @@ class History:
 
     def rows(self) -> Iterator[Row]:
         """The rows as they are stored."""
-        for row, _ in self._rows():
+        for row, _ in self.rows_with_documents():
             yield row
 
-    def _rows(self, *, initial: bool | None = None) -> Iterator[tuple[Row, dict[str, str]]]:
+    def rows_with_documents(self, *, initial: bool | None = None) -> Iterator[tuple[Row, dict[str, str]]]:
+        """The rows as they are stored, each with all documents of its segment. `initial`: only rows with this value."""
         for segment in self.segments:
             documents: dict[str, str] | None = None
             for row in segment.rows(initial=initial):
@@ -257,7 +258,8 @@ class _Check:
             )
 
 
-def _key(row: Row) -> str:
+def key_of_row(row: Row) -> str:
+    """The object that a row is about: `namespace/name`, or `name`."""
     return f"{row.namespace}/{row.name}" if row.namespace else row.name
 
 
@@ -267,7 +269,7 @@ def _document(row: Row, documents: dict[str, str]) -> Json:
 
 def _event(row: Row, documents: dict[str, str]) -> Event | None:
     """The typed event of a row; None for a gap, and for a row that is one of the problems."""
-    time, key, uid, kind = row.time_utc, _key(row), row.uid, kind_of(row.api_version, row.kind)
+    time, key, uid, kind = row.time_utc, key_of_row(row), row.uid, kind_of(row.api_version, row.kind)
     match row.event:
         case columns.POD_BOUND:
             return PodBound(time, key, uid, row.node)

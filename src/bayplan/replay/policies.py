@@ -12,6 +12,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import Catalog, ExtraPlugin, KubeSchedulerConfiguration, build_profiles, load_plugins
 from bayplan.config.documents import read_document
 from bayplan.config.loading import read_document_of
+from bayplan.config.profiles import profile_of_all
 from bayplan.executor.extenders import have_a_say
 from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Profile
@@ -66,6 +67,25 @@ def recorded_policy(recording: Recording) -> Policy:
     if manifest.bayplan != version("bayplan"):
         changed.append(f"it was recorded by Bayplan {manifest.bayplan}, and this is {version('bayplan')}")
     return Policy(loaded.configuration, plugins, gates, tuple(changed))
+
+
+def other_policy(
+    recorded: Policy,
+    configuration: KubeSchedulerConfiguration | None,
+    plugins: Sequence[ExtraPlugin],
+    gates: FeatureGates | None = None,
+) -> Policy:
+    """A policy to ask in place of a recorded one. Without a configuration, it has the recorded profiles' names.
+
+    `plugins`: without any, those that were recorded. `gates`: by default the recorded ones.
+    """
+    gates = recorded.gates if gates is None else gates
+    if configuration is None:
+        plugins = plugins or recorded.plugins
+        names = [profile.schedulerName for profile in recorded.configuration.profiles]
+        profiles = [profile_of_all(name, Catalog(plugins, gates)) for name in names]
+        configuration = KubeSchedulerConfiguration(profiles=profiles)
+    return Policy(configuration, plugins, gates)
 
 
 def setting_of(

@@ -8,11 +8,14 @@ from pathlib import Path
 import msgspec
 
 from bayplan.file_replacement import replacing
+from bayplan.shadow.agreement import ShadowAgreement
 from bayplan.shadow.comparisons import ShadowComparison, ShadowTally
 
 MOST_KEPT = 2000
 """How many differences are kept: the latest ones."""
-_VERSION = 1
+_VERSION = 2
+_READ = frozenset({1, _VERSION})
+"""Version 1 has no agreement over time."""
 
 
 class ShadowFileError(Exception):
@@ -23,7 +26,7 @@ class ShadowRecord(msgspec.Struct, rename="camel"):
     """What was found, as a report and a file have it. Its size is bounded.
 
     `began`: when the first run began. `until`: until when the cluster was followed. `differences`: comparisons whose
-    nodes differ, ties left out, the oldest first.
+    nodes differ, ties left out, the oldest first. `agreement`: all comparisons over time.
     """
 
     schedulers: list[str]
@@ -31,11 +34,13 @@ class ShadowRecord(msgspec.Struct, rename="camel"):
     until: datetime
     tally: ShadowTally = msgspec.field(default_factory=ShadowTally)
     differences: list[ShadowComparison] = []
+    agreement: ShadowAgreement = msgspec.field(default_factory=ShadowAgreement)
     version: int = _VERSION
 
     def add(self, comparison: ShadowComparison) -> None:
-        """Keep a comparison, if it is a difference. It is counted already."""
+        """Keep a comparison, if it is a difference, and when it was made. The tally has it already."""
         self.until = max(self.until, comparison.time)
+        self.agreement.add(comparison)
         if not comparison.equal:
             self.differences.append(comparison)
             if len(self.differences) > MOST_KEPT:
@@ -47,8 +52,11 @@ class ShadowRecord(msgspec.Struct, rename="camel"):
             file.write(msgspec.json.encode(self))
 
     @classmethod
-    def load(cls, path: Path, schedulers: list[str]) -> ShadowRecord | None:
-        """Read the file of an earlier run; None if there is none. Raises ShadowFileError."""
+    def load(cls, path: Path, schedulers: list[str] | None = None) -> ShadowRecord | None:
+        """Read the file of an earlier run; None if there is none. Raises ShadowFileError.
+
+        `schedulers`: those that it has to be about; None for any.
+        """
         try:
             record = msgspec.json.decode(path.read_bytes(), type=cls)
         except FileNotFoundError:
@@ -57,9 +65,10 @@ class ShadowRecord(msgspec.Struct, rename="camel"):
             raise ShadowFileError(f"cannot read {path}: {error.strerror or error}") from None
         except (msgspec.MsgspecError, UnicodeDecodeError):
             raise ShadowFileError(f"{path} is not a file of `bayplan shadow`: name another one") from None
-        if record.version != _VERSION:
+        if record.version not in _READ:
             raise ShadowFileError(f"{path} is of another version of Bayplan: name another file")
-        if record.schedulers != schedulers:
+        record.version = _VERSION
+        if schedulers is not None and record.schedulers != schedulers:
             raise ShadowFileError(
                 f"{path} is about {', '.join(record.schedulers)}, not {', '.join(schedulers)}: name another file"
             )

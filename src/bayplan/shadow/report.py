@@ -16,11 +16,15 @@ ENDINGS = (".html", ".json", ".parquet")
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head><meta charset="utf-8"><title>bayplan shadow</title>
-<style>body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2em; }} pre {{ overflow-x: auto; }}</style>
+<style>body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2em; }} pre {{ overflow-x: auto; }}
+.agreement {{ width: 100%; height: 8em; background: #eee; }}
+.same, .best {{ fill: #15803d; }} .best {{ opacity: .7; }}
+.other {{ fill: #d97706; }} .not_placed {{ fill: #b91c1c; }}</style>
 </head>
 <body>
 <h1>What Bayplan would have decided</h1>
 <p>From {began:%Y-%m-%d %H:%M:%S} to {until:%Y-%m-%d %H:%M:%S} UTC.</p>
+{chart}
 {tables}
 </body>
 </html>
@@ -45,10 +49,24 @@ def write_shadow_report(record: ShadowRecord, path: Path) -> None:
         if path.suffix == ".json":
             file.write(msgspec.json.format(msgspec.json.encode(report.to_dict()), indent=2) + b"\n")
         elif path.suffix == ".html":
-            page = _PAGE.format(began=record.began, until=record.until, tables=report.html(wide=True))
+            page = _PAGE.format(
+                began=record.began, until=record.until, tables=report.html(wide=True), chart=_chart(record)
+            )
             file.write(page.encode())
         else:
             _write_parquet(record, file)
+
+
+def _chart(record: ShadowRecord) -> str:
+    agreement = record.agreement
+    if not agreement.intervals:
+        return ""
+    first, last = agreement.intervals[0].begin, agreement.intervals[-1].begin
+    return (
+        f"<h2>Agreement over time</h2>{agreement.chart()}<p>Each bar has the decisions of {agreement.length}, "
+        f"from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC: from the bottom, the same node, one as good, "
+        "another one, and none.</p>"
+    )
 
 
 def _write_parquet(record: ShadowRecord, file: Any) -> None:

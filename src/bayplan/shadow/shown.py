@@ -132,8 +132,12 @@ class ShadowReport(Answer):
         return Group(*parts)
 
 
+def because_of(found: ShadowComparison) -> str:
+    """Return why a comparison differs: the event that came between, a reason, or the plugins whose scores differ."""
+    return found.between or found.reason or ", ".join(f"{name} {number:+}" for name, number in found.plugins)
+
+
 def _row(found: ShadowComparison) -> dict[str, Any]:
-    plugins = ", ".join(f"{name} {number:+}" for name, number in found.plugins)
     return {
         "time": f"{found.time.astimezone():%H:%M:%S}",
         "pod": found.pod,
@@ -143,7 +147,7 @@ def _row(found: ShadowComparison) -> dict[str, Any]:
         "better": "-" if found.difference is None else found.difference,
         "margin": "-" if found.margin is None else found.margin,
         "cause": found.cause.value,
-        "because": found.between or found.reason or plugins,
+        "because": because_of(found),
     }
 
 

@@ -14,7 +14,7 @@ from datetime import datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, quote, unquote, urlencode
+from urllib.parse import parse_qsl, quote, unquote
 
 from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -23,9 +23,12 @@ from bayplan.api.durations import human
 from bayplan.api.times import with_zone
 from bayplan.http_server import BodyError, HttpServer, Limits
 from bayplan.insight import QuestionError, Snapshot
+from bayplan.ui.addresses import at_moment, link, moment_of, root_of, time_text, with_root
 from bayplan.ui.asking import Asking, Question
 from bayplan.ui.filters import UnknownName
 from bayplan.ui.guard import HEADERS, Guard
+from bayplan.ui.moments import MomentSources
+from bayplan.ui.shadow_file import ShadowFile
 from bayplan.ui.sources import Source
 
 T = TypeVar("T")
@@ -69,8 +72,12 @@ class Application:
         *,
         cookie: str = "bayplan",
         limits: Limits = Limits(),  # noqa: B008 - immutable
+        moments: MomentSources | None = None,
+        shadow: ShadowFile | None = None,
     ) -> None:
         self.asking = asking
+        self.shadow = shadow
+        self.moments = moments
         self.basket_cookie = f"{cookie}-basket"
         self.http = HttpServer(self.handle, log=log, limits=limits, body_limit=FORM_LIMIT, cancels=True)
         self._guard = Guard(token, address, cookie)
@@ -82,7 +89,7 @@ class Application:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self.templates.globals.update(age=age, link=link)
+        self.templates.globals.update(age=age, link=link, time_text=time_text)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request. Raises BodyError for a form that can't be read."""
@@ -96,12 +103,16 @@ class Application:
     async def _answer(self, request: web.BaseRequest) -> web.Response:
         visit = Visit(self, request)
         try:
-            page, parts = self._find(request)
+            if visit.missing:
+                raise QuestionError(visit.missing)
+            page, parts = self._find(visit)
+            if self.moments is not None and not visit.root and page is not static:
+                return visit.redirect(at_moment(self.moments.first_shown, visit.with_query()))
             return await page(visit, *parts)
         except PageError as error:
             return visit.error(error.status, str(error))
         except UnknownName as error:
-            links = [(name, str(request.rel_url.update_query({error.parameter: name}))) for name in error.near]
+            links = [(name, visit.with_query(**{error.parameter: name})) for name in error.near]
             return visit.error(HTTPStatus.NOT_FOUND, str(error), links=links)
         except QuestionError as error:  # in a live cluster, what doesn't exist may come back
             return visit.error(HTTPStatus.NOT_FOUND, str(error), every=GONE_PAUSE)
@@ -111,9 +122,10 @@ class Application:
             log.exception("%s failed", request.path)
             return visit.error(HTTPStatus.INTERNAL_SERVER_ERROR, "the question failed; the log says why")
 
-    def _find(self, request: web.BaseRequest) -> tuple[Page, list[str]]:
+    def _find(self, visit: Visit) -> tuple[Page, list[str]]:
         """The page of a request, and the parts of its path that are variable. Raises PageError."""
-        parts = [unquote(part) for part in request.rel_url.raw_path.split("/")[1:]]
+        request = visit.request
+        parts = [unquote(part) for part in visit.raw_path.split("/")[1:]]
         methods = set()
         for method, path, page in self._routes:
             wanted = path.split("/")[1:]
@@ -122,8 +134,8 @@ class Application:
                     return page, [part for want, part in zip(wanted, parts, strict=True) if want == "*"]
                 methods.add(method)
         if methods:
-            raise PageError(HTTPStatus.METHOD_NOT_ALLOWED, f"{request.path} requires {', '.join(sorted(methods))}")
-        raise PageError(HTTPStatus.NOT_FOUND, f"there is no page {request.path}")
+            raise PageError(HTTPStatus.METHOD_NOT_ALLOWED, f"{visit.path} requires {', '.join(sorted(methods))}")
+        raise PageError(HTTPStatus.NOT_FOUND, f"there is no page {visit.path}")
 
 
 class Visit:
@@ -131,7 +143,20 @@ class Visit:
 
     def __init__(self, application: Application, request: web.BaseRequest) -> None:
         self.request = request
-        self.path = request.rel_url.path
+        self.asking = application.asking
+        self.moments = application.moments
+        """The moments of the history that the page shows; None if it shows a cluster as it is."""
+        self.shadow = application.shadow
+        self.raw_path, self.missing = request.rel_url.raw_path, ""
+        """The path without that of a moment, encoded; and why there is no such moment, or ""."""
+        self.moment: int | None = None
+        """The number of the moment."""
+        if self.moments is not None and (found := moment_of(self.raw_path)) is not None:
+            self.missing = self.moments.missing(found[0])
+            self.moment, self.raw_path = (None if self.missing else found[0]), found[1]
+        self.root = "" if self.moment is None else root_of(self.moment)
+        """What the addresses of all pages at this moment begin with."""
+        self.path = unquote(self.raw_path)
         self.query: Mapping[str, str] = request.rel_url.query
         self.items = tuple(request.rel_url.query.items())
         """The parameters of the query, in their order."""
@@ -144,26 +169,33 @@ class Visit:
     @property
     def source(self) -> Source:
         """Where the cluster comes from."""
-        return self._application.asking.source
+        if self.moments is None or self.moment is None:
+            return self.asking.source
+        return self.moments.of(self.moment)
+
+    def with_query(self, **changed: str) -> str:
+        """Return the address of this page, at any moment, with some parameters changed."""
+        query = self.request.rel_url.update_query(changed).raw_query_string
+        return f"{self.raw_path}?{query}" if query else self.raw_path
 
     async def snapshot(self) -> Snapshot:
-        """Return the cluster as it is now. Raises PageError."""
-        asking = self._application.asking
+        """Return the cluster as it is now, or was at the moment. Raises PageError or QuestionError."""
+        source = self.source
         try:
             async with asyncio.timeout(PATIENCE):
-                await asking.source.ready()
+                await source.ready()
         except TimeoutError:
-            reasons = "; ".join(asking.problems) or "large clusters take up to half a minute"
+            reasons = "; ".join(self.asking.problems_of(source)) or "large clusters take up to half a minute"
             message = f"the cluster has not been read yet: {reasons}"
             raise PageError(HTTPStatus.SERVICE_UNAVAILABLE, message) from None
         if self._version is None:
-            self._version = asking.source.version
-        return asking.source.snapshot()
+            self._version = source.version
+        return source.snapshot()
 
     async def ask(self, key: Hashable, question: Question[T]) -> T:
         """Ask about the cluster. `key` identifies the question. Raises PageError, or what the question raises."""
         await self.snapshot()
-        return await self._application.asking.ask(key, question)
+        return await self.asking.ask(key, question, source=self.source)
 
     async def form(self) -> list[tuple[str, str]]:
         """Return the fields of a form that was sent. Raises PageError or BodyError."""
@@ -178,44 +210,64 @@ class Visit:
         """The query of the basket in the cookie."""
         return unquote(self.request.cookies.get(self._application.basket_cookie, ""))
 
-    def page(self, template: str, code: HTTPStatus = HTTPStatus.OK, /, **context: Any) -> web.Response:
+    def page(
+        self, template: str, code: HTTPStatus = HTTPStatus.OK, /, *, changing: str = "", **context: Any
+    ) -> web.Response:
         """Render a page, or only its main part for htmx; nothing if it has that already.
 
         `context`: what the template shows, with its `title` and `every`: seconds between two checks for changes.
+        `changing`: differs with each change of what the page is about, if that isn't only the cluster.
         """
-        asking = self._application.asking
-        source = asking.source
+        source = self.source
         version = source.version if self._version is None else self._version
-        problems = asking.problems if source.version else []
-        seen = f"{version}-{zlib.crc32(repr((source.lost, problems)).encode())}"
+        problems = self.asking.problems_of(source) if source.version else []
+        seen = f"{version}-{zlib.crc32(repr((source.lost, problems, changing)).encode())}"
         if self.part and self.query.get("seen") == seen:
             return web.Response(status=HTTPStatus.NO_CONTENT)
-        again = self.request.rel_url.update_query(seen=seen)
         shown: Mapping[str, Any] = {
             "namespace": "",
             **context,
-            "every": context["every"] if source.live else 0,
+            "every": context["every"] if source.live or changing else 0,
             "part": self.part,
             "path": self.path,
-            "again": f"{again.raw_path}?{again.raw_query_string}",
+            "again": self.with_query(seen=seen),
             "source": source.snapshot().source if source.version else "",
             "live": source.live,
             "lost": source.lost,
             "problems": problems,
             "now": source.now,
+            "banner": self._banner(),
+            "has_shadow": self.shadow is not None,
         }
         text = self._application.templates.get_template(template).render(shown)
+        if self.root:
+            text = with_root(self.root, text)
         return web.Response(status=code, text=text, content_type="text/html")
+
+    def _banner(self) -> Mapping[str, Any] | None:
+        """What every page says about the moment that it shows; None if that is no moment of a history."""
+        if self.moments is None or self.moment is None:
+            return None
+        here, last, page = self.moment, self.moments.last, self.with_query()
+        return {
+            "number": here,
+            "last": last,
+            "time": self.moments.moments.time(here),
+            "before": at_moment(here - 1, page) if here else "",
+            "after": at_moment(here + 1, page) if here < last else "",
+        }
 
     def error(
         self, status: HTTPStatus, message: str, every: float = 0, links: Sequence[tuple[str, str]] = ()
     ) -> web.Response:
         """Render the page for an error. `links`: what the user may have meant, with their addresses."""
-        context = {"status": status, "message": message, "every": every, "title": status.phrase, "links": links}
-        return self.page("error.html", status, **context)
+        title = status.phrase
+        return self.page("error.html", status, status=status, message=message, every=every, title=title, links=links)
 
     def redirect(self, address: str, basket: str | None = None) -> web.Response:
-        """Lead to another page of this server. `basket`: what its cookie has from now on."""
+        """Lead to another page of this server, at the same moment. `basket`: what its cookie has from now on."""
+        if self.root and moment_of(address) is None:
+            address = f"{self.root}{address}"
         response = web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": address})
         if basket is not None:
             response.set_cookie(self._application.basket_cookie, quote(basket), httponly=True, samesite="Strict")
@@ -228,12 +280,6 @@ def age(moment: str, now: datetime) -> str:
         return human((now - with_zone(datetime.fromisoformat(moment))).total_seconds()) if moment else ""
     except ValueError:
         return moment
-
-
-def link(path: str, **parameters: object) -> str:
-    """Return an address of this server. Parameters that are empty are left out."""
-    query = urlencode({name: value for name, value in parameters.items() if value})
-    return f"{quote(path)}?{query}" if query else quote(path)
 
 
 async def static(_: Visit, name: str) -> web.Response:

@@ -21,7 +21,10 @@ Question = Callable[[Insight, Progress], T]
 """Asks an Insight. It passes the progress on, which raises Stopped when the question must end."""
 
 CACHED = 16
-"""The number of latest answers about the newest version to keep. That of a large what-if takes 15 MB."""
+"""The number of latest answers to keep; of a cluster that changes, only those about its newest version.
+
+That of a large what-if takes 15 MB.
+"""
 LONGEST = 30.0
 """The most seconds of a question. The next one waits meanwhile."""
 SHOWN = 5
@@ -47,21 +50,26 @@ class Asking:
         self._closed = threading.Event()
         self._asked: dict[tuple[int, Hashable], _Asked] = {}
 
-    async def ask(self, key: Hashable, question: Question[T], tell: Progress = silent) -> T:
+    async def ask(
+        self, key: Hashable, question: Question[T], tell: Progress = silent, *, source: Source | None = None
+    ) -> T:
         """Ask about the cluster as it is now. `key` identifies the question.
 
-        `tell` is called with its progress, in the worker thread. Raises what the question raises, and TooLongError.
+        `tell` is called with its progress, in the worker thread. `source`: another one than usual, whose version
+        differs from those of all others. Raises what the question raises, and TooLongError.
         """
-        await self.source.ready()
-        version = self.source.version
+        source = self.source if source is None else source
+        await source.ready()
+        version = source.version
         asked = self._asked.pop((version, key), None)
         if asked is None:
             asked, loop = _Asked(), asyncio.get_running_loop()
-            snapshot = self.source.snapshot()
+            snapshot = source.snapshot()
             asked.answer = loop.run_in_executor(self._thread, self._answer, snapshot, question, asked)
             asked.answer.add_done_callback(_retrieve)
         self._asked[version, key] = asked
-        for old in [each for each in self._asked if each[0] != version] or list(self._asked)[:-CACHED]:
+        outdated = [each for each in self._asked if source.live and each[0] != version]
+        for old in outdated or list(self._asked)[:-CACHED]:
             del self._asked[old]
         asked.waiting += 1
         asked.told = (*asked.told, tell)
@@ -78,9 +86,13 @@ class Asking:
     @property
     def problems(self) -> list[str]:
         """What is missing or wrong: kinds that can't be read, with the effect, and objects that are left out."""
-        gaps = self.source.snapshot().gaps
+        return self.problems_of(self.source)
+
+    def problems_of(self, source: Source) -> list[str]:
+        """What is missing or wrong in a source."""
+        gaps = source.snapshot().gaps
         reasons = {gap.reason for gap in gaps}
-        others = [problem for problem in self.source.problems if problem not in reasons]
+        others = [problem for problem in source.problems if problem not in reasons]
         left_out = dict.fromkeys(self._insight.world.problems)
         return [*map(str, gaps), *others, *list(left_out)[-SHOWN:]]
 

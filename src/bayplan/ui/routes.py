@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bayplan.ui.agreement_page import agreement_page
 from bayplan.ui.app import Route, static
+from bayplan.ui.history_page import difference_page, history_page
 from bayplan.ui.objects_page import object_page
 from bayplan.ui.pages import node_page, plan_page, pod_page, search_page
 from bayplan.ui.questions_page import question_page, questions_page
@@ -25,6 +27,9 @@ ROUTES: tuple[Route, ...] = (
     ("POST", "/what-if", change_basket),
     ("GET", "/questions", questions_page),
     ("GET", "/questions/*", question_page),
+    ("GET", "/history", history_page),
+    ("GET", "/history/difference", difference_page),
+    ("GET", "/agreement", agreement_page),
     ("GET", "/static/*", static),
 )
 """Each `*` is a part of the path that the page gets as an argument."""

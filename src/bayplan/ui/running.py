@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 from bayplan.http_server import HttpServer
+from bayplan.insight import QuestionError
 from bayplan.ui.asking import Asking
 
 GRACE = 2
@@ -31,7 +32,7 @@ async def following(asking: Asking) -> AsyncIterator[None]:
     try:
         async with asyncio.TaskGroup() as tasks:
             source = tasks.create_task(asking.source.run(), name="source")
-            warming = tasks.create_task(asking.ask("warm", lambda _, __: None), name="warming")
+            warming = tasks.create_task(_warm(asking), name="warming")
             try:
                 yield
             finally:
@@ -39,6 +40,11 @@ async def following(asking: Asking) -> AsyncIterator[None]:
                 warming.cancel()
     finally:
         asking.close()
+
+
+async def _warm(asking: Asking) -> None:
+    with suppress(QuestionError):  # the pages say why
+        await asking.ask("warm", lambda _, __: None)
 
 
 def host_of(address: str) -> str:

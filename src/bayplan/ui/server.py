@@ -11,8 +11,10 @@ from bayplan.insight import Insight
 from bayplan.ui.app import Application
 from bayplan.ui.asking import LONGEST, Asking
 from bayplan.ui.guard import PARAMETER
+from bayplan.ui.moments import MomentSources
 from bayplan.ui.routes import ROUTES
 from bayplan.ui.running import host_of, running
+from bayplan.ui.shadow_file import ShadowFile
 from bayplan.ui.sources import Source
 
 
@@ -26,17 +28,27 @@ async def serving(
     token: str = "",
     limits: Limits = Limits(),  # noqa: B008 - immutable
     longest: float = LONGEST,
+    moments: MomentSources | None = None,
+    shadow: ShadowFile | None = None,
 ) -> AsyncIterator[str]:
     """Serve the page of a source in the context, and follow the source. Yields the URL, with the token.
 
     `insight`: has the scheduler's configuration; only the page uses it from now on. `port`: 0 for a free one. `token`:
-    by default a new one. `longest`: the most seconds of a question. Raises OSError if the address can't be used.
+    by default a new one. `longest`: the most seconds of a question. `moments`: those of a history or a recording, which
+    the page shows; they are closed at the end. `shadow`: the file of a shadow to show. Raises OSError if the
+    address can't be used.
     """
     token = token or secrets.token_urlsafe(24)
     listeners = await bind(address, port)
     port = listeners[0].getsockname()[1]
     asking = Asking(source, insight, longest)
     # Cookies are shared by all ports of a host, so that each server needs a name of its own.
-    page = Application(asking, ROUTES, token, address, cookie=f"bayplan-{port}", limits=limits)
-    async with running(asking, page.http, listeners):
-        yield f"http://{host_of(address)}:{port}/?{PARAMETER}={token}"
+    page = Application(
+        asking, ROUTES, token, address, cookie=f"bayplan-{port}", limits=limits, moments=moments, shadow=shadow
+    )
+    try:
+        async with running(asking, page.http, listeners):
+            yield f"http://{host_of(address)}:{port}/?{PARAMETER}={token}"
+    finally:
+        if moments is not None:
+            moments.close()

@@ -27,10 +27,10 @@ from bayplan.collector import collecting_rarely
 if TYPE_CHECKING:
     from bayplan.api.kinds import Kind
     from bayplan.api.labels import LabelSelector
+    from bayplan.cli.insight.moments import MomentSource
     from bayplan.cluster.pod_info import PodInfo
     from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
     from bayplan.insight import Snapshot
-    from bayplan.replay.policies import Policy
     from bayplan.versions import FeatureGates
 
 OUTPUTS = ("table", "wide", "json", "html")
@@ -105,19 +105,6 @@ class AskedCluster:
         return self.selector is None or self.selector.matches(pod.labels)
 
 
-@dataclass(frozen=True, slots=True)
-class Followed:
-    """The shared options of a command that follows a cluster, after reading the configuration."""
-
-    source: SourceOptions
-    configuration: KubeSchedulerConfiguration | None
-    """As in `AskedCluster`."""
-    plugins: Sequence[ExtraPlugin]
-    seed: int
-    recorded: Snapshot | None = None
-    """The cluster at a moment of a recording, if that is the source."""
-
-
 _CLUSTER = (
     click.option(
         "--kubeconfig",
@@ -127,7 +114,7 @@ _CLUSTER = (
     ),
     click.option("--context", metavar="NAME", help="The context of the kubeconfig. Default: the current one."),
 )
-_SOURCE = (
+SOURCE = (
     *_CLUSTER,
     click.option(
         "--from",
@@ -138,12 +125,13 @@ _SOURCE = (
         "or a folder or an archive of these, instead of a cluster. - is standard input.",
     ),
 )
-_AT = click.option(
+AT = click.option(
     "--at",
     metavar="TIME",
-    help="With --from and a recording of `bayplan run --record`: the moment, as in 03:12 (UTC). Default: its end.",
+    help="With --from and a recording of `bayplan run --record`, or a history: the moment, as in 03:12 (UTC). "
+    "Default: its end.",
 )
-_SCHEDULER = (
+SCHEDULER = (
     click.option(
         "--config",
         type=YAML_FILE,
@@ -185,9 +173,9 @@ def source_options(command: Command) -> Command:
     @functools.wraps(command)
     def call(kubeconfig: str | None, context: str | None, path: str | None, **others: Any) -> Any:
         with errors_reported():
-            return command(_source(kubeconfig, context, path), **others)
+            return command(source_of(kubeconfig, context, path), **others)
 
-    return _with(call, _SOURCE)
+    return with_options(call, SOURCE)
 
 
 def kubeconfig_options(command: Command) -> Command:
@@ -198,42 +186,12 @@ def kubeconfig_options(command: Command) -> Command:
         with errors_reported():
             return command(**arguments)
 
-    return _with(call, _CLUSTER)
-
-
-def follow_options(command: Command) -> Command:
-    """Add the options of the source and the scheduler. The command's first argument is the `Followed`."""
-
-    @functools.wraps(command)
-    def call(
-        kubeconfig: str | None,
-        context: str | None,
-        path: str | None,
-        at: str | None,
-        config: str | None,
-        plugins: tuple[str, ...],
-        names: tuple[str, ...],
-        seed: int,
-        **others: Any,
-    ) -> Any:
-        with errors_reported():
-            from bayplan.simulation.usual import USUAL_GATES
-
-            source = _source(kubeconfig, context, path)
-            scheduler = with_names(read_scheduler(config, plugins, names), names, USUAL_GATES)
-            snapshot = None
-            if (recorded := _recorded(source, at)) is not None:
-                snapshot, policy = recorded
-                if scheduler == (None, ()):
-                    scheduler = policy.configuration, policy.plugins
-            return command(Followed(source, *scheduler, seed, snapshot), **others)
-
-    return _with(call, (*_SOURCE, _AT, *_SCHEDULER))
+    return with_options(call, _CLUSTER)
 
 
 def cluster_options(command: Command) -> Command:
     """Add all shared options. The command's first argument is the `AskedCluster`. Bad input ends it with one line."""
-    return _with(_asking(command), (*_SOURCE, _AT, *_SCHEDULER, version_option, *_SHOWN))
+    return with_options(_asking(command), (*SOURCE, AT, *SCHEDULER, version_option, *_SHOWN))
 
 
 def comparing_options(config_help: str, path_argument: str = "") -> Callable[[Command], Command]:
@@ -250,8 +208,8 @@ def comparing_options(config_help: str, path_argument: str = "") -> Callable[[Co
         callback=lambda _context, _option, files: _two(files),
         help=config_help,
     )
-    return lambda command: _with(
-        _asking(command, path_argument), (*_SOURCE, _AT, config, *_SCHEDULER[1:], version_option, *_SHOWN)
+    return lambda command: with_options(
+        _asking(command, path_argument), (*SOURCE, AT, config, *SCHEDULER[1:], version_option, *_SHOWN)
     )
 
 
@@ -287,25 +245,27 @@ def _asking(command: Command, path_argument: str = "") -> Command:
             given = others.get(path_argument)
             if given is not None and path is not None:
                 raise click.UsageError(f"--from {path} and {given}: expected only one of them")
-            source = _source(kubeconfig, context, path if given is None else given)
+            source = source_of(kubeconfig, context, path if given is None else given)
             files = config if isinstance(config, tuple) else (config,)
             chosen = None if version is None else read_version(version)
             schedulers = [read_scheduler(file, plugins, names, chosen) for file in files]
             labels = _selector(selector)
-            recorded = _recorded(source, at)
-            if recorded is not None:
-                snapshot, policy = recorded
+            moment, policy = moment_of(source, at), None
+            if moment is not None:
+                with reporting(f"Reading {source.path}"):
+                    policy, snapshot = moment.policy(), moment.read()
+            if policy is not None:
                 known = (policy.configuration, policy.plugins)
                 schedulers = [known if each == (None, ()) and not names else each for each in schedulers]
-            else:
+            elif moment is None:
                 kinds = {kind for configuration, loaded in schedulers for kind in _kinds(configuration, loaded)}
                 snapshot = source.read(sorted(kinds, key=lambda kind: kind.resource))
             if chosen is None and snapshot.followed.note:
                 warn([snapshot.followed.note])
             gates = with_gangs(gates_of(chosen or snapshot.followed.version))
-            if recorded is not None and chosen is None:
+            if policy is not None and chosen is None:
                 gates = policy.gates
-            if not any(files) and recorded is None:
+            if not any(files) and policy is None:
                 warn(unknown_schedulers(snapshot, (*SERVED_NAMES, *names)))
             schedulers = [with_names(each, names, gates) for each in schedulers]
             first, other = schedulers[0], schedulers[1] if len(schedulers) > 1 else None
@@ -316,26 +276,25 @@ def _asking(command: Command, path_argument: str = "") -> Command:
     return call
 
 
-def _recorded(source: SourceOptions, at: str | None) -> tuple[Snapshot, Policy] | None:
-    """The cluster of a recording at a moment, and what decided then; None if the source is no recording."""
-    from bayplan.cli.insight.recorded_source import is_recording, read_recorded
+def moment_of(source: SourceOptions, at: str | None) -> MomentSource | None:
+    """The moment of a recording or a history that is the source; None for any other source."""
+    from bayplan.cli.insight.moments import moment_source
 
-    if not is_recording(source.path):
-        if at is not None:
-            raise click.UsageError("--at names a moment of a recording: use it with --from, and what --record wrote")
-        return None
-    assert source.path is not None
-    with reporting(f"Replaying {source.path}"):
-        return read_recorded(source.path, at)
+    found = moment_source(source.path, at)
+    if found is None and at is not None:
+        raise click.UsageError("--at names a moment of a recording or a history: use it with --from and one")
+    return found
 
 
-def _with(command: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
+def with_options(command: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
+    """Add options, in this order."""
     for option in reversed(options):
         command = option(command)
     return command
 
 
-def _source(kubeconfig: str | None, context: str | None, path: str | None) -> SourceOptions:
+def source_of(kubeconfig: str | None, context: str | None, path: str | None) -> SourceOptions:
+    """The source that the options name. Raises UsageError if they name two."""
     if path is not None and (kubeconfig is not None or context is not None):
         raise click.UsageError("--from replaces the cluster: use it without --kubeconfig and --context")
     return SourceOptions(kubeconfig, context, path)

@@ -73,10 +73,14 @@ document.addEventListener("keydown", (event) => {
     event.preventDefault();
     return;
   }
-  if (active && active.matches("input, textarea, select")) return;
+  const slides = active && active.matches("input[type=range]");
+  if (active && active.matches("input, textarea, select") && !(slides && !event.key.startsWith("Arrow"))) return;
+  const button = { "[": "back", "]": "on", n: "difference", p: "play" }[event.key];
   if (event.key === "/") {
     document.getElementById("search").focus();
     event.preventDefault();
+  } else if (button && document.querySelector(`.steps [id^=${button}][href]`)) {
+    document.querySelector(`.steps [id^=${button}][href]`).click();
   } else if (/^(Arrow(Left|Right|Up|Down)|[hjkl])$/.test(event.key)) {
     if (move(event.key)) event.preventDefault();
   }
@@ -105,6 +109,19 @@ document.addEventListener("htmx:afterSettle", () => {
   if (link) link.focus({ preventScroll: true });
   else if (about && document.getElementById("about")) document.getElementById("about").textContent = about;
   for (const id of open) document.getElementById(id)?.setAttribute("open", "");
+});
+
+// The slider of a history: it says which time it is at. When a moment is shown, the address is that moment's.
+document.addEventListener("input", ({ target }) => {
+  if (target.id !== "scrub") return;
+  const moment = new Date((Number(target.dataset.begin) + Number(target.value)) * 1000);
+  document.getElementById("scrubbed").textContent = `${moment.toISOString().slice(0, 19).replace("T", " ")} UTC`;
+});
+document.addEventListener("htmx:afterSettle", () => {
+  const shown = document.querySelector("[data-address]");
+  if (!shown || kept) return;
+  window.history.replaceState(null, "", shown.dataset.address);
+  rove();
 });
 
 // Whether the server still answers.

@@ -1,0 +1,134 @@
+"""A recording or a history as the source of questions: the cluster at a moment (`--from night --at 03:12`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bayplan.cli.insight.messages import fail
+
+if TYPE_CHECKING:
+    from bayplan.history.moments import HistoryMoments
+    from bayplan.insight import Snapshot
+    from bayplan.recording.files import Recording
+    from bayplan.replay.policies import Policy
+    from bayplan.replay.recorded_moments import RecordingMoments
+
+_MAGIC_AT, _MAGIC = 257, b"ustar"
+"""Where a tar file says that it is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class MomentSource:
+    """A recording or a history, and the moment that the user names; None for its end."""
+
+    path: str
+    at: str | None
+    recorded: bool
+    """Whether it is a recording."""
+
+    def policy(self) -> Policy | None:
+        """What decided in a recording; None for a history. Raises RecordingError or PluginLoadError."""
+        from bayplan.replay.policies import recorded_policy
+
+        return recorded_policy(self._run()) if self.recorded else None
+
+    def _run(self) -> Recording:
+        from bayplan.cli.replay_moments import WantedMoment, find
+        from bayplan.recording.files import Recording
+
+        runs = Recording.runs(Path(self.path))
+        return runs[-1] if self.at is None else find(runs, WantedMoment(self.at, option="--at")).run
+
+    def read(self) -> Snapshot:
+        """The cluster at the moment. Raises HistoryError or RecordingError."""
+        if not self.recorded:
+            moments, number = self.history()
+            return moments.snapshot(number)
+        from bayplan.cli.replay_moments import WantedMoment, find, stop_before
+        from bayplan.recording.files import Recording
+        from bayplan.replay.moments import snapshot_at_end
+        from bayplan.replay.policies import recorded_policy
+
+        runs = Recording.runs(Path(self.path))
+        if self.at is None:
+            return snapshot_at_end(recorded_policy(runs[-1]).replay(runs[-1]))
+        decided = find(runs, WantedMoment(self.at, option="--at"))
+        return stop_before(recorded_policy(decided.run), decided)[1]
+
+    def history(self) -> tuple[HistoryMoments, int]:
+        """The moments of the history, and the number of the one that is meant. Raises HistoryError."""
+        from bayplan.api.times import time_meant
+        from bayplan.history.moments import HistoryMoments
+        from bayplan.history.reading import History
+
+        history = History.open(self.path)
+        moments = HistoryMoments(history)
+        if self.at is None:
+            return moments, len(moments)
+        try:
+            time = time_meant(self.at, history.begin)
+        except ValueError as error:
+            fail(f"--at {self.at!r}: {error}")
+        if not history.begin.replace(microsecond=0) <= time <= history.end + timedelta(seconds=1):
+            span = f"it goes from {history.begin:%Y-%m-%d %H:%M:%S} to {history.end:%Y-%m-%d %H:%M:%S} UTC"
+            fail(f"--at {self.at}: {self.path} doesn't reach so far: {span}")
+        return moments, moments.at(time)
+
+    def recording(self) -> tuple[RecordingMoments, int]:
+        """The moments of the recording, and the number of the one that is meant. Raises RecordingError."""
+        from bayplan.cli.replay_moments import WantedMoment, find, time_in
+        from bayplan.recording.files import Recording
+        from bayplan.replay.recorded_moments import RecordingMoments
+
+        runs = Recording.runs(Path(self.path))
+        moments = RecordingMoments(runs)
+        if self.at is None:
+            return moments, len(moments)
+        find(runs, WantedMoment(self.at, option="--at"))  # ends the process where there is no such moment
+        return moments, moments.at(time_in(runs[0], self.at, "--at"))
+
+
+def moment_source(path: str | None, at: str | None) -> MomentSource | None:
+    """The recording or the history that a path names; None if it names neither."""
+    if is_recording(path):
+        return MomentSource(path or "", at, recorded=True)
+    return MomentSource(path or "", at, recorded=False) if is_history(path) else None
+
+
+def is_history(path: str | None) -> bool:
+    """Whether a path names a history, as `bayplan record` and `bayplan history` write them."""
+    if path is None or path == "-" or not Path(path).is_dir():
+        return False
+    place = Path(path)
+    return any(place.glob("events-*.parquet")) or any(place.glob("journal-*.jsonl")) or _has_manifest(place)
+
+
+def _has_manifest(place: Path) -> bool:
+    try:
+        return b"bayplan-history" in (place / "history.json").read_bytes()
+    except OSError:
+        return False
+
+
+def is_recording(path: str | None) -> bool:
+    """Whether a path names a recording, as `bayplan run --record` writes them."""
+    if path is None or path == "-":
+        return False
+    place = Path(path)
+    if place.is_dir():
+        return (place / "recording.json").exists() or any(place.glob("run-*/recording.json"))
+    try:
+        with place.open("rb") as file:
+            if file.read(_MAGIC_AT + len(_MAGIC))[_MAGIC_AT:] != _MAGIC:
+                return False  # most files: without importing anything
+    except OSError:
+        return False
+    from bayplan.recording.files import Recording, RecordingError
+
+    try:
+        return bool(Recording.runs(place))
+    except RecordingError:
+        return False

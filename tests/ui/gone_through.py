@@ -1,0 +1,49 @@
+"""Histories and recordings that the page goes through."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from served_page import served
+from tests.backtest.histories import pool_node, record
+
+from bayplan.backtest.settings import with_settings
+from bayplan.history.moments import HistoryMoments
+from bayplan.history.reading import History
+from bayplan.insight import Insight, Snapshot
+from bayplan.recording.files import Recording
+from bayplan.replay.policies import other_policy
+from bayplan.replay.recorded_moments import RecordingMoments
+from bayplan.simulation.happenings import NodeComes, NodeGoes, PodArrives
+from bayplan.testing.builders import make_pod
+from bayplan.ui.moments import MomentsOfHistory, MomentsOfRecording, MomentSources
+
+RECORDING = Path(__file__).parents[1] / "data" / "recordings" / "version-1.tar"
+PACKING = ("NodeResourcesFit.scoringStrategy.type=MostAllocated", "NodeResourcesFit.weight=20")
+
+
+def write_day(folder, pods=30):
+    """A history in which pods come and go, and a node comes and another one goes."""
+    happenings = [
+        PodArrives(60.0 + 40 * n, make_pod(f"web-{n}", cpu=f"{300 + 100 * (n % 5)}m"), 300.0 if n % 3 == 0 else None)
+        for n in range(pods)
+    ]
+    happenings += [NodeComes(500.0, pool_node("late", cpu="8")), NodeGoes(700.0, "node-2")]
+    nodes = [pool_node(f"node-{n}", zone="ab"[n % 2]) for n in range(4)]
+    return record(folder, sorted(happenings, key=lambda each: each.at), seconds=2000, nodes=nodes)
+
+
+def served_history(folder, *settings, **options):
+    sources = MomentSources(MomentsOfHistory(HistoryMoments(History.open(folder))))
+    insight = Insight(Snapshot(), with_settings(None, (), settings))
+    return served(sources.of(sources.first_shown), insight, moments=sources, **options)
+
+
+def served_recording(*settings, path=RECORDING, **options):
+    moments = RecordingMoments(Recording.runs(path))
+    policy, other = moments.policy, None
+    if settings:
+        other = other_policy(policy, with_settings(policy.configuration, (), settings, policy.gates), ())
+    sources = MomentSources(MomentsOfRecording(moments, other))
+    insight = Insight(Snapshot(), policy.configuration, gates=policy.gates)
+    return served(sources.of(sources.first_shown), insight, moments=sources, **options)
