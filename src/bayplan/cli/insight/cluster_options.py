@@ -121,8 +121,8 @@ SOURCE = (
         "path",
         type=FilesOfKind("path", ""),
         metavar="PATH",
-        help="Read a saved snapshot, YAML or JSON such as `kubectl get -o json` and `kubectl cluster-info dump` print, "
-        "or a folder or an archive of these, instead of a cluster. - is standard input.",
+        help="Read a saved snapshot, a history, a recording, YAML or JSON such as `kubectl get -o json` and `kubectl "
+        "cluster-info dump` print, or a folder or an archive of these, instead of a cluster. - is standard input.",
     ),
 )
 AT = click.option(
@@ -152,7 +152,7 @@ version_option = click.option(
     "--emulated-version",
     "version",
     metavar="VERSION",
-    help="The version of Kubernetes to decide as: 1.36 or 1.37. Default: the cluster's.",
+    help="The version of Kubernetes to decide as: 1.36 or 1.37. Default: that of the cluster or of the file.",
 )
 """The option of commands that decide as a version of Kubernetes: `version` is the text, or None."""
 _SHOWN = (
