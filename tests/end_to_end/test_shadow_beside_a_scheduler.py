@@ -80,8 +80,8 @@ async def create_all(cluster, kind, documents):
             tasks.create_task(create(document))
 
 
-def node(number):
-    room = amounts(("4", "8", "16")[number % 3], "32Gi")
+def node(number, sizes):
+    room = amounts(sizes[number % 3], "32Gi")
     metadata = {
         "name": f"node-{number}",
         "labels": {ZONE: f"z{number % 3}", "kubernetes.io/hostname": f"node-{number}"},
@@ -141,8 +141,9 @@ async def churn(cluster, scheduler, *, pods, rate, room):
 
 
 async def test_a_shadow_agrees_with_the_scheduler(backend, cluster, scheduler, tmp_path):
-    nodes, pods, room, rate = (12, 150, 60, 30) if backend is None else (1000, 4000, 2500, 100)
-    await create_all(cluster, NODE, map(node, range(nodes)))
+    nodes, pods, room, rate = (12, 150, 60, 30) if backend is None else (1000, 4000, 2600, 50)
+    sizes = ("4", "8", "16") if backend is None else ("1", "2", "4")  # so that the pods don't all fit
+    await create_all(cluster, NODE, (node(number, sizes) for number in range(nodes)))
     await cluster.client.create(STORAGE_CLASS, storage_class("made", late=True))
     await cluster.client.create(PRIORITY_CLASS, {"metadata": {"name": "urgent"}, "value": 1000})
     kubeconfig = tmp_path / "admin.yaml" if backend is None else backend[0].admin

@@ -51,8 +51,15 @@ class Shadowed:
         self.documents[name]["spec"]["nodeName"] = node
         self._put(name, **more)
 
+    def expect(self, name, node):
+        """The scheduler says which node a pod is to be bound to, because the binding takes long."""
+        self.documents[name].setdefault("status", {})["nominatedNodeName"] = node
+        self._put(name)
+
     def nominate(self, name, node):
-        self.documents[name]["status"] = {"nominatedNodeName": node}
+        """A preemption has chosen a node: the pod fits none."""
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes"}
+        self.documents[name]["status"] = {"nominatedNodeName": node, "conditions": [condition]}
         self._put(name)
 
     def fail(self, name, message="0/1 nodes are available: 1 Insufficient cpu."):

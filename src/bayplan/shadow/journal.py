@@ -10,9 +10,9 @@ from bayplan.api.kinds import NODE, POD, Kind
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.changes import node_changes
 
-WINDOW = 10.0
+WINDOW = 30.0
 """Seconds for which a change is kept: longer than a binding usually takes."""
-MOST = 8192
+MOST = 16384
 """How many changes are kept at most."""
 _PREEMPTED = b'"PreemptionByScheduler"'
 """The reason of the condition DisruptionTarget of a victim."""

@@ -12,10 +12,12 @@ import numpy as np
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration, build_profiles
+from bayplan.framework.profile import Profile
 from bayplan.framework.status import Code, PluginError
 from bayplan.scheduling import Decision, Outcome, Unit
 from bayplan.scheduling.sampling import feasible_nodes_to_find
 from bayplan.shadow.comparisons import ShadowSubject
+from bayplan.shadow.node_orders import NodeOrders
 from bayplan.sharing import Sharing
 from bayplan.simulation.choices import better_than, is_best, loss_at
 from bayplan.simulation.world import World
@@ -41,7 +43,8 @@ class ShadowQuestion:
 class Judgement:
     """What Bayplan decides. `ours`: its node; "" for none. `same`, `best`: whether theirs is that node, or as good.
 
-    `loss`: how far the scheduler's decision is from being equal; infinity if that can't be said.
+    `loss`: how far the scheduler's decision is from being equal; infinity if that can't be said. `sampled`: theirs is
+    the best one only of those that the scheduler may have looked at.
     """
 
     ours: str
@@ -51,11 +54,12 @@ class Judgement:
     decision: Decision | None
     message: str = ""
     victims: frozenset[str] = frozenset()
+    sampled: bool = False
 
     @property
     def equal(self) -> bool:
         """Whether the scheduler's decision is as good as any."""
-        return self.same or self.best
+        return self.same or self.best or self.sampled
 
 
 class Contender:
@@ -75,6 +79,7 @@ class Contender:
         self._world = world
         self._profiles = dict(world.profiles)
         self._sharing = dict(world.sharing)
+        self._orders = NodeOrders(world)
         self._extenders = configuration.extenders if configuration is not None else []
         if other:
             assert configuration is not None
@@ -104,26 +109,52 @@ class Contender:
         found = self._of_nomination(question, decision)
         if found.equal or question.subject is ShadowSubject.BINDING:
             return found
-        with world.what_if(), self._first(question.node, decision):
-            plan = world.attempt(unit, other=other)
-        if not plan.decisions:
-            return found
-        tied = self._of_nomination(question, plan.decisions[0])
-        return replace(tied, same=False) if tied.equal else found
+        return self._of_some_candidates(question, decision, unit, other) or found
+
+    def _of_some_candidates(
+        self, question: ShadowQuestion, decision: Decision, unit: Unit, other: tuple[Profile, Sharing]
+    ) -> Judgement | None:
+        """The judgement where a preemption looks at nodes among which theirs is the best; None if it never is.
+
+        A preemption tries only some of the nodes, and begins anywhere. It is tried from theirs on, and from nodes
+        further ahead of it where a better one follows.
+        """
+        world, verdicts, table = self._world, decision.diagnosis.verdicts, self._world.state.table
+        theirs = table.row_of.get(question.node)
+        if verdicts is None or theirs is None:
+            return None
+        resolvable = np.array([status.code is Code.UNSCHEDULABLE for status in verdicts.table])
+        rows = np.arange(table.size)[verdicts.nodes.rows][resolvable[verdicts.codes]]
+        place, count = int(np.searchsorted(rows, theirs)), len(rows)
+        least, most = 0, count - 1
+        ahead = 0
+        while least <= most:
+            with world.what_if(), self._beginning((place - ahead) % count):
+                plan = world.attempt(unit, other=other)
+            if not plan.decisions:
+                return None
+            found = self._of_nomination(question, plan.decisions[0])
+            if found.equal:
+                return replace(found, same=False)
+            ours = table.row_of.get(found.ours)
+            if ours is None or ours == theirs:
+                return None
+            if (int(np.searchsorted(rows, ours)) - place + ahead) % count > ahead:
+                least = ahead + 1  # the better node follows theirs
+            else:
+                most = ahead - 1
+            ahead = (least + most) // 2
+        return None
 
     @contextmanager
-    def _first(self, node: str, decision: Decision) -> Iterator[None]:
-        """Let a preemption try this node first: among equal ones, chance decides which one that is."""
-        world, verdicts, table = self._world, decision.diagnosis.verdicts, self._world.state.table
-        row, rng = table.row_of.get(node), world.rng
-        if verdicts is not None and row is not None:
-            resolvable = np.array([status.code is Code.UNSCHEDULABLE for status in verdicts.table])
-            rows = np.arange(table.size)[verdicts.nodes.rows][resolvable[verdicts.codes]]
-            world.rng = _Begin(int(np.searchsorted(rows, row)))
+    def _beginning(self, place: int) -> Iterator[None]:
+        """Let a preemption begin at a place among the nodes that it may try."""
+        rng = self._world.rng
+        self._world.rng = _Begin(place)
         try:
             yield
         finally:
-            world.rng = rng
+            self._world.rng = rng
 
     def _of_node(self, question: ShadowQuestion, decision: Decision, ours: str) -> Judgement:
         table, theirs = self._world.state.table, question.node
@@ -131,7 +162,10 @@ class Contender:
             return Judgement(ours, same=False, best=False, loss=math.inf, decision=decision)
         loss = loss_at(table, decision, theirs)
         best = is_best(table, decision, theirs)
-        return Judgement(ours, ours == theirs, best, math.inf if loss is None else float(loss), decision)
+        sampled = not best and self._orders.may_leave_out(decision, theirs, self._needed(question.pod))
+        return Judgement(
+            ours, ours == theirs, best, math.inf if loss is None else float(loss), decision, sampled=sampled
+        )
 
     def _of_nomination(self, question: ShadowQuestion, decision: Decision) -> Judgement:
         if question.subject is ShadowSubject.BINDING or not decision.nominated_node:
@@ -149,20 +183,20 @@ class Contender:
         return sorted((pod.priority, pod.started) for pod in pods if pod is not None)
 
     def sampling_explains(self, question: ShadowQuestion, judgement: Judgement) -> bool:
-        """Return whether a scheduler that looks at only some of the feasible nodes may have chosen as it did.
-
-        That is so if all better nodes can be among those that it doesn't look at.
-        """
-        decision, table = judgement.decision, self._world.state.table
+        """Return whether all better nodes can be among those that the scheduler doesn't look at, in whatever order."""
+        decision = judgement.decision
         if decision is None or math.isinf(judgement.loss) or question.subject is not ShadowSubject.BINDING:
             return False
-        needed = feasible_nodes_to_find(self._profiles[question.pod.scheduler_name], table.live_count)
-        return 0 < better_than(table, decision, question.node) <= len(decision.feasible) - needed
+        better = better_than(self._world.state.table, decision, question.node)
+        return 0 < better <= len(decision.feasible) - self._needed(question.pod)
 
     def samples(self, pod: PodInfo) -> bool:
         """Return whether a scheduler with this configuration looks at only some nodes of this cluster."""
-        live = self._world.state.table.live_count
-        return feasible_nodes_to_find(self._profiles[pod.scheduler_name], live) < live
+        return self._needed(pod) < self._world.state.table.live_count
+
+    def _needed(self, pod: PodInfo) -> int:
+        """How many feasible nodes are enough for the scheduler."""
+        return feasible_nodes_to_find(self._profiles[pod.scheduler_name], self._world.state.table.live_count)
 
     def has_extender_for(self, pod: PodInfo) -> bool:
         """Return whether the configuration has an extender that is asked about a pod."""

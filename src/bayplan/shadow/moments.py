@@ -32,14 +32,20 @@ _PAIRED = 24
 """How many changes are tried in pairs."""
 _ASSUMED = 6
 """How many deleted pods may have been counted on nodes."""
+_CHANGE = 0.1
+"""What a change costs that is made and undone, by what a decision costs."""
 _ROUNDS = 3
 """How many single changes may come together."""
 
 
 class SearchBudget:
-    """How many decisions may be asked for to explain differences: `rate` a second on average, and `most` in a row."""
+    """How many decisions may be asked for to explain differences: `rate` a second on average, and `most` in a row.
 
-    def __init__(self, rate: float = 1500.0, most: float = 10_000.0) -> None:
+    Changes that are made for them cost a part of one. Without that limit, a scheduler that decides otherwise would hold
+    up the watches, and then all differences would be races.
+    """
+
+    def __init__(self, rate: float = 600.0, most: float = 3000.0) -> None:
         self._rate, self._most = rate, most
         self._left, self._since = most, 0.0
 
@@ -48,10 +54,12 @@ class SearchBudget:
         self._left = min(self._most, self._left + (seconds - self._since) * self._rate)
         self._since = seconds
 
-    def spend(self) -> bool:
-        """Spend one decision. Returns False if none is left."""
-        self._left -= self._left >= 1
-        return self._left >= 1
+    def spend(self, changes: int = 0) -> bool:
+        """Spend one decision after a number of changes. Returns False if none is left."""
+        if self._left < 1:
+            return False
+        self._left -= 1 + changes * _CHANGE
+        return True
 
 
 class MomentSearch:
@@ -98,21 +106,35 @@ class MomentSearch:
         too_late = [each for each in too_late if each.key not in newer and arrivals.get(each.key, -1) < mine]
         moved = [*too_early[:DEPTH], *too_late[:DEPTH]]
         keys = {each.key for each in moved}
+        if not self._budget.spend(len(moved)):
+            return None
         with self._world.what_if():
             for each in too_early[:DEPTH]:
                 self._world.change(each.kind, each.key, each.old)
             for each in too_late[:DEPTH]:
                 self._world.change(each.kind, each.key, each.new)
-            if not self._budget.spend():
-                return None
             here, text = self._judge(), "; ".join(each.text for each in moved[:_NAMED])
             if here.equal:
                 return self._found(text)
             assumed = [each for each in vanished_in(later, earlier) if self._was_before(each, arrivals, mine)]
             before = [each for each in self._unknown(earlier) if not each.binds and each.key not in keys]
             after = [each for each in self._known(later) if each.key not in keys]
+            if mine >= 0 and (found := self._on_arrival([each for each in before if each.position > mine])):
+                return found
             found = self._with_assumed(assumed, here) or self._in_turn(((each, each.old) for each in before), assumed)
             return found or (self.singly(before, after, here, assumed) if thorough else None)
+
+    def _on_arrival(self, since: Sequence[JournalEntry]) -> ShadowComparison | None:
+        """Decide when the pod arrived: a scheduler that waits for its writes binds it long after.
+
+        `since`: what else has changed since then, the latest first.
+        """
+        if not since or not self._budget.spend(len(since)):
+            return None
+        with self._world.what_if():
+            for each in since:
+                self._world.change(each.kind, each.key, each.old)
+            return self._found("; ".join(each.text for each in since[-_NAMED:])) if self._judge().equal else None
 
     def _was_before(self, vanished: JournalEntry, arrivals: Mapping[str, int], mine: int) -> bool:
         """Whether a pod that was deleted may have been counted on a node when this one was decided."""

@@ -74,6 +74,8 @@ class Shadow:
         self._budget = budget or SearchBudget()
         self._journal = ChangeJournal()
         self._open: deque[_Open] = deque()
+        self._expected: dict[str, str] = {}
+        """The nodes of pods that the scheduler has decided and not yet bound: uid -> node."""
         self._nominated: deque[tuple[int, str]] = deque(maxlen=MOST_OPEN)
         """The positions and nodes of the latest nominations."""
 
@@ -95,6 +97,8 @@ class Shadow:
         The scheduler is taken to know it.
         """
         self._world.handle.time = time
+        if kind is POD:
+            new = self._assumed(self._world.pod(key), new)
         self._world.change(kind, key, new)
         self._world.keep()
         self._budget.pass_time(seconds)
@@ -117,7 +121,7 @@ class Shadow:
             elif question is not None:
                 self.tally.missed += 1
         finally:  # whatever a plugin does, the cluster is what it is
-            self._change(kind, key, old, new, seconds)
+            self._change(kind, key, old, self._assumed(old, new) if kind is POD else new, seconds)
         return found
 
     def removed(self, kind: Kind, key: str, *, seconds: float, time: datetime) -> None:
@@ -125,6 +129,8 @@ class Shadow:
         self._world.handle.time = time
         old = self._known(kind, key)
         if old is not None:
+            if kind is POD:
+                self._expected.pop(old.uid, None)
             self._change(kind, key, old, None, seconds)
 
     def _known(self, kind: Kind, key: str) -> Any:
@@ -136,14 +142,34 @@ class Shadow:
         self._journal.add(seconds, kind, key, old, new)
         self._budget.pass_time(seconds)
 
+    def _assumed(self, old: PodInfo | None, new: PodInfo) -> PodInfo:
+        """A pod as the scheduler counts it: on the node that it expects to bind it to.
+
+        With NominatedNodeNameForExpectation, kube-scheduler writes that node before it waits for volumes or devices,
+        which can take seconds.
+        """
+        node = self._expected.pop(new.uid, "")
+        if new.node_name or not new.nominated_node_name or new.scheduler_name not in self._names:
+            return new
+        if node != new.nominated_node_name and not _expects(old, new):
+            return new
+        self._expected[new.uid] = new.nominated_node_name
+        return new.on_node(new.nominated_node_name)
+
     def _question(self, old: PodInfo | None, new: PodInfo) -> ShadowQuestion | None:
         """What the scheduler has decided about a pod, if that is what its new version says."""
-        if old is None or old.uid != new.uid or old.node_name or new.scheduler_name not in self._names:
+        if old is None or old.uid != new.uid or new.scheduler_name not in self._names:
+            return None
+        expected = self._expected.get(old.uid)
+        if expected is not None:
+            old = old.on_node("")
+        if old.node_name or (new.node_name and new.node_name == expected):
             return None
         if new.node_name:
             return ShadowQuestion(ShadowSubject.BINDING, old, new.node_name)
         if new.nominated_node_name and new.nominated_node_name != old.nominated_node_name:
-            return ShadowQuestion(ShadowSubject.NOMINATION, old, new.nominated_node_name)
+            subject = ShadowSubject.BINDING if _expects(old, new) else ShadowSubject.NOMINATION
+            return ShadowQuestion(subject, old, new.nominated_node_name)
         message = _refusal(new)
         return ShadowQuestion(ShadowSubject.FAILURE, old) if message and message != _refusal(old) else None
 
@@ -235,7 +261,7 @@ class Shadow:
         """The answer in this state; None if Bayplan decides otherwise in both configurations."""
         ours = self._ours.judge(opened.question)
         if ours.equal:
-            return _compared(opened, ours, ShadowCause.NONE if ours.same else ShadowCause.TIE)
+            return _compared(opened, ours, _cause_of(ours))
         if self._theirs is not self._ours and self._theirs.judge(opened.question).equal:
             return self._different(opened, ShadowCause.CONFIGURATION)
         return None
@@ -282,6 +308,12 @@ class Shadow:
         return msgspec.structs.replace(found, plugins=plugins)
 
 
+def _cause_of(equal: Judgement) -> ShadowCause:
+    if equal.same:
+        return ShadowCause.NONE
+    return ShadowCause.TIE if equal.best else ShadowCause.SAMPLING
+
+
 def _compared(opened: _Open, ours: Judgement, cause: ShadowCause, between: str = "") -> ShadowComparison:
     question = opened.question
     if ours.equal:
@@ -322,6 +354,11 @@ class _PodStatus(msgspec.Struct):
 
 
 _pod_status = msgspec.json.Decoder(_PodStatus)
+
+
+def _expects(old: PodInfo | None, new: PodInfo) -> bool:
+    """Whether a nominated pod is to be bound to that node. A preemption also says that no node fitted the pod."""
+    return _refusal(new) == ("" if old is None else _refusal(old))
 
 
 def _refusal(pod: PodInfo) -> str:

@@ -1,0 +1,85 @@
+"""The orders in which kube-scheduler may go through the nodes of a large cluster, of which it scores only some."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import chain, zip_longest
+from typing import Any
+
+import numpy as np
+
+from bayplan.api.kinds import NODE
+from bayplan.cluster.columns import Rows
+from bayplan.cluster.node_table import NodeTable
+from bayplan.scheduling import Decision
+from bayplan.simulation.choices import score_at
+from bayplan.simulation.world import World
+
+_REGION = "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"
+_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+class NodeOrders:
+    """The orders of a world's nodes: a node of each zone in turn, those of a zone by creation, or by name.
+
+    kube-scheduler adds the nodes that are there at its start by name, and later ones as they are created. Mirrors
+    nodeTree (pkg/scheduler/backend/cache/node_tree.go).
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._orders: list[Rows] = []
+        self._version = -1
+
+    def may_leave_out(self, decision: Decision, node: str, needed: int) -> bool:
+        """Return whether `needed` feasible nodes in a row include a node and none that has a higher score.
+
+        That is what kube-scheduler looks at. It begins where it ended for the pod before.
+        """
+        table, scores = self._world.state.table, decision.scores
+        mine = score_at(table, decision, node)
+        if mine is None or scores is None:
+            return False
+        better = np.zeros(table.size, dtype=np.int8)
+        better[scores.rows] = 1 + (scores.total > mine)
+        return any(_gap(better[order], order, table.row_of[node]) >= needed for order in self._of(table))
+
+    def _of(self, table: NodeTable) -> list[Rows]:
+        if self._version != table.nodes_version:
+            self._version = table.nodes_version
+            known = self._world.state.objects[NODE].known
+            nodes = [(row, name, known(name)) for name, row in table.row_of.items() if table.live[row]]
+            self._orders = [_by_zone(sorted(nodes, key=key)) for key in (_creation, _name)]
+        return self._orders
+
+
+def _gap(better: np.ndarray[Any, np.dtype[np.int8]], order: Rows, row: int) -> int:
+    """How many feasible nodes there are between the closest better ones before and after a row.
+
+    `better`: by place in the order, 2 for these, and 1 for other feasible nodes.
+    """
+    feasible = better > 0
+    place = int(np.flatnonzero(order[feasible] == row)[0])
+    places, count = np.flatnonzero(better[feasible] > 1), int(feasible.sum())
+    return int(((places - place) % count).min() + ((place - places) % count).min()) - 1 if len(places) else count
+
+
+def _by_zone(nodes: list[tuple[int, str, Any]]) -> Rows:
+    zones: dict[tuple[str, str], list[int]] = {}
+    for row, _, node in nodes:
+        labels = (node.metadata.labels if node.metadata is not None else None) or {}
+        region, zone = (next((labels[key] for key in keys if key in labels), "") for keys in (_REGION, _ZONE))
+        zones.setdefault((region, zone), []).append(row)
+    in_turn = chain.from_iterable(zip_longest(*zones.values()))
+    return np.array([row for row in in_turn if row is not None], dtype=np.int64)
+
+
+def _name(node: tuple[int, str, Any]) -> str:
+    return node[1]
+
+
+def _creation(node: tuple[int, str, Any]) -> tuple[datetime, str]:
+    metadata = node[2].metadata
+    created = metadata.creationTimestamp if metadata is not None else None
+    return created or _NEVER, node[1]
