@@ -21,7 +21,7 @@ from tests.support.cleaners import CLEANERS
 from tests.support.control_plane import ControlPlane
 from workloads import HOSTNAME, NAME, amounts
 
-from bayplan.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, EVENT, LEASE, NODE, POD, Kind
+from bayplan.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, EVENT, LEASE, NODE, POD, PRIORITY_CLASS, Kind
 from bayplan.client import ClusterAccess, HttpClient, load_kubeconfig
 from bayplan.clock import RunningClock
 from bayplan.devcluster.apiserver import ADMIN, ApiServer
@@ -161,6 +161,9 @@ class Cluster(ABC):
         for kind in (POD, NODE, EVENT, LEASE):
             for namespace in ("default", "kube-system") if kind.namespaced else (None,):
                 await self.client.request("DELETE", kind.path(namespace), body=now)
+        for each in (await self.client.list(PRIORITY_CLASS)).items:
+            if not each.metadata.name.startswith("system-"):
+                await self.client.delete(PRIORITY_CLASS, each.metadata.name)
 
     async def revoke(self) -> None:
         """Remove the permissions that `grant` gave."""

@@ -70,7 +70,7 @@ class Shadowed:
     def evict(self, name):
         document = self.documents.pop(name)
         condition = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
-        document["status"] = {"conditions": [condition]}
+        document["status"] = {**document.get("status", {}), "conditions": [condition]}
         self.documents[name] = document
         self._put(name)
         self.remove(name)

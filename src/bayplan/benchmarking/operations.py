@@ -15,11 +15,16 @@ from typing import Any
 from bayplan.api import kinds
 from bayplan.api.kinds import POD
 from bayplan.benchmarking import objects
-from bayplan.benchmarking.measurement import Counters, Measurement
+from bayplan.benchmarking.measurement import RESULTS, Counters, Measurement
 from bayplan.benchmarking.place import BenchmarkCluster, Document
 from bayplan.benchmarking.pods import PodCount
 from bayplan.benchmarking.templates import BenchmarkError
 from bayplan.benchmarking.workloads import Operation, Workload
+
+_SCRAPES = 20
+"""How often the scheduler's counters are read at most at the end of a measurement."""
+_BETWEEN_SCRAPES = 0.1
+"""Seconds."""
 
 ATTEMPTED = "Attempted"
 
@@ -78,10 +83,23 @@ class Run:
             raise BenchmarkError("startCollectingMetrics is missing before stopCollectingMetrics")
         collection, self.collection = self.collection, None
         collection.stack.close()
-        place, began = self.place, collection.began
-        counters = (await place.counters()).since(collection.counters)
-        bound_at = [moment - began for moment in collection.count.bound_at]
-        self.measurements.append(Measurement(collection.name, place.clock() - began, bound_at, counters))
+        seconds = self.place.clock() - collection.began
+        bound_at = [moment - collection.began for moment in collection.count.bound_at]
+        counters = await self._counters_with(len(bound_at), collection.counters)
+        self.measurements.append(Measurement(collection.name, seconds, bound_at, counters))
+
+    async def _counters_with(self, bound: int, before: Counters) -> Counters:
+        """What the scheduler has counted since `before`.
+
+        It counts a pod with the reply to its binding, which others may see earlier.
+        """
+        for _ in range(_SCRAPES):
+            counters = (await self.place.counters()).since(before)
+            scheduled = counters.attempts.get(RESULTS[0])
+            if not counters.attempts or (scheduled is not None and scheduled.count >= bound):
+                break
+            await asyncio.sleep(_BETWEEN_SCRAPES)
+        return counters
 
     async def wait_for_pods(
         self, namespace: str, number: int, labels: Mapping[str, str] | None = None, *, attempted: bool = False

@@ -10,10 +10,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from bayplan.cluster.columns import Rows
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration, build_profiles
-from bayplan.framework.profile import Profile
+from bayplan.framework.profile import Point, Profile
 from bayplan.framework.status import Code, PluginError
+from bayplan.plugins.default_preemption.plugin import DefaultPreemption
 from bayplan.scheduling import Decision, Outcome, Unit
 from bayplan.scheduling.sampling import feasible_nodes_to_find
 from bayplan.shadow.comparisons import ShadowSubject
@@ -86,8 +88,11 @@ class Contender:
             self._profiles = dict(build_profiles(configuration, world.handle, plugins, world.gates))
             self._sharing = {name: Sharing(profile, _KEYS) for name, profile in self._profiles.items()}
 
-    def judge(self, question: ShadowQuestion, *, explain: bool = False) -> Judgement:
-        """Decide what the scheduler has decided. Nothing changes. `explain`: keep the scores by plugin."""
+    def judge(self, question: ShadowQuestion, *, explain: bool = False, quick: bool = False) -> Judgement:
+        """Decide what the scheduler has decided. Nothing changes.
+
+        `explain`: keep the scores by plugin. `quick`: let a preemption begin at the scheduler's node only.
+        """
         world, pod = self._world, question.pod
         name = pod.scheduler_name
         other = self._profiles[name], self._sharing[name]
@@ -109,22 +114,26 @@ class Contender:
         found = self._of_nomination(question, decision)
         if found.equal or question.subject is ShadowSubject.BINDING:
             return found
-        return self._of_some_candidates(question, decision, unit, other) or found
+        return self._of_some_candidates(question, decision, unit, other, quick=quick) or found
 
     def _of_some_candidates(
-        self, question: ShadowQuestion, decision: Decision, unit: Unit, other: tuple[Profile, Sharing]
+        self,
+        question: ShadowQuestion,
+        decision: Decision,
+        unit: Unit,
+        other: tuple[Profile, Sharing],
+        *,
+        quick: bool,
     ) -> Judgement | None:
         """The judgement where a preemption looks at nodes among which theirs is the best; None if it never is.
 
         A preemption tries only some of the nodes, and begins anywhere. It is tried from theirs on, and from nodes
         further ahead of it where a better one follows.
         """
-        world, verdicts, table = self._world, decision.diagnosis.verdicts, self._world.state.table
+        world, rows, table = self._world, self._rows_to_try(decision), self._world.state.table
         theirs = table.row_of.get(question.node)
-        if verdicts is None or theirs is None:
+        if not len(rows) or theirs is None:
             return None
-        resolvable = np.array([status.code is Code.UNSCHEDULABLE for status in verdicts.table])
-        rows = np.arange(table.size)[verdicts.nodes.rows][resolvable[verdicts.codes]]
         place, count = int(np.searchsorted(rows, theirs)), len(rows)
         least, most = 0, count - 1
         ahead = 0
@@ -137,7 +146,7 @@ class Contender:
             if found.equal:
                 return replace(found, same=False)
             ours = table.row_of.get(found.ours)
-            if ours is None or ours == theirs:
+            if ours is None or ours == theirs or quick:
                 return None
             if (int(np.searchsorted(rows, ours)) - place + ahead) % count > ahead:
                 least = ahead + 1  # the better node follows theirs
@@ -145,6 +154,15 @@ class Contender:
                 most = ahead - 1
             ahead = (least + most) // 2
         return None
+
+    def _rows_to_try(self, decision: Decision) -> Rows:
+        """The rows of the nodes where a preemption may help."""
+        verdicts = decision.diagnosis.verdicts
+        if verdicts is None:
+            return np.zeros(0, dtype=np.int64)
+        resolvable = np.array([status.code is Code.UNSCHEDULABLE for status in verdicts.table])
+        rows: Rows = np.arange(self._world.state.table.size)[verdicts.nodes.rows][resolvable[verdicts.codes]]
+        return rows
 
     @contextmanager
     def _beginning(self, place: int) -> Iterator[None]:
@@ -184,9 +202,13 @@ class Contender:
 
     def sampling_explains(self, question: ShadowQuestion, judgement: Judgement) -> bool:
         """Return whether all better nodes can be among those that the scheduler doesn't look at, in whatever order."""
-        decision = judgement.decision
-        if decision is None or math.isinf(judgement.loss) or question.subject is not ShadowSubject.BINDING:
+        decision, profile = judgement.decision, self._profiles[question.pod.scheduler_name]
+        if decision is None or math.isinf(judgement.loss):
             return False
+        if question.subject is ShadowSubject.NOMINATION:
+            rows = len(self._rows_to_try(decision))
+            plugins = [each for each in profile.at(Point.POST_FILTER) if isinstance(each, DefaultPreemption)]
+            return any(each.candidates_to_find(rows) < rows for each in plugins)
         better = better_than(self._world.state.table, decision, question.node)
         return 0 < better <= len(decision.feasible) - self._needed(question.pod)
 

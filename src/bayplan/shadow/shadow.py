@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -270,7 +271,7 @@ class Shadow:
         """The answer when all that may explain a difference is known."""
         question, search = opened.question, self._search(opened)
         earlier = list(islice(self._journal.before(opened.position), REACH))
-        thorough = not self._theirs.samples(question.pod)
+        thorough = question.subject is not ShadowSubject.BINDING or not self._theirs.samples(question.pod)
         found = search.in_queue_order(earlier, later, thorough=thorough) or search.ahead(later)
         if found is None:
             theirs = self._theirs.judge(question)
@@ -291,7 +292,8 @@ class Shadow:
             return self._different(opened, ShadowCause.CONFIGURATION, between)
 
         question = opened.question
-        return MomentSearch(self._world, lambda: self._theirs.judge(question), self._budget, question.pod.key, found)
+        judge = partial(self._theirs.judge, question, quick=True)
+        return MomentSearch(self._world, judge, self._budget, question.pod.key, found)
 
     def _different(self, opened: _Open, cause: ShadowCause, between: str = "") -> ShadowComparison:
         """A comparison with reasons. They cost another decision."""

@@ -77,7 +77,7 @@ class DefaultPreemption(Plugin):
         )
         budgets = Budgets(self._budgets.values())
         dry_run = DryRun(what_if, cycle, pod, nodes, budgets, self._handle.nominations, results)
-        candidates, best = dry_run.candidates(self._wanted(len(nodes)))
+        candidates, best = dry_run.candidates(self.candidates_to_find(len(nodes)))
         if best is None and dry_run.errors:
             return PostFilterResult(Status.error(f"preemption: {aggregate(dry_run.errors)}"))
         if best is None:
@@ -138,8 +138,8 @@ class DefaultPreemption(Plugin):
         self._gated -= released
         return released
 
-    def _wanted(self, nodes: int) -> int:
-        """Return how many candidates to find among a number of nodes."""
+    def candidates_to_find(self, nodes: int) -> int:
+        """Return how many candidates are enough among a number of nodes."""
         return min(max(nodes * self._percentage // 100, self._absolute), nodes)
 
 
