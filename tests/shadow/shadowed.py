@@ -43,8 +43,10 @@ class Shadowed:
     def remove_node(self, name):
         self._seen(self.shadow.removed, NODE, name)
 
-    def create(self, name, **fields):
+    def create(self, name, *, started=None, **fields):
         self.documents[name] = dict(as_sent(make_pod(name, **fields))[1])
+        if started is not None:
+            self.documents[name]["status"] = {"startTime": f"{started:%Y-%m-%dT%H:%M:%SZ}"}
         self._put(name)
 
     def bind(self, name, node, **more):

@@ -78,8 +78,7 @@ def test_a_preemption_looks_at_some_nodes(chosen, every, equal):
     cluster = Shadowed(*nodes(300))
     for number in range(300):
         started = BEGIN + timedelta(seconds=100 if number % every == every - 1 else 0)
-        status = {"startTime": started.isoformat().replace("+00:00", "Z")}
-        cluster.create(f"low-{number}", cpu="4", node=f"node-{number}", status=status)
+        cluster.create(f"low-{number}", cpu="4", node=f"node-{number}", started=started)
     cluster.create("new", cpu="4", priority=50)
     cluster.wait(31)
     cluster.nominate("new", f"node-{chosen}")
