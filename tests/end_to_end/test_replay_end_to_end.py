@@ -123,7 +123,7 @@ async def test_recording_of_bayplan_run_answers_questions(run, tmp_path):
     history = tmp_path / "history"
     assert "7 pods and 3 nodes" in bayplan("history", "import", folder, "--to", history)
     shown = bayplan("history", "show", history)
-    assert "recording of the scheduler of http://127.0.0.1" in shown
+    assert re.search(r"recording of the scheduler of https?://127\.0\.0\.1", shown)
     assert "7 pods in 1 segments" in shown
 
     assert bayplan("history", "show", folder).splitlines()[1:3] == shown.splitlines()[1:3]
