@@ -40,7 +40,15 @@ def ask(*objects, now="2026-01-01T12:00:05"):
 
 NOTES = {
     "no scheduler has seen it": (pod(), "no scheduler has tried the pod yet: it has no PodScheduled condition"),
-    "in backoff": (pod(condition=rejected()), "its backoff ends by 2026-01-01T12:00:10Z at the latest"),
+    "in backoff": (
+        pod(condition=rejected()),
+        "it is tried again when its backoff ends, by 2026-01-01T12:00:10Z at the latest",
+    ),
+    "in backoff, or missed by the hints": (
+        pod(condition=rejected()),
+        "without one, the scheduler has no reason to try it again; it does so after 5 minutes at the latest, at "
+        "2026-01-01T12:05:00Z",
+    ),
     "no reason to try it again": (
         pod(condition=rejected(since="2026-01-01T11:59:00Z")),
         "no reason to try it again; it does so after 5 minutes at the latest, at 2026-01-01T12:04:00Z",

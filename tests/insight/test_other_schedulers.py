@@ -47,12 +47,17 @@ VOLCANO = (
     "2 pods are pending for the scheduler volcano, which isn't served here: pass --scheduler-name volcano, and "
     "--config with its configuration if it has one"
 )
+WITH_SPACES = (
+    "1 pod is pending for the scheduler mine // a comment, which isn't served here: pass --scheduler-name "
+    "'mine // a comment', and --config with its configuration if it has one"
+)
 MESSAGE = "1 pod is pending with a message of the plugin"
 UNKNOWN = "which isn't known here: pass --plugin FILE if you have it in Python"
 QUOTA = "Pod a/b is rejected in PreFilter because ElasticQuota q is more than Max"
 OURS, THEIRS = "scheduling.k8s.io/v1alpha2", "scheduling.x-k8s.io/v1alpha1"
 CASES = {
     "the default scheduler": ([pod(message="0/1 nodes are available: 1 Insufficient cpu.")], []),
+    "a name for which a shell needs quotes": ([pod(scheduler="mine // a comment")], [WITH_SPACES]),
     "a label": ([pod(**LABEL), pod("q", node="n", **LABEL)], [f"2 pods are {NEEDS_COSCHEDULING}"]),
     "another label": (
         [pod(**{"pod-group.scheduling.sigs.k8s.io/name": "g"})],

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator
+from shlex import quote
 
 import msgspec
 
@@ -84,7 +85,7 @@ def unknown_schedulers(snapshot: Snapshot, served: Collection[str]) -> Iterator[
     yield from _of_groups(snapshot, in_groups)
     for name, count in sorted(names.items()):
         yield (
-            f"{_pods(count)} pending for the scheduler {name}, which isn't served here: pass --scheduler-name {name}, "
+            f"{_pods(count)} pending for the scheduler {name}, which isn't served here: pass --scheduler-name {quote(name)}, "
             "and --config with its configuration if it has one"
         )
     for name, count in sorted(plugins.items()):

@@ -82,17 +82,20 @@ def progress_notes(world: World, pod: PodInfo, message: str, *, placed: bool, ga
 def _next_try(world: World, condition: Any) -> str:
     """When the scheduler tries a pod again that would be placed now."""
     since, now = condition.lastTransitionTime, world.handle.now()
-    latest = "it does so after 5 minutes at the latest"
+    later = "the scheduler has no reason to try it again; it does so after 5 minutes at the latest"
     if since is None:
         return (
             "the scheduler tries it again within 10 seconds after an event that its plugins wait for; without such an "
             "event, it has no reason to try it again, and does so after 5 minutes at the latest"
         )
-    if now - since <= MOST_BACKOFF:
-        return f"it was rejected at {rfc3339(since)}; its backoff ends by {rfc3339(since + MOST_BACKOFF)} at the latest"
     if now - since <= MOST_UNSCHEDULABLE:
-        latest += f", at {rfc3339(since + MOST_UNSCHEDULABLE)}"
-    return f"the scheduler has no reason to try it again; {latest}"
+        later += f", at {rfc3339(since + MOST_UNSCHEDULABLE)}"
+    if now - since <= MOST_BACKOFF:  # which events came since isn't known
+        return (
+            f"it was rejected at {rfc3339(since)}: after an event that its plugins wait for, it is tried again when its "
+            f"backoff ends, by {rfc3339(since + MOST_BACKOFF)} at the latest; without one, {later}"
+        )
+    return later
 
 
 def _volume_claims(world: World, pod: PodInfo) -> Iterator[Any]:
