@@ -50,6 +50,20 @@ SYSTEM = document("PriorityClass", "known", "scheduling.k8s.io/v1", namespace=""
 DEPLOYMENT = workload("Deployment", "web", 60)
 
 
+TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+CRON_JOB = document(
+    "CronJob", "nightly", "batch/v1", spec={"schedule": "0 3 * * *", "jobTemplate": {"spec": {"template": TEMPLATE}}}
+)
+
+
+def run(name, pods, condition="", **spec):
+    found = document("Job", name, "batch/v1", spec={"parallelism": pods, "completions": pods, **spec})
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "nightly", "controller": True}
+    found["metadata"]["ownerReferences"] = [owner]
+    found["status"] = {"conditions": [{"type": condition, "status": "True"}]} if condition else {}
+    return found
+
+
 @cases(
     "asked, objects, missing, reason",
     {
@@ -94,6 +108,25 @@ DEPLOYMENT = workload("Deployment", "web", 60)
             [DEPLOYMENT],
             60,
             "no ReplicaSet was made for it: is the deployment controller running?",
+        ),
+        "event of a job of a cron job": (
+            "cronjob/nightly",
+            [CRON_JOB, run("nightly-29000000", 2), event("Job", "nightly-29000000", f"Error creating: {QUOTA}")],
+            2,
+            f"job default/nightly-29000000: {QUOTA}",
+        ),
+        "one of the jobs of a cron job": (
+            "cronjob/nightly",
+            [
+                CRON_JOB,
+                run("nightly-29000000", 1),
+                *web_pods(1, kind=("Job", "nightly-29000000")),
+                run("nightly-29000001", 3, suspend=True),
+                run("nightly-28999999", 5, "Complete"),
+                run("nightly-by-hand", 7),
+            ],
+            3,
+            "the job is suspended",
         ),
         "suspended job": (
             "job/batch",

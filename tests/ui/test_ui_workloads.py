@@ -71,7 +71,7 @@ async def test_list_has_what_each_workload_wants_and_has():
     assert "idle deployment team-a 0 0 0 0 0" in page.text
     assert "agent daemonset team-a 2 0 0 0 2" in page.text
     assert "etl-29 job default" in page.text
-    assert "train pytorchjob default ? 0 0 1 0" in page.text
+    assert "train pytorchjob default unknown 0 0 1 0" in page.text
     assert page.text.index("web deployment") < page.text.index("train pytorchjob") < page.text.index("idle deployment")
     assert HASH not in page.text
     assert "alone" not in page.text
@@ -173,7 +173,7 @@ async def test_kind_that_may_not_be_listed_costs_only_what_it_says():
         page = await visitor.page("/workloads")
         one = await visitor.page("/workloads/default/deployment/web")
     assert f"no right: {EFFECTS[DEPLOYMENT]}" in page.text
-    assert "web deployment default ? 1 1 0 0" in page.text
+    assert "web deployment default unknown 1 1 0 0" in page.text
     assert f"default/web-{HASH}-0 a Running" in one.text
 
 
@@ -181,5 +181,26 @@ async def test_odd_workload_costs_only_itself():
     odd = workload("Deployment", "odd", spec={"replicas": "many"})
     async with served_objects(*workloads(), odd) as visitor:
         page = await visitor.page("/workloads")
-    assert "odd deployment default ? 0 0 0 0" in page.text
+    assert "odd deployment default unknown 0 0 0 0" in page.text
     assert "web deployment default 5" in page.text
+
+
+async def test_cron_job_wants_what_its_jobs_want():
+    jobs = [
+        controlled(workload("Job", name, api="batch/v1", spec={"parallelism": pods, "completions": pods}), *owner)
+        for name, pods, owner in (
+            ("nightly-29000000", 2, ("CronJob", "nightly")),
+            ("by-hand", 3, ("CronJob", "nightly")),
+        )
+    ]
+    own = [
+        controlled(pod("nightly-29000000-x", node="a"), "Job", "nightly-29000000"),
+        controlled(pod("by-hand-x", node="a"), "Job", "by-hand"),
+    ]
+    cron_jobs = (workload("CronJob", name, api="batch/v1", spec={}) for name in ("nightly", "weekly"))
+    async with served_objects(node("a"), *cron_jobs, *jobs, *own) as visitor:
+        page = await visitor.page("/workloads")
+
+    assert "nightly cronjob default 2 0 1 0 1" in page.text
+    assert "by-hand job default 3 0 1 0 2" in page.text
+    assert "weekly cronjob default 0 0 0 0 0" in page.text

@@ -14,7 +14,7 @@ from bayplan.insight import Insight, QuestionError
 from bayplan.insight.answers import Progress, plural, silent
 from bayplan.insight.owners import WORKLOADS, kind_called, owned_by
 from bayplan.insight.questions.pending import PendingPods
-from bayplan.insight.questions.workload import wanted_pods
+from bayplan.insight.questions.workload import is_run_of, wanted_pods
 from bayplan.insight.snapshot import Snapshot
 from bayplan.simulation.owners import references_in
 from bayplan.ui.about import object_address
@@ -110,8 +110,8 @@ def workload_rows(insight: Insight, progress: Progress = silent) -> tuple[Worklo
         for number, (name, raw) in enumerate(insight.snapshot.of_kind(kind).items()):
             if not number % EACH:
                 progress(plural(number, kind.singular))
-            if not _is_owned(raw):
-                namespace, _, own = name.partition("/")
+            namespace, _, own = name.partition("/")
+            if not _is_owned(own, raw):
                 wanted[kind.singular, namespace, own] = _wanted(insight.snapshot, kind, name)
     rows = [_row(key, wanted[key], members.get(key, ())) for key in wanted]
     return tuple(sorted(rows, key=lambda row: (-row.pending - row.missing, row.namespace, row.name, row.kind)))
@@ -161,13 +161,17 @@ def _row(key: WorkloadKey, wanted: int | None, pods: Iterable[PodInfo]) -> Workl
     return WorkloadRow(*key, wanted, sum(map(is_ready, living)), placed, len(living) - placed, missing)
 
 
-def _is_owned(raw: bytes) -> bool:
-    """Whether a Deployment or a CronJob controls the object, whose pods count there."""
+def _is_owned(name: str, raw: bytes) -> bool:
+    """Whether a Deployment or the schedule of a CronJob made the object, so that its pods count there."""
     try:
         owners = references_in(raw)
     except msgspec.MsgspecError:
         return False
-    return any(owner.controller and owner.kind in {DEPLOYMENT.kind, CRON_JOB.kind} for owner in owners)
+    return any(
+        owner.controller
+        and (owner.kind == DEPLOYMENT.kind or (owner.kind == CRON_JOB.kind and is_run_of(owner.name, name)))
+        for owner in owners
+    )
 
 
 def _wanted(snapshot: Snapshot, kind: Kind, key: str) -> int | None:
@@ -179,4 +183,4 @@ def _wanted(snapshot: Snapshot, kind: Kind, key: str) -> int | None:
         decode(kind.type, raw)
     except UndecodableObject:
         return None
-    return wanted_pods(kind, snapshot.document(kind, key) or {})
+    return wanted_pods(snapshot, kind, key)

@@ -15,6 +15,7 @@ from bayplan.insight.json_values import fields_of
 from bayplan.insight.questions.eviction_budgets import is_ready
 from bayplan.insight.questions.recorded_events import events_about
 from bayplan.insight.snapshot import Snapshot
+from bayplan.simulation.owners import owners_of
 
 FAILED_CREATE = "FailedCreate"
 """The reason of the events and conditions of controllers whose pods the API server refuses."""
@@ -42,7 +43,7 @@ def missing_pods(snapshot: Snapshot, kind: Kind, key: str, pods: Sequence[PodInf
     `pods`: those that it has; terminated ones are not among them.
     """
     document = snapshot.document(kind, key)
-    wanted = None if document is None else wanted_pods(kind, document)
+    wanted = wanted_pods(snapshot, kind, key)
     living = [pod for pod in pods if not pod.terminating]
     if document is None or wanted is None or len(living) >= wanted:
         return None
@@ -50,8 +51,11 @@ def missing_pods(snapshot: Snapshot, kind: Kind, key: str, pods: Sequence[PodInf
     return Missing(wanted, wanted - len(living), reasons)
 
 
-def wanted_pods(kind: Kind, document: Document) -> int | None:
-    """How many pods there should be now; None if that isn't known."""
+def wanted_pods(snapshot: Snapshot, kind: Kind, key: str) -> int | None:
+    """How many pods there should be now; None if that isn't known. A CronJob wants what its jobs want."""
+    document = snapshot.document(kind, key)
+    if document is None:
+        return None
     spec, status = document.get("spec") or {}, document.get("status") or {}
     if kind in {kinds.DEPLOYMENT, kinds.REPLICA_SET, kinds.REPLICATION_CONTROLLER, kinds.STATEFUL_SET}:
         return int(spec.get("replicas", 1) if spec.get("replicas") is not None else 1)
@@ -61,8 +65,19 @@ def wanted_pods(kind: Kind, document: Document) -> int | None:
         over = any(each.get("status") == "True" for each in status.get("conditions") or () if each["type"] in _OVER)
         left = (spec.get("completions") or spec.get("parallelism") or 1) - (status.get("succeeded") or 0)
         parallel = spec["parallelism"] if spec.get("parallelism") is not None else 1
-        return None if over else max(min(parallel, left), 0)
+        return 0 if over else max(min(parallel, left), 0)
+    if kind is kinds.CRON_JOB:
+        return sum(wanted_pods(snapshot, kinds.JOB, job) or 0 for job in _jobs(snapshot, key))
     return None
+
+
+def is_run_of(cron_job: str, job: str) -> bool:
+    """Whether the CronJob controller has given a job this name; both without namespaces.
+
+    Pods tell of their CronJob only by the name of their job.
+    """
+    base, _, when = job.rpartition("-")
+    return base == cron_job and when.isdecimal()
 
 
 _OVER = {"Complete", "Failed"}
@@ -71,6 +86,12 @@ _OVER = {"Complete", "Failed"}
 def _reasons(
     snapshot: Snapshot, kind: Kind, key: str, document: Document, pods: Sequence[PodInfo], seed: int
 ) -> Iterator[str]:
+    if kind is kinds.CRON_JOB:
+        for job in _jobs(snapshot, key):
+            own = [pod for pod in pods if (kinds.JOB.kind, job.partition("/")[2]) in owners_of(pod)]
+            missing = missing_pods(snapshot, kinds.JOB, job, own, seed)
+            yield from missing.reasons if missing is not None else ()
+        return
     makers = [(kind, key, document)]
     if kind is kinds.DEPLOYMENT:
         sets = _replica_sets(snapshot, key)
@@ -97,16 +118,25 @@ def _reasons(
 
 def _replica_sets(snapshot: Snapshot, deployment: str) -> list[dict[str, Any]]:
     """The ReplicaSets of a Deployment that should have pods, the newest first."""
-    namespace, _, name = deployment.partition("/")
-    found = []
-    for key in snapshot.of_kind(kinds.REPLICA_SET):
-        if key.startswith(f"{namespace}/{name}-"):
-            document = snapshot.document(kinds.REPLICA_SET, key) or {}
-            owners = document["metadata"].get("ownerReferences") or ()
-            if any(owner["kind"] == kinds.DEPLOYMENT.kind and owner["name"] == name for owner in owners):
-                found.append(document)
+    found = [snapshot.document(kinds.REPLICA_SET, key) or {} for key in _owned(snapshot, kinds.REPLICA_SET, deployment)]
     found.sort(key=lambda each: each["metadata"].get("creationTimestamp") or "", reverse=True)
     return [each for each in found if (each.get("spec") or {}).get("replicas") != 0] or found[:1]
+
+
+def _jobs(snapshot: Snapshot, cron_job: str) -> Iterator[str]:
+    """The keys of the jobs that the schedule of a CronJob has made."""
+    name = cron_job.partition("/")[2]
+    return (key for key in _owned(snapshot, kinds.JOB, cron_job) if is_run_of(name, key.partition("/")[2]))
+
+
+def _owned(snapshot: Snapshot, kind: Kind, owner: str) -> Iterator[str]:
+    """The keys of the objects of a kind whose names begin with that of their owner, a Deployment or a CronJob."""
+    own = kinds.DEPLOYMENT if kind is kinds.REPLICA_SET else kinds.CRON_JOB
+    for key in snapshot.of_kind(kind):
+        if key.startswith(f"{owner}-"):
+            owners = (snapshot.document(kind, key) or {})["metadata"].get("ownerReferences") or ()
+            if any(each["kind"] == own.kind and each["name"] == owner.partition("/")[2] for each in owners):
+                yield key
 
 
 def _said(snapshot: Snapshot, makers: Sequence[tuple[Kind, str, Document]]) -> Iterator[str]:

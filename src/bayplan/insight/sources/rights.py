@@ -48,6 +48,7 @@ EFFECTS: Mapping[Kind, str] = {
     kinds.DEPLOYMENT: _OWNER,
     kinds.DAEMON_SET: _OWNER,
     kinds.JOB: _OWNER,
+    kinds.CRON_JOB: _OWNER,
     kinds.DEVICE_CLASS: _DEVICES,
     kinds.RESOURCE_CLAIM: f"{_DEVICES}, and devices that are in use count as free",
     kinds.RESOURCE_CLAIM_TEMPLATE: "claims of manifests that name a template can't be made",

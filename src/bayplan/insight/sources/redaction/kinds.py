@@ -190,6 +190,7 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
     ("apps", "statefulsets"): _workload("statefulset"),
     ("apps", "daemonsets"): _workload("daemonset"),
     ("batch", "jobs"): _workload("job"),
+    ("batch", "cronjobs"): obj("cronjob", spec=fields("suspend", jobTemplate=fields(spec=_WORKLOAD_SPEC))),
     ("policy", "poddisruptionbudgets"): obj(
         "poddisruptionbudget",
         spec=fields("minAvailable maxUnavailable unhealthyPodEvictionPolicy", selector=SELECTOR),
