@@ -84,9 +84,9 @@ def test_the_only_configuration_is_read(text, where, tmp_path, monkeypatch):
         "several": (
             config_map(a_yaml=KSC, b_yaml=KSC) + "---\n" + KSC,
             (
-                "config.yaml: has 3 configurations: save the one you mean in a file of its own: data.a.yaml of "
-                "ConfigMap kube-system/mine (line 5); data.b.yaml of ConfigMap kube-system/mine (line 8); the "
-                "KubeSchedulerConfiguration from line 12 on"
+                "config.yaml: has 3 configurations: pass the one you mean: config.yaml#a.yaml is data.a.yaml of "
+                "ConfigMap kube-system/mine (line 5); config.yaml#b.yaml is data.b.yaml of ConfigMap kube-system/mine "
+                "(line 8); config.yaml#3 is the KubeSchedulerConfiguration from line 12 on"
             ),
         ),
         "none": (
@@ -141,3 +141,60 @@ def test_other_files_are_refused(text, expected, tmp_path, monkeypatch):
     with pytest.raises(ConfigurationError) as error:
         read(text, tmp_path, monkeypatch)
     assert str(error.value) == expected
+
+
+PROFILES = "profiles: [{{schedulerName: {}}}]\n"
+THREE = "---\n".join(
+    [
+        config_map(a_yaml=KSC + PROFILES.format("first"), b_yaml=KSC + PROFILES.format("second")),
+        KSC + PROFILES.format("third"),
+        DEPLOYMENT,
+    ]
+)
+
+
+@cases(
+    "chosen, expected",
+    {
+        "by the key of a ConfigMap": ("b.yaml", "second"),
+        "by the name of a profile": ("third", "third"),
+        "by its number": ("1", "first"),
+    },
+)
+def test_one_of_several_is_chosen(chosen, expected, tmp_path):
+    path = tmp_path / "all.yaml"
+    path.write_text(THREE)
+
+    reading = read_configuration(path.with_name(f"all.yaml#{chosen}"))
+
+    assert [profile.schedulerName for profile in reading.configuration.profiles] == [expected]
+    assert "and nothing else of this file" in reading.warning_lines()[0]
+
+
+def test_file_whose_name_has_a_number_sign_is_read(tmp_path):
+    path = tmp_path / "old#1.yaml"
+    path.write_text(name(KSC))
+
+    assert read_configuration(path).configuration.profiles[0].schedulerName == "mine"
+
+
+@cases(
+    "text, chosen, problem",
+    {
+        "none": (
+            THREE,
+            "fourth",
+            "has 3 configurations, and not exactly one fourth: pass the one you mean: all.yaml#a.yaml is data.a.yaml",
+        ),
+        "two": (f"{KSC}---\n{KSC}", "default-scheduler", "has 2 configurations, and not exactly one default-scheduler"),
+        "of one": (name(KSC), "other", "all.yaml#mine is the KubeSchedulerConfiguration from line 1 on"),
+    },
+)
+def test_unclear_choice_names_the_choices(text, chosen, problem, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("all.yaml").write_text(text)
+
+    with pytest.raises(ConfigurationError) as raised:
+        read_configuration(Path(f"all.yaml#{chosen}"))
+
+    assert problem in str(raised.value)

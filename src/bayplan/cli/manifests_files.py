@@ -21,6 +21,7 @@ from bayplan.config import (
     single_profile_problem,
 )
 from bayplan.config.types import API_VERSION, KIND, LeaderElection
+from bayplan.config.wrapping import configuration_at
 from bayplan.plugins.coscheduling.plugin import Coscheduling
 
 LARGEST = 1024 * 1024
@@ -140,7 +141,9 @@ def _collect_configuration(
         configuration = reading.configuration
         problem = "is not enabled in any profile: enable it in plugins.multiPoint"
         found.warnings += [f"{path}: warning: plugin {name!r} {problem}" for name in reading.unused_plugins()]
-    found.files[CONFIGURATION_FILE] = text_of(path)
+    found.files[CONFIGURATION_FILE] = (
+        text_of(path) if path.exists() else yaml.safe_dump(configuration_at(path).data, sort_keys=False)  # FILE#NAME
+    )
     if configuration.clientConnection.kubeconfig:
         where = f"{path}: clientConnection.kubeconfig: {configuration.clientConnection.kubeconfig}"
         raise UnusableFile(f"{where} does not exist in the pod: remove it, so that the service account is used")

@@ -13,7 +13,7 @@ from typing import Any
 from bayplan.api.field_errors import FieldError
 from bayplan.config.catalog import Catalog, ExtraPlugin
 from bayplan.config.decoding import decode
-from bayplan.config.documents import Document, read_file
+from bayplan.config.documents import Document
 from bayplan.config.errors import ConfigurationError, error_line, unrelated
 from bayplan.config.ineffective import ineffective_settings
 from bayplan.config.planning import plan_profile
@@ -23,7 +23,7 @@ from bayplan.config.types import KubeSchedulerConfiguration
 from bayplan.config.unprepared import unprepared_plugins
 from bayplan.config.validation import configuration_faults
 from bayplan.config.versions import current_version
-from bayplan.config.wrapping import configuration_in
+from bayplan.config.wrapping import configuration_at
 from bayplan.plugins.registry import PLUGINS
 from bayplan.versions import DEFAULT_GATES, FeatureGates
 
@@ -57,7 +57,7 @@ def read_configuration(
     PluginLoadError if two plugins have the same name or an installed one can't be loaded. After that, `build_profiles`
     can fail only if a plugin fails to start.
     """
-    document = configuration_in(read_file(path), str(path))
+    document = configuration_at(path)
     given = {plugin.name for plugin in extra_plugins}
     installed = installed_plugins()
     wanted = [
@@ -78,7 +78,7 @@ def single_profile_problem(configuration: KubeSchedulerConfiguration, path: obje
 
 def load_configuration(path: Path, gates: FeatureGates = DEFAULT_GATES) -> KubeSchedulerConfiguration:
     """The configuration in a file, which may name plugins that don't exist. Raises ConfigurationError."""
-    return read_document_of(configuration_in(read_file(path), str(path)), gates=gates).configuration
+    return read_document_of(configuration_at(path), gates=gates).configuration
 
 
 def parse_configuration(

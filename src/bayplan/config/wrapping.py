@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from bayplan.api import field_errors
 from bayplan.api.field_errors import FieldError
-from bayplan.config.documents import Document, another_document, read_documents
+from bayplan.config.documents import Document, another_document, read_documents, read_file
 from bayplan.config.errors import ConfigurationError
 from bayplan.config.policies import POLICY
-from bayplan.config.types import KIND
+from bayplan.config.types import DEFAULT_SCHEDULER_NAME, KIND
 
 CONFIG_MAP = "ConfigMap"
 _MARKS = (f"{KIND}", f"kind: {POLICY}", f'"{POLICY}"', "tiers:")
@@ -27,15 +28,46 @@ class _Found:
 
     document: Document
     where: str
+    key: str = ""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Its key in a ConfigMap, and the names of its profiles."""
+        profiles = self.document.data.get("profiles") or [{}]
+        given = [each for each in profiles if isinstance(each, dict)] if isinstance(profiles, list) else []
+        names = (str(each.get("schedulerName") or DEFAULT_SCHEDULER_NAME) for each in given)
+        return frozenset({self.key, *names} - {""})
+
+    def choice(self, number: int, found: Sequence[_Found]) -> str:
+        """A name that no other one has, or else its number."""
+        others = {name for each in found if each is not self for name in each.names}
+        return min(self.names - others, key=lambda name: (name != self.key, name), default=str(number))
 
 
-def configuration_in(text: str, source: str = "") -> Document:
+def configuration_at(path: Path) -> Document:
+    """The configuration in a file. Raises ConfigurationError.
+
+    FILE#NAME is one of several in FILE: the key of a ConfigMap, the schedulerName of a profile, or its number.
+    """
+    file, _, chosen = path.name.rpartition("#")
+    if not file or path.exists():
+        return configuration_in(read_file(path), str(path))
+    path = path.with_name(file)
+    return configuration_in(read_file(path), str(path), chosen)
+
+
+def configuration_in(text: str, source: str = "", chosen: str = "") -> Document:
     """The configuration in a text, with a note if it is only a part of it. Raises ConfigurationError.
 
-    A file of one document that wraps no configuration is returned as it is.
+    A file of one document that wraps no configuration is returned as it is. `chosen`: see `configuration_at`.
     """
     documents = read_documents(text, source)
-    if len(documents) == 1 and _kind(documents[0].data) != CONFIG_MAP and not _is_list(documents[0].data):
+    if (
+        not chosen
+        and len(documents) == 1
+        and _kind(documents[0].data) != CONFIG_MAP
+        and not _is_list(documents[0].data)
+    ):
         return documents[0]
     for document in documents[1:]:
         if not _kind(document.data):
@@ -43,17 +75,21 @@ def configuration_in(text: str, source: str = "") -> Document:
     found = [configuration for document in documents for configuration in _configurations(document)]
     if any(_kind(each.document.data) == KIND for each in found):  # then a Policy is left from former times
         found = [each for each in found if _kind(each.document.data) == KIND]
-    if len(found) == 1:
-        document = found[0].document
-        document.notes.append(FieldError("", f"reads {found[0].where} and nothing else of this file"))
+    wanted = [each for number, each in enumerate(found, 1) if not chosen or chosen in {str(number), *each.names}]
+    if len(wanted) == 1:
+        document = wanted[0].document
+        document.notes.append(FieldError("", f"reads {wanted[0].where} and nothing else of this file"))
         return document
-    raise ConfigurationError([FieldError("", _problem(found, documents))], source)
+    raise ConfigurationError([FieldError("", _problem(found, documents, source, chosen))], source)
 
 
-def _problem(found: Sequence[_Found], documents: Sequence[Document]) -> str:
+def _problem(found: Sequence[_Found], documents: Sequence[Document], source: str, chosen: str) -> str:
     if found:
-        places = "; ".join(each.where for each in found)
-        return f"has {len(found)} configurations: save the one you mean in a file of its own: {places}"
+        places = "; ".join(
+            f"{source}#{each.choice(number, found)} is {each.where}" for number, each in enumerate(found, 1)
+        )
+        count = f"has {len(found)} configuration{'s' if len(found) > 1 else ''}"
+        return f"{count}{f', and not exactly one {chosen}' if chosen else ''}: pass the one you mean: {places}"
     there = ", ".join(_described(document.data) for document in documents)
     return f"has no {KIND}: it has {there}"
 
@@ -79,7 +115,7 @@ def _in_config_map(document: Document) -> Iterator[_Found]:
         where = f"{path} of {_name(document.data)}{f' (line {line})' if line else ''}"
         for inner in _parsed(document, path, text):
             if _is_configuration(inner.data):
-                yield _Found(inner, where)
+                yield _Found(inner, where, str(key))
 
 
 def _parsed(document: Document, path: str, text: str) -> list[Document]:

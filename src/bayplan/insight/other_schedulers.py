@@ -85,8 +85,8 @@ def unknown_schedulers(snapshot: Snapshot, served: Collection[str]) -> Iterator[
     yield from _of_groups(snapshot, in_groups)
     for name, count in sorted(names.items()):
         yield (
-            f"{_pods(count)} pending for the scheduler {name}, which isn't served here: pass --scheduler-name {quote(name)}, "
-            "and --config with its configuration if it has one"
+            f"{_pods(count)} pending for the scheduler {name}, which isn't served here: pass --scheduler-name "
+            f"{quote(name)}, and --config with its configuration if it has one"
         )
     for name, count in sorted(plugins.items()):
         if name != "Coscheduling" or not in_groups:

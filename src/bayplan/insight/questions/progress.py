@@ -92,8 +92,8 @@ def _next_try(world: World, condition: Any) -> str:
         later += f", at {rfc3339(since + MOST_UNSCHEDULABLE)}"
     if now - since <= MOST_BACKOFF:  # which events came since isn't known
         return (
-            f"it was rejected at {rfc3339(since)}: after an event that its plugins wait for, it is tried again when its "
-            f"backoff ends, by {rfc3339(since + MOST_BACKOFF)} at the latest; without one, {later}"
+            f"it was rejected at {rfc3339(since)}: after an event that its plugins wait for, it is tried again when "
+            f"its backoff ends, by {rfc3339(since + MOST_BACKOFF)} at the latest; without one, {later}"
         )
     return later
 
