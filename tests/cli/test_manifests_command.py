@@ -123,6 +123,12 @@ def test_a_configuration_is_deployed_unchanged(tmp_path):
     ]
 
 
+def test_one_of_several_configurations_is_deployed_alone(tmp_path):
+    (tmp_path / "all.yaml").write_text(f"{CONFIGURATION}---\n{CONFIGURATION}")
+    deployed = configuration_of(objects("--config", tmp_path / "all.yaml#2"), tmp_path)["scheduler.yaml"]
+    assert yaml.safe_load(deployed) == yaml.safe_load(CONFIGURATION)
+
+
 def test_a_module_of_the_image_is_not_deployed(tmp_path):
     file = tmp_path / "gold.yaml"
     file.write_text(CONFIGURATION)

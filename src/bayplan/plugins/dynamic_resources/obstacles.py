@@ -203,8 +203,13 @@ def text_of_taint(taint: DeviceTaint) -> str:
 
 def _claims_text(claims: Sequence[ResourceClaim]) -> str:
     unique = {key_of(claim): claim for claim in claims}
-    names = [f"claim {key.rpartition('/')[2]} of {users_text(claim)}" for key, claim in unique.items()]
+    names = [f"claim {key.rpartition('/')[2]} of {_holder_text(claim)}" for key, claim in unique.items()]
     return names_text(names, 2) if names else "an unknown claim"
+
+
+def _holder_text(claim: ResourceClaim) -> str:
+    """The pods of a claim that has devices, which its status doesn't have yet if its pod, of a gang, is only assumed."""
+    return "a pod that is placed first" if allocation_of(claim) is None else users_text(claim)
 
 
 def _shortened(expression: str) -> str:
