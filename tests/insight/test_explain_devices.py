@@ -22,6 +22,7 @@ KIND = 'device.attributes["gpu.acme.io"].kind == "big"'
 BROKEN = {"key": "broken", "value": "yes", "effect": "NoSchedule"}
 FEW = "recreate the resourceclaim new"
 EVICTS = "delete pod default/first on n1 -> n1 (evicts 1 pod of default)"
+NEW_NODE = "add a node like n1 -> n1-new"
 HELD = "g0 is allocated to claim first of pod default/first"
 
 
@@ -299,13 +300,13 @@ EXTENDED = {
     "held by a pod that asked for the resource": (
         [resource_slice(device("g0")), held_by_extended_resource(), pod("first", on="n1", resource="acme.io/gpu")],
         "1: g0 is allocated to claim first-ext of pod default/first",
-        EVICTS,
+        [EVICTS, NEW_NODE],
     ),
-    "held by a pod with a claim": ([resource_slice(device("g0")), *first("g0")], f"1: {HELD}", EVICTS),
+    "held by a pod with a claim": ([resource_slice(device("g0")), *first("g0")], f"1: {HELD}", [EVICTS, NEW_NODE]),
     "tainted, and there is no request to tolerate it": (
         [resource_slice(device("g0", taints=[BROKEN]))],
         "1: g0 is tainted broken=yes:NoSchedule",
-        None,
+        [],
     ),
     "another resource has devices": (
         [
@@ -317,17 +318,17 @@ EXTENDED = {
             ),
         ],
         "none (its 1 device is of other classes)",
-        "let the pod request acme.io/fpga instead of acme.io/gpu -> n1",
+        ["let the pod request acme.io/fpga instead of acme.io/gpu -> n1"],
     ),
 }
 
 
-@cases("objects, has, help_", EXTENDED)
-def test_devices_behind_extended_resources_are_named(objects, has, help_):
+@cases("objects, has, helps", EXTENDED)
+def test_devices_behind_extended_resources_are_named(objects, has, helps):
     blockers, found = explained([*objects, pod("new", resource="acme.io/gpu")])
 
     assert blockers == [f"acme.io/gpu: needs 1 device of class gpu; n1 has {has}"]
-    assert found == ([] if help_ is None else [help_])
+    assert found == helps
 
 
 def test_nodes_with_the_same_causes_are_one_kind():

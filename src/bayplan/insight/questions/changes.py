@@ -18,6 +18,7 @@ from bayplan.insight.pools import pool_of
 from bayplan.insight.questions.blockers import LOOKED_AT, Blockers, gates_of
 from bayplan.insight.questions.documents import copy_of_node, node_document, pod_document
 from bayplan.insight.questions.new_objects import bind_claims
+from bayplan.insight.questions.node_groups import attached_objects
 from bayplan.insight.sources.documents import identify
 from bayplan.simulation.evictions import evict
 from bayplan.simulation.results import Fate
@@ -289,8 +290,9 @@ def _new_node(world: World, pod: PodInfo, like: NodeInfo, ungate: Sequence[Remed
     """A new node like another one, different in what blocks the pod there; None if a blocker has no such remedy."""
     node, *daemons = copy_of_node(like)
     name = node["metadata"]["name"]
+    others = [*daemons, *attached_objects(world, like.name, name)]
     with world.what_if():
-        for document in (node, *daemons):
+        for document in (node, *others):
             world.add(*identify(document))
         blockers = Blockers(world, pod)
         position = blockers.nodes.position(name)
@@ -312,7 +314,7 @@ def _new_node(world: World, pod: PodInfo, like: NodeInfo, ungate: Sequence[Remed
     with_details = f" with {' and '.join(details)}" if details else ""
     texts = [f"add a node like {like.name}{with_details}", *([extra.text] if extra.text else [])]
     parts = extra.parts.union({texts[0]}, details)
-    return Change(" and ".join(texts), (*extra.apply, node, *daemons), parts=parts, edits=extra.edits, like=like.name)
+    return Change(" and ".join(texts), (*extra.apply, node, *others), parts=parts, edits=extra.edits, like=like.name)
 
 
 def _pods(keys: Sequence[str]) -> str:

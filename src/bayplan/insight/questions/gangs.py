@@ -10,7 +10,7 @@ from bayplan.api.objects import encode
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.remedies import together
 from bayplan.insight.answers import plural
-from bayplan.insight.questions.blockers import LOOKED_AT, Blockers, gates_of
+from bayplan.insight.questions.blockers import Blockers, gates_of
 from bayplan.insight.questions.changes import Change, candidates
 from bayplan.insight.questions.documents import pod_document
 from bayplan.scheduling import Decision, Options, Plan
@@ -56,8 +56,7 @@ class MissingMember:
         """Return what may help the member, found while the others are on their nodes."""
         pod = self.decision.pod
         with self.others_placed(world):
-            blockers = Blockers(world, pod)
-            return list(candidates(world, pod, blockers, blockers.nearest(LOOKED_AT), _COMBINATIONS))
+            return list(candidates(world, pod, Blockers(world, pod), None, _COMBINATIONS))
 
 
 def gang_notes(world: World, pod: PodInfo) -> Iterator[str]:

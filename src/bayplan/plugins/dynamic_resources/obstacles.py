@@ -208,7 +208,7 @@ def _claims_text(claims: Sequence[ResourceClaim]) -> str:
 
 
 def _holder_text(claim: ResourceClaim) -> str:
-    """The pods of a claim that has devices, which its status doesn't have yet if its pod, of a gang, is only assumed."""
+    """The pods of a claim that has devices. Its status doesn't say so while its pod, of a gang, is only assumed."""
     return "a pod that is placed first" if allocation_of(claim) is None else users_text(claim)
 
 
