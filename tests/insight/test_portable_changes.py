@@ -55,8 +55,8 @@ HELPED = {
     },
     **{
         f"extended resource: {name}": [*yaml.safe_load_all(CLUSTER), *objects, gpu_pod("new", resource="acme.io/gpu")]
-        for name, (objects, _, help_) in EXTENDED.items()
-        if help_ is not None
+        for name, (objects, _, helps) in EXTENDED.items()
+        if helps
     },
 }
 
