@@ -198,3 +198,20 @@ def test_unclear_choice_names_the_choices(text, chosen, problem, tmp_path, monke
         read_configuration(Path(f"all.yaml#{chosen}"))
 
     assert problem in str(raised.value)
+
+
+@cases(
+    "given, problem",
+    {
+        "no file": ("none.yaml#1", "none.yaml: cannot be read: No such file or directory"),
+        "a folder": (".#1", ".: cannot be read: Is a directory"),
+        "a name that is too long": ("x" * 300 + "#1", "cannot be read: File name too long"),
+    },
+)
+def test_choice_in_a_file_that_cannot_be_read(given, problem, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(ConfigurationError) as raised:
+        read_configuration(Path(given))
+
+    assert str(raised.value).endswith(problem)

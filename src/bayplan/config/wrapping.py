@@ -49,11 +49,15 @@ def configuration_at(path: Path) -> Document:
 
     FILE#NAME is one of several in FILE: the key of a ConfigMap, the schedulerName of a profile, or its number.
     """
-    file, _, chosen = path.name.rpartition("#")
-    if not file or path.exists():
-        return configuration_in(read_file(path), str(path))
-    path = path.with_name(file)
-    return configuration_in(read_file(path), str(path), chosen)
+    try:
+        text, chosen = read_file(path), ""
+    except ConfigurationError:
+        file, _, chosen = path.name.rpartition("#")
+        if not file:
+            raise
+        path = path.parent / file
+        text = read_file(path)
+    return configuration_in(text, str(path), chosen)
 
 
 def configuration_in(text: str, source: str = "", chosen: str = "") -> Document:
@@ -62,13 +66,9 @@ def configuration_in(text: str, source: str = "", chosen: str = "") -> Document:
     A file of one document that wraps no configuration is returned as it is. `chosen`: see `configuration_at`.
     """
     documents = read_documents(text, source)
-    if (
-        not chosen
-        and len(documents) == 1
-        and _kind(documents[0].data) != CONFIG_MAP
-        and not _is_list(documents[0].data)
-    ):
-        return documents[0]
+    first = documents[0]
+    if not chosen and len(documents) == 1 and _kind(first.data) != CONFIG_MAP and not _is_list(first.data):
+        return first
     for document in documents[1:]:
         if not _kind(document.data):
             raise another_document(document)
