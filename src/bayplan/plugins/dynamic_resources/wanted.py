@@ -23,7 +23,10 @@ from bayplan.plugins.dynamic_resources.node_pools import Reach
 from bayplan.plugins.dynamic_resources.pools import Pool
 from bayplan.plugins.dynamic_resources.solutions import AllocationError
 
-_ABOUT_MISSING_KEYS = ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional fields"
+_ABOUT_MISSING_KEYS = (
+    ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() "
+    "for optional fields"
+)
 """Mirrors cel/errors.go of 1.37."""
 
 
