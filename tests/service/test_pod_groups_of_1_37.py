@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from bayplan.api.kinds import POD, POD_GROUP
+from bayplan.api.kinds import POD, POD_GROUP, PRIORITY_CLASS
 
 pytestmark = pytest.mark.scheduler(version="1.37", gates=("GenericWorkload",))
 
@@ -109,6 +109,20 @@ async def test_pods_with_another_priority_than_their_group_are_not_scheduled(her
     problem = "all pods in a single pod group should have the same priority as the pod group's priority, got 5 and 10"
     assert here.nodes() == {}
     assert here.reasons() == {"one": problem, "two": problem}
+    assert await here.condition("crew") == ("SchedulerError", problem)
+
+
+async def test_pods_with_different_preemption_policies_are_not_scheduled(here):
+    await here.add_node("a")
+    await here.add_group("crew", 2)
+    await here.add("one", of="crew")
+    await here.create(PRIORITY_CLASS, {"metadata": {"name": "calm"}, "value": 0, "preemptionPolicy": "Never"})
+    await here.add("two", of="crew", priorityClassName="calm")
+    await here.settle()
+    problem = (
+        "all pods in a single pod group should have the same preemption policy, got Never and PreemptLowerPriority"
+    )
+    assert here.nodes() == {}
     assert await here.condition("crew") == ("SchedulerError", problem)
 
 

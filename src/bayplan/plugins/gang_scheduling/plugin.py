@@ -28,6 +28,7 @@ from bayplan.plugins.gang_scheduling.conditions import PodGroupConditions
 from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 PERMIT_SECONDS = 300.0
+_POLICY = (__name__, "preemptionPolicy")
 _ALL = "all pods in a single pod group should have the same"
 TOO_FEW = Status.unresolvable("waiting for minCount pods from a gang to appear in scheduling queue")
 
@@ -113,9 +114,12 @@ class GangScheduling(Plugin):
         Mirrors validatePodGroup in pkg/scheduler/schedule_one_podgroup.go of 1.37.
         """
         priority = spec_of(self._pod_groups[key]).priority or 0
+        policy = _preemption_policy(pods[0]) if pods else ""
         for pod in pods:
             if pod.priority != priority:
                 return f"{_ALL} priority as the pod group's priority, got {pod.priority} and {priority}"
+            if _preemption_policy(pod) != policy:
+                return f"{_ALL} preemption policy, got {_preemption_policy(pod)} and {policy}"
         return ""
 
     def gang_decided(self, gang: Gang, outcome: GangOutcome, message: str) -> None:
@@ -202,6 +206,14 @@ def after_pod_group_updated(pod: PodInfo, old: dict[str, Any], new: dict[str, An
         return Hint.SKIP
     before, now = spec_of(old).schedulingPolicy.gang, spec_of(new).schedulingPolicy.gang
     return Hint.QUEUE if before is not None and now is not None and now.minCount < before.minCount else Hint.SKIP
+
+
+def _preemption_policy(pod: PodInfo) -> str:
+    """The pod's preemptionPolicy. Cached with the pod, because its decoded object may have been released."""
+    if _POLICY not in pod.cache:
+        pod.cache[_POLICY] = pod.spec.preemptionPolicy or "PreemptLowerPriority"
+    policy: str = pod.cache[_POLICY]
+    return policy
 
 
 def _is_in(pod: PodInfo, pod_group: dict[str, Any]) -> bool:
