@@ -248,7 +248,8 @@ def test_the_table(saved):
 def test_without_differences(saved):
     result = run(saved(*PLAIN))
     seen = "looked at 3 nodes, 2 pods, 2 workloads"
-    assert (result.exit_code, result.stdout) == (0, f"from Kubernetes 1.36 to 1.37: nothing changes; {seen}\n")
+    assert result.exit_code == 0
+    assert result.stdout.startswith(f"from Kubernetes 1.36 to 1.37: nothing changes; {seen}\n\nMETRIC THAT ENDS ")
 
 
 @pytest.mark.feature("upgrade-preview")
@@ -275,9 +276,39 @@ def test_feature_gates_apply_to_both_versions(saved):
 def test_gates_that_end_are_named(saved):
     result = run(saved(*PLAIN), "--feature-gates", "GenericWorkload=true,GangScheduling=true")
     assert result.exit_code == 1
-    assert result.stdout.endswith(
-        "--feature-gates GangScheduling=true: Kubernetes 1.37 doesn't have this gate, and refuses it\n"
+    assert (
+        "--feature-gates GangScheduling=true: Kubernetes 1.37 doesn't have this gate, and refuses it\n" in result.stdout
     )
+
+
+@pytest.mark.feature("upgrade-preview")
+@cases("to, ends", {"the next version": ("1.37", True), "the same version": ("1.36", False)})
+def test_metrics_that_end_are_listed(to, ends):
+    found = preview(*PLAIN, to=to)
+    assert not found.changes
+    names = {"scheduler_resourceclaim_creates_total", "resourceclaim_controller_creates_total"}
+    assert (names <= {each.metric for each in found.metrics}) is ends
+
+
+@pytest.mark.feature("upgrade-preview")
+@cases(
+    "expression, used",
+    {
+        "a metric that ends": ("sum(rate(scheduler_resourceclaim_creates_total[5m]))", True),
+        "a longer name": ("my_scheduler_resourceclaim_creates_total_rate", False),
+        "a metric that stays": ("scheduler_pending_pods", False),
+    },
+)
+def test_dashboards_that_use_metrics_that_end_are_named(expression, used, saved, tmp_path):
+    folder = tmp_path / "dashboards"
+    (folder / "claims").mkdir(parents=True)
+    file = folder / "claims" / "claims.json"
+    file.write_text(json.dumps({"panels": [{"targets": [{"expr": expression}]}]}))
+    result = run(saved(*PLAIN), "--dashboards", str(folder), "-o", "json")
+    assert result.exit_code == int(used)
+    instead = "use dynamic_resource_allocation_resourceclaim_creates_total"
+    line = f"{file}: scheduler_resourceclaim_creates_total ends in Kubernetes 1.37; {instead}"
+    assert json.loads(result.stdout)["settings"] == [line] * int(used)
 
 
 @pytest.mark.feature("upgrade-preview")

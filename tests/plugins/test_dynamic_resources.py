@@ -11,6 +11,7 @@ from tests.support.tables import cases
 from bayplan.framework.status import SKIP, Code
 from bayplan.plugins.arguments import DynamicResourcesArgs
 from bayplan.testing.builders import make_node, make_pod
+from bayplan.versions import gates_of
 from devices import (
     DRIVER,
     Clock,
@@ -128,6 +129,10 @@ CASES = {
         ("enough", card(slot("a", "2"), slot("b", "2")), [claim("c", request(count=2))], "r=a,r=b"),
         ("another one", card(slot("a", "3"), slot("b", "2"), slot("c", "1")), [claim("c", request(count=2))], "r=a,r=c"),
         ("used up", [*card(slot("a", "3"), slot("b", "2")), claim("x", status=allocated("a"))], [claim("c", request())], NONE),
+        ("used up by a share",
+         [*card({**slot("a", "3"), "allowMultipleAllocations": True}, slot("b", "2")),
+          claim("x", status=allocated({"device": "a", "shareID": "s", "consumedCapacity": {"m": "1"}}))],
+         [claim("c", request(expression="!device.allowMultipleAllocations"))], NONE),
         ("missing counter set", [resource_slice("d", slot("a", "1"), node="n1")], [claim("c", request())],
          "invalid resource pools were encountered"),
     ],
@@ -228,6 +233,25 @@ def test_allocated_devices(there, claims, expected):
         assert got == expected
 
 
+@cases(
+    "expression, problem",
+    {
+        "no such attribute": (
+            "device.attributes['x'].y",
+            "no such key: y. consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional fields",
+        ),
+        "another error": ("1 / 0 == 1", "division by zero"),
+    },
+)
+def test_messages_about_failed_expressions_since_1_37(expression, problem):
+    """#136709"""
+    there = [device_class(), on_n1("a"), claim("c", request(expression=expression))]
+    message = Devices([make_node("n1"), *there]).gets(pod_with("c"))
+    assert message == f"claim default/c: selector #0: CEL runtime error: {problem.partition('. ')[0]}"
+    message = Devices([make_node("n1"), *there], gates=gates_of("1.37")).gets(pod_with("c"))
+    assert message == f"claim default/c: selector #0 on device {DRIVER}/n1/a: CEL runtime error: {problem}"
+
+
 def test_pod_with_missing_claim_is_gated():
     cluster = Devices([device_class()])
     status = cluster.plugin.pre_enqueue(pod_with("c"))
@@ -305,6 +329,22 @@ def test_earlier_alternatives_score_higher():
     assert raw.tolist() == [8, 7]
     assert cluster.plugin.normalize_scores(cluster.cycle, pod, raw, cluster.state.nodes).tolist() == [100, 87]
     assert np.array_equal(cluster.plugin.score_nodes(type(cluster.cycle)(), pod, cluster.state.nodes), [0, 0])
+
+
+@pytest.mark.feature("DynamicResources: first available")
+def test_scores_with_an_allocated_claim_of_all_nodes_and_one_of_the_pod():
+    """#139017"""
+    fabric = resource_slice("fabric", "x", allNodes=True)
+    shared = claim("shared", request(), status=allocated("x", pool="fabric", reserved=["other"]))
+    own = claim("own", first_available(request("x", 2), request("y", 1)))
+    gpus = [resource_slice("s1", "a", node="n1"), resource_slice("s2", "a", "b", node="n2")]
+    cluster = Devices([make_node("n1"), make_node("n2"), device_class(), fabric, *gpus, shared, own])
+    pod = pod_with("shared", "own")
+    assert cluster.ask(pod, "n1") is None
+    assert cluster.filter(pod, "n2") is None
+    first, second = cluster.plugin.score_nodes(cluster.cycle, pod, cluster.state.nodes)
+    assert 0 < first < second
+    assert cluster.plugin.reserve(cluster.cycle, pod, "n2") is None
 
 
 @pytest.mark.feature("DynamicResources: filter timeout")

@@ -10,7 +10,10 @@ from bayplan.service.metrics.plugin_measurements import PluginMeasurements
 from bayplan.testing.builders import make_pod
 from bayplan.testing.documents import document_of, known
 from bayplan.testing.in_memory import make_client, stored
+from bayplan.versions import DEFAULT_GATES, gates_of
 from devices import DRIVER, Clock, Devices, claim, device, device_class, pod_with, request, resource_slice
+
+SINCE_1_37 = "dynamic_resource_allocation_resourceclaim_creates_total"
 
 
 def measured(cluster):
@@ -22,11 +25,11 @@ def measured(cluster):
     return counts, seconds
 
 
-def world(clock, *objects, classes=None, devices=("a", "b")):
+def world(clock, *objects, classes=None, devices=("a", "b"), gates=DEFAULT_GATES):
     there = [classes or device_class(), resource_slice("s", *devices, node="n1")]
     documents = [each for each in objects if isinstance(each, dict)]
     client = make_client(*there, *objects)
-    cluster = Devices([*there, *documents], client, DynamicResourcesArgs(bindingTimeout="20s"), clock)
+    cluster = Devices([*there, *documents], client, DynamicResourcesArgs(bindingTimeout="20s"), clock, gates)
     cluster.handle.measurements = PluginMeasurements()
     return cluster, client
 
@@ -79,10 +82,21 @@ async def test_devices_without_binding_conditions_are_not_measured() -> None:
     assert measured(cluster) == ({}, {})
 
 
-@pytest.mark.parametrize("status", ["success", "failure"])
-async def test_created_claims_for_extended_resources_are_counted(status) -> None:
+@cases(
+    "version, status, metric, labels",
+    {
+        "created": ("1.36", "success", "scheduler_resourceclaim_creates_total", ()),
+        "refused": ("1.36", "failure", "scheduler_resourceclaim_creates_total", ()),
+        "created in 1.37": ("1.37", "success", SINCE_1_37, ("false",)),
+        "refused in 1.37": ("1.37", "failure", SINCE_1_37, ("false",)),
+    },
+)
+async def test_created_claims_for_extended_resources_are_counted(version, status, metric, labels) -> None:
+    """#138542"""
     pod, clock = make_pod("p", resources={"example.com/gpu": "2"}), Clock()
-    cluster, client = world(clock, pod, classes=device_class(extendedResourceName="example.com/gpu"))
+    cluster, client = world(
+        clock, pod, classes=device_class(extendedResourceName="example.com/gpu"), gates=gates_of(version)
+    )
 
     def deliver_claims():
         for document in stored(client.server, RESOURCE_CLAIM):
@@ -96,4 +110,4 @@ async def test_created_claims_for_extended_resources_are_counted(status) -> None
     answer = await cluster.plugin.pre_bind(cluster.cycle, pod, "n1")
     assert (answer is None) is (status == "success")
     counts, _ = measured(cluster)
-    assert counts == {"scheduler_resourceclaim_creates_total": {(status,): 1}}
+    assert counts == {metric: {(status, *labels): 1}}

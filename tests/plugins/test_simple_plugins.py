@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 from tests.support.tables import cases
 
+from bayplan.client import ApiError, TransportError
 from bayplan.framework.events import Hint
 from bayplan.framework.hints import after_own_update
 from bayplan.framework.interface import CycleState
@@ -19,6 +20,7 @@ from bayplan.plugins.node_ports import NodePorts
 from bayplan.plugins.priority_sort import PrioritySort
 from bayplan.plugins.scheduling_gates import SchedulingGates
 from bayplan.testing.builders import make_cluster, make_node, make_pod
+from bayplan.versions import gates_of
 
 
 def rejected(plugin, pod, cluster):
@@ -128,11 +130,20 @@ class TestNodePorts:
 
 
 class Recording:
-    def __init__(self):
+    """A client that answers the first bindings with errors."""
+
+    def __init__(self, *errors):
+        self.errors = list(errors)
         self.bound = []
 
     async def bind(self, namespace, name, node, *, uid=None):
         self.bound.append((namespace, name, node, uid))
+        if self.errors:
+            raise self.errors.pop(0)
+
+
+AWAY, BROKEN, CONFLICT, REFUSED = (ApiError(status) for status in (503, 500, 409, 403))
+LOST = TransportError("the connection broke", sent=True)
 
 
 class TestDefaultBinder:
@@ -144,6 +155,35 @@ class TestDefaultBinder:
         answer = asyncio.run(DefaultBinder(self.handle(binder)).bind(CycleState(), make_pod("p"), "a"))
         assert answer is None
         assert binder.bound == [("default", "p", "a", "default-p")]
+
+    @cases(
+        "version, errors, pauses, raised",
+        {
+            "1.36 asks once": ("1.36", [AWAY], [], AWAY),
+            "the server is away": ("1.37", [AWAY], [0.01], None),
+            "all that is retried": ("1.37", [AWAY, BROKEN, CONFLICT], [0.01, 0.05, 0.25], None),
+            "four times at most": ("1.37", [AWAY, AWAY, AWAY, CONFLICT, AWAY], [0.01, 0.05, 0.25], CONFLICT),
+            "refused": ("1.37", [REFUSED], [], REFUSED),
+            "refused after an error": ("1.37", [AWAY, REFUSED], [0.01], REFUSED),
+            "lost replies": ("1.37", [LOST], [], LOST),
+        },
+    )
+    def test_bindings_are_retried_since_1_37(self, version, errors, pauses, raised):
+        """#138855"""
+        binder, slept = Recording(*errors), []
+
+        async def sleep(seconds):
+            slept.append(seconds)
+
+        plugin = DefaultBinder(self.handle(binder), sleep, gates_of(version))
+        if raised is None:
+            assert asyncio.run(plugin.bind(CycleState(), make_pod("p"), "a")) is None
+        else:
+            with pytest.raises(type(raised)) as found:
+                asyncio.run(plugin.bind(CycleState(), make_pod("p"), "a"))
+            assert found.value is raised
+        assert slept == pauses
+        assert binder.bound == [("default", "p", "a", "default-p")] * (len(pauses) + 1)
 
     def test_bind_fails_without_a_server(self):
         answer = asyncio.run(DefaultBinder(self.handle(None)).bind(CycleState(), make_pod("p"), "a"))

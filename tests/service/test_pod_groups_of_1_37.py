@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from bayplan.api.kinds import POD, POD_GROUP
+from bayplan.api.kinds import POD, POD_GROUP, PRIORITY_CLASS
 
 pytestmark = pytest.mark.scheduler(version="1.37", gates=("GenericWorkload",))
 
@@ -58,7 +58,7 @@ async def test_victims_are_evicted_as_the_disruption_mode_says(here, mode, evict
     await here.add("low-1", "low-2", of="low")
     await here.settle()
     await here.add_group("vip", 1, priority=10)
-    await here.add("vip-1", of="vip")
+    await here.add("vip-1", of="vip", priority=10)
     await here.settle()
     assert len(here.evicted()) == len(evicted)
     assert here.evicted() <= {"low-1", "low-2"}
@@ -72,7 +72,7 @@ async def nominated(here):
     await here.settle()
     for name in ("low-1", "low-2"):
         await here.client.patch(POD, name, {"metadata": {"finalizers": ["example.com/stay"]}}, "default")
-    await here.add("vip-1", "vip-2", of="vip")
+    await here.add("vip-1", "vip-2", of="vip", priority=10)
     await here.add_group("vip", 1, priority=10)
     await here.settle()
     pods = [await here.client.get(POD, name, "default") for name in ("vip-1", "vip-2")]
@@ -92,11 +92,61 @@ async def test_a_group_of_1_36_preempts_for_its_min_count(here):
 async def test_the_message_says_that_the_group_preempts(here):
     await here.add_node("a")
     await here.add_group("crew", 3, priority=10)
-    await here.add("one", "two", "three", of="crew")
+    await here.add("one", "two", "three", of="crew", priority=10)
     await here.settle()
     reason, message = await here.condition("crew")
     assert reason == "Unschedulable"
     assert message.endswith("pod group preemption: No preemption victims found for incoming preemptor")
+
+
+async def test_pods_with_another_priority_than_their_group_are_not_scheduled(here):
+    """#139920"""
+    await here.add_node("a")
+    await here.add_group("crew", 2, priority=10)
+    await here.add("one", of="crew", priority=10)
+    await here.add("two", of="crew", priority=5)
+    await here.settle()
+    problem = "all pods in a single pod group should have the same priority as the pod group's priority, got 5 and 10"
+    assert here.nodes() == {}
+    assert here.reasons() == {"one": problem, "two": problem}
+    assert await here.condition("crew") == ("SchedulerError", problem)
+
+
+async def test_pods_with_different_preemption_policies_are_not_scheduled(here):
+    await here.add_node("a")
+    await here.add_group("crew", 2)
+    await here.add("one", of="crew")
+    await here.create(PRIORITY_CLASS, {"metadata": {"name": "calm"}, "value": 0, "preemptionPolicy": "Never"})
+    await here.add("two", of="crew", priorityClassName="calm")
+    await here.settle()
+    problem = (
+        "all pods in a single pod group should have the same preemption policy, got Never and PreemptLowerPriority"
+    )
+    assert here.nodes() == {}
+    assert await here.condition("crew") == ("SchedulerError", problem)
+
+
+async def test_pods_added_to_a_placed_group_must_have_its_priority(here):
+    """#140356"""
+    await here.add_node("a")
+    await here.add_group("crew", priority=10)
+    await here.add("one", of="crew", priority=10)
+    await here.settle()
+    await here.add("two", of="crew", priority=5)
+    await here.add("other")
+    await here.settle()
+    assert here.nodes() == {"one": "a", "other": "a"}
+    assert here.reasons()["two"].endswith("got 5 and 10")
+
+
+@pytest.mark.scheduler(version="1.36", gates=("GenericWorkload", "GangScheduling"))
+async def test_priorities_in_a_group_of_1_36_may_differ(here):
+    await here.add_node("a")
+    await here.add_group("crew", 2, priority=10)
+    await here.add("one", of="crew", priority=10)
+    await here.add("two", of="crew", priority=5)
+    await here.settle()
+    assert set(here.nodes()) == {"one", "two"}
 
 
 @pytest.mark.scheduler(version="1.37", gates=("GenericWorkload", "TopologyAwareWorkloadScheduling"))

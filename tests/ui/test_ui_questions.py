@@ -53,6 +53,17 @@ ANSWERS = {
     "drain of markup": ("drain?asked=yes&nodes=%3Cscript%3E", ["there is no node <script>"], []),
     "shrink": ("shrink?asked=yes&force=yes", ["node-a2"], ["/nodes/node-a2"]),
     "shrink of some": ("shrink?asked=yes&selector=disk%3Dnone", ["0 of 0 nodes"], []),
+    "upgrade preview": ("upgrade-preview?asked=yes", ["from Kubernetes 1.36 to 1.37: nothing changes"], []),
+    "upgrade preview of a namespace": (
+        "upgrade-preview?asked=yes&to=1.37&namespace=other",
+        ["from Kubernetes 1.36 to 1.37: nothing changes"],
+        [],
+    ),
+    "upgrade preview of an unknown version": (
+        "upgrade-preview?asked=yes&to=1.99",
+        ["unknown version '1.99': expected one of 1.36, 1.37"],
+        [],
+    ),
     "shrink of a wrong selector": ("shrink?asked=yes&selector=a+b+c", ["expected a label selector"], []),
 }
 
@@ -67,6 +78,25 @@ async def test_question_is_answered(path, texts, links):
     assert page.unlabelled == []
 
 
+IMAGES = {"status": {"images": [{"names": ["model:v1"], "sizeBytes": 900 * 2**20}]}}
+MODEL = {
+    "containers": [{"name": "c", "image": "i"}],
+    "volumes": [{"name": "m", "image": {"reference": "model:v1"}}],
+}
+
+
+async def test_upgrade_preview_links_the_pods_that_are_decided_differently():
+    small, large = node("small"), node("large")
+    large["status"] |= IMAGES["status"]
+    serve = pod("serve", "100m", **MODEL)
+    async with served_objects(small, large, serve) as visitor:
+        page = await visitor.page("/questions/upgrade-preview?asked=yes&to=1.37")
+    assert "from Kubernetes 1.36 to 1.37: 1 pod decided differently" in page.text
+    assert "ImageVolumesInImageLocality" in page.text
+    assert "/pods/default/serve" in page.links
+    assert page.unlabelled == []
+
+
 async def test_question_that_may_take_long_waits_for_its_form():
     async with served_objects(*small_cluster()) as visitor:
         every = await visitor.page("/questions")
@@ -75,7 +105,9 @@ async def test_question_that_may_take_long_waits_for_its_form():
             page = await visitor.page(f"/questions/{name}")
             assert ("table" in page.counts) is question.quick
         wrong = await visitor.page("/questions/none", status=404)
-    assert "There is no question none; there is usage, scale-up, capacity, drain, shrink." in wrong.text
+    assert (
+        "There is no question none; there is usage, scale-up, capacity, drain, shrink, upgrade-preview." in wrong.text
+    )
 
 
 async def test_question_that_takes_too_long_says_so():

@@ -74,4 +74,4 @@ def test_each_change_is_shown_by_a_test_or_says_why_not(change):
         assert change.why
         return
     path, _, name = change.test.partition("::")
-    assert not name or re.search(rf"^(async )?def {name}\(", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
+    assert not name or re.search(rf"^ *(async )?def {name}\(", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)

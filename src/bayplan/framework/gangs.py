@@ -32,6 +32,7 @@ class Gang:
         no_preemption: if not empty, the reason why members must not preempt on their own. Members are not attempted on
             their own then.
         gated: further pending pods of the gang, which have scheduling gates and are not attempted.
+        problem: if not empty, what is wrong with the gang: the attempt of its members fails with this message.
         data: what plugins keep for all members during one attempt of the gang, by plugin name. Mirrors
             fwk.PodGroupCycleState.
     """
@@ -45,6 +46,7 @@ class Gang:
     pod_group: str = ""
     no_preemption: str = ""
     gated: tuple[PodInfo, ...] = ()
+    problem: str = ""
     data: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
 
 

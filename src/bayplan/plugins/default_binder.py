@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import CycleState, Plugin
+from bayplan.framework.lost_replies import Sleep
 from bayplan.framework.status import Status
+from bayplan.versions import DEFAULT_GATES, FeatureGates
+
+_PAUSES = (0.01, 0.05, 0.25)
+"""Seconds between the attempts since 1.37. Mirrors retry.DefaultBackoff of client-go."""
+_RETRIED = frozenset({409, 500, 503})
+"""Mirrors Retriable in pkg/scheduler/util/utils.go; the client itself retries what never arrived."""
 
 
 class DefaultBinder(Plugin):
-    """Mirrors plugins/defaultbinder/default_binder.go."""
+    """Mirrors plugins/defaultbinder/default_binder.go. `sleep` takes seconds."""
 
     name = "DefaultBinder"
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: Handle, sleep: Sleep = asyncio.sleep, gates: FeatureGates = DEFAULT_GATES) -> None:
         self._handle = handle
+        self._sleep = sleep
+        self._pauses = _PAUSES if gates.enabled("BindingRetries") else ()
 
     async def bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Create the pod's binding. Propagates the exceptions of the API client."""
+        """Create the pod's binding, since 1.37 repeatedly after transient errors.
+
+        Propagates the last exception of the API client.
+        """
         client = self._handle.client
         if client is None:
             return Status.error("cannot bind the pod: there is no API server")
+        for pause in self._pauses:
+            try:
+                await client.bind(pod.namespace, pod.name, node_name, uid=pod.uid)
+            except Exception as error:
+                if getattr(error, "status", None) not in _RETRIED:
+                    raise
+            else:
+                return None
+            await self._sleep(pause)
         await client.bind(pod.namespace, pod.name, node_name, uid=pod.uid)
         return None

@@ -71,6 +71,9 @@ class GangAttempt:
         """Return a plan that places the gang, or preempts for it, or requeues it."""
         unit, named = self.unit, self.unit.gang
         assert named is not None
+        if named.problem:
+            self._taken = yield TakeMembers(tuple(unit.pending))
+            return self._failed(named.problem)
         try:
             placements = generate_placements(self.profile, named, self.state.nodes)
             trial, plugin = (None, None) if placements is not None else self._trial(named)

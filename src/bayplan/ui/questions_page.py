@@ -12,11 +12,14 @@ from aiohttp import web
 
 from bayplan.api.kinds import POD
 from bayplan.api.labels import InvalidSelector, parse_label_selector
+from bayplan.config import ConfigurationError
 from bayplan.insight import Insight, QuestionError
 from bayplan.insight.answers import Answer, Progress
 from bayplan.insight.owners import WORKLOADS, kind_called
+from bayplan.insight.questions.upgrade_preview import next_version
 from bayplan.ui.answer_parts import Grid, TextLine, parts_of
 from bayplan.ui.app import PageError, Visit
+from bayplan.versions import VERSIONS, emulated_version, gates_of, with_gangs
 
 ROWS = 200
 """The most rows of a table."""
@@ -69,6 +72,26 @@ def _shrink(insight: Insight, form: Mapping[str, str], progress: Progress) -> An
     return insight.shrink(selector.matches, **flags, shown=ROWS, progress=progress)
 
 
+def _upgrade_preview(insight: Insight, form: Mapping[str, str], progress: Progress) -> Answer:
+    given, before, namespace = form["to"], insight.gates.version, form["namespace"]
+    try:
+        version = emulated_version(given) if given else next_version(before)
+    except ValueError as error:
+        raise QuestionError(str(error)) from None
+    if version is None:
+        known = ", ".join(VERSIONS)
+        raise QuestionError(f"Kubernetes {before} is the newest version that is known; choose one of {known}")
+    try:
+        return insight.upgrade_preview(
+            with_gangs(gates_of(version)),
+            lambda pod: namespace in {"", pod.namespace},
+            shown=ROWS,
+            progress=progress,
+        )
+    except ConfigurationError as error:
+        raise QuestionError(f"the scheduler's configuration isn't one of Kubernetes {version}: {error}") from None
+
+
 _NAMESPACE = FormField("namespace", "in namespace", "default")
 _IGNORE_DAEMONSETS = FormField("ignore_daemonsets", "ignore pods of DaemonSets")
 _FLAGS = (
@@ -111,6 +134,12 @@ QUESTIONS: Mapping[str, Asked] = {
         "Which nodes can go with every pod still placed?",
         (FormField("selector", "only nodes with labels", "pool=batch"), *_FLAGS),
         _shrink,
+    ),
+    "upgrade-preview": Asked(
+        "Upgrade preview",
+        "What would another version of Kubernetes decide differently here, and which changes cause it?",
+        (FormField("to", "version", "the next one"), _NAMESPACE),
+        _upgrade_preview,
     ),
 }
 """last part of its address -> question"""

@@ -3,18 +3,20 @@
 from bayplan.versions.gates import DEFAULT_GATES, FeatureGates, gates_of, with_gangs
 from bayplan.versions.reading import ReadGates, emulated_version, read_gates
 from bayplan.versions.servers import FollowedVersion, version_followed, version_text
-from bayplan.versions.table import CHANGES, GATES, NEWEST, OLDEST, RELEASES, VERSIONS, Version
+from bayplan.versions.table import CHANGES, GATES, GONE_METRICS, NEWEST, OLDEST, RELEASES, VERSIONS, GoneMetric, Version
 
 __all__ = [
     "CHANGES",
     "DEFAULT_GATES",
     "GATES",
+    "GONE_METRICS",
     "NEWEST",
     "OLDEST",
     "RELEASES",
     "VERSIONS",
     "FeatureGates",
     "FollowedVersion",
+    "GoneMetric",
     "ReadGates",
     "Version",
     "emulated_version",

@@ -86,10 +86,20 @@ class VersionChange(msgspec.Struct, frozen=True, rename="camel"):
     """The test that shows it: a path from the root of the project, which may end with `::name`."""
 
 
+class GoneMetric(msgspec.Struct, frozen=True, rename="camel"):
+    """A metric of a component `of` Kubernetes that a version doesn't have any more, and the one that replaces it."""
+
+    name: str
+    of: str
+    gone_in: Version
+    instead: str
+
+
 class _Table(msgspec.Struct, frozen=True):
     versions: dict[Version, str]
     gates: tuple[Gate, ...]
     changes: tuple[VersionChange, ...]
+    metrics: tuple[GoneMetric, ...]
     others: tuple[str, ...]
 
 
@@ -106,6 +116,9 @@ GATES = {gate.name: gate for gate in _table.gates}
 
 OTHER_COMPONENTS = frozenset(_table.others)
 """Gates of other components. They are accepted, so that you can pass the same flags to all components."""
+
+GONE_METRICS = _table.metrics
+"""Metrics about scheduling that end, or change their name."""
 
 CHANGES = {change.name: change for change in _table.changes}
 """The changes without a gate by name."""

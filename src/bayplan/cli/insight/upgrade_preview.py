@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import click
 
@@ -22,8 +23,17 @@ EXIT_CHANGES = 1
     metavar="A=true,B=false",
     help="The feature gates of the scheduler, in both versions as far as these have them.",
 )
+@click.option(
+    "--dashboards",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    metavar="PATH",
+    help="A file or folder of dashboards or alerts: name the metrics in it that end. May be repeated.",
+)
 @cluster_options
-def upgrade_preview(asked: AskedCluster, target: str | None, values: tuple[str, ...]) -> None:
+def upgrade_preview(
+    asked: AskedCluster, target: str | None, values: tuple[str, ...], dashboards: tuple[Path, ...]
+) -> None:
     """Show what another version of Kubernetes would decide differently, and which gates and changes cause it.
 
     Pods are decided one by one, those of workloads as if they were created again. The cluster is only read. The exit
@@ -31,7 +41,7 @@ def upgrade_preview(asked: AskedCluster, target: str | None, values: tuple[str, 
     """
     from dataclasses import replace
 
-    from bayplan.insight.questions.upgrade_preview import next_version
+    from bayplan.insight.questions.upgrade_preview import gone_metrics, metrics_used, next_version
     from bayplan.versions import VERSIONS, emulated_version, read_gates, with_gangs
 
     before = asked.gates.version
@@ -52,12 +62,16 @@ def upgrade_preview(asked: AskedCluster, target: str | None, values: tuple[str, 
         if read.problems:
             fail(f"--feature-gates: {read.problems[0]}")
     gates = [with_gangs(read.gates) for read in reads]
+    try:
+        used = list(metrics_used(dashboards, gone_metrics(before, after)))
+    except OSError as error:
+        fail(f"--dashboards: {error}")
     found = answer(
         replace(asked, gates=gates[0]),
         lambda insight, progress: insight.upgrade_preview(
             gates[1],
             lambda pod: asked.namespace in {None, pod.namespace} and asked.selects(pod),
-            settings=list(_gone(known[before], known[after], after)),
+            settings=[*_gone(known[before], known[after], after), *used],
             shown=asked.limit,
             progress=progress,
         ),

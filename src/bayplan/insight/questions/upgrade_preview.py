@@ -6,9 +6,11 @@ Each workload's pod is decided alone, as if it were created again, by the schedu
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -32,9 +34,10 @@ from bayplan.scheduling.decision import Decision, Outcome
 from bayplan.simulation.evictions import remove
 from bayplan.simulation.owners import references_in, workload_of
 from bayplan.simulation.world import World
-from bayplan.versions import CHANGES, GATES, VERSIONS, FeatureGates
+from bayplan.versions import CHANGES, GATES, GONE_METRICS, VERSIONS, FeatureGates, GoneMetric
 
 API = "API"
+_METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 Profiles = Callable[[FeatureGates], Mapping[str, Profile]]
 
 
@@ -95,12 +98,22 @@ class UpgradeCause:
     objects: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class EndingMetric:
+    """A metric of a component that the next version doesn't have, and what replaces it."""
+
+    metric: str
+    component: str
+    instead: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradePreview(Answer):
     """What version `after` decides differently from `before`.
 
-    `looked_at`: how many nodes, pods and workloads there are, and how many pods were decided. `settings`: options and
-    feature gates in use that `after` doesn't have.
+    `looked_at`: how many nodes, pods and workloads there are, and how many pods were decided. `settings`: options,
+    feature gates and metrics in use that `after` doesn't have. `metrics`: all those that end, which is no change by
+    itself: dashboards and alerts may use them.
     """
 
     before: str
@@ -110,6 +123,7 @@ class UpgradePreview(Answer):
     decisions: tuple[ChangedDecision, ...]
     objects: tuple[UnservedObject, ...]
     settings: tuple[str, ...]
+    metrics: tuple[EndingMetric, ...] = ()
     shown: int = 20
 
     @property
@@ -129,7 +143,7 @@ class UpgradePreview(Answer):
         seen = ", ".join(plural(number, what) for what, number in self.looked_at.items())
         head = f"from Kubernetes {self.before} to {self.after}: "
         if not self.changes:
-            return Text(f"{head}nothing changes; looked at {seen}")
+            return Lines(Text(f"{head}nothing changes; looked at {seen}"), *self._metrics(limit))
         parts: list[RenderableType] = [Text(f"{head}{self._headline()}", style="bold"), Text(f"looked at {seen}")]
         if self.causes:
             rows = [(each.name, each.pods, each.objects, each.effect) for each in self.causes]
@@ -142,7 +156,11 @@ class UpgradePreview(Answer):
             headers = ("OBJECT", "NOT SERVED", "OWNER", "INSTEAD")
             parts += [Text(), table(headers, objects, lambda each: each, limit)]
         parts += [Text(), *map(Text, self.settings)] if self.settings else []
-        return Lines(*parts)
+        return Lines(*parts, *self._metrics(limit))
+
+    def _metrics(self, limit: int) -> list[RenderableType]:
+        rows = [(each.metric, each.component, each.instead) for each in self.metrics]
+        return [Text(), table(("METRIC THAT ENDS", "OF", "INSTEAD"), rows, lambda each: each, limit)] if rows else []
 
     def _headline(self) -> str:
         pods = sum(each.pods for each in self.decisions)
@@ -211,6 +229,9 @@ def upgrade_preview(
         decisions=tuple(decisions),
         objects=objects,
         settings=tuple(settings),
+        metrics=tuple(
+            EndingMetric(each.name, each.of, each.instead) for each in gone_metrics(before.version, after.version)
+        ),
         shown=shown,
     )
 
@@ -311,6 +332,22 @@ def _causes(decisions: Sequence[ChangedDecision], objects: Sequence[UnservedObje
     versions = Counter(each.api_version for each in objects)
     for version, number in sorted(versions.items()):
         yield UpgradeCause(version, f"this version of the {API} isn't served any more", objects=number)
+
+
+def gone_metrics(before: str, after: str) -> tuple[GoneMetric, ...]:
+    """The metrics that end between two versions."""
+    first, last = VERSIONS.index(before), VERSIONS.index(after)
+    return tuple(each for each in GONE_METRICS if first < VERSIONS.index(each.gone_in) <= last)
+
+
+def metrics_used(paths: Iterable[Path], metrics: Iterable[GoneMetric]) -> Iterator[str]:
+    """Say which files of dashboards and alerts use which metrics. `paths`: files and folders. Raises OSError."""
+    of = {each.name: each for each in metrics}
+    for path in paths:
+        for file in sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]:
+            words = set(_METRIC.findall(file.read_text(encoding="utf-8", errors="replace")))
+            for name in sorted(words & of.keys()):
+                yield f"{file}: {name} ends in Kubernetes {of[name].gone_in}; use {of[name].instead}"
 
 
 def next_version(version: str) -> str | None:

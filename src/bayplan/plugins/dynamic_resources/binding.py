@@ -6,7 +6,7 @@ Mirrors PreBind and bindClaim of dynamicresources.go.
 from __future__ import annotations
 
 import copy
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from lightkube.models.core_v1 import Pod
 from lightkube.models.resource_v1 import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
@@ -40,16 +40,34 @@ from bayplan.plugins.dynamic_resources.state import PodDevices
 
 _POLL_SECONDS = 5.0
 _APPEARANCE_SECONDS = 120.0
-_CREATED = "scheduler_resourceclaim_creates_total"
 _WAITED = "scheduler_dra_bindingconditions_wait_duration_seconds"
 _WAITED_FOR = "scheduler_dra_bindingconditions_allocations_total"
 
+CreationMetric = tuple[str, Mapping[str, str]]
+"""The name of the counter of created claims, and its labels besides the status."""
+
+CREATED: CreationMetric = ("scheduler_resourceclaim_creates_total", {})
+CREATED_SINCE_1_37: CreationMetric = (
+    "dynamic_resource_allocation_resourceclaim_creates_total",
+    {"admin_access": "false"},
+)
+"""Mirrors dynamic-resource-allocation/metrics: kube-controller-manager has the same metric, for claims of templates."""
+
 
 class ClaimBinding:
-    """Writes the decided allocations of a pod's claims. `timeout` and `sleep` are in seconds."""
+    """Writes the decided allocations of a pod's claims. `timeout` and `sleep` are in seconds.
+
+    `created`: the counter of the claims that it creates.
+    """
 
     def __init__(
-        self, handle: Handle, claims: ObjectStore, allocations: ClaimAllocations, timeout: float, sleep: Sleep
+        self,
+        handle: Handle,
+        claims: ObjectStore,
+        allocations: ClaimAllocations,
+        timeout: float,
+        sleep: Sleep,
+        created: CreationMetric,
     ) -> None:
         self._handle = handle
         self._claims = claims
@@ -57,6 +75,7 @@ class ClaimBinding:
         self._pending = claims.view(PendingWrites)
         self._timeout = timeout
         self._sleep = sleep
+        self._created_metric, self._created_labels = created
 
     async def bind(self, state: PodDevices, pod: PodInfo, node_name: str) -> Status | None:
         """Write the claims one after the other. Unreserve cleans up after a failure."""
@@ -220,9 +239,9 @@ class ClaimBinding:
         except ClaimChanged:  # no request was sent
             raise
         except Exception:
-            self._handle.measurements.count(_CREATED, status="failure")
+            self._handle.measurements.count(self._created_metric, status="failure", **self._created_labels)
             raise
-        self._handle.measurements.count(_CREATED, status="success")
+        self._handle.measurements.count(self._created_metric, status="success", **self._created_labels)
         return created
 
 

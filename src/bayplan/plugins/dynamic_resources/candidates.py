@@ -37,13 +37,15 @@ MOST_KINDS = 16
 class Supply:
     """The inputs of a search that don't depend on the node. `classes` by name.
 
-    `counters` caches the remaining shared counters for all searches with this supply.
+    `counters` caches the remaining shared counters for all searches with this supply. `names_devices`: whether messages
+    about a failed expression name the device, as since 1.37.
     """
 
     taken: Taken
     classes: Mapping[str, DeviceClass]
     selectors: Selectors
     counters: SharedCounters
+    names_devices: bool = False
 
 
 class Criteria(NamedTuple):

@@ -84,7 +84,10 @@ class Offers:
         clock: Callable[[], float],
         timeout: float,
         give_way: Callable[[], None],
+        *,
+        names_devices: bool = False,
     ) -> None:
+        self._names_devices = names_devices
         self._pools = NodePools(slices, allocations)
         self._counters = CountersLeft(slices, allocations)
         self._allocations = allocations
@@ -100,7 +103,8 @@ class Offers:
     def supply(self) -> Supply:
         """The inputs of searches for the claims of one pod. Raises ValueError for unreadable amounts in allocations."""
         taken = self._allocations.taken()
-        return Supply(taken, self._classes, self._selectors, SharedCounters(self._counters, taken))
+        counters = SharedCounters(self._counters, taken)
+        return Supply(taken, self._classes, self._selectors, counters, self._names_devices)
 
     def rejections(self, supply: Supply, claims: Sequence[ResourceClaim], nodes: Nodes) -> Rejections:
         """Reject the nodes on which the claims can't all be allocated."""

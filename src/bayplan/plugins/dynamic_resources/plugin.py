@@ -33,7 +33,7 @@ from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Diagnosis, Rejections
 from bayplan.plugins.arguments import DynamicResourcesArgs
 from bayplan.plugins.dynamic_resources import events
-from bayplan.plugins.dynamic_resources.binding import ClaimBinding
+from bayplan.plugins.dynamic_resources.binding import CREATED, CREATED_SINCE_1_37, ClaimBinding
 from bayplan.plugins.dynamic_resources.conditions import binding_failure, binding_timed_out
 from bayplan.plugins.dynamic_resources.deallocation import Deallocation
 from bayplan.plugins.dynamic_resources.explaining import Explanations
@@ -84,11 +84,20 @@ class DynamicResources(Plugin):
         self._now = handle.now
         slices = device_slices(handle, gates)
         timeout = durations.parse(args.filterTimeout)
-        self._offers = Offers(slices, self._allocations, self._classes, handle.monotonic, timeout, handle.give_way)
+        self._offers = Offers(
+            slices,
+            self._allocations,
+            self._classes,
+            handle.monotonic,
+            timeout,
+            handle.give_way,
+            names_devices=gates.enabled("CelMessages"),
+        )
         pods = handle.objects(POD)
         self._explanations = Explanations(self._offers, self._claims, self._classes, self._allocations, pods)
         self._binding_timeout = durations.parse(args.bindingTimeout)
-        self._binding = ClaimBinding(handle, self._claims, self._allocations, self._binding_timeout, sleep)
+        created = CREATED_SINCE_1_37 if gates.enabled("ClaimCreationMetric") else CREATED
+        self._binding = ClaimBinding(handle, self._claims, self._allocations, self._binding_timeout, sleep, created)
         self._deallocation = Deallocation(handle, self._claims, self._allocations, sleep)
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:

@@ -23,6 +23,12 @@ from bayplan.plugins.dynamic_resources.node_pools import Reach
 from bayplan.plugins.dynamic_resources.pools import Pool
 from bayplan.plugins.dynamic_resources.solutions import AllocationError
 
+_ABOUT_MISSING_KEYS = (
+    ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() "
+    "for optional fields"
+)
+"""Mirrors cel/errors.go of 1.37."""
+
 
 @dataclass(slots=True)
 class Request:
@@ -157,7 +163,9 @@ class Wanted:
             except CompileError as error:
                 raise AllocationError(f"{owner}: selector #{number}: CEL compile error: {error}") from None
             except RuntimeFailure as error:
-                raise AllocationError(f"{owner}: selector #{number}: CEL runtime error: {error}") from None
+                where = f" on device {device.id}" if self._given.supply.names_devices else ""
+                hint = _ABOUT_MISSING_KEYS if where and "no such key:" in str(error) else ""
+                raise AllocationError(f"{owner}: selector #{number}{where}: CEL runtime error: {error}{hint}") from None
         return True
 
     def has_capacity(self, demand: DeviceDemand, device: SliceDevice) -> bool:

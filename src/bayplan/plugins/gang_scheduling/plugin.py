@@ -5,7 +5,7 @@ Pods name their group in `spec.schedulingGroup`. Mirrors plugins/gangscheduling/
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -28,6 +28,8 @@ from bayplan.plugins.gang_scheduling.conditions import PodGroupConditions
 from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 PERMIT_SECONDS = 300.0
+_POLICY = (__name__, "preemptionPolicy")
+_ALL = "all pods in a single pod group should have the same"
 TOO_FEW = Status.unresolvable("waiting for minCount pods from a gang to appear in scheduling queue")
 
 
@@ -42,6 +44,7 @@ class GangScheduling(Plugin):
     def __init__(self, handle: Handle, gates: FeatureGates = DEFAULT_GATES) -> None:
         self._handle = handle
         self._may_shrink = gates.enabled("PodGroupMinCountCanChange")
+        self._must_agree = gates.enabled("OnePriorityInAPodGroup")
         self._whose = "pod" if gates.enabled("PodGroupGateMessage") else "pods"
         self._pod_groups = handle.objects(POD_GROUPS)
         self._complete: set[str] = set()
@@ -91,16 +94,33 @@ class GangScheduling(Plugin):
         if key is None or least is None:
             return None
         assigned = self._members.assigned(key)
+        pending = tuple(other for other in self._members[key].pending if other.uid not in assigned)
+        placed = (other for other in self._members[key].remaining if other.uid in assigned)
         return Gang(
             key.partition("/")[2],
-            tuple(other for other in self._members[key].pending if other.uid not in assigned),
+            pending,
             needed=max(least - len(assigned), 0),
             placed=len(assigned),
             nodes=self._members.nodes(key),
             together=True,
             pod_group=key,
             gated=tuple(self._members[key].gated),
+            problem=self._disagreement(key, (*pending, *placed)) if self._must_agree else "",
         )
+
+    def _disagreement(self, key: str, pods: Sequence[PodInfo]) -> str:
+        """How the pods of a group differ in what must be the same; "" if they don't.
+
+        Mirrors validatePodGroup in pkg/scheduler/schedule_one_podgroup.go of 1.37.
+        """
+        priority = spec_of(self._pod_groups[key]).priority or 0
+        policy = _preemption_policy(pods[0]) if pods else ""
+        for pod in pods:
+            if pod.priority != priority:
+                return f"{_ALL} priority as the pod group's priority, got {pod.priority} and {priority}"
+            if _preemption_policy(pod) != policy:
+                return f"{_ALL} preemption policy, got {_preemption_policy(pod)} and {policy}"
+        return ""
 
     def gang_decided(self, gang: Gang, outcome: GangOutcome, message: str) -> None:
         """Report the outcome in the status of the group."""
@@ -186,6 +206,14 @@ def after_pod_group_updated(pod: PodInfo, old: dict[str, Any], new: dict[str, An
         return Hint.SKIP
     before, now = spec_of(old).schedulingPolicy.gang, spec_of(new).schedulingPolicy.gang
     return Hint.QUEUE if before is not None and now is not None and now.minCount < before.minCount else Hint.SKIP
+
+
+def _preemption_policy(pod: PodInfo) -> str:
+    """The pod's preemptionPolicy. Cached with the pod, because its decoded object may have been released."""
+    if _POLICY not in pod.cache:
+        pod.cache[_POLICY] = pod.spec.preemptionPolicy or "PreemptLowerPriority"
+    policy: str = pod.cache[_POLICY]
+    return policy
 
 
 def _is_in(pod: PodInfo, pod_group: dict[str, Any]) -> bool:

@@ -17,6 +17,7 @@ S = TypeVar("S", Counter[tuple[str, ...]], Histograms)
 _DEFAULT_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _KNOWN: Mapping[str, tuple[str, tuple[float, ...]]] = {
     "scheduler_resourceclaim_creates_total": ("ResourceClaims created for extended resources.", ()),
+    "dynamic_resource_allocation_resourceclaim_creates_total": ("ResourceClaims created for extended resources.", ()),
     "scheduler_dra_bindingconditions_allocations_total": (
         "Allocated devices with binding conditions that attempts waited for.",
         (),
@@ -29,6 +30,7 @@ _KNOWN: Mapping[str, tuple[str, tuple[float, ...]]] = {
 """Help and buckets."""
 _RESERVED = (
     "scheduler_",
+    "dynamic_resource_allocation_",
     "bayplan_",
     "rest_client_",
     "leader_election_",
