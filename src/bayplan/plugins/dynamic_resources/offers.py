@@ -74,6 +74,7 @@ class Offers:
 
     `clock` returns seconds. `timeout` limits the search on one node, in seconds; 0 means no limit. `give_way` is called
     repeatedly while nodes are searched, and raises GiveWay to stop that. The next call for the same claims goes on.
+    `lists`: attributes may have several values, as with the feature gate DRAListTypeAttributes.
     """
 
     def __init__(
@@ -84,13 +85,16 @@ class Offers:
         clock: Callable[[], float],
         timeout: float,
         give_way: Callable[[], None],
+        *,
+        lists: bool = False,
     ) -> None:
+        self._lists = lists
         self._pools = NodePools(slices, allocations)
         self._counters = CountersLeft(slices, allocations)
         self._allocations = allocations
         self._classes = classes
         self._limit = _Limit(clock, timeout, give_way)
-        self._selectors = Selectors(during=self._limit.check_time, after=self._limit.check)
+        self._selectors = Selectors(during=self._limit.check_time, after=self._limit.check, lists=lists)
         self._shapes: Latest[tuple[bytes, ...], Shape] = Latest(_SHAPES)
         self._found: Pass | None = None
         """By the last call, for the node that is chosen then."""
@@ -100,7 +104,7 @@ class Offers:
     def supply(self) -> Supply:
         """The inputs of searches for the claims of one pod. Raises ValueError for unreadable amounts in allocations."""
         taken = self._allocations.taken()
-        return Supply(taken, self._classes, self._selectors, SharedCounters(self._counters, taken))
+        return Supply(taken, self._classes, self._selectors, SharedCounters(self._counters, taken), self._lists)
 
     def rejections(self, supply: Supply, claims: Sequence[ResourceClaim], nodes: Nodes) -> Rejections:
         """Reject the nodes on which the claims can't all be allocated."""

@@ -84,7 +84,10 @@ class DynamicResources(Plugin):
         self._now = handle.now
         slices = device_slices(handle, gates)
         timeout = durations.parse(args.filterTimeout)
-        self._offers = Offers(slices, self._allocations, self._classes, handle.monotonic, timeout, handle.give_way)
+        lists = gates.enabled("DRAListTypeAttributes")
+        self._offers = Offers(
+            slices, self._allocations, self._classes, handle.monotonic, timeout, handle.give_way, lists=lists
+        )
         pods = handle.objects(POD)
         self._explanations = Explanations(self._offers, self._claims, self._classes, self._allocations, pods)
         self._binding_timeout = durations.parse(args.bindingTimeout)
