@@ -121,6 +121,11 @@ class Semver:
         return hash(self._key)
 
 
+def is_semver(text: str) -> bool:
+    """Whether a text has the form of a semver 2.0.0 version."""
+    return _SEMVER.fullmatch(text) is not None
+
+
 class Optional(NamedTuple):
     """An optional value."""
 
