@@ -154,7 +154,9 @@ class World:
         self.allocations = self.claims.view(ClaimAllocations)
         classes = self.state.objects[DEVICE_CLASS]
         slices = self.slices.view(DeviceSlices)
-        self.offers = Offers(slices, self.allocations, classes, lambda: 0.0, 0.0, self.give_way, lists=lists)
+        self.offers = Offers(
+            slices, self.allocations, classes, lambda: 0.0, 0.0, self.give_way, lists=lists, compares_lists=lists
+        )
         for name in NODES:
             self.state.set_node(a_node(rng, name))
         for number in range(4):

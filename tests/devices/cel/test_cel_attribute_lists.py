@@ -80,7 +80,11 @@ def test_selectors_read_lists(expression, expected):
 @cases(
     "expression, attributes, problem",
     {
-        "a list is the result": ("$animals", MANY, "CEL result of type list could not be converted to bool"),
+        "a list is the result": (
+            "$animals",
+            MANY,
+            "CEL result of type list could not be converted to bool: type conversion error from list to 'bool'",
+        ),
         "exists on an int": ("$number.exists(x, x > 0)", ONE, "got 'types.Int', expected iterable type"),
         "exists on a bool": ("$flag.exists(x, x)", ONE, "got 'types.Bool', expected iterable type"),
         "exists on a string": ("$animal.exists(x, x == 'a')", ONE, "got 'types.String', expected iterable type"),
@@ -110,7 +114,7 @@ def test_includes_takes_as_many_values_as_a_device_may_have():
 
 @cases("expression", {"that reads it": "$numbers.size() == 2", "of the driver": "device.driver == 'd.org'"})
 def test_a_device_with_lists_is_an_error_without_the_gate(expression):
-    with pytest.raises(RuntimeFailure, match="^attribute numbers: unsupported"):
+    with pytest.raises(RuntimeFailure, match="attribute numbers: unsupported"):
         Selectors().matches(written(expression), device({"numbers": {"ints": [1, 2]}}))
 
 

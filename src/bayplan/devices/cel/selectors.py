@@ -23,6 +23,15 @@ _MAX_RESULTS = 65536
 __all__ = ["CompileError", "DeviceFacts", "RuntimeFailure", "Selector", "Selectors"]
 
 
+_NO_BOOL = {
+    **{name: f"unsupported type conversion from '{name}' to bool" for name in ("int", "uint")},
+    "string": "unsupported native conversion from string to 'bool'",
+    **{name: f"type conversion error from {name.capitalize()} to 'bool'" for name in ("double", "bytes")},
+    **{name: f"type conversion error from {name} to 'bool'" for name in ("list", "map")},
+}
+"""What cel-go says of results that aren't bool, by type."""
+
+
 class CompileError(ValueError):
     """An expression isn't a valid selector. The message is the reason."""
 
@@ -66,7 +75,9 @@ class Selector:
         if isinstance(value, Failure):
             raise RuntimeFailure(value.message)
         if not isinstance(value, bool):
-            raise RuntimeFailure(f"CEL result of type {type_name(value)} could not be converted to bool")
+            name = type_name(value)
+            why = _NO_BOOL.get(name) or f"type conversion error from '{name.rpartition('.')[2]}' to 'bool'"
+            raise RuntimeFailure(f"CEL result of type {name} could not be converted to bool: {why}")
         return value
 
 

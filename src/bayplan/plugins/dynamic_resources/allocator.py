@@ -210,8 +210,6 @@ class Search:
             required = constraint.required(demand.base_name, demand.alternative)
             if required is not None:
                 found.append(required)
-                if constraint.keeps_narrow:
-                    break  # for the others, devices that this one accepts are added and removed, which has an effect
         return found
 
     def _is_used(self, claim: int, demand: DeviceDemand, device: DeviceId) -> bool:

@@ -37,8 +37,8 @@ MOST_KINDS = 16
 class Supply:
     """The inputs of a search that don't depend on the node. `classes` by name.
 
-    `counters` caches the remaining shared counters for all searches with this supply. `lists`: attributes may have
-    several values.
+    `counters` caches the remaining shared counters for all searches with this supply. `lists`: constraints
+    compare the lists of values that attributes may have.
     """
 
     taken: Taken

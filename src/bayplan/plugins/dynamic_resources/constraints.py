@@ -33,15 +33,9 @@ class Constraint(Protocol):
     def attribute(self) -> str:
         """The attribute that is compared."""
 
-    @property
-    def keeps_narrow(self) -> bool:
-        """Whether adding a device and removing it may rule out others."""
-
 
 class _Concerned:
     """A constraint on an attribute. It applies to the requests that it names, or to all if it names none."""
-
-    keeps_narrow = False
 
     def __init__(self, requests: list[str] | None, attribute: str) -> None:
         self._requests = frozenset(requests or ())

@@ -261,7 +261,9 @@ class _Lack:
         return ", ".join(parts) + (f", and {len(found) - len(shown)} more values" if len(found) > len(shown) else "")
 
     def _value_text(self, attribute: Mapping[str, Any] | None) -> str:
-        values = values_of(attribute, lists=self._supply.lists)
+        values = values_of(attribute, lists=True)
+        if values and not values_of(attribute, lists=self._supply.lists):
+            return "a list, which isn't compared"
         return ", ".join(sorted(str(value) for _, value in values)) or "no value"
 
     @cached_property

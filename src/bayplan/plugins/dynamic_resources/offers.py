@@ -74,7 +74,8 @@ class Offers:
 
     `clock` returns seconds. `timeout` limits the search on one node, in seconds; 0 means no limit. `give_way` is called
     repeatedly while nodes are searched, and raises GiveWay to stop that. The next call for the same claims goes on.
-    `lists`: attributes may have several values, as with the feature gate DRAListTypeAttributes.
+    `lists`: selectors read lists of values, as with the feature gate DRAListTypeAttributes; `compares_lists`:
+    constraints compare them.
     """
 
     def __init__(
@@ -87,8 +88,9 @@ class Offers:
         give_way: Callable[[], None],
         *,
         lists: bool = False,
+        compares_lists: bool = False,
     ) -> None:
-        self._lists = lists
+        self._compares_lists = compares_lists
         self._pools = NodePools(slices, allocations)
         self._counters = CountersLeft(slices, allocations)
         self._allocations = allocations
@@ -104,7 +106,9 @@ class Offers:
     def supply(self) -> Supply:
         """The inputs of searches for the claims of one pod. Raises ValueError for unreadable amounts in allocations."""
         taken = self._allocations.taken()
-        return Supply(taken, self._classes, self._selectors, SharedCounters(self._counters, taken), self._lists)
+        return Supply(
+            taken, self._classes, self._selectors, SharedCounters(self._counters, taken), self._compares_lists
+        )
 
     def rejections(self, supply: Supply, claims: Sequence[ResourceClaim], nodes: Nodes) -> Rejections:
         """Reject the nodes on which the claims can't all be allocated."""

@@ -86,7 +86,14 @@ class DynamicResources(Plugin):
         timeout = durations.parse(args.filterTimeout)
         lists = gates.enabled("DRAListTypeAttributes")
         self._offers = Offers(
-            slices, self._allocations, self._classes, handle.monotonic, timeout, handle.give_way, lists=lists
+            slices,
+            self._allocations,
+            self._classes,
+            handle.monotonic,
+            timeout,
+            handle.give_way,
+            lists=lists,
+            compares_lists=lists and gates.enabled("ConstraintsOnLists"),
         )
         pods = handle.objects(POD)
         self._explanations = Explanations(self._offers, self._claims, self._classes, self._allocations, pods)

@@ -1,7 +1,7 @@
 """Constraints between devices whose attributes may have several values, with the feature gate DRAListTypeAttributes.
 
 Mirrors matchAttributeConstraint, distinctAttributeConstraint and attributeAsSet of
-structured/internal/experimental, which kube-scheduler uses with that gate.
+structured/internal/experimental, which kube-scheduler uses with that gate from 1.37 on.
 """
 
 from __future__ import annotations
@@ -20,36 +20,39 @@ from bayplan.plugins.dynamic_resources.constraints import (
     values_of,
 )
 
-_NOTHING: frozenset[Value] = frozenset()
-
 
 class MatchAnyValue(MatchAttribute):
-    """All devices must have a value in common.
+    """All devices must have a value in common."""
 
-    As upstream, removing a device doesn't bring back the common values that adding it has ruled out.
-    """
-
-    keeps_narrow = True
-    _common: frozenset[Value] = _NOTHING
+    def __init__(self, requests: list[str] | None, attribute: str) -> None:
+        super().__init__(requests, attribute)
+        self._common: list[frozenset[Value]] = []
+        """The common values of the first devices: of one, of two, and so on."""
 
     def add(self, request: str, sub_request: str, device: SliceDevice) -> bool:
         """Add a device that has one of the common values."""
         if not self._concerns(request, sub_request):
             return True
         values = values_of(device.attribute(self.attribute), lists=True)
-        common = values & self._common if self._count else values
+        common = values & self._common[-1] if self._common else values
         if not common:
             return False
-        self._common = common
+        self._common.append(common)
         self._count += 1
         return True
 
+    def remove(self, request: str, sub_request: str, device: SliceDevice) -> None:
+        """Remove the last device."""
+        if self._concerns(request, sub_request):
+            self._common.pop()
+            self._count -= 1
+
     def state(self) -> object:
-        """The common values, and the number of devices with them."""
-        return self._count, self._common if self._count else _NOTHING
+        """The common values."""
+        return tuple(self._common)
 
     def _allowed(self) -> frozenset[Value]:
-        return self._common
+        return self._common[-1]
 
 
 class DistinctValues(DistinctAttribute):
