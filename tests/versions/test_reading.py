@@ -77,7 +77,7 @@ PROBLEMS = {
         "1.36",
         "AllAlpha=true",
         (
-            "AllAlpha=true: Bayplan can't switch all of them: add DRAListTypeAttributes=false, "
+            "AllAlpha=true: Bayplan can't switch all of them: add "
             "DRANodeAllocatableResources=false, DRAWorkloadResourceClaims=false, or name the gates that you need"
         ),
     ),
