@@ -6,14 +6,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
 
 import numpy as np
 from lightkube.models.resource_v1 import AllocationResult, ResourceClaim
 
 from bayplan.api import durations
 from bayplan.api.kinds import DEVICE_CLASS, POD, RESOURCE_CLAIM
+from bayplan.api.node_allocatable import ClaimedResources
 from bayplan.api.selectors import parse_node_selector
-from bayplan.cluster.columns import Bool, Int64, Rows
+from bayplan.cluster.columns import Bool, Int32, Int64, Rows
 from bayplan.cluster.node_selection import match_selector
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
@@ -22,6 +25,7 @@ from bayplan.devices.claims import UnusableClaim, allocation_of, key_of, uid_of
 from bayplan.devices.classes import ExtendedResources, may_be_backed_by_devices
 from bayplan.devices.extended_claims import ExtendedResourceClaims
 from bayplan.devices.requests import alternatives_of, requests_of
+from bayplan.framework.assuming import ASSUMED_AS
 from bayplan.framework.device_slices import device_slices
 from bayplan.framework.events import EventHint
 from bayplan.framework.gangs import PLACED_WITH, Gang
@@ -45,6 +49,12 @@ from bayplan.plugins.dynamic_resources.extended_resources import (
     new_claim,
     with_requests,
     without_resources,
+)
+from bayplan.plugins.dynamic_resources.node_allocatable import (
+    NodeAllocatable,
+    UncountableClaimError,
+    rejection,
+    sharing,
 )
 from bayplan.plugins.dynamic_resources.offers import Offers, score_of
 from bayplan.plugins.dynamic_resources.pod_claims import claims_of, has_claims
@@ -100,6 +110,9 @@ class DynamicResources(Plugin):
         self._binding_timeout = durations.parse(args.bindingTimeout)
         self._binding = ClaimBinding(handle, self._claims, self._allocations, self._binding_timeout, sleep)
         self._deallocation = Deallocation(handle, self._claims, self._allocations, sleep)
+        self._node_resources: NodeAllocatable | None = None
+        if gates.enabled("DRANodeAllocatableResources"):
+            self._node_resources, self.reads_pods = NodeAllocatable(slices), True
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Gate a pod until its claims exist."""
@@ -134,6 +147,8 @@ class DynamicResources(Plugin):
             if rejection is not None:
                 return rejection
         cycle.data[self.name] = state
+        if self._node_resources is not None:
+            cycle.data[ASSUMED_AS] = partial(self._assumed_as, self._node_resources, state)
         return None
 
     def _check_claim(self, state: PodDevices, index: int, claim: ResourceClaim) -> Status | None:
@@ -189,6 +204,8 @@ class DynamicResources(Plugin):
                 rejections = self._offers.rejections(state.supply, needs.claims, nodes.at(positions))
                 index[positions] = np.where(rejections.index, rejections.index + len(statuses), 0)
                 statuses += rejections.statuses
+        if self._node_resources is not None and self._node_resources.exists:
+            self._reject_by_node_resources(self._node_resources, state, pod, nodes, index, statuses)
         can_allocate = nodes.live & (index == 0)
         for place, claim in enumerate(state.claims):
             if state.allocation(place) is not None:
@@ -198,6 +215,59 @@ class DynamicResources(Plugin):
                     if place not in state.pending:
                         state.unavailable.add(place)
         return Rejections(index, statuses)
+
+    def _reject_by_node_resources(
+        self,
+        resources: NodeAllocatable,
+        state: PodDevices,
+        pod: PodInfo,
+        nodes: Nodes,
+        index: Int32,
+        statuses: list[Status],
+    ) -> None:
+        """Reject the nodes whose resources the claims can't take, or share with other pods."""
+        counted: dict[str, PodInfo] = {}
+        for position in np.flatnonzero(nodes.live).tolist():
+            node, rejected = nodes.info(position), None
+            for place, claim in enumerate(state.claims):
+                selector = state.selectors.get(place)
+                here = selector is None or selector.matches(node.labels, node.name)
+                if rejected is None and here and allocation_of(claim) is not None:
+                    rejected = sharing(pod, claim, node)
+            if rejected is None and not index[position]:
+                try:
+                    taken = self._taken(resources, state, pod, nodes.at(np.array([position])))
+                except UncountableClaimError as problem:
+                    rejected = Status.error(str(problem))
+                else:
+                    if taken:
+                        key = repr(taken)
+                        placed = counted[key] = counted.get(key) or pod.with_claimed(taken)
+                        rejected = rejection(placed, taken, node)
+            if rejected is not None:
+                statuses.append(rejected)
+                index[position] = len(statuses)
+
+    def _taken(
+        self, resources: NodeAllocatable, state: PodDevices, pod: PodInfo, node: Nodes
+    ) -> list[ClaimedResources]:
+        """What the pod takes of a node through the claims that are allocated there. Raises UncountableClaimError."""
+        if not state.pending and not state.to_allocate():
+            return []
+        ((_, needs),) = self._needs(state, pod, node)
+        claims = [] if isinstance(needs, Status) else needs.claims
+        offered = self._offers.allocation(state.supply, claims, node, 0) if claims else ()
+        new = () if isinstance(offered, Status) else tuple(zip(claims, offered, strict=True))
+        return resources.taken(pod, [*((state.claims[place], each) for place, each in state.pending.items()), *new])
+
+    def _assumed_as(self, resources: NodeAllocatable, state: PodDevices, pod: PodInfo, node_name: str) -> PodInfo:
+        """The pod as it counts on a node."""
+        position = state.nodes.position(node_name)
+        state.taken = []
+        if position is not None and resources.exists:
+            with suppress(UncountableClaimError):
+                state.taken = self._taken(resources, state, pod, state.nodes.at(np.array([position])))
+        return pod.with_claimed(state.taken) if state.taken else pod
 
     def _usable(self, state: PodDevices, place: int, claim: ResourceClaim, nodes: Nodes) -> Bool:
         """Which nodes can use an allocated claim."""

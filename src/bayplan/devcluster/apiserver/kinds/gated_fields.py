@@ -14,6 +14,7 @@ from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.storage.strategy import Strategy
 from bayplan.devcluster.apiserver.validation import attributes
 
+NODE_RESOURCES_GATE = "DRANodeAllocatableResources"
 Parts = Callable[[Object], Iterator[Object]]
 
 
@@ -48,16 +49,30 @@ def without_disabled(hooks: Strategy, kind: Kind, features: frozenset[str]) -> S
             each.remove(new)
         hooks.prepare_for_create(new)
 
+    def prepare_status(new: Object, old: Object) -> None:
+        for each in disabled:
+            each.remove(new, old)
+        hooks.prepare_for_status_update(new, old)
+
     def prepare_update(new: Object, old: Object) -> None:
         for each in disabled:
             each.remove(new, old)
         hooks.prepare_for_update(new, old)
 
-    return replace(hooks, prepare_for_create=prepare, prepare_for_update=prepare_update)
+    return replace(
+        hooks,
+        prepare_for_create=prepare,
+        prepare_for_update=prepare_update,
+        prepare_for_status_update=prepare_status,
+    )
 
 
 def _devices(obj: Object) -> Iterator[Object]:
     yield from obj["spec"].get("devices", ())
+
+
+def _status(obj: Object) -> Iterator[Object]:
+    yield obj.get("status") or {}
 
 
 def _attributes(obj: Object) -> Iterator[Object]:
@@ -66,6 +81,10 @@ def _attributes(obj: Object) -> Iterator[Object]:
 
 
 GATED: Mapping[Kind, tuple[GatedFields, ...]] = {
-    kinds.RESOURCE_SLICE: (GatedFields(attributes.LISTS_GATE, _attributes, attributes.LISTS),),
+    kinds.RESOURCE_SLICE: (
+        GatedFields(attributes.LISTS_GATE, _attributes, attributes.LISTS),
+        GatedFields(NODE_RESOURCES_GATE, _devices, ("nodeAllocatableResourceMappings",)),
+    ),
+    kinds.POD: (GatedFields(NODE_RESOURCES_GATE, _status, ("nodeAllocatableResourceClaimStatuses",)),),
 }
 """By kind."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bayplan.api.field_errors import FieldError, invalid, too_long
+from bayplan.api import quantity
+from bayplan.api.field_errors import FieldError, invalid, not_found, too_long
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.validation.rules import At
 from bayplan.devices.cel.values import is_semver
@@ -48,6 +49,23 @@ def values(attributes: Object, at: At) -> Iterator[FieldError]:
         if len(given) != 1:
             shown = f"{{{', '.join(given)}}}" if given else ""
             yield invalid(path, shown, "exactly one value must be specified")
+
+
+def mappings(device: Object, at: At) -> Iterator[FieldError]:
+    """The resources of its node that a device provides."""
+    for resource, mapping in device.get("nodeAllocatableResourceMappings", {}).items():
+        path = f"{at.path}.nodeAllocatableResourceMappings[{resource}]"
+        if "/" in resource and "kubernetes.io/" not in resource:
+            yield invalid(path, resource, "must be a node allocatable resource name")
+        multiplier, key = mapping.get("allocationMultiplier"), mapping.get("capacityKey")
+        if multiplier is None and key is None:
+            yield invalid(path, "", "at least one of allocationMultiplier or capacityKey must be set")
+        if multiplier is not None and quantity.parse(multiplier) <= 0:
+            yield invalid(f"{path}.allocationMultiplier", multiplier, "must be positive")
+        if key == "":
+            yield invalid(f"{path}.capacityKey", "", "capacityKey must not be an empty string")
+        elif key is not None and key not in device.get("capacity", {}):
+            yield not_found(f"{path}.capacityKey", key)
 
 
 def _text(kind: str, text: str, path: str) -> Iterator[FieldError]:
