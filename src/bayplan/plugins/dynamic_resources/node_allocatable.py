@@ -115,6 +115,24 @@ def rejection(pod: PodInfo, taken: Sequence[ClaimedResources], node: NodeInfo) -
     return (Status.unresolvable if never else Status.unschedulable)(*(f"Insufficient {each}" for each in lacking))
 
 
+def explained(pod: PodInfo, why: Status, node: NodeInfo) -> str:
+    """A rejection in words: what the pod, which counts with what it takes, needs of a node, and what is free there."""
+    texts = []
+    for reason in why.reasons:
+        resource = reason.removeprefix("Insufficient ")
+        if resource == reason:
+            texts.append(reason)
+            continue
+        wanted, has = pod.requested[resource], node.allocatable_of(resource)
+        needs, free, of = (
+            requests.amount_text(resource, each) for each in (wanted, max(has - node.requested_of(resource), 0), has)
+        )
+        texts.append(
+            f"with what its claims take of the node, it needs {needs} {resource}; {node.name} has {free} of {of} free"
+        )
+    return "; ".join(texts)
+
+
 def _pod_level_is_too_low(pod: PodInfo) -> Status | None:
     resources = pod.spec.resources
     if resources is None or resources.requests is None:

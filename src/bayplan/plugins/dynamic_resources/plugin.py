@@ -53,6 +53,7 @@ from bayplan.plugins.dynamic_resources.extended_resources import (
 from bayplan.plugins.dynamic_resources.node_allocatable import (
     NodeAllocatable,
     UncountableClaimError,
+    explained,
     rejection,
     sharing,
 )
@@ -408,6 +409,11 @@ class DynamicResources(Plugin):
         if node is None:
             return self._explanations.of_pod(pod)
         state: PodDevices = cycle.data[self.name]
+        if self._node_resources is not None and self._node_resources.exists:
+            taken = self._taken(self._node_resources, state, pod, node.alone)
+            why = rejection(counts := pod.with_claimed(taken), taken, node) if taken else None
+            if why is not None:
+                return Details(explained(counts, why, node))
         ((_, needs),) = self._needs(state, pod, node.alone)
         return self._explanations.of_node(pod, state, None if isinstance(needs, Status) else needs, node)
 
