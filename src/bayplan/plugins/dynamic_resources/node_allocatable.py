@@ -22,7 +22,7 @@ Allocated = Sequence[tuple[ResourceClaim, AllocationResult]]
 """Claims that are allocated in this attempt, with their allocations."""
 
 
-class UncountableClaimError(ValueError):
+class UncountableClaim(ValueError):
     """What a claim takes of the node can't be told."""
 
 
@@ -59,7 +59,7 @@ class NodeAllocatable:
         return bool(self._mapped)
 
     def taken(self, pod: PodInfo, allocated: Allocated) -> list[ClaimedResources]:
-        """What a pod takes through its claims, by the name of the claim. Raises UncountableClaimError."""
+        """What a pod takes through its claims, by the name of the claim. Raises UncountableClaim."""
         found = []
         for claim, allocation in allocated:
             name = (claim.metadata.name if claim.metadata is not None else "") or ""
@@ -84,7 +84,7 @@ class NodeAllocatable:
                 yield resource, times or 0
                 continue
             if result.consumedCapacity is None:
-                raise UncountableClaimError(
+                raise UncountableClaim(
                     f"claim {claim}, device {result.device}: ConsumedCapacity is nil, but Capacity key '{key}' is set "
                     f"in NodeAllocatableResourceMappings for resource {resource}"
                 )

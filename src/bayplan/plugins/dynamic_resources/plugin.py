@@ -52,7 +52,7 @@ from bayplan.plugins.dynamic_resources.extended_resources import (
 )
 from bayplan.plugins.dynamic_resources.node_allocatable import (
     NodeAllocatable,
-    UncountableClaimError,
+    UncountableClaim,
     explained,
     rejection,
     sharing,
@@ -238,7 +238,7 @@ class DynamicResources(Plugin):
             if rejected is None and not index[position]:
                 try:
                     taken = self._taken(resources, state, pod, nodes.at(np.array([position])))
-                except UncountableClaimError as problem:
+                except UncountableClaim as problem:
                     rejected = Status.error(str(problem))
                 else:
                     if taken:
@@ -252,7 +252,7 @@ class DynamicResources(Plugin):
     def _taken(
         self, resources: NodeAllocatable, state: PodDevices, pod: PodInfo, node: Nodes
     ) -> list[ClaimedResources]:
-        """What the pod takes of a node through the claims that are allocated there. Raises UncountableClaimError."""
+        """What the pod takes of a node through the claims that are allocated there. Raises UncountableClaim."""
         if not state.pending and not state.to_allocate():
             return []
         ((_, needs),) = self._needs(state, pod, node)
@@ -266,7 +266,7 @@ class DynamicResources(Plugin):
         position = state.nodes.position(node_name)
         state.taken = []
         if position is not None and resources.exists:
-            with suppress(UncountableClaimError):
+            with suppress(UncountableClaim):
                 state.taken = self._taken(resources, state, pod, state.nodes.at(np.array([position])))
         return pod.with_claimed(state.taken) if state.taken else pod
 
