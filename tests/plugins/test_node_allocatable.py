@@ -267,13 +267,29 @@ def test_a_changed_slice_counts_at_once():
     assert place(cluster, pod("p", "c")) == taken(cpu="3")
 
 
-def test_insufficient_resources_are_explained():
-    cluster = world(provider(mapping=fixed(cpu="2")), claims=[C])
-    place(cluster, pod("q", cpu="3"))
+@cases(
+    "earlier, expected",
+    {
+        "insufficient": (
+            pod("q", cpu="3"),
+            "with what its claims take of the node, it needs 2 cpu; n1 has 1 of 4 free",
+        ),
+        "shared": (pod("q", "c"), "node allocatable resource claim c is already used by another pod"),
+    },
+)
+def test_rejections_are_explained(earlier, expected):
+    cluster = world(provider(mapping=fixed(cpu="2")), claims=[claim("c", request())])
+    place(cluster, earlier)
     decision = cluster.decide(pod("p", "c"))
     plugin = next(each for each in cluster.profile.every() if each.name == "DynamicResources")
-    text = plugin.explain(decision.cycle, pod("p", "c"), cluster.state.nodes.info(0)).text
-    assert text == "with what its claims take of the node, it needs 2 cpu; n1 has 1 of 4 free"
+    assert plugin.explain(decision.cycle, pod("p", "c"), cluster.state.nodes.info(0)).text == expected
+
+
+def test_a_status_of_an_earlier_attempt_does_not_count():
+    cluster = world(provider(mapping=fixed(cpu="2")), claims=[C])
+    again = pod("p", "c").with_claimed([status("d", cpu="1")])
+    place(cluster, again)
+    assert cluster.state.pod("uid-p").requested == {"cpu": 2000}
 
 
 async def bound(fault=None):

@@ -16,7 +16,7 @@ from bayplan.api import durations
 from bayplan.api.kinds import DEVICE_CLASS, POD, RESOURCE_CLAIM
 from bayplan.api.node_allocatable import ClaimedResources
 from bayplan.api.selectors import parse_node_selector
-from bayplan.cluster.columns import Bool, Int32, Int64, Rows
+from bayplan.cluster.columns import Bool, Int64, Rows
 from bayplan.cluster.node_selection import match_selector
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
@@ -206,7 +206,12 @@ class DynamicResources(Plugin):
                 index[positions] = np.where(rejections.index, rejections.index + len(statuses), 0)
                 statuses += rejections.statuses
         if self._node_resources is not None and self._node_resources.exists:
-            self._reject_by_node_resources(self._node_resources, state, pod, nodes, index, statuses)
+            for position in np.flatnonzero(nodes.live).tolist():
+                fits = not index[position]
+                why, _ = self._misfit(self._node_resources, state, pod, nodes.info(position), has_devices=fits)
+                if why is not None:
+                    statuses.append(why)
+                    index[position] = len(statuses)
         can_allocate = nodes.live & (index == 0)
         for place, claim in enumerate(state.claims):
             if state.allocation(place) is not None:
@@ -217,37 +222,27 @@ class DynamicResources(Plugin):
                         state.unavailable.add(place)
         return Rejections(index, statuses)
 
-    def _reject_by_node_resources(
-        self,
-        resources: NodeAllocatable,
-        state: PodDevices,
-        pod: PodInfo,
-        nodes: Nodes,
-        index: Int32,
-        statuses: list[Status],
-    ) -> None:
-        """Reject the nodes whose resources the claims can't take, or share with other pods."""
-        counted: dict[str, PodInfo] = {}
-        for position in np.flatnonzero(nodes.live).tolist():
-            node, rejected = nodes.info(position), None
-            for place, claim in enumerate(state.claims):
-                selector = state.selectors.get(place)
-                here = selector is None or selector.matches(node.labels, node.name)
-                if rejected is None and here and allocation_of(claim) is not None:
-                    rejected = sharing(pod, claim, node)
-            if rejected is None and not index[position]:
-                try:
-                    taken = self._taken(resources, state, pod, nodes.at(np.array([position])))
-                except UncountableClaim as problem:
-                    rejected = Status.error(str(problem))
-                else:
-                    if taken:
-                        key = repr(taken)
-                        placed = counted[key] = counted.get(key) or pod.with_claimed(taken)
-                        rejected = rejection(placed, taken, node)
-            if rejected is not None:
-                statuses.append(rejected)
-                index[position] = len(statuses)
+    def _misfit(
+        self, resources: NodeAllocatable, state: PodDevices, pod: PodInfo, node: NodeInfo, *, has_devices: bool
+    ) -> tuple[Status | None, PodInfo]:
+        """Why the claims can't take resources of a node, or share them, and the pod as it would count there.
+
+        Without `has_devices`, there is nothing that it would take.
+        """
+        for place, claim in enumerate(state.claims):
+            selector = state.selectors.get(place)
+            if allocation_of(claim) is not None and (selector is None or selector.matches(node.labels, node.name)):
+                problem = sharing(pod, claim, node)
+                if problem is not None:
+                    return problem, pod
+        try:
+            taken = self._taken(resources, state, pod, node.alone) if has_devices else []
+        except UncountableClaim as uncountable:
+            return Status.error(str(uncountable)), pod
+        if not taken:
+            return None, pod
+        counts = pod.with_claimed(taken)
+        return rejection(counts, taken, node), counts
 
     def _taken(
         self, resources: NodeAllocatable, state: PodDevices, pod: PodInfo, node: Nodes
@@ -268,7 +263,7 @@ class DynamicResources(Plugin):
         if position is not None and resources.exists:
             with suppress(UncountableClaim):
                 state.taken = self._taken(resources, state, pod, state.nodes.at(np.array([position])))
-        return pod.with_claimed(state.taken) if state.taken else pod
+        return pod.with_claimed(state.taken) if state.taken or pod.counted_claims else pod
 
     def _usable(self, state: PodDevices, place: int, claim: ResourceClaim, nodes: Nodes) -> Bool:
         """Which nodes can use an allocated claim."""
@@ -410,8 +405,7 @@ class DynamicResources(Plugin):
             return self._explanations.of_pod(pod)
         state: PodDevices = cycle.data[self.name]
         if self._node_resources is not None and self._node_resources.exists:
-            taken = self._taken(self._node_resources, state, pod, node.alone)
-            why = rejection(counts := pod.with_claimed(taken), taken, node) if taken else None
+            why, counts = self._misfit(self._node_resources, state, pod, node, has_devices=True)
             if why is not None:
                 return Details(explained(counts, why, node))
         ((_, needs),) = self._needs(state, pod, node.alone)
