@@ -19,7 +19,8 @@ KEPT = {
     "the names of schedulers": r"schedulerName",
     "the names of resources": r"resourceName|extendedResourceName|capacityKey|"
     r"(requests|limits|capacity|allocatable|overhead|hard|used|podFixed|allocatedResources|max|min|default|defaultRequest"
-    r"|maxLimitRequestRatio|consumedCapacity|nodeAllocatableResourceMappings|minResources)\{key\}",
+    r"|maxLimitRequestRatio|consumedCapacity|nodeAllocatableResourceMappings|minResources"
+    r"|nodeAllocatableResourceClaimStatuses\[\]\.resources)\{key\}",
     "the names of the attributes of devices": r"attributes\{key\}|(match|distinct)Attribute",
     "the versions in attributes": r"versions?(\[\])?",
     "CEL expressions": r"cel\.expression",

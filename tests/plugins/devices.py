@@ -173,3 +173,10 @@ class Devices:
     def reserve(self, pod, node="n1"):
         assert self.ask(pod, node) is None
         assert self.plugin.reserve(self.cycle, pod, node) is None
+
+
+async def settled(cluster):
+    """Run the started background tasks to completion."""
+    while cluster.handle.started:
+        _, work = cluster.handle.started.pop(0)
+        await work()

@@ -16,7 +16,19 @@ from bayplan.plugins.arguments import DynamicResourcesArgs
 from bayplan.testing.builders import make_node, make_pod
 from bayplan.testing.documents import document_of, known
 from bayplan.testing.in_memory import make_client, stored
-from devices import DRIVER, Clock, Devices, allocated, claim, device, device_class, pod_with, request, resource_slice
+from devices import (
+    DRIVER,
+    Clock,
+    Devices,
+    allocated,
+    claim,
+    device,
+    device_class,
+    pod_with,
+    request,
+    resource_slice,
+    settled,
+)
 
 PROTECTED = {"finalizers": ["resource.kubernetes.io/delete-protection"]}
 CLAIM_STATUS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/c/status"
@@ -355,13 +367,6 @@ async def test_pre_bind_waits_for_pending_writes_of_an_earlier_attempt(failures,
     assert [verb for verb, _, _ in written(client)] == uses
     now = await client.get(RESOURCE_CLAIM, "c", "default")
     assert [each.uid for each in now.status.reservedFor] == [pod.uid]
-
-
-async def settled(cluster):
-    """Run the started background tasks to completion."""
-    while cluster.handle.started:
-        _, work = cluster.handle.started.pop(0)
-        await work()
 
 
 # Claims that the members of a gang share

@@ -13,7 +13,7 @@ from bayplan.devices.cel.library.lists import insert
 from bayplan.devices.cel.library.operators import contains, look_up, text_of
 from bayplan.devices.cel.parsing import arguments_of, parse, qualified_name
 from bayplan.devices.cel.planning import plan
-from bayplan.devices.cel.values import CelError, Failure, type_name
+from bayplan.devices.cel.values import CelError, Failure, go_type, type_name
 
 LIST, MAP = 10, 30
 NO_OVERLOAD = Failure("no such overload")
@@ -161,7 +161,7 @@ class PlainSelector:
             self.charge(2)
             return self.call(".@sortByAssociatedKeys", [over, self.loop("map", over, arguments, names)])
         if not isinstance(over, (list, dict)):
-            return Failure(f"expression of type '{type_name(over)}' cannot be range of a comprehension")
+            return Failure(f"got '{go_type(over)}', expected iterable type")
         two = len(arguments) > 2 and name != "map"
         variables, bodies = ([str(each.children[0]) for each in arguments[: 1 + two]], arguments[1 + two :])
         elements = [(each,) for each in over]

@@ -39,7 +39,7 @@ NODES = ["n0", "n1", "n2"]
 DRIVERS = ["gpu.example.com", "nic.example.com"]
 KINDS = ["matchAttribute", "matchAttribute", "matchAttribute", "distinctAttribute"]
 API = "resource.k8s.io/v1"
-SELECTORS = Selectors()
+SELECTORS = {lists: Selectors(lists=lists) for lists in (False, True)}
 MODEL = "device.attributes['gpu.example.com'].model == 'x'"
 """Fails for devices of other drivers."""
 
@@ -105,6 +105,16 @@ def a_device(rng, number, place, counters=None):
     return {"name": f"d{number}-{place}", "attributes": attributes, **more}
 
 
+def with_lists(rng, document):
+    """A slice whose devices have several values of some attributes."""
+    for each in document["spec"].get("devices", ()):
+        if rng.random() < 0.7:
+            each["attributes"]["model"] = {"strings": rng.sample("xyz", rng.randint(1, 3))}
+        if rng.random() < 0.7:
+            each["attributes"]["slot"] = {"ints": rng.sample([1, 2, 3], rng.randint(1, 3))}
+    return document
+
+
 def a_claim(rng, number):
     """A claim of one of a few shapes, so that cached results are used."""
     shape = random.Random(rng.randint(0, 9))
@@ -134,8 +144,8 @@ def a_claim(rng, number):
 
 
 class World:
-    def __init__(self, rng):
-        self.rng, self.state, self.in_flight = rng, ClusterState(), {}
+    def __init__(self, rng, *, lists=False):
+        self.rng, self.state, self.in_flight, self.lists = rng, ClusterState(), {}, lists
         self.hurried = random.Random(0)
         for document in CLASSES:
             put(self.state, *known(document))
@@ -143,7 +153,10 @@ class World:
         self.claims = self.state.objects[RESOURCE_CLAIM]
         self.allocations = self.claims.view(ClaimAllocations)
         classes = self.state.objects[DEVICE_CLASS]
-        self.offers = Offers(self.slices.view(DeviceSlices), self.allocations, classes, lambda: 0.0, 0.0, self.give_way)
+        slices = self.slices.view(DeviceSlices)
+        self.offers = Offers(
+            slices, self.allocations, classes, lambda: 0.0, 0.0, self.give_way, lists=lists, compares_lists=lists
+        )
         for name in NODES:
             self.state.set_node(a_node(rng, name))
         for number in range(4):
@@ -155,6 +168,8 @@ class World:
             raise GiveWay
 
     def put(self, document):
+        if self.lists and document["kind"] == "ResourceSlice":
+            document = with_lists(self.rng, document)
         put(self.state, *known(document))
 
     def change(self):
@@ -271,8 +286,9 @@ def uncached(world, claims):
     supply = Supply(
         taken,
         world.state.objects[DEVICE_CLASS],
-        SELECTORS,
+        SELECTORS[world.lists],
         SharedCounters(CountersLeft(DeviceSlices(type(world.slices)()), ClaimAllocations(type(world.claims)())), taken),
+        world.lists,
     )
     found = {}
     for position in np.flatnonzero(world.state.nodes.live).tolist():
@@ -309,10 +325,10 @@ def cached(world, claims):
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.integers(0, 2**32))
-def test_cached_results_equal_uncached_ones(seed):
+@given(st.integers(0, 2**32), st.booleans())
+def test_cached_results_equal_uncached_ones(seed, lists):
     rng = random.Random(seed)
-    world = World(rng)
+    world = World(rng, lists=lists)
     for _ in range(12):
         for claims in [[claim] for claim in world.free()[:3]] + [world.free()[:2]]:
             if claims:
@@ -322,11 +338,11 @@ def test_cached_results_equal_uncached_ones(seed):
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.integers(0, 2**32))
-def test_searches_skip_pools_without_effect_on_the_result(seed):
+@given(st.integers(0, 2**32), st.booleans())
+def test_searches_skip_pools_without_effect_on_the_result(seed, lists):
     """Devices that a constraint rejects still consume counters, for other requests of the same search."""
     rng = random.Random(seed)
-    world = World(rng)
+    world = World(rng, lists=lists)
     for name in "ghi":
         for each in a_partitioned_card(rng, name, [1, 1, 2, 3]):
             world.put({**each, "spec": {**each["spec"], "nodeName": "n0"}})

@@ -49,7 +49,11 @@ def gates_table():
     for gate in sorted(GATES.values(), key=lambda each: each.name):
         stages = [gate.stages.get(each, "") for each in VERSIONS]
         locked = all(each.endswith("locked") for each in gate.stages.values())
-        cells = (gate.name, *stages, gate.switches, gate.fixed or ("always on" if locked else "can be switched"))
+        reasons = {each: gate.fixed_in(each) for each in VERSIONS if stages[VERSIONS.index(each)]}
+        fixed = "; ".join(dict.fromkeys(reasons.values()))
+        if "" in reasons.values() and fixed:
+            fixed = "; ".join(f"{each}: {why or 'can be switched'}" for each, why in reasons.items())
+        cells = (gate.name, *stages, gate.switches, fixed or ("always on" if locked else "can be switched"))
         yield f"| {' | '.join(cells)} |".replace("|  |", "| |")
 
 

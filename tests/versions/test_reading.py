@@ -77,8 +77,8 @@ PROBLEMS = {
         "1.36",
         "AllAlpha=true",
         (
-            "AllAlpha=true: Bayplan can't switch all of them: add DRAListTypeAttributes=false, "
-            "DRANodeAllocatableResources=false, DRAWorkloadResourceClaims=false, or name the gates that you need"
+            "AllAlpha=true: Bayplan can't switch all of them: add DRAWorkloadResourceClaims=false, or name the "
+            "gates that you need"
         ),
     ),
 }

@@ -11,6 +11,7 @@ from typing import Annotated, Any, NotRequired, TypedDict
 import msgspec
 from lightkube.models import core_v1, meta_v1, resource_v1
 
+from bayplan.api.node_allocatable import ClaimedResources, MappedDevice
 from bayplan.api.quantity import PATTERN
 
 _STRINGS = dict[str, str] | None
@@ -79,7 +80,11 @@ _FIELDS: dict[type[Any], dict[str, Any]] = {
     core_v1.ContainerPort: {"hostPort": _INT32 | None},
     core_v1.ContainerImage: {"sizeBytes": _INT64 | None},
     core_v1.ContainerStatus: {"allocatedResources": _STRINGS},
-    core_v1.PodStatus: {"allocatedResources": _STRINGS, "observedGeneration": _INT64 | None},
+    core_v1.PodStatus: {
+        "allocatedResources": _STRINGS,
+        "nodeAllocatableResourceClaimStatuses": list[ClaimedResources] | None,
+        "observedGeneration": _INT64 | None,
+    },
     core_v1.ResourceRequirements: {"limits": _STRINGS, "requests": _STRINGS},
     core_v1.VolumeResourceRequirements: {"limits": _STRINGS, "requests": _STRINGS},
     core_v1.NodeStatus: {"allocatable": _STRINGS, "capacity": _STRINGS},
@@ -94,6 +99,7 @@ _FIELDS: dict[type[Any], dict[str, Any]] = {
         "capacity": dict[str, _Capacity] | None,
         "nodeAllocatableResources": dict[str, _NodeAllocatable] | None,
     },
+    resource_v1.ResourceSliceSpec: {"devices": list[MappedDevice] | None},
     resource_v1.DeviceCounterConsumption: {"counters": dict[str, _Counter]},
     resource_v1.DeviceRequestAllocationResult: {"consumedCapacity": _QUANTITIES},
 }

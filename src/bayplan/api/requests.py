@@ -11,6 +11,7 @@ from typing import Any
 from lightkube.models.core_v1 import Container, Pod
 
 from bayplan.api import quantity
+from bayplan.api.node_allocatable import ClaimedResources
 
 Amounts = dict[str, int]
 """Nano-units by resource name."""
@@ -27,7 +28,8 @@ def pod_requests(
 ) -> Amounts:
     """The pod's effective requests.
 
-    `use_status` includes pending resizes: it takes the maximum of the desired, allocated and actual resources.
+    `use_status` includes pending resizes, of which it takes the maximum of the desired, allocated and actual resources,
+    and what the pod takes of its node through claims.
     `pod_level` lets `spec.resources` replace the sum of the containers. `missing` are default requests for containers
     that don't set them; an explicit zero stays zero. Raises InvalidQuantity.
     """
@@ -45,6 +47,12 @@ def pod_requests(
     if spec.overhead:
         _add(requests, parse_amounts(spec.overhead))
     return requests
+
+
+def claimed_resources(pod: Pod) -> list[ClaimedResources]:
+    """What a pod takes of its node through its claims, as its status says."""
+    found = (pod.status.nodeAllocatableResourceClaimStatuses if pod.status is not None else None) or ()
+    return [each for each in found if isinstance(each, ClaimedResources)]
 
 
 def pod_limits(pod: Pod) -> Amounts:
@@ -124,11 +132,14 @@ def is_written_in_binary(resource: str) -> bool:
 
 def _container_requests(pod: Pod, use_status: bool, missing: Mapping[str, int] | None) -> Amounts:
     statuses = _statuses(pod) if use_status else {}
-    return _over_containers(
+    total = _over_containers(
         pod,
         lambda container: _one(pod, container, statuses, missing),
         lambda container: _one(pod, container, {}, missing),
     )
+    for claimed in claimed_resources(pod) if use_status else ():
+        _add(total, parse_amounts(claimed.resources))
+    return total
 
 
 def _over_containers(

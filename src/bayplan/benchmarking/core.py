@@ -31,6 +31,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.collector import Collector
 from bayplan.config import build_profiles, default_profile, load_configuration
 from bayplan.devices.claims import allocation_of
+from bayplan.framework.assuming import assumed_as
 from bayplan.framework.binding_runner import run_pre_bind, run_pre_bind_pre_flight, run_reserve
 from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Profile
@@ -155,7 +156,7 @@ class Core:
             decision = decide(profile, state, pod, rng)
             if not decision.node:
                 raise BenchmarkError(f"no room for claim {key}: {decision.message}")
-            assumed = state.assume(pod, decision.node)
+            assumed = state.assume(assumed_as(decision.cycle, pod, decision.node), decision.node)
             status = run_reserve(profile, decision.cycle, assumed, decision.node)
             if not status.rejected:
                 plugins = run_pre_bind_pre_flight(profile, decision.cycle, assumed, decision.node)

@@ -79,5 +79,8 @@ def _without_node(spec: bytes) -> tuple[bytes, str]:
 def _has_resources(status: PodStatus | None) -> bool:
     """Whether the pod's requests depend on its status (see `requests.pod_requests`)."""
     return status is not None and bool(
-        status.containerStatuses or status.initContainerStatuses or status.resources is not None
+        status.containerStatuses
+        or status.initContainerStatuses
+        or status.resources is not None
+        or status.nodeAllocatableResourceClaimStatuses
     )

@@ -16,7 +16,9 @@ from lightkube.models.meta_v1 import ObjectMeta
 from msgspec import structs
 
 from bayplan.api import requests, tolerations, volumes
+from bayplan.api.node_allocatable import ClaimedResources
 from bayplan.api.objects import decode, encode
+from bayplan.api.requests import claimed_resources
 from bayplan.api.times import seconds_since_epoch, with_zone
 from bayplan.api.tolerations import Tolerations
 
@@ -55,6 +57,7 @@ class PodInfo:
         "_tolerations",
         "_unassigned",
         "cache",
+        "counted_claims",
         "creation_timestamp",
         "deletion_timestamp",
         "host_ports",
@@ -96,6 +99,8 @@ class PodInfo:
         amounts = requests.pod_requests(pod, use_status=True)
         self.requested: dict[str, int] = requests.counted(amounts)
         self.nonzero_cpu, self.nonzero_memory = _nonzero(pod, amounts, self.requested)
+        self.counted_claims: tuple[str, ...] = tuple([each.resourceClaimName for each in claimed_resources(pod)])
+        """The claims through which it takes resources of its node, by name."""
         self.spec_cache: dict[Hashable, Any] = {}
         """Like `cache`, for values that depend only on the spec, except its node, and on what is computed from it."""
         self._read(metadata, status)
@@ -206,6 +211,11 @@ class PodInfo:
             other._object = other.object  # noqa: SLF001 - of this class
         return other
 
+    def with_claimed(self, taken: list[ClaimedResources]) -> PodInfo:
+        """Return the pod as it counts with what it takes of its node through claims."""
+        status = structs.replace(self.status, nodeAllocatableResourceClaimStatuses=taken)
+        return PodInfo(structs.replace(self.object, status=status))
+
     def replica(self, name: str, uid: str, node_name: str) -> PodInfo:
         """Return a pod that differs only in its name, its uid and its node.
 
@@ -245,6 +255,7 @@ class PodInfo:
         other.phase = self.phase
         other.nominated_node_name = self.nominated_node_name
         other.started = self.started
+        other.counted_claims = self.counted_claims
         other.host_ports = self.host_ports
         other.volumes = self.volumes
         other.requested = self.requested

@@ -13,5 +13,11 @@ MAX_DEVICES = 128
 """Devices of one slice."""
 MAX_SPECIAL_DEVICES = 64
 """Devices of one slice in which any device has taints or consumes counters."""
+MAX_ATTRIBUTES = 32
+"""Attributes and capacities of one device."""
+MAX_ATTRIBUTE_VALUES = 48
+"""Values of all attributes of one device."""
+MAX_VALUE_LENGTH = 64
+"""Characters of an attribute that is a text or a version."""
 MAX_EXPRESSION_LENGTH = 10 * 1024
 """Characters of one CEL expression."""

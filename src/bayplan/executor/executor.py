@@ -18,6 +18,7 @@ from bayplan.executor.binding import BindingCycles
 from bayplan.executor.ports import SCHEDULER_ERROR, UNSCHEDULABLE, Binding, Stopwatch
 from bayplan.executor.preemption import Evictions
 from bayplan.executor.runtime import Runtime
+from bayplan.framework.assuming import assumed_as
 from bayplan.framework.binding_runner import run_permit, run_post_bind, run_reserve, run_unreserve
 from bayplan.framework.calling import call
 from bayplan.framework.changes import ASSIGNED_POD_DELETE
@@ -143,7 +144,7 @@ class Executor:
         """
         node = decision.node
         assert node is not None
-        assumed = self._ports.assumptions.assume(queued.pod, node)
+        assumed = self._ports.assumptions.assume(assumed_as(decision.cycle, queued.pod, node), node)
         self._state.nominations.remove(assumed.uid)
         self._queue.placed(assumed)
         profile = self._runtime.profiles[assumed.scheduler_name]

@@ -47,7 +47,7 @@ class Plugin:
     """
 
     name: ClassVar[str]
-    reads_pods: ClassVar[bool] = True
+    reads_pods: bool = True
     """Whether the plugin's verdicts and scores depend on the pods of a node. Set it to False if the plugin reads only
     the node object."""
     arguments: ClassVar[type[Any] | None] = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import StateWhatIf
+from bayplan.framework.assuming import assumed_as
 from bayplan.framework.binding_runner import run_release, run_reserve
 from bayplan.framework.profile import Profile
 from bayplan.framework.status import Code, PluginError, Status
@@ -24,7 +25,7 @@ def place(decision: Decision, node: str, what_if: StateWhatIf, profile: Profile,
     mark = what_if.mark()
     for victim in decision.victims:
         what_if.remove(victim.uid)
-    placed = what_if.place(decision.pod, node)
+    placed = what_if.place(assumed_as(decision.cycle, decision.pod, node), node)
     what_if.changed(lambda: _release(decision, placed, profile, options))
     try:
         status = run_reserve(profile, decision.cycle, placed, node)

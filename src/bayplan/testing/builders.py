@@ -20,6 +20,7 @@ from bayplan.api.objects import convert
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.config import ExtraPlugin
+from bayplan.framework.assuming import assumed_as
 from bayplan.framework.profile import Profile
 from bayplan.scheduling import decide
 from bayplan.scheduling.decision import Decision
@@ -186,7 +187,7 @@ class Cluster:
         """Decide a pod, and assume it on the chosen node, if any."""
         decision = self.decide(pod, seed)
         if decision.node:
-            self.state.assume(pod, decision.node)
+            self.state.assume(assumed_as(decision.cycle, pod, decision.node), decision.node)
         return decision
 
 

@@ -73,7 +73,8 @@ def _refusal(gate: Gate, stage: Stage, value: bool, version: Version) -> str:
         return ""
     if stage.locked:
         return f"this gate is locked to {_text(stage.default)} in Kubernetes {version}"
-    return f"not supported: {gate.fixed}" if gate.fixed else ""
+    why = gate.fixed_in(version)
+    return f"not supported: {why}" if why else ""
 
 
 def _all(
@@ -89,7 +90,7 @@ def _all(
         for name, stage in known.items()
         if stage.maturity is ALL[everything] and name not in chosen and stage.default != value
     ]
-    fixed = [name for name in meant if GATES[name].fixed]
+    fixed = [name for name in meant if GATES[name].fixed_in(result.gates.version)]
     if fixed:
         names = ", ".join(f"{name}={_text(not value)}" for name in fixed)
         result.problems.append(

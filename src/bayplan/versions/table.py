@@ -43,8 +43,8 @@ class Gate(msgspec.Struct, frozen=True):
     """Gates that must be on if this one is."""
     plugins: tuple[str, ...] | dict[Version, tuple[str, ...]] = ()
     """Plugins that it adds to the default ones; they may depend on the version."""
-    fixed: str = ""
-    """Why Bayplan has the default value only; empty if both values are followed."""
+    fixed: str | dict[Version, str] = ""
+    """Why Bayplan has the default value only; empty if both values are followed. It may depend on the version."""
 
     def stage(self, version: Version) -> Stage | None:
         """The gate in a version; None if that version doesn't have it."""
@@ -52,6 +52,10 @@ class Gate(msgspec.Struct, frozen=True):
             return None
         maturity, _, value = self.stages[version].partition(" ")
         return Stage(Maturity(maturity), bool(value), value == "locked")
+
+    def fixed_in(self, version: Version) -> str:
+        """Why Bayplan has the default value only in a version; empty if both values are followed."""
+        return self.fixed.get(version, "") if isinstance(self.fixed, dict) else self.fixed
 
     def plugins_in(self, version: Version) -> tuple[str, ...]:
         """The plugins that it adds to the default ones in a version."""

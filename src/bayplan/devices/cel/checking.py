@@ -10,7 +10,14 @@ from typing import Any
 
 from bayplan.devices.cel import celtypes as t
 from bayplan.devices.cel import literals
-from bayplan.devices.cel.declarations import DEVICE, DEVICE_FIELDS, FUNCTIONS, TYPES
+from bayplan.devices.cel.declarations import (
+    DEVICE,
+    DEVICE_FIELDS,
+    DEVICE_FIELDS_WITH_LISTS,
+    FOR_LISTS,
+    FUNCTIONS,
+    TYPES,
+)
 from bayplan.devices.cel.library.formatting import check_format
 from bayplan.devices.cel.library.regexes import compiled
 from bayplan.devices.cel.macros import Macro, macro_of
@@ -31,9 +38,12 @@ class InvalidExpression(ValueError):
     """A type error. The message describes it."""
 
 
-def check(tree: Tree) -> t.Type:
-    """The type of an expression. Raises InvalidExpression."""
-    checker = _Checker()
+def check(tree: Tree, *, lists: bool = False, stored: bool = True) -> t.Type:
+    """The type of an expression. Raises InvalidExpression.
+
+    `lists`: attributes may have lists of values. `stored`: so that `includes` is there, even without them.
+    """
+    checker = _Checker(lists=lists, hidden="" if lists or stored else FOR_LISTS)
     found = checker.type_of(tree)
     checker.check_literals()
     return checker.unifier.substitute(found, t.DYN)
@@ -42,8 +52,10 @@ def check(tree: Tree) -> t.Type:
 class _Checker:
     """Infers the types of an expression's parts, each in its scope."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, lists: bool, hidden: str) -> None:
         self.unifier = t.Unifier()
+        self._device = DEVICE_FIELDS_WITH_LISTS if lists else DEVICE_FIELDS
+        self._hidden = hidden
         self._scope = _NAMES
         self._same_type: list[tuple[t.Type, t.Type]] = []
         self._formatted = False
@@ -62,7 +74,7 @@ class _Checker:
 
     def _called(self, name: str, given: list[t.Type]) -> t.Type:
         shown = name.removeprefix(".")
-        if shown not in FUNCTIONS and f".{shown}" not in FUNCTIONS:
+        if name == self._hidden or (shown not in FUNCTIONS and f".{shown}" not in FUNCTIONS):
             raise _undeclared(shown)
         result: t.Type | None = None
         for overload in FUNCTIONS.get(name, ()):
@@ -173,9 +185,9 @@ class _Checker:
         if target.name == "map":
             found = target.parameters[1]
         elif target == DEVICE:
-            if field not in DEVICE_FIELDS:
+            if field not in self._device:
                 raise InvalidExpression(f"undefined field '{field}'")
-            found = DEVICE_FIELDS[field]
+            found = self._device[field]
         elif target.dynamic or target.free:
             found = t.DYN
         elif target.name.startswith("kubernetes."):

@@ -199,6 +199,12 @@ DEVICE_FIELDS = {
 }
 """The fields of `device`. The environment for stored expressions has all of them, whatever the feature gates."""
 
+DEVICE_FIELDS_WITH_LISTS = {**DEVICE_FIELDS, "attributes": t.map_of(t.STRING, t.map_of(t.STRING, t.DYN))}
+"""The same with the feature gate DRAListTypeAttributes."""
+
+FOR_LISTS = ".includes"
+"""The function that new expressions may not call without that gate."""
+
 TYPES = {
     each.name: t.Type("type", (each,))
     for each in t.read(

@@ -15,6 +15,10 @@ _Named = tuple[tuple[str, tuple[str, Any]], ...]
 _Amounts = tuple[tuple[str, str], ...]
 
 
+_SCALARS = ("int", "bool", "string", "version")
+_LISTS = ("ints", "bools", "strings", "versions")
+
+
 class UnreadableAttribute(ValueError):
     """A device has an invalid attribute or capacity, so no expression can be evaluated for it."""
 
@@ -22,17 +26,19 @@ class UnreadableAttribute(ValueError):
 class DeviceFacts:
     """The fields of a device that expressions can read: an immutable, hashable cache key."""
 
-    __slots__ = ("_hash", "_key", "_readable", "_variable")
+    __slots__ = ("_hash", "_key", "_listed", "_readable", "_variable")
 
     def __init__(self, driver: str, allow_multiple: bool, attributes: _Named, capacity: _Amounts) -> None:
         """`attributes` and `capacity` are sorted by name.
 
-        An attribute is a pair of its kind (string, int, bool or version; "" if unknown) and value, a capacity the text
-        of its quantity.
+        An attribute is a pair of its kind (such as string or strings; "" if unknown) and its value or tuple of values,
+        a capacity the text of its quantity.
         """
         self._key = (driver, allow_multiple, attributes, capacity)
         self._hash = hash(self._key)
         self._readable = False
+        self._listed = next((name for name, (kind, _) in attributes if kind in _LISTS), "")
+        """The first attribute with a list of values."""
         self._variable: dict[str, Any] | None = None
 
     @classmethod
@@ -55,11 +61,15 @@ class DeviceFacts:
     def __repr__(self) -> str:
         return f"DeviceFacts{self._key}"
 
-    def reading(self, paths: Sequence[Path]) -> tuple[Any, ...]:
-        """What there is at these paths, as a hashable value. Raises UnreadableAttribute, whatever the paths are."""
+    def reading(self, paths: Sequence[Path], *, lists: bool = False) -> tuple[Any, ...]:
+        """What there is at these paths, as a hashable value. Raises UnreadableAttribute, whatever the paths are.
+
+        `lists`: attributes may have lists of values.
+        """
         if not self._readable:
             self._made()
             self._readable = True
+        self._check_lists(lists)
         return tuple(map(self._at, paths))
 
     def _at(self, path: Path) -> Any:
@@ -74,11 +84,16 @@ class DeviceFacts:
                 return _named(named, driver, *rest) if rest else named
         return self._key
 
-    def variable(self) -> dict[str, Any]:
-        """The value of `device`. Raises UnreadableAttribute."""
+    def variable(self, *, lists: bool = False) -> dict[str, Any]:
+        """The value of `device`, in which attributes may have `lists`. Raises UnreadableAttribute."""
+        self._check_lists(lists)
         if self._variable is None:
             self._variable = self._made()
         return self._variable
+
+    def _check_lists(self, lists: bool) -> None:
+        if self._listed and not lists:
+            raise _unsupported(self._listed)
 
     def _made(self) -> dict[str, Any]:
         driver, allow_multiple, named, amounts = self._key
@@ -121,10 +136,10 @@ def _put(by_domain: DomainMap, name: str, driver: str, value: Any) -> None:
 
 
 def _attribute(value: Mapping[str, Any]) -> tuple[str, Any]:
-    return next(
-        ((kind, value[kind]) for kind in ("int", "bool", "string", "version") if value.get(kind) is not None),
-        ("", None),
-    )
+    for kind in _SCALARS:
+        if value.get(kind) is not None:
+            return kind, value[kind]
+    return next(((kind, tuple(value[kind])) for kind in _LISTS if value.get(kind)), ("", None))
 
 
 def _value(name: str, kind: str, value: Any) -> Any:
@@ -132,8 +147,20 @@ def _value(name: str, kind: str, value: Any) -> Any:
         case "int" | "bool" | "string":
             return value
         case "version":
-            try:
-                return Semver.parse(value)
-            except ValueError as error:
-                raise UnreadableAttribute(f"attribute {name}: parse semantic version: {error}") from None
-    raise UnreadableAttribute(f"attribute {name}: unsupported attribute value")
+            return _version(name, value)
+        case "versions":
+            return [_version(name, each) for each in value]
+        case "ints" | "bools" | "strings":
+            return list(value)
+    raise _unsupported(name)
+
+
+def _version(name: str, text: str) -> Semver:
+    try:
+        return Semver.parse(text)
+    except ValueError as error:
+        raise UnreadableAttribute(f"attribute {name}: parse semantic version: {error}") from None
+
+
+def _unsupported(name: str) -> UnreadableAttribute:
+    return UnreadableAttribute(f"attribute {name}: unsupported attribute value")

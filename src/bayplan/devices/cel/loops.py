@@ -15,7 +15,7 @@ from bayplan.devices.cel.calls import caller
 from bayplan.devices.cel.costs import NEW_LIST, SPENT
 from bayplan.devices.cel.library.lists import insert
 from bayplan.devices.cel.logic import failed
-from bayplan.devices.cel.values import NO_OVERLOAD, CelError, Failure, type_name
+from bayplan.devices.cel.values import NO_OVERLOAD, CelError, Failure, go_type
 from bayplan.devices.cel.writing import FunctionSource, Value
 
 _NAME = 1
@@ -81,7 +81,7 @@ def _over(unit: FunctionSource, loop: Loop, result: str) -> None:
 def _not_iterable(value: Any) -> Failure:
     if type(value) is Failure:
         return value
-    return Failure(f"expression of type '{type_name(value)}' cannot be range of a comprehension")
+    return Failure(f"got '{go_type(value)}', expected iterable type")
 
 
 def _repeat(

@@ -23,6 +23,15 @@ _MAX_RESULTS = 65536
 __all__ = ["CompileError", "DeviceFacts", "RuntimeFailure", "Selector", "Selectors"]
 
 
+_NO_BOOL = {
+    **{name: f"unsupported type conversion from '{name}' to bool" for name in ("int", "uint")},
+    "string": "unsupported native conversion from string to 'bool'",
+    **{name: f"type conversion error from {name.capitalize()} to 'bool'" for name in ("double", "bytes")},
+    **{name: f"type conversion error from {name} to 'bool'" for name in ("list", "map")},
+}
+"""What cel-go says of results that aren't bool, by type."""
+
+
 class CompileError(ValueError):
     """An expression isn't a valid selector. The message is the reason."""
 
@@ -32,11 +41,16 @@ class RuntimeFailure(ValueError):
 
 
 class Selector:
-    """A compiled expression."""
+    """A compiled expression.
 
-    def __init__(self, expression: str) -> None:
+    `lists`: attributes may have lists of values, as with the feature gate DRAListTypeAttributes. `stored`: it may use
+    what the gates disable, as expressions of stored objects may.
+    """
+
+    def __init__(self, expression: str, *, lists: bool = False, stored: bool = True) -> None:
         """Raises CompileError."""
-        self._program, self._reads = _compiled(expression)
+        self._lists = lists
+        self._program, self._reads = _compiled(expression, lists=lists, stored=stored)
 
     def reading(self, device: DeviceFacts) -> Hashable:
         """What the expression can read of a device: devices with the same reading have the same result.
@@ -44,14 +58,14 @@ class Selector:
         Raises RuntimeFailure for a device on which no expression can be evaluated.
         """
         try:
-            return device.reading(self._reads)
+            return device.reading(self._reads, lists=self._lists)
         except UnreadableAttribute as error:
             raise RuntimeFailure(str(error)) from None
 
     def matches(self, device: DeviceFacts, meter: Meter | None = None) -> bool:
         """Whether the expression selects a device. `meter` limits the evaluation. Raises RuntimeFailure."""
         try:
-            value = self._program.run(device.variable(), device, meter)
+            value = self._program.run(device.variable(lists=self._lists), device, meter)
         except UnreadableAttribute as error:
             raise RuntimeFailure(str(error)) from None
         except CostExceeded:
@@ -61,7 +75,9 @@ class Selector:
         if isinstance(value, Failure):
             raise RuntimeFailure(value.message)
         if not isinstance(value, bool):
-            raise RuntimeFailure(f"CEL result of type {type_name(value)} could not be converted to bool")
+            name = type_name(value)
+            why = _NO_BOOL.get(name) or f"type conversion error from '{name.rpartition('.')[2]}' to 'bool'"
+            raise RuntimeFailure(f"CEL result of type {name} could not be converted to bool: {why}")
         return value
 
 
@@ -70,14 +86,16 @@ def _go_on() -> None:
 
 
 class Selectors:
-    """A cache of compiled expressions and of their results.
+    """A cache of compiled expressions and of their results. `lists` is that of Selector.
 
     `during` is called every few milliseconds of an evaluation, `after` after each one, once its result is cached. They
     stop the work by raising an exception.
     """
 
-    def __init__(self, during: Callable[[], None] = _go_on, after: Callable[[], None] = _go_on) -> None:
-        self._during, self._after = during, after
+    def __init__(
+        self, during: Callable[[], None] = _go_on, after: Callable[[], None] = _go_on, *, lists: bool = False
+    ) -> None:
+        self._during, self._after, self._lists = during, after, lists
         self._compiled: OrderedDict[str, Selector | CompileError] = OrderedDict()
         self._results: OrderedDict[tuple[str, Hashable], bool | RuntimeFailure] = OrderedDict()
 
@@ -107,7 +125,7 @@ class Selectors:
         found = self._compiled.get(expression)
         if found is None:
             try:
-                found = Selector(expression)
+                found = Selector(expression, lists=self._lists)
             except CompileError as error:
                 found = error
             self._compiled[expression] = found
@@ -118,9 +136,9 @@ class Selectors:
         return found
 
 
-def _compiled(expression: str) -> tuple[Program, Sequence[Path]]:
+def _compiled(expression: str, *, lists: bool, stored: bool) -> tuple[Program, Sequence[Path]]:
     # Imported at the first selector: most clusters have none.
-    from bayplan.devices.cel.celtypes import ANY, BOOL
+    from bayplan.devices.cel.celtypes import ANY, BOOL, DYN
     from bayplan.devices.cel.checking import InvalidExpression, check
     from bayplan.devices.cel.compiling import compile_program
     from bayplan.devices.cel.parsing import InvalidSyntax, parse
@@ -129,8 +147,8 @@ def _compiled(expression: str) -> tuple[Program, Sequence[Path]]:
 
     try:
         tree = parse(expression)
-        found = check(tree)
-        if found not in {BOOL, ANY}:
+        found = check(tree, lists=lists, stored=stored)
+        if found not in {BOOL, ANY} and not (lists and found == DYN):
             raise CompileError(f"must evaluate to bool or the unknown type, not {found.declared}")
         planned = plan(tree)
         return compile_program(planned), reads(planned) or ()

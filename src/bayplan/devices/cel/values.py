@@ -121,6 +121,11 @@ class Semver:
         return hash(self._key)
 
 
+def is_semver(text: str) -> bool:
+    """Whether a text has the form of a semver 2.0.0 version."""
+    return _SEMVER.fullmatch(text) is not None
+
+
 class Optional(NamedTuple):
     """An optional value."""
 
@@ -188,6 +193,17 @@ _NAMES: dict[type, str] = {
     Format: "kubernetes.NamedFormat",
 }
 
+_GO_TYPES: dict[type, str] = {
+    Optional: "*types.Optional",
+    TypeValue: "*types.Type",
+    float: "types.Double",
+    type(None): "types.Null",
+    timedelta: "types.Duration",
+    datetime: "types.Timestamp",
+    Format: "*cel.Format",
+    **{each: f"types.{name.capitalize()}" for each, name in _NAMES.items() if each in {bool, int, Uint, str, bytes}},
+}
+
 PRIMITIVE = frozenset({bool, int, Uint, float, str})
 """The types of keys and indexes."""
 NUMBERS = frozenset({int, Uint, float})
@@ -197,3 +213,8 @@ LEAST_INT, LARGEST_INT, LARGEST_UINT = -(2**63), 2**63 - 1, 2**64 - 1
 def type_name(value: Any) -> str:
     """The name that `type()` returns for a value."""
     return _NAMES[type(value)]
+
+
+def go_type(value: Any) -> str:
+    """The type of a value that isn't a list or map as cel-go's messages name it."""
+    return _GO_TYPES.get(type(value)) or f"cel.{type_name(value).rpartition('.')[2]}"

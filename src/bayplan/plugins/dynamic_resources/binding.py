@@ -28,6 +28,7 @@ from bayplan.plugins.dynamic_resources.claim_writes import (
     describing,
     status_of,
     update_status,
+    write_taken,
 )
 from bayplan.plugins.dynamic_resources.conditions import (
     binding_failure,
@@ -89,6 +90,9 @@ class ClaimBinding:
                     self._end(state, uid_of(claim), written=True)
                 else:
                     state.claims[index] = await self._bind_claim(client, state, index, pod, node_name)
+            if state.taken:
+                state.wrote_taken = True
+                await write_taken(client, pod, state.taken)
             return await self._wait(state, pod, node_name)
         except (ClaimChanged, ClaimNotWritten) as problem:
             return Status.error(str(problem))

@@ -19,7 +19,7 @@ from bayplan.devices.classes import selectors_of
 from bayplan.devices.requests import DeviceDemand
 from bayplan.devices.slices import SliceDevice
 from bayplan.plugins.dynamic_resources.capacity import fits, never_negative
-from bayplan.plugins.dynamic_resources.constraints import Value, value_of
+from bayplan.plugins.dynamic_resources.constraints import Value, values_of
 from bayplan.plugins.dynamic_resources.counters import SharedCounters, suffice
 from bayplan.plugins.dynamic_resources.pools import Pool
 
@@ -38,7 +38,8 @@ class Supply:
     """The inputs of a search that don't depend on the node. `classes` by name.
 
     `counters` caches the remaining shared counters for all searches with this supply. `names_devices`: whether messages
-    about a failed expression name the device, as since 1.37.
+    about a failed expression name the device, as since 1.37. `lists`: whether constraints compare the lists of values
+    that attributes may have.
     """
 
     taken: Taken
@@ -46,6 +47,7 @@ class Supply:
     selectors: Selectors
     counters: SharedCounters
     names_devices: bool = False
+    lists: bool = False
 
 
 class Criteria(NamedTuple):
@@ -164,7 +166,7 @@ class Candidates:
                     continue
             certain = certain and not device.parent.per_device and not device.allows_multiple
             devices.append(device)
-        return _Found(devices, certain)
+        return _Found(devices, certain, self._supply.lists)
 
     def _has_capacity(self, device: SliceDevice) -> bool:
         requested, capacity = self._capacity, device.spec.capacity or {}
@@ -183,13 +185,13 @@ class Candidates:
 class _Found:
     """The candidates of a pool. They are `certain` if only other devices and constraints can rule them out."""
 
-    __slots__ = ("_by_value", "_certain", "_counts", "devices")
+    __slots__ = ("_by_value", "_certain", "_counts", "_lists", "devices")
 
-    def __init__(self, devices: Sequence[SliceDevice], certain: bool) -> None:
+    def __init__(self, devices: Sequence[SliceDevice], certain: bool, lists: bool) -> None:
         self.devices = devices
-        self._certain = certain
+        self._certain, self._lists = certain, lists
         self._counts = any(device.counters for device in devices)
-        self._by_value: dict[str, dict[Value | None, list[int]]] = {}
+        self._by_value: dict[str, dict[Value, list[int]]] = {}
         """The positions of devices by attribute and value, as far as they were asked for."""
 
     def lacks(self, required: Required) -> bool:
@@ -201,13 +203,15 @@ class _Found:
         if not required or not self._certain or self._counts:
             return range(first, len(self.devices))
         attribute, values = required[0]
-        found = sorted(place for value in values for place in self._of(attribute).get(value, ()))
+        places = self._of(attribute)
+        found = sorted({place for value in values for place in places.get(value, ())})
         return found[bisect_left(found, first) :]
 
-    def _of(self, attribute: str) -> Mapping[Value | None, list[int]]:
+    def _of(self, attribute: str) -> Mapping[Value, list[int]]:
         places = self._by_value.get(attribute)
         if places is None:
             places = self._by_value[attribute] = {}
             for position, device in enumerate(self.devices):
-                places.setdefault(value_of(device.attribute(attribute)), []).append(position)
+                for value in values_of(device.attribute(attribute), lists=self._lists):
+                    places.setdefault(value, []).append(position)
         return places

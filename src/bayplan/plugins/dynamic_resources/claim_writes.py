@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.models.resource_v1 import ResourceClaim, ResourceClaimStatus
 
-from bayplan.api.kinds import RESOURCE_CLAIM
+from bayplan.api.kinds import POD, RESOURCE_CLAIM
+from bayplan.api.node_allocatable import ClaimedResources
 from bayplan.cluster.objects import ObjectStore
+from bayplan.cluster.pod_info import PodInfo
 from bayplan.devices.claims import FINALIZER, key_of
 from bayplan.framework.handle import ApiClient
 from bayplan.framework.lost_replies import Sleep, may_be_written
@@ -156,3 +158,18 @@ def _metadata(claim: ResourceClaim) -> ObjectMeta:
     if claim.metadata is None:
         raise ClaimChanged(f"claim {key_of(claim)} has no metadata")
     return claim.metadata
+
+
+async def write_taken(client: ApiClient, pod: PodInfo, taken: Sequence[ClaimedResources] | None) -> None:
+    """Write what a pod takes of its node through its claims into its status; None removes it."""
+    statuses = (
+        None
+        if taken is None
+        else [
+            {"resourceClaimName": each.resourceClaimName, "containers": each.containers, "resources": each.resources}
+            for each in taken
+        ]
+    )
+    document = {"metadata": {"uid": pod.uid}, "status": {"nodeAllocatableResourceClaimStatuses": statuses}}
+    with describing(f"updating pod {pod.key} NodeAllocatableResourceClaimStatuses"):
+        await client.patch(POD, pod.name, document, pod.namespace, subresource="status")

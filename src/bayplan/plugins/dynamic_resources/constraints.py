@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from lightkube.models.resource_v1 import DeviceConstraint
-
 from bayplan.devices.slices import SliceDevice
 
 _KINDS = ("string", "int", "bool", "version")
+_LISTS = {"strings": "string", "ints": "int", "bools": "bool", "versions": "version"}
 
 Value = tuple[str, Any]
 """The kind and the value of an attribute."""
@@ -58,7 +57,7 @@ class MatchAttribute(_Concerned):
         """The attribute, and of its values those that devices of a request must have one of; None for any value."""
         if not self._count or not self._concerns(request, sub_request):
             return None
-        return self.attribute, frozenset((kind, each) for kind, each in self._value.items() if each is not None)
+        return self.attribute, self._allowed()
 
     def add(self, request: str, sub_request: str, device: SliceDevice) -> bool:
         """Add a device with the common value."""
@@ -84,6 +83,9 @@ class MatchAttribute(_Concerned):
     def state(self) -> object:
         """The common value, and the number of devices with it."""
         return self._count, self._value if self._count else None
+
+    def _allowed(self) -> frozenset[Value]:
+        return frozenset((kind, each) for kind, each in self._value.items() if kind in _KINDS and each is not None)
 
 
 class DistinctAttribute(_Concerned):
@@ -121,19 +123,16 @@ class DistinctAttribute(_Concerned):
         return all(kind and other.get(kind) != value[kind] for other in self._values.values())
 
 
-def constraint_of(spec: DeviceConstraint) -> Constraint | None:
-    """A claim's constraint; None for an unknown type."""
-    if spec.matchAttribute is not None:
-        return MatchAttribute(spec.requests, spec.matchAttribute)
-    if spec.distinctAttribute is not None:
-        return DistinctAttribute(spec.requests, spec.distinctAttribute)
-    return None
-
-
-def value_of(attribute: Mapping[str, Any] | None) -> Value | None:
-    """The value of a device's attribute; None if it has none of a known kind."""
-    kind = _kind(attribute or {})
-    return (kind, attribute[kind]) if attribute is not None and kind else None
+def values_of(attribute: Mapping[str, Any] | None, *, lists: bool) -> frozenset[Value]:
+    """The values of a device's attribute: one, those of a list if there can be `lists`, or none of a known kind."""
+    if attribute is None:
+        return frozenset()
+    kind = _kind(attribute)
+    if kind:
+        return frozenset([(kind, attribute[kind])])
+    if not lists:
+        return frozenset()
+    return frozenset((of, each) for listed, of in _LISTS.items() for each in attribute.get(listed) or ())
 
 
 def _kind(value: Mapping[str, Any]) -> str:

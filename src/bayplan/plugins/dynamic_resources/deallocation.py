@@ -19,7 +19,7 @@ from bayplan.devices.allocations import ClaimAllocations
 from bayplan.devices.claims import allocation_of, is_reserved_for, key_of, reservations, uid_of
 from bayplan.framework.handle import ApiClient, Handle
 from bayplan.framework.lost_replies import Sleep
-from bayplan.plugins.dynamic_resources.claim_writes import PendingWrites, delete, status_of, update_status
+from bayplan.plugins.dynamic_resources.claim_writes import PendingWrites, delete, status_of, update_status, write_taken
 from bayplan.plugins.dynamic_resources.claim_writes import change as change_claim
 from bayplan.plugins.dynamic_resources.extended_resources import is_in_memory
 from bayplan.plugins.dynamic_resources.state import PodDevices
@@ -80,6 +80,8 @@ class Deallocation:
         """Undo the allocations in flight and the written reservations."""
         self.release(state)
         client = self._handle.client
+        if client is not None and state.wrote_taken:
+            self._handle.start(f"clear claimed resources of pod {pod.key}", partial(_clear_taken, client, pod))
         for claim in state.claims[: state.own]:
             if client is not None and allocation_of(claim) is not None and is_reserved_for(claim, pod.uid):
                 self._write("unreserve", claim, partial(_unreserve, client, claim, pod.uid, self._sleep), None)
@@ -128,6 +130,13 @@ async def _write_deallocation(client: ApiClient, claim: ResourceClaim) -> None:
     status = status_of(current)
     status.reservedFor = status.allocation = status.devices = None
     await update_status(client, current)
+
+
+async def _clear_taken(client: ApiClient, pod: PodInfo) -> None:
+    try:
+        await write_taken(client, pod, None)
+    except Exception as error:  # noqa: BLE001 - as upstream: the next attempt overwrites it
+        log.warning("cannot clear the claimed resources of pod %s: %s", pod.key, error)
 
 
 async def _unreserve(client: ApiClient, claim: ResourceClaim, uid: str, sleep: Sleep) -> None:

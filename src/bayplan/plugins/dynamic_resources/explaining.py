@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from lightkube.models.resource_v1 import AllocationResult, ResourceClaim
 
@@ -19,7 +20,7 @@ from bayplan.framework.near_names import near_name
 from bayplan.framework.remedies import Details, Remedy, request_resource, together
 from bayplan.plugins.dynamic_resources.candidates import Supply
 from bayplan.plugins.dynamic_resources.changed_claims import Where, delete_users, recreated, tolerated, use_claim
-from bayplan.plugins.dynamic_resources.constraints import value_of
+from bayplan.plugins.dynamic_resources.constraints import values_of
 from bayplan.plugins.dynamic_resources.node_pools import Reach
 from bayplan.plugins.dynamic_resources.obstacles import Examination, Examined, Holders, names_text, users_text
 from bayplan.plugins.dynamic_resources.offers import Offers
@@ -253,12 +254,17 @@ class _Lack:
             named = not requests or {asked.demand.base_name, asked.demand.full_name} & {*requests}
             if asked.where.claim is claim and named:
                 for each in asked.free:
-                    value = value_of(each.device.attribute(attribute))
-                    text = "no value" if value is None else str(value[1])
+                    text = self._value_text(each.device.attribute(attribute))
                     found.setdefault(text, {})[each.device.id.device] = None
         shown = list(found.items())[:_SHOWN]
         parts = [f"{names_text(list(names))} {'has' if len(names) == 1 else 'have'} {text}" for text, names in shown]
         return ", ".join(parts) + (f", and {len(found) - len(shown)} more values" if len(found) > len(shown) else "")
+
+    def _value_text(self, attribute: Mapping[str, Any] | None) -> str:
+        values = values_of(attribute, lists=True)
+        if values and not values_of(attribute, lists=self._supply.lists):
+            return "a list, which isn't compared"
+        return ", ".join(sorted(str(value) for _, value in values)) or "no value"
 
     @cached_property
     def _in_the_way(self) -> list[tuple[ResourceClaim, tuple[int, ...]]]:

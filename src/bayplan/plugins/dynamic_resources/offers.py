@@ -74,6 +74,8 @@ class Offers:
 
     `clock` returns seconds. `timeout` limits the search on one node, in seconds; 0 means no limit. `give_way` is called
     repeatedly while nodes are searched, and raises GiveWay to stop that. The next call for the same claims goes on.
+    `lists`: selectors read lists of values, as with the feature gate DRAListTypeAttributes; `compares_lists`:
+    constraints compare them.
     """
 
     def __init__(
@@ -86,14 +88,17 @@ class Offers:
         give_way: Callable[[], None],
         *,
         names_devices: bool = False,
+        lists: bool = False,
+        compares_lists: bool = False,
     ) -> None:
         self._names_devices = names_devices
+        self._compares_lists = compares_lists
         self._pools = NodePools(slices, allocations)
         self._counters = CountersLeft(slices, allocations)
         self._allocations = allocations
         self._classes = classes
         self._limit = _Limit(clock, timeout, give_way)
-        self._selectors = Selectors(during=self._limit.check_time, after=self._limit.check)
+        self._selectors = Selectors(during=self._limit.check_time, after=self._limit.check, lists=lists)
         self._shapes: Latest[tuple[bytes, ...], Shape] = Latest(_SHAPES)
         self._found: Pass | None = None
         """By the last call, for the node that is chosen then."""
@@ -104,7 +109,7 @@ class Offers:
         """The inputs of searches for the claims of one pod. Raises ValueError for unreadable amounts in allocations."""
         taken = self._allocations.taken()
         counters = SharedCounters(self._counters, taken)
-        return Supply(taken, self._classes, self._selectors, counters, self._names_devices)
+        return Supply(taken, self._classes, self._selectors, counters, self._names_devices, self._compares_lists)
 
     def rejections(self, supply: Supply, claims: Sequence[ResourceClaim], nodes: Nodes) -> Rejections:
         """Reject the nodes on which the claims can't all be allocated."""

@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
 
 import numpy as np
 from lightkube.models.resource_v1 import AllocationResult, ResourceClaim
 
 from bayplan.api import durations
 from bayplan.api.kinds import DEVICE_CLASS, POD, RESOURCE_CLAIM
+from bayplan.api.node_allocatable import ClaimedResources
 from bayplan.api.selectors import parse_node_selector
 from bayplan.cluster.columns import Bool, Int64, Rows
 from bayplan.cluster.node_selection import match_selector
@@ -22,6 +25,7 @@ from bayplan.devices.claims import UnusableClaim, allocation_of, key_of, uid_of
 from bayplan.devices.classes import ExtendedResources, may_be_backed_by_devices
 from bayplan.devices.extended_claims import ExtendedResourceClaims
 from bayplan.devices.requests import alternatives_of, requests_of
+from bayplan.framework.assuming import ASSUMED_AS
 from bayplan.framework.device_slices import device_slices
 from bayplan.framework.events import EventHint
 from bayplan.framework.gangs import PLACED_WITH, Gang
@@ -45,6 +49,13 @@ from bayplan.plugins.dynamic_resources.extended_resources import (
     new_claim,
     with_requests,
     without_resources,
+)
+from bayplan.plugins.dynamic_resources.node_allocatable import (
+    NodeAllocatable,
+    UncountableClaim,
+    explained,
+    rejection,
+    sharing,
 )
 from bayplan.plugins.dynamic_resources.offers import Offers, score_of
 from bayplan.plugins.dynamic_resources.pod_claims import claims_of, has_claims
@@ -84,6 +95,7 @@ class DynamicResources(Plugin):
         self._now = handle.now
         slices = device_slices(handle, gates)
         timeout = durations.parse(args.filterTimeout)
+        lists = gates.enabled("DRAListTypeAttributes")
         self._offers = Offers(
             slices,
             self._allocations,
@@ -92,6 +104,8 @@ class DynamicResources(Plugin):
             timeout,
             handle.give_way,
             names_devices=gates.enabled("CelMessages"),
+            lists=lists,
+            compares_lists=lists and gates.enabled("ConstraintsOnLists"),
         )
         pods = handle.objects(POD)
         self._explanations = Explanations(self._offers, self._claims, self._classes, self._allocations, pods)
@@ -99,6 +113,9 @@ class DynamicResources(Plugin):
         created = CREATED_SINCE_1_37 if gates.enabled("ClaimCreationMetric") else CREATED
         self._binding = ClaimBinding(handle, self._claims, self._allocations, self._binding_timeout, sleep, created)
         self._deallocation = Deallocation(handle, self._claims, self._allocations, sleep)
+        self._node_resources: NodeAllocatable | None = None
+        if gates.enabled("DRANodeAllocatableResources"):
+            self._node_resources, self.reads_pods = NodeAllocatable(slices), True
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Gate a pod until its claims exist."""
@@ -133,6 +150,8 @@ class DynamicResources(Plugin):
             if rejection is not None:
                 return rejection
         cycle.data[self.name] = state
+        if self._node_resources is not None:
+            cycle.data[ASSUMED_AS] = partial(self._assumed_as, self._node_resources, state)
         return None
 
     def _check_claim(self, state: PodDevices, index: int, claim: ResourceClaim) -> Status | None:
@@ -188,6 +207,13 @@ class DynamicResources(Plugin):
                 rejections = self._offers.rejections(state.supply, needs.claims, nodes.at(positions))
                 index[positions] = np.where(rejections.index, rejections.index + len(statuses), 0)
                 statuses += rejections.statuses
+        if self._node_resources is not None and self._node_resources.exists:
+            for position in np.flatnonzero(nodes.live).tolist():
+                fits = not index[position]
+                why, _ = self._misfit(self._node_resources, state, pod, nodes.info(position), has_devices=fits)
+                if why is not None:
+                    statuses.append(why)
+                    index[position] = len(statuses)
         can_allocate = nodes.live & (index == 0)
         for place, claim in enumerate(state.claims):
             if state.allocation(place) is not None:
@@ -197,6 +223,49 @@ class DynamicResources(Plugin):
                     if place not in state.pending:
                         state.unavailable.add(place)
         return Rejections(index, statuses)
+
+    def _misfit(
+        self, resources: NodeAllocatable, state: PodDevices, pod: PodInfo, node: NodeInfo, *, has_devices: bool
+    ) -> tuple[Status | None, PodInfo]:
+        """Why the claims can't take resources of a node, or share them, and the pod as it would count there.
+
+        Without `has_devices`, there is nothing that it would take.
+        """
+        for place, claim in enumerate(state.claims):
+            selector = state.selectors.get(place)
+            if allocation_of(claim) is not None and (selector is None or selector.matches(node.labels, node.name)):
+                problem = sharing(pod, claim, node)
+                if problem is not None:
+                    return problem, pod
+        try:
+            taken = self._taken(resources, state, pod, node.alone) if has_devices else []
+        except UncountableClaim as uncountable:
+            return Status.error(str(uncountable)), pod
+        if not taken:
+            return None, pod
+        counts = pod.with_claimed(taken)
+        return rejection(counts, taken, node), counts
+
+    def _taken(
+        self, resources: NodeAllocatable, state: PodDevices, pod: PodInfo, node: Nodes
+    ) -> list[ClaimedResources]:
+        """What the pod takes of a node through the claims that are allocated there. Raises UncountableClaim."""
+        if not state.pending and not state.to_allocate():
+            return []
+        ((_, needs),) = self._needs(state, pod, node)
+        claims = [] if isinstance(needs, Status) else needs.claims
+        offered = self._offers.allocation(state.supply, claims, node, 0) if claims else ()
+        new = () if isinstance(offered, Status) else tuple(zip(claims, offered, strict=True))
+        return resources.taken(pod, [*((state.claims[place], each) for place, each in state.pending.items()), *new])
+
+    def _assumed_as(self, resources: NodeAllocatable, state: PodDevices, pod: PodInfo, node_name: str) -> PodInfo:
+        """The pod as it counts on a node."""
+        position = state.nodes.position(node_name)
+        state.taken = []
+        if position is not None and resources.exists:
+            with suppress(UncountableClaim):
+                state.taken = self._taken(resources, state, pod, state.nodes.at(np.array([position])))
+        return pod.with_claimed(state.taken) if state.taken or pod.counted_claims else pod
 
     def _usable(self, state: PodDevices, place: int, claim: ResourceClaim, nodes: Nodes) -> Bool:
         """Which nodes can use an allocated claim."""
@@ -337,6 +406,10 @@ class DynamicResources(Plugin):
         if node is None:
             return self._explanations.of_pod(pod)
         state: PodDevices = cycle.data[self.name]
+        if self._node_resources is not None and self._node_resources.exists:
+            why, counts = self._misfit(self._node_resources, state, pod, node, has_devices=True)
+            if why is not None:
+                return Details(explained(counts, why, node))
         ((_, needs),) = self._needs(state, pod, node.alone)
         return self._explanations.of_node(pod, state, None if isinstance(needs, Status) else needs, node)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from lightkube.models.core_v1 import ContainerExtendedResourceRequest
 from lightkube.models.resource_v1 import AllocationResult, ResourceClaim
 
+from bayplan.api.node_allocatable import ClaimedResources
 from bayplan.api.selectors import NodeSelector
 from bayplan.cluster.nodes import Nodes
 from bayplan.devices.claims import allocation_of
@@ -50,7 +51,8 @@ class PodDevices:
     `unavailable` the allocated claims that some node couldn't use, and `decided` the allocations of Reserve. `pending`
     are the allocations in flight that other members of the pod's gang have made, and `gang_claims` the UIDs of all
     claims with such an allocation. `held`: the UIDs of the claims that the pod itself keeps in flight.
-    `holding` caches who has devices, for explanations.
+    `holding` caches who has devices, for explanations. `taken` is what the pod takes of the node on which it is assumed
+    through its claims, and `wrote_taken` whether its status may say so already.
     """
 
     claims: list[ResourceClaim]
@@ -68,6 +70,8 @@ class PodDevices:
     gang_claims: set[str] = field(default_factory=set)
     held: set[str] = field(default_factory=set)
     holding: Holders | None = None
+    taken: list[ClaimedResources] = field(default_factory=list)
+    wrote_taken: bool = False
 
     def holders(self, collect: Callable[[], Holders]) -> Holders:
         """The claims that have devices, collected once."""

@@ -18,10 +18,11 @@ from bayplan.devices.requests import ALL, EXACT_COUNT, DeviceDemand, constraints
 from bayplan.devices.slices import DeviceId, SliceDevice
 from bayplan.plugins.dynamic_resources.candidates import Criteria, Supply
 from bayplan.plugins.dynamic_resources.capacity import fits
-from bayplan.plugins.dynamic_resources.constraints import Constraint, constraint_of
+from bayplan.plugins.dynamic_resources.constraints import Constraint
 from bayplan.plugins.dynamic_resources.node_pools import Reach
 from bayplan.plugins.dynamic_resources.pools import Pool
 from bayplan.plugins.dynamic_resources.solutions import AllocationError
+from bayplan.plugins.dynamic_resources.value_sets import constraint_of
 
 _ABOUT_MISSING_KEYS = (
     ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() "
@@ -86,7 +87,7 @@ class Wanted:
             )
         constraints = []
         for number, spec in enumerate(constraints_of(claim)):
-            constraint = constraint_of(spec)
+            constraint = constraint_of(spec, lists=self._given.supply.lists)
             if constraint is None:
                 problem = "empty constraint (unsupported constraint type?)"
                 raise AllocationError(f"claim {key_of(claim)}, constraint #{number}: {problem}")

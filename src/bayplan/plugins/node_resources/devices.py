@@ -39,7 +39,7 @@ class DeviceCounts:
         self._classes = handle.objects(DEVICE_CLASS).view(ExtendedResources)
         self._slices = device_slices(handle, gates)
         self._allocations = handle.objects(RESOURCE_CLAIM).view(ClaimAllocations)
-        self._selectors = Selectors()
+        self._selectors = Selectors(lists=gates.enabled("DRAListTypeAttributes"))
         self._counts: Latest[tuple[str, ...], ClassDevices] = Latest(_CLASSES)
         """By the expressions of a class, the latest last."""
         self._slices.listen(self._slice_changed)

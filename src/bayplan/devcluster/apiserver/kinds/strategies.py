@@ -10,7 +10,7 @@ from bayplan.api.field_errors import FieldError
 from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.custom import definitions
 from bayplan.devcluster.apiserver.custom.validation import validate_definition, validate_definition_update
-from bayplan.devcluster.apiserver.kinds import admission, pods, preparation
+from bayplan.devcluster.apiserver.kinds import admission, gated_fields, pods, preparation
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.storage.strategy import Strategy
 from bayplan.devcluster.apiserver.validation.devices import prepare_resource_claim_status
@@ -19,7 +19,7 @@ from bayplan.devcluster.apiserver.validation.rules import At, check, has_rules
 
 def strategy_of(kind: Kind, features: frozenset[str] = frozenset()) -> Strategy:
     """The hooks of a kind, with the sets of rules that its type has. `features`: the feature gates that are on."""
-    hooks, model = HOOKS.get(kind, Strategy()), kind.model
+    hooks, model = gated_fields.without_disabled(HOOKS.get(kind, Strategy()), kind, features), kind.model
     return replace(
         hooks,
         validate=_of_objects(model, features) or hooks.validate,

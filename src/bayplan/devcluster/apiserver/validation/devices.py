@@ -13,6 +13,7 @@ from typing import Any
 from bayplan.api.field_errors import FieldError, forbidden, invalid, not_supported, required, too_long
 from bayplan.api.requests import is_extended
 from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.validation.attributes import LISTS_GATE
 from bayplan.devcluster.apiserver.validation.names import name_errors
 from bayplan.devcluster.apiserver.validation.rules import At, check, driver, problems, unchanged
 from bayplan.devices.limits import MAX_EXPRESSION_LENGTH
@@ -28,7 +29,6 @@ IDENTIFIER_RULE = (
     "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters "
     "or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for validation is '[A-Za-z_][A-Za-z0-9_]*')"
 )
-ATTRIBUTE_VALUES = ("bool", "int", "string", "version", "bools", "ints", "strings", "versions")
 _A_REQUEST = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 _PLACES = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
 
@@ -92,15 +92,6 @@ def offers(spec: Object, at: At) -> Iterator[FieldError]:
                 yield invalid(f"{at.path}.devices[{index}]", None, f"{detail}to true in the ResourceSlice spec")
 
 
-def attribute_values(attributes: Object, at: At) -> Iterator[FieldError]:
-    """Each attribute has one value."""
-    for name, attribute in attributes.items():
-        values = [field for field in ATTRIBUTE_VALUES if field in attribute]
-        if len(values) != 1:
-            shown = "" if not values else f"{{{', '.join(values)}}}"
-            yield invalid(f"{at.path}[{name}]", shown, "exactly one value must be specified")
-
-
 def constraint(one: Object, at: At) -> Iterator[FieldError]:
     """What a constraint matches: one attribute."""
     fields = ("matchAttribute", "distinctAttribute")
@@ -144,17 +135,17 @@ def selector(selector: Object, at: At) -> Iterator[FieldError]:
         yield invalid(where, "", EMPTY_EXPRESSION)
     elif len(selector["cel"]["expression"]) > MAX_EXPRESSION_LENGTH:
         yield too_long(where, MAX_EXPRESSION_LENGTH)
-    elif problem := _compile_error(selector["cel"]["expression"]):
+    elif problem := _compile_error(selector["cel"]["expression"], lists=LISTS_GATE in at.features):
         yield invalid(where, selector["cel"]["expression"], problem)
 
 
 @lru_cache(maxsize=256)
-def _compile_error(expression: str) -> str:
-    """The error of a CEL expression, "" if it is valid."""
+def _compile_error(expression: str, *, lists: bool) -> str:
+    """The error of a new CEL expression, "" if it is valid. `lists` is that of Selector."""
     from bayplan.devices.cel.selectors import CompileError, Selector  # imported at first use, because it takes long
 
     try:
-        Selector(expression)
+        Selector(expression, lists=lists, stored=False)
     except CompileError as error:
         return f"compilation failed: {error}"
     return ""

@@ -145,6 +145,9 @@ POD_STATUS = fields(
     containerStatuses=each(_CONTAINER_STATUS),
     initContainerStatuses=each(_CONTAINER_STATUS),
     resourceClaimStatuses=each(fields(name=name("podclaim"), resourceClaimName=name("resourceclaim"))),
+    nodeAllocatableResourceClaimStatuses=each(
+        fields(resourceClaimName=name("resourceclaim"), containers=each(name("container")), resources=amounts)
+    ),
     extendedResourceClaimStatus=fields(
         resourceClaimName=name("resourceclaim"),
         requestMappings=each(fields(containerName=name("container"), resourceName=resource_name, requestName=request)),

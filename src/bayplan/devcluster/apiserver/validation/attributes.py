@@ -1,0 +1,75 @@
+"""Rules of the attributes of devices.
+
+Mirrors validateDevice and validateDeviceAttribute of Kubernetes' pkg/apis/resource/validation/validation.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bayplan.api import quantity
+from bayplan.api.field_errors import FieldError, invalid, not_found, too_long
+from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.validation.rules import At
+from bayplan.devices.cel.values import is_semver
+from bayplan.devices.limits import MAX_ATTRIBUTE_VALUES, MAX_ATTRIBUTES, MAX_VALUE_LENGTH
+
+LISTS_GATE = "DRAListTypeAttributes"
+"""The feature gate of attributes with lists of values."""
+SINGLE = ("bool", "int", "string", "version")
+LISTS = ("bools", "ints", "strings", "versions")
+
+
+def number(device: Object, at: At) -> Iterator[FieldError]:
+    """The number of attributes, and of their values."""
+    attributes = device.get("attributes", {})
+    total = len(attributes) + len(device.get("capacity", {}))
+    if total > MAX_ATTRIBUTES:
+        detail = f"the total number of attributes and capacities must not exceed {MAX_ATTRIBUTES}"
+        yield invalid(at.path, total, detail)
+    values = sum(sum(len(each.get(field, ())) for field in LISTS) or 1 for each in attributes.values())
+    if values > MAX_ATTRIBUTE_VALUES:
+        detail = f"the total number of attribute values must not exceed {MAX_ATTRIBUTE_VALUES}"
+        yield invalid(at.path, values, detail)
+
+
+def values(attributes: Object, at: At) -> Iterator[FieldError]:
+    """Each attribute has one value, or one list of values."""
+    for name, attribute in attributes.items():
+        path = f"{at.path}[{name}]"
+        for field in ("string", "version"):
+            if field in attribute:
+                yield from _text(field, attribute[field], f"{path}.{field}")
+        for field in LISTS:
+            if field in attribute and not attribute[field]:
+                yield invalid(f"{path}.{field}", attribute[field], "must not be empty if specified")
+            for index, text in enumerate(attribute.get(field, ()) if field in {"strings", "versions"} else ()):
+                yield from _text(field.removesuffix("s"), text, f"{path}.{field}[{index}]")
+        given = [field for field in (*SINGLE, *LISTS) if field in attribute]
+        if len(given) != 1:
+            shown = f"{{{', '.join(given)}}}" if given else ""
+            yield invalid(path, shown, "exactly one value must be specified")
+
+
+def mappings(device: Object, at: At) -> Iterator[FieldError]:
+    """The resources of its node that a device provides."""
+    for resource, mapping in device.get("nodeAllocatableResourceMappings", {}).items():
+        path = f"{at.path}.nodeAllocatableResourceMappings[{resource}]"
+        if "/" in resource and "kubernetes.io/" not in resource:
+            yield invalid(path, resource, "must be a node allocatable resource name")
+        multiplier, key = mapping.get("allocationMultiplier"), mapping.get("capacityKey")
+        if multiplier is None and key is None:
+            yield invalid(path, "", "at least one of allocationMultiplier or capacityKey must be set")
+        if multiplier is not None and quantity.parse(multiplier) <= 0:
+            yield invalid(f"{path}.allocationMultiplier", multiplier, "must be positive")
+        if key == "":
+            yield invalid(f"{path}.capacityKey", "", "capacityKey must not be an empty string")
+        elif key is not None and key not in device.get("capacity", {}):
+            yield not_found(f"{path}.capacityKey", key)
+
+
+def _text(kind: str, text: str, path: str) -> Iterator[FieldError]:
+    if kind == "version" and not is_semver(text):
+        yield invalid(path, text, "must be a string compatible with semver.org spec 2.0.0")
+    if len(text.encode()) > MAX_VALUE_LENGTH:
+        yield too_long(path, MAX_VALUE_LENGTH)

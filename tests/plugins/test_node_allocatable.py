@@ -1,0 +1,336 @@
+"""DynamicResources: resources of nodes that devices provide, with the gate DRANodeAllocatableResources.
+
+The cases mirror upstream's nodeallocatabledynamicresources_test.go. Messages, nodes and statuses are those of
+kube-scheduler 1.36.2 with the gate.
+"""
+
+from __future__ import annotations
+
+import pytest
+from lightkube.models.resource_v1 import ResourceClaimStatus
+from tests.support.tables import cases
+
+from bayplan.api.kinds import POD, RESOURCE_CLAIM
+from bayplan.api.node_allocatable import ClaimedResources
+from bayplan.api.objects import convert, encode
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.devcluster.apiserver import ApiServer, Fault
+from bayplan.framework.assuming import assumed_as
+from bayplan.framework.binding_runner import run_reserve
+from bayplan.framework.status import Code
+from bayplan.testing import make_cluster, make_node
+from bayplan.testing.documents import known, put
+from bayplan.testing.in_memory import InMemoryClient, load
+from bayplan.versions import DEFAULT_GATES
+from devices import DRIVER, Devices, claim, device, device_class, first_available, request, resource_slice, settled
+
+pytestmark = pytest.mark.feature("DynamicResources: resources of nodes")
+
+ON = DEFAULT_GATES.but("DRANodeAllocatableResources")
+KEY = f"{DRIVER}/amount"
+
+
+def fixed(**amounts):
+    return {name: {"allocationMultiplier": amount} for name, amount in amounts.items()}
+
+
+def provider(name="a", capacity=None, *, mapping, **fields):
+    """A device that provides resources of its node."""
+    return device(name, capacity, nodeAllocatableResourceMappings=mapping, **fields)
+
+
+def by_capacity(value, resource="cpu", multiplier=None, policy=None):
+    """A shared device, of whose capacity claims take parts."""
+    mapping = {resource: {"capacityKey": KEY, **({"allocationMultiplier": multiplier} if multiplier else {})}}
+    amount = {"value": value, **({"requestPolicy": policy} if policy else {})}
+    return provider(capacity={KEY: amount}, mapping=mapping, allowMultipleAllocations=True)
+
+
+def part(amount):
+    return request(capacity={"requests": {KEY: amount}})
+
+
+def pod(name, *claims, refers=True, level=None, **requested):
+    resources = {"requests": requested, "claims": [{"name": each} for each in claims] if refers else []}
+    spec = {
+        "containers": [{"name": "main", "image": "i", "resources": resources}],
+        "resourceClaims": [{"name": each, "resourceClaimName": each} for each in claims],
+        **({"resources": {"requests": level}} if level else {}),
+    }
+    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
+    return PodInfo(convert(POD.type, {"metadata": metadata, "spec": spec}))
+
+
+def world(*devices, claims, cpu="4", gates=ON):
+    nodes = [make_node("n1", cpu=cpu, memory="8Gi")]
+    return make_cluster(*nodes, resource_slice("s", *devices, node="n1"), device_class(), *claims, gates=gates)
+
+
+def place(cluster, each):
+    """Decide about a pod and count it. Returns what it takes through claims, or the message of its rejection."""
+    decision = cluster.decide(each)
+    if decision.node is None:
+        return decision.message.partition(". ")[0].removeprefix("0/1 nodes are available: 1 ")
+    assumed = cluster.state.assume(assumed_as(decision.cycle, each, decision.node), decision.node)
+    run_reserve(cluster.profile, decision.cycle, assumed, decision.node)
+    state = decision.cycle.data["DynamicResources"]
+    for index, allocation in state.decided.items() if state is not None else ():
+        known = state.claims[index]
+        known.status = ResourceClaimStatus(allocation=allocation)
+        cluster.state.objects[RESOURCE_CLAIM].set(f"default/{known.metadata.name}", known)
+    return {one.resourceClaimName: (one.containers, one.resources) for one in state.taken} if state else {}
+
+
+def taken(**resources):
+    return {"c": (["main"], resources)}
+
+
+C = claim("c", request())
+UNUSED = "node-allocatable resource claim not referenced by any container within the pod"
+NEEDS_AMOUNT = (
+    f'running "DynamicResources" filter plugin: claim default/c, device a: ConsumedCapacity is nil, but Capacity key '
+    f"'{KEY}' is set in NodeAllocatableResourceMappings for resource cpu"
+)
+TOO_LOW = (
+    "pod level request for cpu is insufficient to cover the aggregated container and node-allocatable DRA requests"
+)
+GPU_OR_CPU = claim(
+    "c",
+    first_available(
+        request("gpu", expression=f"device.attributes['{DRIVER}'].kind == 'gpu'"),
+        request("cpu", expression=f"device.attributes['{DRIVER}'].kind == 'cpu'"),
+    ),
+)
+
+
+@cases(
+    "devices, claims, pods, expected",
+    {
+        "a fixed amount": ([provider(mapping=fixed(cpu="2"))], [C], [pod("p", "c")], [taken(cpu="2")]),
+        "several resources": (
+            [provider(mapping=fixed(cpu="500m", memory="4Gi"))],
+            [C],
+            [pod("p", "c")],
+            [taken(cpu="500m", memory="4Gi")],
+        ),
+        "several devices": (
+            [provider("a", mapping=fixed(cpu="1")), provider("b", mapping=fixed(cpu="2"))],
+            [claim("c", request(count=2))],
+            [pod("p", "c"), pod("q", cpu="1"), pod("r", cpu="1m")],
+            [taken(cpu="3"), {}, "Insufficient cpu"],
+        ),
+        "with the requests of containers": (
+            [provider(mapping=fixed(cpu="2"))],
+            [C],
+            [pod("p", "c", cpu="1"), pod("q", cpu="1500m"), pod("r", cpu="1")],
+            [taken(cpu="2"), "Insufficient cpu", {}],
+        ),
+        "beside other pods": (
+            [provider(mapping=fixed(cpu="2"))],
+            [C],
+            [pod("q", cpu="3"), pod("p", "c")],
+            [{}, "Insufficient cpu"],
+        ),
+        "several are insufficient": (
+            [provider(mapping=fixed(cpu="5", memory="9Gi"))],
+            [C],
+            [pod("p", "c")],
+            ["Insufficient cpu, 1 Insufficient memory"],
+        ),
+        "huge pages": (
+            [provider(mapping=fixed(**{"hugepages-2Mi": "4Mi"}))],
+            [C],
+            [pod("p", "c")],
+            ["Insufficient hugepages-2Mi"],
+        ),
+        "a part of a capacity": (
+            [by_capacity("8")],
+            [claim("c", part("3")), claim("d", part("2"))],
+            [pod("p", "c"), pod("q", "d"), pod("r", cpu="1")],
+            [taken(cpu="3"), "Insufficient cpu", {}],
+        ),
+        "a capacity times a number": (
+            [by_capacity("8Gi", "memory", "1.5")],
+            [claim("c", part("4Gi"))],
+            [pod("p", "c"), pod("q", memory="3Gi")],
+            [taken(memory="6Gi"), "Insufficient memory"],
+        ),
+        "a capacity that isn't consumed": (
+            [provider(capacity={KEY: "8"}, mapping={"cpu": {"capacityKey": KEY}})],
+            [C],
+            [pod("p", "c")],
+            [NEEDS_AMOUNT],
+        ),
+        "another capacity than the one consumed": (
+            [
+                provider(
+                    capacity={KEY: "8", f"{DRIVER}/other": "8"},
+                    mapping={"cpu": {"capacityKey": "other"}},
+                    allowMultipleAllocations=True,
+                )
+            ],
+            [claim("c", part("4"))],
+            [pod("p", "c", cpu="4")],
+            [{}],
+        ),
+        "no container uses the claim": (
+            [provider(mapping=fixed(cpu="2"))],
+            [C],
+            [pod("p", "c", refers=False)],
+            [f"claim c: {UNUSED}"],
+        ),
+        "the claim of another pod": (
+            [provider(mapping=fixed(cpu="1"))],
+            [C],
+            [pod("p", "c"), pod("q", "c")],
+            [taken(cpu="1"), "node allocatable resource claim c is already used by another pod"],
+        ),
+        "enough at pod level": (
+            [provider(mapping=fixed(cpu="2"))],
+            [C],
+            [pod("p", "c", cpu="1", level={"cpu": "3"}), pod("q", cpu="2")],
+            [taken(cpu="2"), "Insufficient cpu"],
+        ),
+        "too little at pod level": (
+            [provider(mapping=fixed(cpu="2"))],
+            [C],
+            [pod("p", "c", cpu="1", level={"cpu": "2"})],
+            [TOO_LOW],
+        ),
+        "another resource at pod level": (
+            [provider(mapping=fixed(cpu="2"))],
+            [C],
+            [pod("p", "c", level={"memory": "1Gi"}), pod("q", cpu="3")],
+            [taken(cpu="2"), "Insufficient cpu"],
+        ),
+        "two claims": (
+            [provider("a", mapping=fixed(cpu="2")), provider("b", mapping=fixed(cpu="500m"))],
+            [C, claim("d", request())],
+            [pod("p", "c", "d"), pod("q", cpu="2")],
+            [{"c": (["main"], {"cpu": "2"}), "d": (["main"], {"cpu": "500m"})}, "Insufficient cpu"],
+        ),
+        "only the preferred alternative is looked at": (
+            [provider("a", mapping=fixed(cpu="8"), a_kind="gpu"), provider("b", mapping=fixed(cpu="1"), a_kind="cpu")],
+            [GPU_OR_CPU],
+            [pod("p", "c")],
+            ["Insufficient cpu"],
+        ),
+        "an alternative that provides nothing": (
+            [device("a", a_kind="gpu"), provider("b", mapping=fixed(cpu="8"), a_kind="cpu")],
+            [GPU_OR_CPU],
+            [pod("p", "c", cpu="4")],
+            [{}],
+        ),
+    },
+)
+def test_what_claims_take_of_nodes(devices, claims, pods, expected):
+    cluster = world(*devices, claims=claims)
+    assert [place(cluster, each) for each in pods] == expected
+
+
+def test_claims_take_nothing_without_the_gate():
+    cluster = world(provider(mapping=fixed(cpu="8")), claims=[C], gates=DEFAULT_GATES)
+    assert [place(cluster, each) for each in (pod("p", "c", refers=False), pod("q", "c", cpu="4"))] == [{}, {}]
+
+
+def status(name, **resources):
+    return ClaimedResources(resourceClaimName=name, containers=["main"], resources=resources)
+
+
+def test_pods_count_with_what_their_status_says():
+    counted = pod("p", "c", cpu="1").with_claimed([status("c", cpu="2", memory="1Gi"), status("d", cpu="500m")])
+    assert (counted.requested, counted.counted_claims) == ({"cpu": 3500, "memory": 2**30}, ("c", "d"))
+    assert (counted.nonzero_cpu, counted.nonzero_memory) == (3500, 2**30 + 200 * 2**20)
+    assumed = counted.on_node("n1")
+    assert PodInfo.from_raw(assumed.raw).requested == assumed.requested == counted.requested
+
+
+def test_a_pod_that_is_gone_gives_back_what_its_claims_took():
+    cluster = world(provider(mapping=fixed(cpu="4")), claims=[C])
+    place(cluster, pod("p", "c"))
+    assert place(cluster, pod("q", cpu="1")) == "Insufficient cpu"
+    cluster.state.forget("uid-p")
+    assert place(cluster, pod("q", cpu="1")) == {}
+
+
+def test_two_pods_that_share_a_claim_keep_others_out():
+    cluster = world(provider(mapping=fixed(cpu="1")), claims=[C])
+    place(cluster, pod("p", "c"))
+    cluster.state.assume(pod("q", "c").with_claimed([status("c", cpu="1")]), "n1")
+    assert place(cluster, pod("r", "c")) == "node allocatable resource claim c shared by multiple pods"
+
+
+def test_a_changed_slice_counts_at_once():
+    cluster = world(provider(mapping=fixed(cpu="8")), claims=[C])
+    assert place(cluster, pod("p", "c")) == "Insufficient cpu"
+    put(cluster.state, *known(resource_slice("s", provider(mapping=fixed(cpu="3")), node="n1")))
+    assert place(cluster, pod("p", "c")) == taken(cpu="3")
+
+
+@cases(
+    "earlier, expected",
+    {
+        "insufficient": (
+            pod("q", cpu="3"),
+            "with what its claims take of the node, it needs 2 cpu; n1 has 1 of 4 free",
+        ),
+        "shared": (pod("q", "c"), "node allocatable resource claim c is already used by another pod"),
+    },
+)
+def test_rejections_are_explained(earlier, expected):
+    cluster = world(provider(mapping=fixed(cpu="2")), claims=[claim("c", request())])
+    place(cluster, earlier)
+    decision = cluster.decide(pod("p", "c"))
+    plugin = next(each for each in cluster.profile.every() if each.name == "DynamicResources")
+    assert plugin.explain(decision.cycle, pod("p", "c"), cluster.state.nodes.info(0)).text == expected
+
+
+def test_a_status_of_an_earlier_attempt_does_not_count():
+    cluster = world(provider(mapping=fixed(cpu="2")), claims=[C])
+    again = pod("p", "c").with_claimed([status("d", cpu="1")])
+    place(cluster, again)
+    assert cluster.state.pod("uid-p").requested == {"cpu": 2000}
+
+
+async def bound(fault=None):
+    """Assume and bind a pod whose claim takes cpu. Returns the cluster, its client, the pod and the outcome."""
+    each = pod("p", "c", cpu="1")
+    objects = [device_class(), resource_slice("s", provider(mapping=fixed(cpu="2")), node="n1"), claim("c", request())]
+    client = InMemoryClient(ApiServer(listen=False, alpha=True, gates=ON))
+    load(client.server, *objects, each)
+    if fault is not None:
+        client.server.faults.add(fault)
+    cluster = Devices([make_node("n1", cpu="4"), *objects], client, gates=ON)
+    assert cluster.ask(each) is None
+    assumed = assumed_as(cluster.cycle, each, "n1")
+    assert cluster.plugin.reserve(cluster.cycle, assumed, "n1") is None
+    return cluster, client, assumed, await cluster.plugin.pre_bind(cluster.cycle, assumed, "n1")
+
+
+async def statuses_on_server(client):
+    stored = await client.get(POD, "p", "default")
+    return [
+        (each.resourceClaimName, each.containers, each.resources)
+        for each in stored.status.nodeAllocatableResourceClaimStatuses or ()
+    ]
+
+
+async def test_what_claims_take_is_written_before_the_binding_and_cleared_after_a_failure():
+    cluster, client, assumed, outcome = await bound()
+    assert outcome is None
+    assert await statuses_on_server(client) == [("c", ["main"], {"cpu": "2"})]
+    read_again = PodInfo.from_raw(encode(await client.get(POD, "p", "default")))
+    assert read_again.requested == assumed.requested == {"cpu": 3000}
+    cluster.plugin.unreserve(cluster.cycle, assumed, "n1")
+    await settled(cluster)
+    assert await statuses_on_server(client) == []
+
+
+async def test_a_status_that_cannot_be_written_fails_the_binding():
+    refused = {"answer": 403, "reason": "Forbidden", "message": "no"}
+    _, client, _, outcome = await bound(Fault(verb="patch", resource="pods", **refused))
+    assert (outcome.code, outcome.message) == (
+        Code.ERROR,
+        "updating pod default/p NodeAllocatableResourceClaimStatuses: no",
+    )
+    assert await statuses_on_server(client) == []
