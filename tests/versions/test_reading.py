@@ -78,7 +78,7 @@ PROBLEMS = {
         "AllAlpha=true",
         (
             "AllAlpha=true: Bayplan can't switch all of them: add DRAListTypeAttributes=false, "
-            "DRANodeAllocatableResources=false, DRAWorkloadResourceClaims=false, or name the gates that you need"
+            "DRANodeAllocatableResources=false, or name the gates that you need"
         ),
     ),
 }

@@ -116,6 +116,10 @@ class ApiServer:
         added = ADDED_KINDS[version]
         self.taint_rules = taint_rule_kind(version) if "DRADeviceTaintRules" in features else None
         """The kind of DeviceTaintRules; None if they have no effect."""
+        self.pod_groups = next((kind for kind in gated if kind.plural == "podgroups"), None)
+        """The kind of PodGroups, if these have claims as a whole; None otherwise."""
+        if "DRAWorkloadResourceClaims" not in features:
+            self.pod_groups = None
         if self.taint_rules is not None and self.taint_rules not in added:
             added = (*added, self.taint_rules)
         served = ServedResources(catalog((*added, *gated), features))

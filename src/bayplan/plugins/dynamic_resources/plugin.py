@@ -46,6 +46,7 @@ from bayplan.plugins.dynamic_resources.extended_resources import (
     with_requests,
     without_resources,
 )
+from bayplan.plugins.dynamic_resources.group_claims import GroupClaims
 from bayplan.plugins.dynamic_resources.offers import Offers, score_of
 from bayplan.plugins.dynamic_resources.pod_claims import claims_of, has_claims
 from bayplan.plugins.dynamic_resources.results import results_of_subrequests
@@ -77,6 +78,7 @@ class DynamicResources(Plugin):
     ) -> None:
         self._taint_rules = gates.enabled("DRADeviceTaintRules")
         self._claims = handle.objects(RESOURCE_CLAIM)
+        self._groups = GroupClaims(handle, self._claims, gates)
         self._classes = handle.objects(DEVICE_CLASS)
         self._allocations = self._claims.view(ClaimAllocations)
         self._extended_claims = self._claims.view(ExtendedResourceClaims)
@@ -89,14 +91,14 @@ class DynamicResources(Plugin):
         self._explanations = Explanations(self._offers, self._claims, self._classes, self._allocations, pods)
         self._binding_timeout = durations.parse(args.bindingTimeout)
         self._binding = ClaimBinding(handle, self._claims, self._allocations, self._binding_timeout, sleep)
-        self._deallocation = Deallocation(handle, self._claims, self._allocations, sleep)
+        self._deallocation = Deallocation(handle, self._claims, self._allocations, self._groups, sleep)
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Gate a pod until its claims exist."""
         if not has_claims(pod):
             return None
         try:
-            claims_of(pod, self._claims)
+            claims_of(pod, self._claims, of_groups=self._groups.enabled)
         except UnusableClaim as problem:
             return Status.unresolvable(str(problem))
         return None
@@ -108,7 +110,9 @@ class DynamicResources(Plugin):
         if not by_devices and not has_claims(pod):
             return SKIP
         try:
-            state = PodDevices(claims_of(pod, self._claims), nodes, self._offers.supply())
+            own = claims_of(pod, self._claims, of_groups=self._groups.enabled)
+            state = PodDevices(own, nodes, self._offers.supply(), group=self._groups.name_of(pod))
+            state.reserve_for = self._groups.reservations(pod)
             state.gang_claims = _claims_of_gang(cycle)
         except UnusableClaim as problem:
             return Status.unresolvable(str(problem))
@@ -231,7 +235,7 @@ class DynamicResources(Plugin):
         if self.name not in cycle.data:
             return PostFilterResult(Status.error("not found"))
         state: PodDevices | None = cycle.data[self.name]
-        return PostFilterResult(Status.unschedulable(self._deallocation.post_filter(state, pod)))
+        return PostFilterResult(self._deallocation.post_filter(cycle, state, pod))
 
     def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
         """Higher scores for nodes with earlier alternatives of the claims' requests."""
@@ -333,7 +337,7 @@ class DynamicResources(Plugin):
 
     def events(self) -> Iterable[EventHint]:
         """Added or changed claims, slices, classes and nodes can help."""
-        return events.hints(self._claims, taint_rules=self._taint_rules)
+        return events.hints(self._claims, taint_rules=self._taint_rules, of_groups=self._groups.enabled)
 
     def sign(self, pod: PodInfo) -> Hashable:
         """The names of the requested extended resources; pods with claims have no signature."""

@@ -34,6 +34,29 @@ def prepare_device_taint_rule(rule: Object) -> None:
     rule["spec"]["taint"].setdefault("timeAdded", rule["metadata"]["creationTimestamp"])
 
 
+def drop_group_claims(group: Object, old: Object | None = None) -> None:
+    """Without the feature gate DRAWorkloadResourceClaims, a PodGroup gets no claims; one that has some keeps them."""
+    _drop_claims(group["spec"], old["spec"] if old is not None else {})
+
+
+def drop_group_claim_statuses(group: Object, old: Object) -> None:
+    """Without the feature gate, only a PodGroup with claims gets the names of those from templates."""
+    if not old["spec"].get("resourceClaims"):
+        group.get("status", {}).pop("resourceClaimStatuses", None)
+
+
+def drop_template_claims(workload: Object, old: Object | None = None) -> None:
+    """The same as for PodGroups, for their templates in a Workload."""
+    before = old["spec"].get("podGroupTemplates") or () if old is not None else ()
+    for index, template in enumerate(workload["spec"].get("podGroupTemplates") or ()):
+        _drop_claims(template, before[index] if index < len(before) else {})
+
+
+def _drop_claims(spec: Object, old: Object) -> None:
+    if not old.get("resourceClaims"):
+        spec.pop("resourceClaims", None)
+
+
 def prepare_claim(claim: Object) -> None:
     """Sets the phase of a new claim to Pending."""
     claim["status"] = {"phase": "Pending"}

@@ -20,6 +20,8 @@ from bayplan.devcluster.apiserver.validation.rules import At, check, has_rules
 def strategy_of(kind: Kind, features: frozenset[str] = frozenset()) -> Strategy:
     """The hooks of a kind, with the sets of rules that its type has. `features`: the feature gates that are on."""
     hooks, model = HOOKS.get(kind, Strategy()), kind.model
+    if "DRAWorkloadResourceClaims" not in features:
+        hooks = WITHOUT_GROUP_CLAIMS.get(kind.plural, hooks)
     return replace(
         hooks,
         validate=_of_objects(model, features) or hooks.validate,
@@ -36,6 +38,18 @@ def _of_objects(name: str, features: frozenset[str]) -> Callable[[Object], Itera
 def _of_changes(name: str, features: frozenset[str]) -> Callable[[Object, Object], Iterable[FieldError]] | None:
     return (lambda new, old: check(name, new, At("", old=old, features=features))) if has_rules(name) else None
 
+
+WITHOUT_GROUP_CLAIMS: Mapping[str, Strategy] = {
+    kinds.POD_GROUP.plural: Strategy(
+        prepare_for_create=preparation.drop_group_claims,
+        prepare_for_update=preparation.drop_group_claims,
+        prepare_for_status_update=preparation.drop_group_claim_statuses,
+    ),
+    kinds.WORKLOAD.plural: Strategy(
+        prepare_for_create=preparation.drop_template_claims, prepare_for_update=preparation.drop_template_claims
+    ),
+}
+"""The kinds that have no claims of PodGroups while the feature gate DRAWorkloadResourceClaims is off, by plural."""
 
 HOOKS: Mapping[Kind, Strategy] = {
     kinds.CUSTOM_RESOURCE_DEFINITION: Strategy(
