@@ -15,6 +15,7 @@ from bayplan.plugins.dynamic_resources.plugin import DynamicResources
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_node, make_pod
 from bayplan.testing.documents import known, put
+from bayplan.versions import DEFAULT_GATES
 
 DRIVER = "gpu.example.com"
 API = "resource.k8s.io/v1"
@@ -129,6 +130,7 @@ class Devices:
     client: object = None
     args: DynamicResourcesArgs = field(default_factory=DynamicResourcesArgs)
     clock: Clock = field(default_factory=Clock)
+    gates: object = DEFAULT_GATES
 
     def __post_init__(self):
         self.state = ClusterState()
@@ -139,7 +141,7 @@ class Devices:
         self.handle.client = self.client
         self.handle.now = self.clock.now
         self.handle.monotonic = self.clock
-        self.plugin = DynamicResources(self.handle, self.args, self.clock.sleep)
+        self.plugin = DynamicResources(self.handle, self.args, self.clock.sleep, self.gates)
         self.cycle = CycleState()
 
     def ask(self, pod, node="n1"):
