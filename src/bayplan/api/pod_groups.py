@@ -69,6 +69,7 @@ class PodGroupSpec(msgspec.Struct):
     disruptionMode: DisruptionMode | str | None = None
     priority: int | None = None
     resourceClaims: list[GroupClaim] | None = None
+    preemptionPolicy: str | None = None
 
     @property
     def least(self) -> int:

@@ -123,7 +123,9 @@ class ApiServer:
         if self.taint_rules is not None and self.taint_rules not in added:
             added = (*added, self.taint_rules)
         served = ServedResources(catalog((*added, *gated), features))
-        self.storage = RestStorage(self.store, self.clock, served, admit=admit, controllers=CONTROLLERS)
+        self.storage = RestStorage(
+            self.store, self.clock, served, admit=partial(admit, features=features), controllers=CONTROLLERS
+        )
         self._resources = ResourceHandler(Backend(self.storage, self.access), self.faults)
         self._non_resources = NonResourceHandler(self.storage.served, RELEASES[version])
         self._listener: HttpListener | None = None

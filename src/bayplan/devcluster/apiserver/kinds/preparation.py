@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from bayplan.devcluster.apiserver.schema import Object
 
@@ -34,27 +35,35 @@ def prepare_device_taint_rule(rule: Object) -> None:
     rule["spec"]["taint"].setdefault("timeAdded", rule["metadata"]["creationTimestamp"])
 
 
-def drop_group_claims(group: Object, old: Object | None = None) -> None:
-    """Without the feature gate DRAWorkloadResourceClaims, a PodGroup gets no claims; one that has some keeps them."""
-    _drop_claims(group["spec"], old["spec"] if old is not None else {})
+def drop_group_fields(fields: Iterable[str], group: Object, old: Object | None = None) -> None:
+    """Removes fields of a PodGroup whose feature gates are off, unless the old group has them."""
+    _drop(fields, group["spec"], old["spec"] if old is not None else {})
 
 
-def drop_group_claim_statuses(group: Object, old: Object) -> None:
-    """Without the feature gate, only a PodGroup with claims gets the names of those from templates."""
+def drop_claim_statuses(group: Object, old: Object) -> None:
+    """Without the feature gate for claims, only a PodGroup that has claims gets the names of those from templates."""
     if not old["spec"].get("resourceClaims"):
         group.get("status", {}).pop("resourceClaimStatuses", None)
 
 
-def drop_template_claims(workload: Object, old: Object | None = None) -> None:
+def drop_template_fields(fields: Iterable[str], workload: Object, old: Object | None = None) -> None:
     """The same as for PodGroups, for their templates in a Workload."""
-    before = old["spec"].get("podGroupTemplates") or () if old is not None else ()
-    for index, template in enumerate(workload["spec"].get("podGroupTemplates") or ()):
-        _drop_claims(template, before[index] if index < len(before) else {})
+    _drop_in_templates(fields, workload["spec"], old["spec"] if old is not None else {})
 
 
-def _drop_claims(spec: Object, old: Object) -> None:
-    if not old.get("resourceClaims"):
-        spec.pop("resourceClaims", None)
+def _drop_in_templates(fields: Iterable[str], parent: Object, old: Object) -> None:
+    for kind in ("podGroupTemplates", "compositePodGroupTemplates"):
+        before = old.get(kind) or ()
+        for index, template in enumerate(parent.get(kind) or ()):
+            was = before[index] if index < len(before) else {}
+            _drop(fields, template, was)
+            _drop_in_templates(fields, template, was)
+
+
+def _drop(fields: Iterable[str], spec: Object, old: Object) -> None:
+    for field in fields:
+        if not old.get(field):
+            spec.pop(field, None)
 
 
 def prepare_claim(claim: Object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from bayplan.api import kinds
 from bayplan.api.field_errors import FieldError
@@ -19,9 +20,7 @@ from bayplan.devcluster.apiserver.validation.rules import At, check, has_rules
 
 def strategy_of(kind: Kind, features: frozenset[str] = frozenset()) -> Strategy:
     """The hooks of a kind, with the sets of rules that its type has. `features`: the feature gates that are on."""
-    hooks, model = HOOKS.get(kind, Strategy()), kind.model
-    if "DRAWorkloadResourceClaims" not in features:
-        hooks = WITHOUT_GROUP_CLAIMS.get(kind.plural, hooks)
+    hooks, model = _gated(kind, HOOKS.get(kind, Strategy()), features), kind.model
     return replace(
         hooks,
         validate=_of_objects(model, features) or hooks.validate,
@@ -39,17 +38,25 @@ def _of_changes(name: str, features: frozenset[str]) -> Callable[[Object, Object
     return (lambda new, old: check(name, new, At("", old=old, features=features))) if has_rules(name) else None
 
 
-WITHOUT_GROUP_CLAIMS: Mapping[str, Strategy] = {
-    kinds.POD_GROUP.plural: Strategy(
-        prepare_for_create=preparation.drop_group_claims,
-        prepare_for_update=preparation.drop_group_claims,
-        prepare_for_status_update=preparation.drop_group_claim_statuses,
-    ),
-    kinds.WORKLOAD.plural: Strategy(
-        prepare_for_create=preparation.drop_template_claims, prepare_for_update=preparation.drop_template_claims
-    ),
-}
-"""The kinds that have no claims of PodGroups while the feature gate DRAWorkloadResourceClaims is off, by plural."""
+CLAIMS_OF_GROUPS = "DRAWorkloadResourceClaims"
+GATED_FIELDS: Mapping[str, str] = {CLAIMS_OF_GROUPS: "resourceClaims", "PodGroupPreemptionPolicy": "preemptionPolicy"}
+"""The fields of PodGroups and their templates that a feature gate adds."""
+
+
+def _gated(kind: Kind, hooks: Strategy, features: frozenset[str]) -> Strategy:
+    """The hooks of a kind that also remove the fields whose feature gates are off."""
+    off = tuple(field for gate, field in GATED_FIELDS.items() if gate not in features)
+    if kind.plural == kinds.WORKLOAD.plural:
+        drop = partial(preparation.drop_template_fields, off)
+        return replace(hooks, prepare_for_create=drop, prepare_for_update=drop)
+    if kind not in kinds.ALPHA_KINDS:
+        return hooks
+    drop = partial(preparation.drop_group_fields, off)
+    hooks = replace(hooks, prepare_for_create=drop, prepare_for_update=drop)
+    if CLAIMS_OF_GROUPS in features:
+        return hooks
+    return replace(hooks, prepare_for_status_update=preparation.drop_claim_statuses)
+
 
 HOOKS: Mapping[Kind, Strategy] = {
     kinds.CUSTOM_RESOURCE_DEFINITION: Strategy(

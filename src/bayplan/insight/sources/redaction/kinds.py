@@ -277,7 +277,7 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
         apiVersion=verbatim,
         kind=constant("PodGroup"),
         spec=fields(
-            "schedulingPolicy disruptionMode priority",
+            "schedulingPolicy disruptionMode priority preemptionPolicy",
             schedulingConstraints=fields(topology=each(fields(key=key))),
             priorityClassName=name("priorityclass"),
             resourceClaims=CLAIM_REFERENCES,
