@@ -128,9 +128,10 @@ def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], a
 
 @pytest.fixture
 async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
-    """A cluster of three nodes. A test may name its version by parametrizing this fixture."""
-    clock, version = ManualClock(), getattr(request, "param", OLDEST)
-    async with DevCluster(3, clock=clock, listen=False, version=version) as cluster:
+    """A cluster of three nodes. A test may name its version, or arguments, by parametrizing this fixture."""
+    clock, given = ManualClock(), getattr(request, "param", OLDEST)
+    arguments = given if isinstance(given, dict) else {"version": given}
+    async with DevCluster(3, clock=clock, listen=False, **arguments) as cluster:
         world = World(cluster, clock)
         await cluster.nodes_ready()
         binder = asyncio.create_task(world.bind_pods())

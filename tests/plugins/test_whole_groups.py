@@ -174,6 +174,31 @@ def test_the_priority_of_a_group_counts_for_its_single_pods_since_1_37(version, 
     assert stage.decide("g1") == victims
 
 
+NEVER, LOWER, NO_VICTIM = "Never", "PreemptLowerPriority", Code.UNSCHEDULABLE
+
+
+@cases(
+    "on, of_group, of_pods, victims",
+    {
+        "Never of the group": (True, NEVER, LOWER, NO_VICTIM),
+        "PreemptLowerPriority of the group": (True, LOWER, LOWER, ["p1"]),
+        "the group's before the pods'": (True, LOWER, NEVER, ["p1"]),
+        "none of the group": (True, None, NEVER, ["p1"]),
+        "off: that of the pods": (False, NEVER, LOWER, ["p1"]),
+        "off: Never of the pods": (False, LOWER, NEVER, NO_VICTIM),
+    },
+)
+def test_the_preemption_policy_of_a_group(on, of_group, of_pods, victims):
+    """Cases of TestNewPodGroupPreemptorResolvesPreemptionPolicy (1.37)."""
+    stage = Stage([running("p1", "a", LOW, "100m")], preemptionPolicy=of_pods)
+    store = stage.state.objects[custom_kind(POD_GROUPS)]
+    spec = {**store["default/us"]["spec"], "disruptionMode": {"single": {}}, "preemptionPolicy": of_group}
+    store.set("default/us", CustomObject({**store["default/us"], "spec": spec}))
+    gates = gates_of("1.37").but("GenericWorkload", *(["PodGroupPreemptionPolicy"] if on else []))
+    stage.plugin = WorkloadAwarePreemption(OfflineHandle(stage.state), gates)
+    assert stage.decide("p1") == victims
+
+
 @cases("version, prefix", {"1.36": ("1.36", "preemption"), "1.37": ("1.37", "pod group preemption")})
 def test_the_prefix_of_messages_about_preemption(version, prefix):
     assert WorkloadAwarePreemption(OfflineHandle(make_cluster().state), gates_of(version)).preemption_name == prefix

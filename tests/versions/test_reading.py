@@ -77,11 +77,12 @@ PROBLEMS = {
         "NodeDeclaredFeatures=false: requires InPlacePodLevelResourcesVerticalScaling=false, which needs it",
     ),
     "not all alpha": (
-        "1.36",
-        "AllAlpha=true",
+        "1.37",
+        "AllAlpha=true,AllBeta=true",
         (
-            "AllAlpha=true: Bayplan can't switch all of them: add DRAWorkloadResourceClaims=false, or name the "
-            "gates that you need"
+            "AllAlpha=true: Bayplan can't switch all of them: add CompositePodGroup=false, DRADerivedAttributes=false, "
+            "DRADeviceCompatibilityGroups=false, DRANodeAllocatableResources=false, DRAOptionalNodeOperations=false, "
+            "InPlacePodVerticalScalingSchedulerPreemption=false, or name the gates that you need"
         ),
     ),
 }

@@ -53,6 +53,14 @@ class DisruptionMode(msgspec.Struct):
     all: dict[str, Any] | None = None
 
 
+class GroupClaim(msgspec.Struct):
+    """An item of `resourceClaims`: a claim that the group's pods share."""
+
+    name: str = ""
+    resourceClaimName: str | None = None
+    resourceClaimTemplateName: str | None = None
+
+
 class PodGroupSpec(msgspec.Struct):
     """`spec` of a PodGroup."""
 
@@ -60,6 +68,8 @@ class PodGroupSpec(msgspec.Struct):
     schedulingConstraints: SchedulingConstraints | None = None
     disruptionMode: DisruptionMode | str | None = None
     priority: int | None = None
+    resourceClaims: list[GroupClaim] | None = None
+    preemptionPolicy: str | None = None
 
     @property
     def least(self) -> int:
@@ -82,6 +92,12 @@ class PodGroupSpec(msgspec.Struct):
 def spec_of(pod_group: Any) -> PodGroupSpec:
     """The spec of a PodGroup. Raises msgspec.ValidationError for a malformed one."""
     return msgspec.convert(pod_group.get("spec") or {}, PodGroupSpec)
+
+
+def claims_made_for(pod_group: Mapping[str, Any]) -> dict[str, str | None]:
+    """The names of the claims that were made from templates for a PodGroup, by the names of its references."""
+    statuses = (pod_group.get("status") or {}).get("resourceClaimStatuses") or ()
+    return {each.get("name", ""): each.get("resourceClaimName") for each in statuses}
 
 
 def served_as(pod_group: Mapping[str, Any]) -> Kind:

@@ -175,6 +175,7 @@ class DevCluster:
                 informers=self.informers,
                 root_ca=root_ca,
                 taint_rules=self.server.taint_rules,
+                pod_groups=self.server.pod_groups,
             )
             self._parts.append(manager)
 

@@ -12,6 +12,7 @@ from bayplan.devices.claims import (
     UnusableClaim,
     allocation_of,
     claim_names,
+    group_of,
     is_made_for,
     is_reserved_for,
     key_of,
@@ -46,9 +47,9 @@ async def _problem(client: Client, pod: Pod, name: str, *, generated: bool) -> s
         if error.status != 404:
             raise
         return f"fetch ResourceClaim {name}: {error.message}"
-    if generated and not is_made_for(claim, pod.metadata.uid):
-        return not_made_for(claim, key_of(pod))
-    if not is_reserved_for(claim, pod.metadata.uid):
+    if generated and not is_made_for(claim, pod.metadata.uid, group_of(pod)):
+        return not_made_for(claim, key_of(pod), group_of(pod))
+    if not is_reserved_for(claim, pod.metadata.uid, group_of(pod)):
         owner, wanted = f"{pod.metadata.name} ({pod.metadata.uid})", f"{name} ({claim.metadata.uid})"
         return f"pod {owner} is not allowed to use ResourceClaim {wanted}"
     return "" if allocation_of(claim) is not None else f"ResourceClaim {name}: not allocated"

@@ -295,7 +295,7 @@ class Manifests:
         for reference in pod.spec.resourceClaims or ():
             template = self._claim_template(namespace, reference.resourceClaimTemplateName)
             if template is not None:
-                made = claim_of_template(template, pod, reference.name)
+                made = claim_of_template(template, kinds.POD, pod, reference.name)
                 created = self._create_claim(kinds.RESOURCE_CLAIM, made, namespace, expansion)
                 statuses.append({"name": reference.name, "resourceClaimName": created["metadata"]["name"]})
         if statuses:

@@ -116,10 +116,16 @@ class ApiServer:
         added = ADDED_KINDS[version]
         self.taint_rules = taint_rule_kind(version) if "DRADeviceTaintRules" in features else None
         """The kind of DeviceTaintRules; None if they have no effect."""
+        self.pod_groups = next((kind for kind in gated if kind.plural == "podgroups"), None)
+        """The kind of PodGroups, if these have claims as a whole; None otherwise."""
+        if "DRAWorkloadResourceClaims" not in features:
+            self.pod_groups = None
         if self.taint_rules is not None and self.taint_rules not in added:
             added = (*added, self.taint_rules)
         served = ServedResources(catalog((*added, *gated), features))
-        self.storage = RestStorage(self.store, self.clock, served, admit=admit, controllers=CONTROLLERS)
+        self.storage = RestStorage(
+            self.store, self.clock, served, admit=partial(admit, features=features), controllers=CONTROLLERS
+        )
         self._resources = ResourceHandler(Backend(self.storage, self.access), self.faults)
         self._non_resources = NonResourceHandler(self.storage.served, RELEASES[version])
         self._listener: HttpListener | None = None

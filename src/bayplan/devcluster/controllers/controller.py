@@ -48,6 +48,8 @@ class ControllerContext:
     """The certificate authority of the API server in PEM, "" without TLS."""
     taint_rules: Kind | None = None
     """The kind of the DeviceTaintRules that the API server has; None without the feature."""
+    pod_groups: Kind | None = None
+    """The kind of the PodGroups whose claims count, as a whole; None without DRAWorkloadResourceClaims."""
 
 
 class Controller(ABC):

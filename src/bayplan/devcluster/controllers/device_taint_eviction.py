@@ -20,11 +20,15 @@ from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.informers import Informer, key_of, latest
 from bayplan.devcluster.controllers.pod_gc import delete_with_condition
+from bayplan.devcluster.controllers.resource_claims import group_key
 from bayplan.devcluster.controllers.served import DeviceTaintRule, Pod, ResourceClaim
 from bayplan.devices.claims import (
+    POD_GROUP_RESOURCE,
+    SCHEDULING_GROUP,
     UnusableClaim,
     allocation_of,
     claim_name,
+    group_of,
     is_made_for,
     is_reserved_for,
     reservations,
@@ -67,6 +71,8 @@ class DeviceTaintEvictionController(Controller):
         self._claims = self.watch(RESOURCE_CLAIM)
         self._by_device = self._claims.index(_devices_of)
         self._pods = self.watch(POD)
+        self._of_groups = context.pod_groups is not None
+        self._by_group = self._pods.index(group_key)
         kind = context.taint_rules
         self._rules: Informer | None = None if kind is None else self.watch(kind)
         self._pods.listen(self._pod_changed)
@@ -126,12 +132,12 @@ class DeviceTaintEvictionController(Controller):
 
     def _claims_of(self, pod: Pod) -> Iterator[ResourceClaim]:
         """The claims that are reserved for a pod."""
-        uid = pod.metadata.uid
+        uid, group = pod.metadata.uid, group_of(pod) if self._of_groups else ""
         for reference in pod.spec.resourceClaims or ():
             with suppress(UnusableClaim):
                 claim = self._claims.get(f"{pod.metadata.namespace}/{claim_name(pod, reference)}")
-                own = reference.resourceClaimName is not None or (claim is not None and is_made_for(claim, uid))
-                if claim is not None and own and is_reserved_for(claim, uid):
+                own = reference.resourceClaimName is not None or (claim is not None and is_made_for(claim, uid, group))
+                if claim is not None and own and is_reserved_for(claim, uid, group):
                     yield claim
 
     def _taints(
@@ -263,6 +269,9 @@ class DeviceTaintEvictionController(Controller):
         for consumer in reservations(claim):
             if not consumer.apiGroup and consumer.resource == "pods":
                 self.queue.add(f"{_POD}{claim.metadata.namespace}/{consumer.name}")
+            elif self._of_groups and (consumer.apiGroup, consumer.resource) == (SCHEDULING_GROUP, POD_GROUP_RESOURCE):
+                for pod in self._by_group.get(f"{claim.metadata.namespace}/{consumer.name}"):
+                    self.queue.add(_POD + key_of(pod))
 
     def _slice_changed(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
         if new is None or old is None or _tainted(old) != _tainted(new):

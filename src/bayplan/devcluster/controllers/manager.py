@@ -68,10 +68,11 @@ class ControllerManager:
         informers: Informers | None = None,
         root_ca: str = "",
         taint_rules: Kind | None = None,
+        pod_groups: Kind | None = None,
     ) -> None:
         self.informers = informers if informers is not None else Informers(client)
         self._events = EventSink(client, clock)
-        context = ControllerContext(client, self.informers, clock, self._events, root_ca, taint_rules)
+        context = ControllerContext(client, self.informers, clock, self._events, root_ca, taint_rules, pod_groups)
         self._controllers = [controller(context) for controller in controllers]
 
     async def run(self) -> None:

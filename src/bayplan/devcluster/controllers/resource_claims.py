@@ -1,6 +1,6 @@
 """Creates claims from templates for pods, and releases claims that pods no longer use.
 
-Mirrors pkg/controller/resourceclaim/controller.go with the features that are on by default.
+Mirrors pkg/controller/resourceclaim/controller.go with the features that are on by default, and claims of PodGroups.
 """
 
 from __future__ import annotations
@@ -15,19 +15,25 @@ from lightkube.models import resource_v1
 from lightkube.models.meta_v1 import ObjectMeta, OwnerReference
 from lightkube.models.resource_v1 import ResourceClaimConsumerReference, ResourceClaimStatus
 
-from bayplan.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
+from bayplan.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, Kind
 from bayplan.client import ApiError
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext, Ignored
-from bayplan.devcluster.controllers.informers import key_of, latest
+from bayplan.devcluster.controllers.informers import Informer, key_of, latest
 from bayplan.devcluster.controllers.ownership import controller_of
 from bayplan.devcluster.controllers.served import Pod, ResourceClaim
 from bayplan.devices.claims import (
     FINALIZER,
+    POD_GROUP_RESOURCE,
+    SCHEDULING_GROUP,
     UnusableClaim,
     allocation_of,
     claim_name,
+    group_of,
+    group_reservation,
     is_made_for,
+    is_of_group,
+    is_pod_group,
     is_reserved_for,
     reservations,
 )
@@ -40,7 +46,7 @@ LONGEST_BASE = 57
 REMEMBERED = 500
 """How many deleted pods are remembered. For other unknown pods, the controller asks the server."""
 
-_POD, _CLAIM = "pod:", "claim:"
+_POD, _CLAIM, _GROUP = "pod:", "claim:", "group:"
 
 
 class ResourceClaimController(Controller):
@@ -58,14 +64,25 @@ class ResourceClaimController(Controller):
         self._by_owner = self._claims.index(_owners)
         self._by_claim = self._pods.index(known_claims)
         self._by_template = self._pods.index(template_keys)
+        self._groups: Informer | None = None
+        self._users = {("", "pods"): self._pods}
+        if context.pod_groups is not None:
+            self._groups = self._users[SCHEDULING_GROUP, POD_GROUP_RESOURCE] = self.watch(context.pod_groups)
+            self._members = self._pods.index(group_key)
+            self._groups_by_claim = self._groups.index(known_claims)
+            self._groups_by_template = self._groups.index(template_keys)
         self._pods.listen(self._pod_changed)
         self._claims.listen(self._claim_changed)
         self._templates.listen(self._template_changed)
+        if self._groups is not None:
+            self._groups.listen(self._group_changed)
 
     async def sync(self, key: str) -> None:
-        """Sync one pod or one claim."""
+        """Sync one pod, one PodGroup or one claim."""
         if key.startswith(_POD):
             await self._sync_pod(key.removeprefix(_POD))
+        elif key.startswith(_GROUP):
+            await self._sync_group(key.removeprefix(_GROUP))
         else:
             await self._sync_claim(key.removeprefix(_CLAIM))
 
@@ -75,26 +92,58 @@ class ResourceClaimController(Controller):
         pod: Pod | None = self._pods.get(key)
         if pod is None or not self._needs_work(pod):
             return
+        if self._group_name(pod) and self._group(pod) is None:
+            return  # the pod is queued again once its group exists
+        if await self._make_all(self._pods, pod):
+            return
+        for claim, consumer in self._unreserved(pod):
+            # The pod was bound by another client that doesn't reserve claims.
+            status = msgspec.structs.replace(_status(claim), reservedFor=[*reservations(claim), consumer])
+            await self._write_status(claim, status)
+
+    async def _sync_group(self, key: str) -> None:
+        assert self._groups is not None
+        group = self._groups.get(key)
+        if group is not None and self._group_needs_work(group):
+            await self._make_all(self._groups, group)
+
+    async def _make_all(self, informer: Informer, owner: Any) -> bool:
+        """Make the missing claims of a pod or a PodGroup. Returns whether its next sync has to do the rest."""
         made = {}
-        for reference in pod.spec.resourceClaims or ():
+        for reference in owner.spec.resourceClaims or ():
             try:
-                name = await self._make(pod, reference)
+                name = await self._make(informer.kind, owner, reference)
             except _NoTemplate as problem:
-                self._report(pod, reference, str(problem))
-                return  # the pod is queued again once the template exists
+                self._report(informer.kind, owner, reference, str(problem))
+                return True  # it is queued again once the template exists
             except ApiError as error:
-                self._report(pod, reference, f"create ResourceClaim : {error.message}")
+                self._report(informer.kind, owner, reference, f"create ResourceClaim : {error.message}")
                 raise
             if name is not None:
                 made[reference.name] = name
         if made:
-            await self._tell(pod, made)  # the change queues the pod again
-            return
-        for claim in self._unreserved(pod):
-            # The pod was bound by another client that doesn't reserve claims.
-            consumer = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
-            status = msgspec.structs.replace(_status(claim), reservedFor=[*reservations(claim), consumer])
-            await self._write_status(claim, status)
+            await self._tell(informer, owner, made)  # the change queues it again
+        return bool(made)
+
+    def _group_name(self, pod: Any) -> str:
+        """The name of the PodGroup whose claims a pod may use, "" if there is none. PodGroups are in no other group."""
+        return group_of(pod) if self._groups is not None and hasattr(pod.spec, "schedulingGroup") else ""
+
+    def _group(self, pod: Any) -> Any:
+        """The PodGroup whose claims a pod may use; None if there is none."""
+        name = self._group_name(pod)
+        return self._groups.get(f"{pod.metadata.namespace}/{name}") if name and self._groups is not None else None
+
+    def _owner_of(self, owner: Any, reference: Any) -> Any:
+        """Whose claim a reference of a pod or a PodGroup is to: the pod's PodGroup, or the object itself."""
+        group = self._group(owner)
+        return group if group is not None and is_of_group(reference, group.spec.resourceClaims or ()) else owner
+
+    def _group_needs_work(self, group: Any) -> bool:
+        """Whether a PodGroup lacks a claim from a template."""
+        return not group.metadata.deletionTimestamp and any(
+            self._is_missing(group, reference) for reference in group.spec.resourceClaims or ()
+        )
 
     def _needs_work(self, pod: Pod) -> bool:
         """Whether a pod lacks a claim from a template, or a reservation that no other component writes.
@@ -105,32 +154,48 @@ class ResourceClaimController(Controller):
             return False
         return any(self._is_missing(pod, one) for one in pod.spec.resourceClaims or ()) or bool(self._unreserved(pod))
 
-    def _is_missing(self, pod: Pod, reference: Any) -> bool:
+    def _is_missing(self, pod: Any, reference: Any) -> bool:
         """Whether a claim must be created. A claim of another owner blocks the name until it is gone."""
         try:
             name = claim_name(pod, reference)
         except UnusableClaim:
             return True
         generated = reference.resourceClaimTemplateName is not None
-        return generated and name is not None and self._claims.get(f"{pod.metadata.namespace}/{name}") is None
+        missing = generated and name is not None and self._claims.get(f"{pod.metadata.namespace}/{name}") is None
+        return missing and self._owner_of(pod, reference) is pod  # the claims of its group are not the pod's to make
 
-    def _unreserved(self, pod: Pod) -> list[ResourceClaim]:
-        """The allocated claims that aren't reserved for the pod, although the pod is bound."""
+    def _unreserved(self, pod: Pod) -> list[tuple[ResourceClaim, ResourceClaimConsumerReference]]:
+        """The allocated claims that aren't reserved for the pod or its group, although the pod is bound; and for whom
+        they have to be.
+        """
         if not pod.spec.nodeName:
             return []  # the scheduler reserves them
-        found, uid = [], pod.metadata.uid
+        found, uid, group = [], pod.metadata.uid, self._group_name(pod)
         for reference in pod.spec.resourceClaims or ():
             with contextlib.suppress(UnusableClaim):
                 claim = self._claims.get(f"{pod.metadata.namespace}/{claim_name(pod, reference)}")
-                if claim is not None and (reference.resourceClaimName is not None or is_made_for(claim, uid)):
-                    found.append(claim)
-        return [claim for claim in found if allocation_of(claim) is not None and not is_reserved_for(claim, uid)]
+                if claim is not None and (reference.resourceClaimName is not None or is_made_for(claim, uid, group)):
+                    found.append((claim, self._consumer(pod, reference)))
+        return [
+            (claim, consumer)
+            for claim, consumer in found
+            if allocation_of(claim) is not None and not is_reserved_for(claim, uid, group)
+        ]
 
-    def _report(self, pod: Pod, reference: Any, problem: str) -> None:
-        self.recorder.warning(POD, pod, "FailedResourceClaimCreation", f"PodResourceClaim {reference.name}: {problem}")
+    def _consumer(self, pod: Pod, reference: Any) -> ResourceClaimConsumerReference:
+        owner = self._owner_of(pod, reference).metadata
+        if owner is not pod.metadata:
+            return group_reservation(owner.name, owner.uid)
+        return ResourceClaimConsumerReference(resource="pods", name=owner.name, uid=owner.uid)
 
-    async def _make(self, pod: Pod, reference: Any) -> str | None:
-        """Create the claim for a reference if it is missing. Returns its name if the pod's status lacks it."""
+    def _report(self, kind: Kind, owner: Any, reference: Any, problem: str) -> None:
+        what = f"{kind.kind}ResourceClaim {reference.name}"
+        self.recorder.warning(kind, owner, "FailedResourceClaimCreation", f"{what}: {problem}")
+
+    async def _make(self, kind: Kind, pod: Any, reference: Any) -> str | None:
+        """Create the claim for a reference of a pod or a PodGroup if it is missing. The claims of a pod's group aren't
+        made for the pod. Returns the claim's name if the status lacks it.
+        """
         if reference.resourceClaimTemplateName is None:
             return None
         try:
@@ -139,31 +204,34 @@ class ResourceClaimController(Controller):
             pass
         else:
             claim: ResourceClaim | None = self._claims.get(f"{pod.metadata.namespace}/{name}")
-            if name is None or (claim is not None and is_made_for(claim, pod.metadata.uid)):
+            if name is None or (claim is not None and is_made_for(claim, pod.metadata.uid, self._group_name(pod))):
                 return None
-        # The claim may exist although the pod's status lacks it.
-        of_pod = self._by_owner.get(pod.metadata.uid)
-        claim = next((one for one in of_pod if _annotations(one).get(POD_CLAIM) == reference.name), None)
+        # The claim may exist although the status lacks it.
+        owner = self._owner_of(pod, reference)
+        of_owner = self._by_owner.get(owner.metadata.uid)
+        claim = next((one for one in of_owner if _annotations(one).get(POD_CLAIM) == reference.name), None)
+        if claim is None and owner is not pod:
+            return None  # the pod is queued again once its group has the claim
         if claim is None:
-            claim = await self._create(pod, reference)
+            claim = await self._create(kind, pod, reference)
         return str(claim.metadata.name)
 
-    async def _create(self, pod: Pod, reference: Any) -> ResourceClaim:
+    async def _create(self, kind: Kind, pod: Any, reference: Any) -> ResourceClaim:
         namespace, template_name = pod.metadata.namespace, reference.resourceClaimTemplateName
         template: Any = self._templates.get(f"{namespace}/{template_name}")
         if template is None:
             missing = f'resourceclaimtemplate.resource.k8s.io "{template_name}" not found'
             raise _NoTemplate(f'resource claim template "{template_name}": {missing}')
-        made = claim_of_template(template, pod, reference.name)
+        made = claim_of_template(template, kind, pod, reference.name)
         claim: ResourceClaim = await self.client.create(RESOURCE_CLAIM, made, namespace)
         await self._claims.observe([claim])
         return claim
 
-    async def _tell(self, pod: Pod, made: dict[str, str]) -> None:
-        """Write the names of the created claims into the pod's status."""
+    async def _tell(self, informer: Informer, pod: Any, made: dict[str, str]) -> None:
+        """Write the names of the created claims into the status of a pod or a PodGroup."""
         statuses = [{"name": name, "resourceClaimName": claim} for name, claim in made.items()]
         patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"resourceClaimStatuses": statuses}}
-        await self.patch_status(self._pods, pod, patch)
+        await self.patch_status(informer, pod, patch)
 
     # Claims
 
@@ -187,23 +255,24 @@ class ResourceClaimController(Controller):
             await self._delete_if_unused(claim)
 
     async def _is_valid(self, claim: ResourceClaim, consumer: ResourceClaimConsumerReference) -> bool:
-        """Whether a consumer may still use the claim. Consumers that aren't pods always count."""
-        if consumer.apiGroup or consumer.resource != "pods":
+        """Whether a consumer may still use the claim. Consumers that are neither pods nor PodGroups always count."""
+        users = self._users.get((consumer.apiGroup or "", consumer.resource))
+        if users is None:
             return True
         if consumer.uid in self._gone:
             return False
         namespace = claim.metadata.namespace
-        pod: Pod | None = self._pods.get(f"{namespace}/{consumer.name}")
-        if pod is not None and pod.metadata.uid == consumer.uid:
-            return not is_done(pod)
-        # The view may not have the pod yet, or only an older pod of the same name.
+        user: Any = users.get(f"{namespace}/{consumer.name}")
+        if user is not None and user.metadata.uid == consumer.uid:
+            return users is not self._pods or not is_done(user)
+        # The view may not have the user yet, or only an older one of the same name.
         try:
-            pod = await self.client.get(POD, consumer.name, namespace)
+            user = await self.client.get(users.kind, consumer.name, namespace)
         except ApiError as error:
             if error.status == 404:
                 return False
             raise
-        return bool(pod.metadata.uid == consumer.uid)
+        return bool(user.metadata.uid == consumer.uid)
 
     async def _delete_if_unused(self, claim: ResourceClaim) -> None:
         """Delete a claim that was created for a finished pod. For a deleted pod, the garbage collector does it."""
@@ -258,22 +327,42 @@ class ResourceClaimController(Controller):
             self.queue.add(f"{_CLAIM}{key_of(claim)}")
         for pod in self._by_claim.get(key_of(claim)):
             self._consider(pod)
+        if self._groups is not None:
+            for group in self._groups_by_claim.get(key_of(claim)):
+                self._consider_group(group)
 
     def _template_changed(self, old: Any, new: Any) -> None:
         if new is not None:
             for pod in self._by_template.get(key_of(new)):
                 self._consider(pod)
+            for group in self._groups_by_template.get(key_of(new)) if self._groups is not None else ():
+                self._consider_group(group)
+
+    def _group_changed(self, old: Any, new: Any) -> None:
+        if new is None:
+            self._gone.append(old.metadata.uid)
+            for key in known_claims(old):
+                self.queue.add(f"{_CLAIM}{key}")
+        else:
+            self._consider_group(new)
+
+    def _consider_group(self, group: Any) -> None:
+        """Queue a PodGroup, and the pods that may now have its claims."""
+        if self._group_needs_work(group):
+            self.queue.add(f"{_GROUP}{key_of(group)}")
+        for pod in self._members.get(key_of(group)):
+            self._consider(pod)
 
 
 class _NoTemplate(Exception):
     """The template of a claim doesn't exist; the message names it."""
 
 
-def claim_of_template(template: Any, pod: Pod, reference: str) -> resource_v1.ResourceClaim:
-    """A new claim for one of a pod's references. The server completes its name."""
+def claim_of_template(template: Any, kind: Kind, pod: Any, reference: str) -> resource_v1.ResourceClaim:
+    """A new claim for a reference of a pod, or of a PodGroup, which `kind` says. The server completes its name."""
     metadata = template.spec.metadata or ObjectMeta()
     owner = OwnerReference(
-        apiVersion=POD.api_version, kind=POD.kind, name=pod.metadata.name, uid=pod.metadata.uid, controller=True
+        apiVersion=kind.api_version, kind=kind.kind, name=pod.metadata.name, uid=pod.metadata.uid, controller=True
     )
     return resource_v1.ResourceClaim(
         metadata=ObjectMeta(
@@ -297,7 +386,8 @@ def name_prefix(pod: str, reference: str) -> str:
 
 def _owners(claim: ResourceClaim) -> Iterable[str]:
     owner = controller_of(claim)
-    return (owner.uid,) if owner is not None and (owner.apiVersion, owner.kind) == ("v1", POD.kind) else ()
+    made = owner is not None and ((owner.apiVersion, owner.kind) == ("v1", POD.kind) or is_pod_group(owner))
+    return (owner.uid,) if owner is not None and made else ()
 
 
 def _status(claim: ResourceClaim) -> ResourceClaimStatus:
@@ -316,8 +406,15 @@ def _is_protected(claim: ResourceClaim) -> bool:
     return FINALIZER in (claim.metadata.finalizers or ())
 
 
-def known_claims(pod: Pod) -> Iterator[str]:
-    """Keys of the claims that the pod refers to and that exist, except the claim for extended resources."""
+def group_key(pod: Pod) -> Iterator[str]:
+    """The key of the PodGroup that a pod is in."""
+    name = group_of(pod)
+    if name:
+        yield f"{pod.metadata.namespace}/{name}"
+
+
+def known_claims(pod: Any) -> Iterator[str]:
+    """Keys of the claims that a pod or a PodGroup refers to and that exist, except the claim for extended resources."""
     for reference in pod.spec.resourceClaims or ():
         try:
             name = claim_name(pod, reference)
@@ -327,8 +424,8 @@ def known_claims(pod: Pod) -> Iterator[str]:
             yield f"{pod.metadata.namespace}/{name}"
 
 
-def template_keys(pod: Pod) -> Iterator[str]:
-    """The keys of the templates of the pod's claims."""
+def template_keys(pod: Any) -> Iterator[str]:
+    """The keys of the templates of the claims of a pod or a PodGroup."""
     for reference in pod.spec.resourceClaims or ():
         if reference.resourceClaimTemplateName is not None:
             yield f"{pod.metadata.namespace}/{reference.resourceClaimTemplateName}"

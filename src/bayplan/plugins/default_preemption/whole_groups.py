@@ -61,6 +61,7 @@ class WorkloadAwarePreemption(Plugin):
     def __init__(self, handle: Handle, gates: FeatureGates = DEFAULT_GATES) -> None:
         self._handle = handle
         self._group_decides = gates.enabled("PodGroupPriorityOfVictims")
+        self._has_policy = gates.enabled("PodGroupPreemptionPolicy")
         self.places_most = gates.enabled("PodGroupPreemptionPlacesMost")
         self.preemption_name = "pod group preemption" if gates.enabled("PodGroupPreemptionPrefix") else "preemption"
         self._pod_groups = handle.objects(POD_GROUPS)
@@ -84,10 +85,12 @@ class WorkloadAwarePreemption(Plugin):
         return self._trial(gang, nodes) if gang.pod_group in self._pod_groups else None
 
     def _trial(self, gang: Gang, nodes: Nodes) -> GangTrial:
-        if any(member.spec.preemptionPolicy == "Never" for member in gang.members):
-            return Status.unschedulable(NEVER)
         pod_group = self._pod_groups[gang.pod_group]
-        priority = spec_of(pod_group).priority or 0
+        spec = spec_of(pod_group)
+        policies = [spec.preemptionPolicy] if self._has_policy else [pod.spec.preemptionPolicy for pod in gang.members]
+        if "Never" in policies:
+            return Status.unschedulable(NEVER)
+        priority = spec.priority or 0
         units = sorted(
             (unit for unit in self._units(gang, nodes) if unit.priority < priority), key=lambda unit: unit.importance
         )

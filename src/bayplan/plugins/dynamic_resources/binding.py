@@ -9,7 +9,7 @@ import copy
 from collections.abc import Awaitable, Callable, Mapping
 
 from lightkube.models.core_v1 import Pod
-from lightkube.models.resource_v1 import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
+from lightkube.models.resource_v1 import AllocationResult, ResourceClaim
 
 from bayplan.api.kinds import POD, RESOURCE_CLAIM
 from bayplan.cluster.objects import ObjectStore, version_of
@@ -86,7 +86,7 @@ class ClaimBinding:
         try:
             for index, known in enumerate(state.claims):
                 claim = state.claims[index] = await self._settled(client, self._latest(known))
-                if is_reserved_for(claim, pod.uid):
+                if is_reserved_for(claim, pod.uid, state.group):
                     self._end(state, uid_of(claim), written=True)
                 else:
                     state.claims[index] = await self._bind_claim(client, state, index, pod, node_name)
@@ -128,9 +128,10 @@ class ClaimBinding:
                 current = copy.copy(await add_finalizer(client, current))
                 current.status = copy.copy(current.status)
                 status_of(current).allocation = copy.copy(allocation)
+            elif is_reserved_for(current, pod.uid, state.group):
+                return current  # another pod of the PodGroup has written it
             status = status_of(current)
-            consumer = ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
-            status.reservedFor = [*reservations(current), consumer]
+            status.reservedFor = [*reservations(current), state.consumer(index, pod)]
             if status.allocation is None:
                 raise ClaimChanged(f"claim {key_of(current)} got deallocated elsewhere in the meantime")
             if status.allocation.allocationTimestamp is None:
@@ -143,7 +144,9 @@ class ClaimBinding:
         try:
             if extended and is_in_memory(claim):
                 claim = state.claims[index] = await self._created(client, state, node_name)
-            written = state.claims[index] = await self._written(client, claim, write, allocation, pod)
+            written = state.claims[index] = await self._written(
+                client, claim, write, allocation, (pod.uid, state.group)
+            )
             await self._assume(written, patient=extended)
             is_written = True
         finally:
@@ -164,11 +167,12 @@ class ClaimBinding:
         claim: ResourceClaim,
         write: Callable[[ResourceClaim], Awaitable[ResourceClaim]],
         allocation: AllocationResult | None,
-        pod: PodInfo,
+        user: tuple[str, str],
     ) -> ResourceClaim:
-        """Write a claim. If the reply is lost, ask the server whether the claim was written.
+        """Write a claim for a user: the UID of the pod, and the name of its PodGroup.
 
-        The devices stay taken until the server answers: otherwise they could be allocated to a second claim.
+        If the reply is lost, ask the server whether the claim was written. The devices stay
+        taken until the server answers: otherwise they could be allocated to a second claim.
         """
         try:
             return await change(client, claim, write, self._sleep)
@@ -176,7 +180,7 @@ class ClaimBinding:
             if not problem.sent:
                 raise
             current: ResourceClaim | None = await read_eventually(client, RESOURCE_CLAIM, claim, self._sleep)
-            if current is None or not _is_written(current, allocation, pod):
+            if current is None or not _is_written(current, allocation, user):
                 raise
             return current
 
@@ -249,9 +253,9 @@ class ClaimBinding:
         return created
 
 
-def _is_written(claim: ResourceClaim, allocation: AllocationResult | None, pod: PodInfo) -> bool:
-    """Whether the claim is reserved for the pod, with the devices of the allocation unless that is None."""
-    if not is_reserved_for(claim, pod.uid):
+def _is_written(claim: ResourceClaim, allocation: AllocationResult | None, user: tuple[str, str]) -> bool:
+    """Whether the claim is reserved for the user, with the devices of the allocation unless that is None."""
+    if not is_reserved_for(claim, *user):
         return False
     return allocation is None or _devices(allocation_of(claim)) == _devices(allocation)
 

@@ -16,12 +16,15 @@ from lightkube.models.resource_v1 import ResourceClaim, ResourceClaimStatus
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.devices.allocations import ClaimAllocations
-from bayplan.devices.claims import allocation_of, is_reserved_for, key_of, reservations, uid_of
+from bayplan.devices.claims import UnusableClaim, allocation_of, is_reserved_for, key_of, reservations, uid_of
 from bayplan.framework.handle import ApiClient, Handle
+from bayplan.framework.interface import CycleState
 from bayplan.framework.lost_replies import Sleep
+from bayplan.framework.status import Status
 from bayplan.plugins.dynamic_resources.claim_writes import PendingWrites, delete, status_of, update_status, write_taken
 from bayplan.plugins.dynamic_resources.claim_writes import change as change_claim
 from bayplan.plugins.dynamic_resources.extended_resources import is_in_memory
+from bayplan.plugins.dynamic_resources.group_claims import GroupClaims
 from bayplan.plugins.dynamic_resources.state import PodDevices
 
 log = logging.getLogger(__name__)
@@ -30,22 +33,43 @@ NO_CLAIMS = "no new claims to deallocate"
 DEALLOCATED = "deallocation of ResourceClaim completed"
 DELETED = "deletion of ResourceClaim completed"
 NOTHING_TO_DO = "still not schedulable"
+UNRESERVED = Status.unresolvable("ResourceClaim unreserved for PodGroup")
 
 
 class Deallocation:
     """Deallocates and unreserves claims. `sleep` takes seconds."""
 
-    def __init__(self, handle: Handle, claims: ObjectStore, allocations: ClaimAllocations, sleep: Sleep) -> None:
+    def __init__(
+        self, handle: Handle, claims: ObjectStore, allocations: ClaimAllocations, groups: GroupClaims, sleep: Sleep
+    ) -> None:
         self._handle = handle
         self._claims = claims
         self._allocations = allocations
+        self._groups = groups
         self._sleep = sleep
         self._pending = claims.view(PendingWrites)
 
-    def post_filter(self, state: PodDevices | None, pod: PodInfo) -> str:
-        """Deallocate the first claim that some node couldn't use and no other pod has reserved. Returns the message."""
+    def post_filter(self, cycle: CycleState, state: PodDevices | None, pod: PodInfo) -> Status:
+        """Deallocate the first claim that some node couldn't use and no other pod has reserved.
+
+        If there is none, the pod's group returns its claims, unless a pod of the group has a node.
+        """
         if state is None:
-            return NO_CLAIMS
+            return Status.unschedulable(NO_CLAIMS)
+        done = self._free(state, pod)
+        if done:
+            return Status.unschedulable(done)
+        try:
+            unused = next(self._groups.unused(cycle, pod), None)
+        except UnusableClaim as problem:
+            return Status.error(str(problem))
+        if unused is None:
+            return Status.unschedulable(NOTHING_TO_DO)
+        self._return(*unused, pod)
+        return UNRESERVED
+
+    def _free(self, state: PodDevices, pod: PodInfo) -> str:
+        """Free a claim that only this pod may use. Returns the message, "" without such a claim."""
         for index in sorted(state.unavailable):
             claim = state.claims[index]
             if claim is state.extended_claim:
@@ -62,7 +86,7 @@ class Deallocation:
             else:
                 self._write("delete", extended, partial(self._delete_for, pod, client, extended), pod)
             return DELETED
-        return NOTHING_TO_DO
+        return ""
 
     def release(self, state: PodDevices) -> None:
         """Undo the allocations in flight. Those that other members of the pod's gang share stay."""
@@ -95,6 +119,17 @@ class Deallocation:
         """Delete a claim that makes all nodes infeasible, then activate the pod: no event hint covers the deletion."""
         await delete(client, claim, self._sleep)
         self._handle.activate((pod,))
+
+    def _return(self, claim: ResourceClaim, group_uid: str, pod: PodInfo) -> None:
+        """Remove the reservation for a PodGroup, so that its next attempt can deallocate the claim."""
+        client = self._handle.client
+        if client is not None:
+            self._write("unreserve", claim, partial(_unreserve, client, claim, group_uid, self._sleep), pod)
+            return
+        free = copy.copy(claim)
+        free.status = copy.copy(claim.status)
+        status_of(free).reservedFor = [each for each in reservations(claim) if each.uid != group_uid] or None
+        self._claims.set(key_of(claim), free)
 
     def _deallocate(self, claim: ResourceClaim, pod: PodInfo) -> None:
         client = self._handle.client

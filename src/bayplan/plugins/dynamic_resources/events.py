@@ -17,13 +17,15 @@ from bayplan.plugins.dynamic_resources.pod_claims import claims_of, has_claims
 _NODE_ACTIONS = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
 
 
-def hints(claims: Mapping[str, ResourceClaim], *, taint_rules: bool) -> Iterable[EventHint]:
-    """The events with their hints. `claims` by `namespace/name`. `taint_rules`: whether DeviceTaintRules count."""
+def hints(claims: Mapping[str, ResourceClaim], *, taint_rules: bool, of_groups: bool = False) -> Iterable[EventHint]:
+    """The events with their hints. `claims` by `namespace/name`. `taint_rules`: whether DeviceTaintRules count.
+    `of_groups`: whether claims of PodGroups do.
+    """
     yield EventHint(ClusterEvent(NODE, _NODE_ACTIONS))
     claim_change = ClusterEvent(RESOURCE_CLAIM.kind, Action.ADD | Action.UPDATE)
-    yield EventHint(claim_change, partial(after_claim_change, claims), _OWN_CLAIM)
+    yield EventHint(claim_change, partial(after_claim_change, claims, of_groups=of_groups), _OWN_CLAIM)
     pod_change = ClusterEvent(POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
-    yield EventHint(pod_change, partial(after_pod_change, claims), OWN_UPDATE)
+    yield EventHint(pod_change, partial(after_pod_change, claims, of_groups=of_groups), OWN_UPDATE)
     yield EventHint(ClusterEvent(DEVICE_CLASS.kind, Action.ADD | Action.UPDATE))
     yield EventHint(ClusterEvent(RESOURCE_SLICE.kind, Action.ADD | Action.UPDATE))
     if taint_rules:  # upstream reports a change of the slices
@@ -32,11 +34,16 @@ def hints(claims: Mapping[str, ResourceClaim], *, taint_rules: bool) -> Iterable
 
 
 def after_claim_change(
-    claims: Mapping[str, ResourceClaim], pod: PodInfo, old: ResourceClaim | None, new: ResourceClaim
+    claims: Mapping[str, ResourceClaim],
+    pod: PodInfo,
+    old: ResourceClaim | None,
+    new: ResourceClaim,
+    *,
+    of_groups: bool = False,
 ) -> Hint:
     """Requeue if a claim was deallocated, or if a claim of the pod was added or its status changed."""
     try:
-        own = {uid_of(claim) for claim in claims_of(pod, claims)}
+        own = {uid_of(claim) for claim in claims_of(pod, claims, of_groups=of_groups)}
     except UnusableClaim:
         return Hint.SKIP
     if _deallocates(old, new):
@@ -52,12 +59,14 @@ def after_rule_change(pod: PodInfo, old: DeviceTaintRule | None, new: DeviceTain
     return Hint.SKIP if old is not None and new is not None and old.spec == new.spec else Hint.QUEUE
 
 
-def after_pod_change(claims: Mapping[str, ResourceClaim], pod: PodInfo, old: PodInfo | None, new: PodInfo) -> Hint:
+def after_pod_change(
+    claims: Mapping[str, ResourceClaim], pod: PodInfo, old: PodInfo | None, new: PodInfo, *, of_groups: bool = False
+) -> Hint:
     """Requeue if the pod itself changed and all its claims exist."""
     if pod.uid != new.uid:
         return Hint.SKIP
     try:
-        claims_of(new, claims)
+        claims_of(new, claims, of_groups=of_groups)
     except UnusableClaim:
         return Hint.SKIP
     return Hint.QUEUE

@@ -50,6 +50,7 @@ from bayplan.plugins.dynamic_resources.extended_resources import (
     with_requests,
     without_resources,
 )
+from bayplan.plugins.dynamic_resources.group_claims import GroupClaims
 from bayplan.plugins.dynamic_resources.node_allocatable import (
     NodeAllocatable,
     UncountableClaim,
@@ -88,6 +89,7 @@ class DynamicResources(Plugin):
     ) -> None:
         self._taint_rules = gates.enabled("DRADeviceTaintRules")
         self._claims = handle.objects(RESOURCE_CLAIM)
+        self._groups = GroupClaims(handle, self._claims, gates)
         self._classes = handle.objects(DEVICE_CLASS)
         self._allocations = self._claims.view(ClaimAllocations)
         self._extended_claims = self._claims.view(ExtendedResourceClaims)
@@ -112,7 +114,7 @@ class DynamicResources(Plugin):
         self._binding_timeout = durations.parse(args.bindingTimeout)
         created = CREATED_SINCE_1_37 if gates.enabled("ClaimCreationMetric") else CREATED
         self._binding = ClaimBinding(handle, self._claims, self._allocations, self._binding_timeout, sleep, created)
-        self._deallocation = Deallocation(handle, self._claims, self._allocations, sleep)
+        self._deallocation = Deallocation(handle, self._claims, self._allocations, self._groups, sleep)
         self._node_resources: NodeAllocatable | None = None
         if gates.enabled("DRANodeAllocatableResources"):
             self._node_resources, self.reads_pods = NodeAllocatable(slices), True
@@ -122,7 +124,7 @@ class DynamicResources(Plugin):
         if not has_claims(pod):
             return None
         try:
-            claims_of(pod, self._claims)
+            claims_of(pod, self._claims, of_groups=self._groups.enabled)
         except UnusableClaim as problem:
             return Status.unresolvable(str(problem))
         return None
@@ -134,7 +136,9 @@ class DynamicResources(Plugin):
         if not by_devices and not has_claims(pod):
             return SKIP
         try:
-            state = PodDevices(claims_of(pod, self._claims), nodes, self._offers.supply())
+            own = claims_of(pod, self._claims, of_groups=self._groups.enabled)
+            state = PodDevices(own, nodes, self._offers.supply(), group=self._groups.name_of(pod))
+            state.reserve_for = self._groups.reservations(pod)
             state.gang_claims = _claims_of_gang(cycle)
         except UnusableClaim as problem:
             return Status.unresolvable(str(problem))
@@ -309,7 +313,7 @@ class DynamicResources(Plugin):
         if self.name not in cycle.data:
             return PostFilterResult(Status.error("not found"))
         state: PodDevices | None = cycle.data[self.name]
-        return PostFilterResult(Status.unschedulable(self._deallocation.post_filter(state, pod)))
+        return PostFilterResult(self._deallocation.post_filter(cycle, state, pod))
 
     def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
         """Higher scores for nodes with earlier alternatives of the claims' requests."""
@@ -415,7 +419,7 @@ class DynamicResources(Plugin):
 
     def events(self) -> Iterable[EventHint]:
         """Added or changed claims, slices, classes and nodes can help."""
-        return events.hints(self._claims, taint_rules=self._taint_rules)
+        return events.hints(self._claims, taint_rules=self._taint_rules, of_groups=self._groups.enabled)
 
     def sign(self, pod: PodInfo) -> Hashable:
         """The names of the requested extended resources; pods with claims have no signature."""

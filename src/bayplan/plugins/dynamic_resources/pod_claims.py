@@ -6,13 +6,17 @@ from collections.abc import Mapping
 
 from lightkube.models.resource_v1 import ResourceClaim
 
+from bayplan.cluster.pod_groups import pod_group_of
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.devices.claims import UnusableClaim, claim_names, is_made_for, not_made_for
 
 
-def claims_of(pod: PodInfo, claims: Mapping[str, ResourceClaim]) -> list[ResourceClaim]:
-    """The claims that a pod refers to, in order. `claims` by `namespace/name`. Raises UnusableClaim."""
-    found = []
+def claims_of(pod: PodInfo, claims: Mapping[str, ResourceClaim], *, of_groups: bool = False) -> list[ResourceClaim]:
+    """The claims that a pod refers to, in order. `claims` by `namespace/name`. Raises UnusableClaim.
+
+    `of_groups`: whether a claim that was made for the pod's PodGroup is one of the pod, too.
+    """
+    found, group = [], group_name(pod) if of_groups else ""
     for name, generated in claim_names(pod.object):
         claim = claims.get(f"{pod.namespace}/{name}")
         if claim is None:
@@ -20,10 +24,15 @@ def claims_of(pod: PodInfo, claims: Mapping[str, ResourceClaim]) -> list[Resourc
         metadata = claim.metadata
         if metadata is not None and metadata.deletionTimestamp is not None:
             raise UnusableClaim(f'resourceclaim "{name}" is being deleted')
-        if generated and not is_made_for(claim, pod.uid):
-            raise UnusableClaim(not_made_for(claim, pod.key))
+        if generated and not is_made_for(claim, pod.uid, group):
+            raise UnusableClaim(not_made_for(claim, pod.key, group))
         found.append(claim)
     return found
+
+
+def group_name(pod: PodInfo) -> str:
+    """The name of the pod's PodGroup, "" if it is in none."""
+    return (pod_group_of(pod) or "").partition("/")[2]
 
 
 def has_claims(pod: PodInfo) -> bool:

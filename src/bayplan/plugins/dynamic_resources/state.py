@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from lightkube.models.core_v1 import ContainerExtendedResourceRequest
-from lightkube.models.resource_v1 import AllocationResult, ResourceClaim
+from lightkube.models.resource_v1 import AllocationResult, ResourceClaim, ResourceClaimConsumerReference
 
 from bayplan.api.node_allocatable import ClaimedResources
 from bayplan.api.selectors import NodeSelector
 from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.pod_info import PodInfo
 from bayplan.devices.claims import allocation_of
 from bayplan.framework.status import Status
 from bayplan.plugins.dynamic_resources.candidates import Supply
@@ -51,8 +52,10 @@ class PodDevices:
     `unavailable` the allocated claims that some node couldn't use, and `decided` the allocations of Reserve. `pending`
     are the allocations in flight that other members of the pod's gang have made, and `gang_claims` the UIDs of all
     claims with such an allocation. `held`: the UIDs of the claims that the pod itself keeps in flight.
-    `holding` caches who has devices, for explanations. `taken` is what the pod takes of the node on which it is assumed
-    through its claims, and `wrote_taken` whether its status may say so already.
+    `holding` caches who has devices, for explanations. `taken` is what the pod takes of the node on which it is
+    assumed through its claims, and `wrote_taken` whether its status may say so already. `group` is the name of the
+    PodGroup whose claims the pod may use, "" without one, and `reserve_for` are the consumers to reserve claims for;
+    without one, it is the pod.
     """
 
     claims: list[ResourceClaim]
@@ -72,6 +75,8 @@ class PodDevices:
     holding: Holders | None = None
     taken: list[ClaimedResources] = field(default_factory=list)
     wrote_taken: bool = False
+    group: str = ""
+    reserve_for: list[ResourceClaimConsumerReference] = field(default_factory=list)
 
     def holders(self, collect: Callable[[], Holders]) -> Holders:
         """The claims that have devices, collected once."""
@@ -83,6 +88,12 @@ class PodDevices:
     def extended_claim(self) -> ResourceClaim | None:
         """The claim for extended resources, if any."""
         return self.claims[-1] if self.extended else None
+
+    def consumer(self, index: int, pod: PodInfo) -> ResourceClaimConsumerReference:
+        """Whom a claim is reserved for: the pod or its PodGroup."""
+        if index < len(self.reserve_for):
+            return self.reserve_for[index]
+        return ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
 
     @property
     def own(self) -> int:

@@ -40,13 +40,18 @@ DEFAULT_CLASS_ANNOTATIONS = (
 )
 
 
-def admit(storage: RestStorage, resource: Resource, obj: Object) -> None:
-    """Runs the admission plugins of a new object's kind. Raises StatusError."""
+def admit(storage: RestStorage, resource: Resource, obj: Object, features: frozenset[str] = frozenset()) -> None:
+    """Runs the admission plugins of a new object's kind. Raises StatusError.
+
+    `features`: the feature gates that are on.
+    """
     if resource.custom is not None:
         _check_definition(storage, resource.custom.definition)
     plugin = _PLUGINS.get(resource.kind.resource)
     if plugin is not None:
         plugin(storage, obj)
+    if resource.kind.plural == POD_GROUP.plural and "PodGroupPreemptionPolicy" in features:
+        _admit_policy(storage, obj)
 
 
 def _check_definition(storage: RestStorage, name: str) -> None:
@@ -147,6 +152,18 @@ def _admit_pod_group(storage: RestStorage, pod_group: Object) -> None:
     reference = (spec.get("podGroupTemplateRef") or {}).get("workload")
     if reference:
         _check_template(storage, metadata, reference)
+
+
+def _admit_policy(storage: RestStorage, pod_group: Object) -> None:
+    """Takes the preemption policy of a group from its priority class."""
+    spec, name = pod_group["spec"], pod_group["metadata"].get("name", "")
+    policy = _class_of(storage, POD_GROUP, name, spec).get("preemptionPolicy", "PreemptLowerPriority")
+    if spec.setdefault("preemptionPolicy", policy) != policy:
+        why = (
+            f"preemption policy set in the pod group ({spec['preemptionPolicy']}) must match the preemption policy "
+            f"computed ({policy}) based on the priority class set in the spec"
+        )
+        raise forbidden(POD_GROUP, name, why)
 
 
 def _check_template(storage: RestStorage, metadata: Object, reference: Object) -> None:

@@ -8,8 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from bayplan.devices.claims import POD_GROUP_RESOURCE
 from bayplan.insight.sources.redaction.names import Names, Rule
-from bayplan.insight.sources.redaction.pods import CLAIM_SPEC, DISKS, PATH, POD_SPEC, POD_STATUS, TEMPLATE
+from bayplan.insight.sources.redaction.pods import (
+    CLAIM_REFERENCES,
+    CLAIM_SPEC,
+    CLAIM_STATUSES,
+    DISKS,
+    PATH,
+    POD_SPEC,
+    POD_STATUS,
+    TEMPLATE,
+)
 from bayplan.insight.sources.redaction.rules import (
     CONDITIONS,
     NODE_SELECTOR,
@@ -127,7 +137,9 @@ def _budget_status(value: Any, names: Names) -> Any:
 
 
 def _consumer(value: Any, names: Names) -> Any:
-    """A consumer of a claim: a pod, or another object, which is as good as a pod that is gone."""
+    """A consumer of a claim: a pod, a PodGroup, or another object, which is as good as a pod that is gone."""
+    if isinstance(value, dict) and value.get("resource") == POD_GROUP_RESOURCE:
+        return fields(apiGroup=verbatim, resource=verbatim, name=name("podgroup"), uid=name("uid"))(value, names)
     kept = fields(name=name("pod"), uid=name("uid"))(value, names)
     return None if kept is None else {**kept, "resource": "pods" if value.get("resource") == "pods" else "others"}
 
@@ -266,11 +278,12 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
         apiVersion=verbatim,
         kind=constant("PodGroup"),
         spec=fields(
-            "schedulingPolicy disruptionMode priority",
+            "schedulingPolicy disruptionMode priority preemptionPolicy",
             schedulingConstraints=fields(topology=each(fields(key=key))),
             priorityClassName=name("priorityclass"),
+            resourceClaims=CLAIM_REFERENCES,
         ),
-        status=fields(conditions=CONDITIONS),
+        status=fields(conditions=CONDITIONS, resourceClaimStatuses=CLAIM_STATUSES),
     ),
     ("scheduling.x-k8s.io", "podgroups"): obj(
         "podgroup",

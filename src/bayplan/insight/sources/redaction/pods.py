@@ -102,6 +102,18 @@ def _volume(value: Any, names: Names) -> Any:
     return _VOLUME_FIELDS(value, names)
 
 
+CLAIM_REFERENCES = each(
+    fields(
+        name=name("podclaim"),
+        resourceClaimName=name("resourceclaim"),
+        resourceClaimTemplateName=name("resourceclaimtemplate"),
+    )
+)
+"""`spec.resourceClaims` of pods and PodGroups."""
+
+CLAIM_STATUSES = each(fields(name=name("podclaim"), resourceClaimName=name("resourceclaim")))
+"""`status.resourceClaimStatuses` of pods and PodGroups."""
+
 POD_SPEC = fields(
     "priority preemptionPolicy hostNetwork hostUsers restartPolicy terminationGracePeriodSeconds",
     nodeName=name("node"),
@@ -116,13 +128,7 @@ POD_SPEC = fields(
     initContainers=each(_CONTAINER),
     containers=each(_CONTAINER),
     volumes=each(_volume),
-    resourceClaims=each(
-        fields(
-            name=name("podclaim"),
-            resourceClaimName=name("resourceclaim"),
-            resourceClaimTemplateName=name("resourceclaimtemplate"),
-        )
-    ),
+    resourceClaims=CLAIM_REFERENCES,
     resources=RESOURCES,
     overhead=amounts,
     runtimeClassName=name("runtimeclass"),
@@ -144,7 +150,7 @@ POD_STATUS = fields(
     allocatedResources=amounts,
     containerStatuses=each(_CONTAINER_STATUS),
     initContainerStatuses=each(_CONTAINER_STATUS),
-    resourceClaimStatuses=each(fields(name=name("podclaim"), resourceClaimName=name("resourceclaim"))),
+    resourceClaimStatuses=CLAIM_STATUSES,
     nodeAllocatableResourceClaimStatuses=each(
         fields(resourceClaimName=name("resourceclaim"), containers=each(name("container")), resources=amounts)
     ),

@@ -10,6 +10,7 @@ from typing import Any
 from bayplan.api import volumes
 from bayplan.api.kinds import KINDS
 from bayplan.devcluster.apiserver.api_types import table
+from bayplan.devices.claims import SCHEDULING_GROUP
 from bayplan.devices.extended_claims import ANNOTATION as EXTENDED_CLAIM
 from bayplan.insight.sources.redaction.names import Names, Rule
 
@@ -283,6 +284,8 @@ def _owner(value: Any, names: Names) -> Any:
     if kind in _KINDS:
         domain = _OWNER_DOMAINS.get(kind, kind.lower())
         version = _KINDS[kind].api_version
+    elif kind == "PodGroup" and str(value.get("apiVersion")).startswith(f"{SCHEDULING_GROUP}/"):
+        domain, version = "podgroup", value["apiVersion"]
     else:
         kind, domain, version = names.new("kind", kind), "owner", "example.com/v1"
     return {**kept, "apiVersion": version, "kind": kind, "name": names.new(domain, str(value.get("name") or ""))}
