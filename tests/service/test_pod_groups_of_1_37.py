@@ -170,3 +170,19 @@ async def test_a_scheduler_finds_the_version_that_the_server_has(here, caplog):
     assert set(here.nodes()) == {"one", "two"}
     assert await here.condition("crew") == ("Scheduled", "")
     assert caplog.messages == []
+
+
+@pytest.mark.scheduler(version="1.37", gates=("GenericWorkload", "PodGroupPreemptionPolicy"))
+@pytest.mark.parametrize(("policy", "evicts"), [("Never", False), ("PreemptLowerPriority", True)])
+async def test_the_preemption_policy_of_the_group_decides(here, policy, evicts):
+    await here.add_node("a")
+    await here.add("low-1", "low-2")
+    await here.settle()
+    await here.create(PRIORITY_CLASS, {"metadata": {"name": "vip"}, "value": 10, "preemptionPolicy": policy})
+    await here.add_group("vip", 1, priorityClassName="vip")
+    await here.add("vip-1", of="vip", priority=10)
+    await here.settle()
+    assert bool(here.evicted()) is evicts
+    assert ("vip-1" in here.nodes()) is evicts
+    if not evicts:
+        assert "not eligible due to preemptionPolicy=Never." in here.reasons()["vip-1"]

@@ -125,7 +125,7 @@ async def scheduling(
     loop: Any = asyncio.get_running_loop()
     on = gates_of(version).but(*gates)
     default: BuildProfiles = lambda handle: {name: default_profile(name, handle, plugins, on) for name in profiles}  # noqa: E731
-    async with make_client(*objects, clock=loop, version=version) as client:
+    async with make_client(*objects, clock=loop, version=version, gates=on) as client:
         scheduler = Scheduler(client, build or default, Settings(seed=0, clock=loop))
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:

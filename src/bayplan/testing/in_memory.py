@@ -14,15 +14,22 @@ from bayplan.devcluster.apiserver import ApiServer
 from bayplan.devcluster.apiserver.endpoints.decoding import FieldValidation, accept
 from bayplan.devcluster.in_memory import InMemoryClient
 from bayplan.testing.documents import document_of
-from bayplan.versions import OLDEST, Version
+from bayplan.versions import OLDEST, FeatureGates, Version
 
 
-def make_client(*objects: Any, clock: Clock | None = None, version: Version = OLDEST, **options: Any) -> InMemoryClient:
+def make_client(
+    *objects: Any,
+    clock: Clock | None = None,
+    version: Version = OLDEST,
+    gates: FeatureGates | None = None,
+    **options: Any,
+) -> InMemoryClient:
     """A client of a new API server that holds `objects` (see `load`). The `options` are those of `Client`.
 
-    The server takes its timestamps from `clock`. It emulates a `version` of Kubernetes.
+    The server takes its timestamps from `clock`. It emulates a `version` of Kubernetes, with
+    `gates` in place of those of the version.
     """
-    client = InMemoryClient(ApiServer(listen=False, version=version, alpha=True, clock=clock), **options)
+    client = InMemoryClient(ApiServer(listen=False, version=version, alpha=True, gates=gates, clock=clock), **options)
     load(client.server, *objects)
     return client
 
