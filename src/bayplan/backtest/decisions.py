@@ -6,27 +6,33 @@ The cluster follows the history, so that every question is about exactly what th
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.backtest.lookahead import Lookahead
 from bayplan.backtest.running import SimulatedScheduler
-from bayplan.backtest.stream import RecordedBinding, RecordedEnd, RecordedHistory
+from bayplan.backtest.stream import Recorded, RecordedBinding, RecordedEnd, RecordedHistory
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import build_profiles
 from bayplan.framework.profile import Profile
 from bayplan.history.reading import History
 from bayplan.scheduling import Decision, Plan, decide
+from bayplan.scheduling.sampling import feasible_nodes_to_find
 from bayplan.simulation.choices import is_best, plugin_differences, score_at
 from bayplan.simulation.followers import Follower
 from bayplan.simulation.happenings import NodeComes, NodeGoes, ObjectChanges, PodArrives, PodIsChanged
+from bayplan.simulation.node_orders import NodeOrders
 from bayplan.simulation.timeline import Timeline
 from bayplan.simulation.usual import usual_configuration
 from bayplan.simulation.world import World
 
 MOST_ASKED = 1000
 """How many decisions are asked again: as many as make the share known to about 3 %, evenly over time."""
+AHEAD = 15.0
+"""Seconds: how long a scheduler may wait for volumes and devices after it has decided, and count a pod on its node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +89,14 @@ def ask_again(
     """Ask recorded decisions again. Without a candidate, only whether the scheduler as it is decides as recorded."""
     world = now.world(0)
     other = {} if candidate is None else _profiles(world, candidate)
+    orders = NodeOrders(world)
     stride = max(1, -(-ahead.bindings // MOST_ASKED))
     asked, number, length = AskedAgain(), 0, max(history.length.total_seconds(), 1.0)
     recording = RecordedHistory(history)
+    foreseen = _Foreseen(recording)
     world.move(recording.other_objects(), history.begin)
     world.keep()
-    for happening in recording:
+    for happening in foreseen:
         match happening:
             case PodArrives(_, pod):
                 world.change(POD, pod.key, pod)
@@ -102,7 +110,7 @@ def ask_again(
                     decided = known.scheduler_name in world.profiles and node in world.state.table.row_of
                     number += decided
                     if decided and number % stride == 0:
-                        _ask(world, known, node, other, at, asked)
+                        _ask(world, known, other, at, asked, _is_as_good(world, known, node, foreseen.bindings, orders))
                         progress(at / length)
                     world.change(POD, key, known.on_node(node))
             case RecordedEnd(_, key, uid):
@@ -146,7 +154,7 @@ class AskAgain(Follower):
             for decision in plan.placed:
                 self._number += 1
                 if self._number % self._stride == 0:
-                    _ask(self._timeline.world, decision.pod, "", self._other, self._timeline.now, self.asked)
+                    _ask(self._timeline.world, decision.pod, self._other, self._timeline.now, self.asked)
 
 
 def _profiles(world: World, candidate: SimulatedScheduler) -> dict[str, Profile]:
@@ -155,12 +163,83 @@ def _profiles(world: World, candidate: SimulatedScheduler) -> dict[str, Profile]
     return build_profiles(configuration, world.handle, candidate.plugins, candidate.gates)
 
 
-def _ask(world: World, pod: PodInfo, recorded: str, other: dict[str, Profile], at: float, asked: AskedAgain) -> None:
-    """Ask about one pod. `recorded`: the node that it got in the history; "" if that isn't known."""
+class _Foreseen:
+    """What happens, in order. `bindings`: those of the next seconds, by uid, the next one first."""
+
+    def __init__(self, happenings: Iterable[Recorded]) -> None:
+        self.bindings: dict[str, RecordedBinding] = {}
+        self._happenings = happenings
+        self._waiting: deque[Recorded] = deque()
+
+    def __iter__(self) -> Iterator[Recorded]:
+        for each in self._happenings:
+            while self._waiting and self._waiting[0].at < each.at - AHEAD:
+                yield self._next()
+            self._waiting.append(each)
+            if isinstance(each, RecordedBinding):
+                self.bindings[each.uid] = each
+        while self._waiting:
+            yield self._next()
+
+    def _next(self) -> Recorded:
+        happening = self._waiting.popleft()
+        if isinstance(happening, RecordedBinding):
+            self.bindings.pop(happening.uid, None)
+        return happening
+
+
+def _is_as_good(
+    world: World, pod: PodInfo, node: str, coming: Mapping[str, RecordedBinding], orders: NodeOrders
+) -> bool:
+    """Return whether the recorded node is as good as any.
+
+    A scheduler counts pods that it has decided before, and whose bindings come later. In a large cluster, it looks at
+    only some nodes, of which the recorded one may be the best.
+    """
+    if _is_best_here(world, pod, node, orders):
+        return True
+    with _counting(world, pod, coming) as counted:
+        return counted and _is_best_here(world, pod, node, orders)
+
+
+def _is_best_here(world: World, pod: PodInfo, node: str, orders: NodeOrders) -> bool:
+    profile, table = world.profiles[pod.scheduler_name], world.state.table
+    decision = decide(profile, world.state, pod, random.Random(0))
+    return is_best(table, decision, node) or orders.may_leave_out(
+        decision, node, feasible_nodes_to_find(profile, table.live_count)
+    )
+
+
+@contextmanager
+def _counting(world: World, pod: PodInfo, coming: Mapping[str, RecordedBinding]) -> Iterator[bool]:
+    """Count the pods that are bound next and were created no later. Yields whether there are any."""
+    counted = False
+    with world.what_if():
+        for each in coming.values():
+            other = world.pod(each.key)
+            if other is None or other.uid != each.uid or other.node_name or other.uid == pod.uid:
+                continue
+            if not (other.creation_timestamp and pod.creation_timestamp) or (
+                other.creation_timestamp <= pod.creation_timestamp
+            ):
+                world.change(POD, each.key, other.on_node(each.node))
+                counted = True
+        yield counted
+
+
+def _ask(
+    world: World,
+    pod: PodInfo,
+    other: dict[str, Profile],
+    at: float,
+    asked: AskedAgain,
+    as_recorded: bool | None = None,
+) -> None:
+    """Ask about one pod. `as_recorded`: whether the node of the history is as good as any; None if none is known."""
     now = decide(world.profiles[pod.scheduler_name], world.state, pod, random.Random(0), explain=True)
     asked.asked += 1
-    asked.recorded += bool(recorded)
-    asked.equal += bool(recorded) and is_best(world.state.table, now, recorded)
+    asked.recorded += as_recorded is not None
+    asked.equal += bool(as_recorded)
     profile = other.get(pod.scheduler_name)
     if profile is None:
         return

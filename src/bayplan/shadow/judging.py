@@ -19,9 +19,9 @@ from bayplan.plugins.default_preemption.plugin import DefaultPreemption
 from bayplan.scheduling import Decision, Outcome, Unit
 from bayplan.scheduling.sampling import feasible_nodes_to_find
 from bayplan.shadow.comparisons import ShadowSubject
-from bayplan.shadow.node_orders import NodeOrders
 from bayplan.sharing import Sharing
 from bayplan.simulation.choices import better_than, is_best, loss_at
+from bayplan.simulation.node_orders import NodeOrders
 from bayplan.simulation.world import World
 
 _KEYS = 256
