@@ -164,7 +164,7 @@ FINALIZER, STATUS = "/resourceclaims/{}$", "/resourceclaims/{}/status$"
         "no finalizer on the second claim": (FINALIZER.format("two"), {"status": 403}, True),
         "second claim not allocated": (STATUS.format("two"), {"status": 403}, True),
         "conflicts on the second claim": (STATUS.format("two"), {"status": 409, "times": 5}, True),
-        "no reply for the second claim": (STATUS.format("two"), {"drop_response": True}, True),
+        "no reply for the second claim": (STATUS.format("two"), {"drop_response": True}, False),
         "pod not bound": ("/pods/p/binding$", {"status": 403}, True),
     },
 )

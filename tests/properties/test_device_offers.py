@@ -288,7 +288,7 @@ def uncached(world, claims):
         world.state.objects[DEVICE_CLASS],
         SELECTORS[world.lists],
         SharedCounters(CountersLeft(DeviceSlices(type(world.slices)()), ClaimAllocations(type(world.claims)())), taken),
-        world.lists,
+        lists=world.lists,
     )
     found = {}
     for position in np.flatnonzero(world.state.nodes.live).tolist():
