@@ -24,7 +24,7 @@ from bayplan.service.informers import LIVE_PODS
 from bayplan.service.scheduler import Scheduler
 from bayplan.testing.running import FAST
 
-WITHIN = 1.0
+WITHIN = 5.0
 """Seconds in which a good pod is bound."""
 
 THINGS = odd_things()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
@@ -38,41 +38,44 @@ from bayplan.simulation.handle import OfflineHandle
 _SILENT = logging.Logger("bayplan.replay", logging.CRITICAL + 1)  # noqa: LOG001 - no handler may have it
 
 
+_FIRST_DATE = 1e9
+"""Seconds since the epoch in 2001: larger than those of any monotonic clock, and smaller than any date that is read."""
+
+
 class ReplayedClock:
     """What the clocks said. Where a replay reads a clock more often than the recorded scheduler, time stands still."""
 
     def __init__(self) -> None:
         self.exhausted = 0
         """How often a clock was read for which nothing is recorded."""
-        self._times: Sequence[float] = ()
-        self._position = 0
+        self._seconds: Iterator[float] = iter(())
+        self._dates: Iterator[float] = iter(())
         self._last = 0.0
         self._date = datetime.fromtimestamp(0, UTC)
 
     def entry(self, times: Sequence[float]) -> None:
-        """Go on with the times of an entry."""
-        self._times, self._position = times, 0
+        """Go on with the times of an entry. Tasks that run side by side may read the two clocks in another order."""
+        self._seconds = iter([each for each in times if each < _FIRST_DATE])
+        self._dates = iter([each for each in times if each >= _FIRST_DATE])
 
     def monotonic(self) -> float:
         """The seconds of the scheduler's clock."""
-        value = self._next()
+        value = self._next(self._seconds)
         if value is not None:
             self._last = value
         return self._last
 
     def now(self) -> datetime:
         """The date and time."""
-        value = self._next()
+        value = self._next(self._dates)
         if value is not None:
             self._date = datetime.fromtimestamp(value, UTC)
         return self._date
 
-    def _next(self) -> float | None:
-        if self._position == len(self._times):
-            self.exhausted += 1
-            return None
-        self._position += 1
-        return self._times[self._position - 1]
+    def _next(self, times: Iterator[float]) -> float | None:
+        value = next(times, None)
+        self.exhausted += value is None
+        return value
 
 
 def status_of(recorded: RecordedStatus) -> Status:
