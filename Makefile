@@ -54,7 +54,7 @@ test-apiserver: install ## Run the tests that need a real control plane in KUBEB
 
 test-shadow: install ## Run a shadow beside the kube-scheduler in KUBEBUILDER_ASSETS, on 1,000 nodes of its control plane
 	@test -x "$$KUBEBUILDER_ASSETS/kube-scheduler" || { echo "Set KUBEBUILDER_ASSETS to a directory with etcd, kube-apiserver and kube-scheduler" >&2; exit 1; }
-	$(PYTEST) -m apiserver --timeout 900 $(ARGS) tests/end_to_end/test_shadow_beside_a_scheduler.py
+	$(PYTEST) -m apiserver --timeout 900 -rP $(ARGS) tests/end_to_end/test_shadow_beside_a_scheduler.py
 
 test-e2e: install ## Run Kubernetes' e2e tests of scheduling: E2E_TEST=path of e2e.test, RUNS=1, VERSION=1.36
 	@$(BIN)/python tools/kubernetes_e2e.py "$(E2E_TEST)" "$(RUNS)" "$(VERSION)"

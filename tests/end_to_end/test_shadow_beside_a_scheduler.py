@@ -159,6 +159,8 @@ async def test_a_shadow_agrees_with_the_scheduler(backend, cluster, scheduler, t
         async with asyncio.timeout(60):
             await shadow.wait()
     tally = ShadowRecord.load(state, [scheduler]).tally
+    for each in tally.counts:  # what docs/shadow.md says; `make test-shadow` shows it
+        print(f"{each.subject}: {each.outcome} {each.cause}: {each.number}")  # noqa: T201
     assert tally.total(ShadowSubject.BINDING) >= 0.5 * pods
     assert tally.total(ShadowSubject.NOMINATION) > 0
     assert tally.share(ShadowSubject.BINDING) >= 0.99

@@ -177,6 +177,7 @@ async def test_a_group_without_pods_on_nodes_returns_its_claims(consumers, other
     made = claim("c", request(), status=reserved(*consumers), **OF_GROUP)
     cluster, client = world(made, group(BY_NAME), gates=gates)
     for other in others:
+        cluster.state.objects[POD].set(other.key, other)
         cluster.state.assume(other, "n1")
     pod = member()
     assert cluster.ask(pod, "n2").message == NOT_THERE

@@ -133,7 +133,7 @@ MARKED: list[AnyEntry] = [
 CONFIGURATION = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
     "kind": "KubeSchedulerConfiguration",
-    "clientConnection": {"kubeconfig": f"/home/{MARK}"},
+    "clientConnection": {"kubeconfig": f"/{MARK}/kubeconfig"},
     "leaderElection": {"resourceName": MARK, "resourceNamespace": MARK},
     "percentageOfNodesToScore": 40,
     "profiles": [
@@ -206,7 +206,7 @@ def test_no_text_of_a_user_is_written(tmp_path, monkeypatch):
     setting = Setting(
         yaml.dump(CONFIGURATION),
         "1.36",
-        plugins=(RecordedPlugin(f"/home/{MARK}/policy.py:only", ("only",), "0"),),
+        plugins=(RecordedPlugin(f"/{MARK}/policy.py:only", ("only",), "0"),),
         cluster=f"https://{MARK}",
     )
     folder, batches = tmp_path / "run", [list(MARKED)]

@@ -54,7 +54,7 @@ class Shadowed:
         self._put(name, **more)
 
     def expect(self, name, node):
-        """The scheduler says which node a pod is to be bound to, because the binding takes long."""
+        """The scheduler writes the node that it will bind a pod to, because the binding takes long."""
         self.documents[name].setdefault("status", {})["nominatedNodeName"] = node
         self._put(name)
 

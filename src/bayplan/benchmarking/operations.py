@@ -15,11 +15,12 @@ from typing import Any
 from bayplan.api import kinds
 from bayplan.api.kinds import POD
 from bayplan.benchmarking import objects
-from bayplan.benchmarking.measurement import RESULTS, Counters, Measurement
+from bayplan.benchmarking.measurement import Counters, Measurement
 from bayplan.benchmarking.place import BenchmarkCluster, Document
 from bayplan.benchmarking.pods import PodCount
 from bayplan.benchmarking.templates import BenchmarkError
 from bayplan.benchmarking.workloads import Operation, Workload
+from bayplan.scheduling import Outcome
 
 _SCRAPES = 20
 """How often the scheduler's counters are read at most at the end of a measurement."""
@@ -95,7 +96,7 @@ class Run:
         """
         for _ in range(_SCRAPES):
             counters = (await self.place.counters()).since(before)
-            scheduled = counters.attempts.get(RESULTS[0])
+            scheduled = counters.attempts.get(Outcome.SCHEDULED.value)
             if not counters.attempts or (scheduled is not None and scheduled.count >= bound):
                 break
             await asyncio.sleep(_BETWEEN_SCRAPES)

@@ -359,7 +359,7 @@ _pod_status = msgspec.json.Decoder(_PodStatus)
 
 
 def _expects(old: PodInfo | None, new: PodInfo) -> bool:
-    """Whether a nominated pod is to be bound to that node. A preemption also says that no node fitted the pod."""
+    """Whether the scheduler will bind a pod to its nominated node. After a preemption, it also writes a failure."""
     return _refusal(new) == ("" if old is None else _refusal(old))
 
 

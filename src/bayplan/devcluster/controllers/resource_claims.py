@@ -165,9 +165,7 @@ class ResourceClaimController(Controller):
         return missing and self._owner_of(pod, reference) is pod  # the claims of its group are not the pod's to make
 
     def _unreserved(self, pod: Pod) -> list[tuple[ResourceClaim, ResourceClaimConsumerReference]]:
-        """The allocated claims that aren't reserved for the pod or its group, although the pod is bound; and for whom
-        they have to be.
-        """
+        """The allocated claims of a bound pod that still need a reservation, each with the consumer to add."""
         if not pod.spec.nodeName:
             return []  # the scheduler reserves them
         found, uid, group = [], pod.metadata.uid, self._group_name(pod)

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-import numpy as np
 from lightkube.models.resource_v1 import ResourceClaim, ResourceClaimConsumerReference
 
+from bayplan.api.kinds import POD
 from bayplan.api.pod_groups import POD_GROUPS, GroupClaim, claims_made_for, spec_of
 from bayplan.cluster.objects import ObjectStore
-from bayplan.cluster.pod_groups import pod_group_of
+from bayplan.cluster.pod_groups import PodsByGroup, pod_group_of
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.devices.claims import (
     UnusableClaim,
@@ -36,13 +36,14 @@ class GroupClaims:
         self._handle = handle
         self._claims = claims
         self._pod_groups: Any = handle.objects(POD_GROUPS) if self.enabled else {}
+        self._members: Any = PodsByGroup(handle.objects(POD), pod_group_of) if self.enabled else {}
 
     def name_of(self, pod: PodInfo) -> str:
         """The name of the PodGroup whose claims a pod may use, "" if there is none."""
         return group_name(pod) if self.enabled else ""
 
     def reservations(self, pod: PodInfo) -> list[ResourceClaimConsumerReference]:
-        """Whom the claims of a pod are reserved for, in the order of its references. Raises UnusableClaim.
+        """The consumers of a pod's claims, in the order of its references: the pod or its group. Raises UnusableClaim.
 
         Empty if all of them are for the pod itself.
         """
@@ -83,12 +84,9 @@ class GroupClaims:
         """Whether any pod of a pod's group has a node, and not only in this attempt of the group."""
         gang: Gang | None = cycle.data.get(PLACED_WITH)
         trying = {member.uid for member in gang.members} if gang is not None else ()
-        key, nodes = pod_group_of(pod), self._handle.nodes
-        return any(
-            pod_group_of(other) == key and other.uid not in trying
-            for position in np.flatnonzero(nodes.live).tolist()
-            for other in nodes.pods(position)
-        )
+        table = self._handle.nodes.table
+        rows = (table.row_of_pod.get(uid) for uid in self._members[pod_group_of(pod) or ""].pods if uid not in trying)
+        return any(row is not None and table.live[row] for row in rows)
 
     def _pod_group(self, pod: PodInfo) -> Any:
         pod_group = self._pod_groups.get(pod_group_of(pod))

@@ -90,7 +90,7 @@ class PodDevices:
         return self.claims[-1] if self.extended else None
 
     def consumer(self, index: int, pod: PodInfo) -> ResourceClaimConsumerReference:
-        """Whom a claim is reserved for: the pod or its PodGroup."""
+        """The consumer of a claim: the pod or its PodGroup."""
         if index < len(self.reserve_for):
             return self.reserve_for[index]
         return ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
