@@ -18,6 +18,21 @@ MODULES = [*SOURCES, *sorted((ROOT / "examples").glob("*.py")), *sorted((ROOT / 
 NAMELESS = {"utils", "util", "common", "helpers", "helper", "base", "misc"}
 LONGEST = 450
 """Lines; CONTRIBUTING.md says about 400."""
+NAMED_TWICE = {
+    "Deployment",  # the answer of a question, and the kind
+    "Eligibility",  # of nodes for a spread constraint, and for a DaemonSet
+    "EventRecorder",  # the scheduler's, and the controllers'
+    "Limits",  # of an HTTP server, and of questions
+    "Place",  # of a value in an object, and of a pod in the queue
+    "PodGroupSpec",  # as the API serves it, and as it is decided by
+    "Request",  # of HTTP, and of devices
+    "Step",  # of a history, and of a recorded scenario
+    "TopologyConstraint",  # as the API serves it, and as it is decided by
+    "Usage",  # of the cluster, and of a tally
+    "WhatIf",  # an answer, and the protocol of plugins
+    "Workload",  # the kind, that of a controller, and that of a benchmark
+}
+"""Public classes of the same name in places that don't meet, with their meanings."""
 
 
 def short(path):
@@ -45,6 +60,16 @@ def test_benchmark_can_be_imported(path, monkeypatch):
 def test_test_files_have_distinct_names():
     names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
     assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_classes_have_distinct_names():
+    names = Counter(
+        node.name
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert {name for name, count in names.items() if count > 1} == NAMED_TWICE
 
 
 def test_no_file_contains_the_path_of_the_clone():

@@ -17,7 +17,7 @@ from bayplan.cli.insight.messages import fail
 from bayplan.cli.insight.progress import reporting
 
 if TYPE_CHECKING:
-    from bayplan.cli.insight.moments import MomentSource
+    from bayplan.cli.insight.moments import MomentFile
     from bayplan.ui.moments import MomentSources
     from bayplan.ui.shadow_file import ShadowFile
     from bayplan.ui.sources import Source
@@ -81,7 +81,7 @@ async def _ui(
         await stop.wait()
 
 
-def _moments(followed: Followed, moment: MomentSource) -> MomentSources:
+def _moments(followed: Followed, moment: MomentFile) -> MomentSources:
     """The moments of the history or the recording that the page goes through."""
     from bayplan.ui.moments import MomentsOfHistory, MomentsOfRecording, MomentSources
 

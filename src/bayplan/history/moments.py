@@ -57,7 +57,7 @@ _Change = tuple[Kind, str, _Version | None]
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectChange:
+class RecordedChange:
     """An object is another one from a moment on; `raw` is None for one that is gone."""
 
     kind: Kind
@@ -144,7 +144,7 @@ class HistoryMoments:
             documents[kind] = found
         return Snapshot(frozen(documents), self.history.source, self.time(number), (), tuple(problems))
 
-    def changes(self, number: int) -> Iterator[ObjectChange | Step]:
+    def changes(self, number: int) -> Iterator[RecordedChange | Step]:
         """What happened from a moment on, in order: each step, and then what it changed."""
         first = self._until(number)
         steps = iter(zip(self._before[number:], self.steps[number:], strict=True))
@@ -155,7 +155,7 @@ class HistoryMoments:
                 coming = next(steps, None)
             kind, key, version = self._changes[position]
             try:
-                yield ObjectChange(kind, key, None if version is None else version.raw())
+                yield RecordedChange(kind, key, None if version is None else version.raw())
             except SnapshotError:  # the snapshot names such objects
                 continue
 

@@ -26,7 +26,7 @@ PAUSE = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ListedDifference:
     """A difference as the page lists it. `address`: that of the pod's page; "" if the pod isn't there."""
 
     found: ShadowComparison
@@ -61,10 +61,10 @@ async def agreement_page(visit: Visit) -> web.Response:
     )
 
 
-def _difference(visit: Visit, snapshot: Snapshot, found: ShadowComparison) -> Difference:
+def _difference(visit: Visit, snapshot: Snapshot, found: ShadowComparison) -> ListedDifference:
     page, address = f"/pods/{found.pod}", ""
     if visit.moments is not None and visit.moments.covers(found.time):
         address = at_moment(visit.moments.before(found.pod, found.time), page)
     elif found.pod in snapshot.of_kind(POD):
         address = page
-    return Difference(found, because_of(found), address)
+    return ListedDifference(found, because_of(found), address)

@@ -35,7 +35,7 @@ EACH, ALL = "each", "all"
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ListedStep:
     """A step as the page lists it. `subject`, `node`: addresses of pages at the moment before or after it; "" for none.
 
     `difference`: what would be decided instead; "" if that isn't known.
@@ -120,7 +120,7 @@ async def _show(visit: Visit, sources: MomentSources, note: str = "", more: str 
     )
 
 
-def lines_around(sources: MomentSources, number: int) -> list[Line]:
+def lines_around(sources: MomentSources, number: int) -> list[ListedStep]:
     """Return the steps before and after a moment."""
     steps, of = sources.moments.steps, attrgetter("number")
     here = bisect_right(steps, number, key=of)
@@ -129,11 +129,11 @@ def lines_around(sources: MomentSources, number: int) -> list[Line]:
     return [_line(sources, step) for step in steps[first:last]]
 
 
-def _line(sources: MomentSources, step: Step) -> Line:
+def _line(sources: MomentSources, step: Step) -> ListedStep:
     before = max(step.number - 1, 0)
     there = step.number if step.what in {What.ARRIVED, What.NODE_CAME, What.NODE_CHANGED} else before
     kind = "nodes" if step.about_node else "pods"
-    return Line(
+    return ListedStep(
         step,
         at_moment(there, f"/{kind}/{step.subject}"),
         at_moment(before, f"/nodes/{step.node}") if step.node else "",

@@ -5,12 +5,12 @@ from tests.support.storage_documents import volume
 from tests.support.tables import cases
 
 from bayplan.api.objects import convert
-from bayplan.devcluster.controllers.volume_reclaim import Disposal, disposal_of
+from bayplan.devcluster.controllers.volume_reclaim import DisposalAction, disposal_of
 
 CSI = {"csi": {"driver": "d", "volumeHandle": "h"}}
 NFS = {"nfs": {"server": "s", "path": "/"}}
 MADE = {"metadata": {"annotations": {"pv.kubernetes.io/provisioned-by": "d"}}}
-FAIL, NOTHING, REUSE, DELETE = Disposal.What.FAIL, Disposal.What.NOTHING, Disposal.What.REUSE, Disposal.What.DELETE
+FAIL, NOTHING, REUSE, DELETE = DisposalAction.FAIL, DisposalAction.NOTHING, DisposalAction.REUSE, DisposalAction.DELETE
 
 
 @cases(
@@ -29,6 +29,6 @@ FAIL, NOTHING, REUSE, DELETE = Disposal.What.FAIL, Disposal.What.NOTHING, Dispos
 )
 def test_action_for_a_released_volume(policy, fields, what, problem):
     found = disposal_of(convert(PersistentVolume, volume("v", persistentVolumeReclaimPolicy=policy, **fields)))
-    assert found.what is what
+    assert found.action is what
     assert problem in found.problem
     assert bool(found.reason) is (what is FAIL)

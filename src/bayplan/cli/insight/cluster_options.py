@@ -27,7 +27,7 @@ from bayplan.collector import collecting_rarely
 if TYPE_CHECKING:
     from bayplan.api.kinds import Kind
     from bayplan.api.labels import LabelSelector
-    from bayplan.cli.insight.moments import MomentSource
+    from bayplan.cli.insight.moments import MomentFile
     from bayplan.cluster.pod_info import PodInfo
     from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
     from bayplan.insight import Snapshot
@@ -276,7 +276,7 @@ def _asking(command: Command, path_argument: str = "") -> Command:
     return call
 
 
-def moment_of(source: SourceOptions, at: str | None) -> MomentSource | None:
+def moment_of(source: SourceOptions, at: str | None) -> MomentFile | None:
     """The moment of a recording or a history that is the source; None for any other source."""
     from bayplan.cli.insight.moments import moment_source
 

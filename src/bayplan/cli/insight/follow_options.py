@@ -32,7 +32,7 @@ from bayplan.cli.insight.cluster_options import (
 from bayplan.cli.insight.messages import errors_reported, fail
 
 if TYPE_CHECKING:
-    from bayplan.cli.insight.moments import MomentSource
+    from bayplan.cli.insight.moments import MomentFile
     from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
     from bayplan.replay.policies import Policy
     from bayplan.versions import FeatureGates
@@ -59,7 +59,7 @@ class Followed:
     seed: int
     gates: FeatureGates | None = None
     """The version of Kubernetes to decide as; None for the cluster's."""
-    moment: MomentSource | None = None
+    moment: MomentFile | None = None
     """The moment of a recording or a history, if that is the source."""
     other: Policy | None = None
     """With a recording: what the user gave, to be compared with what was recorded."""

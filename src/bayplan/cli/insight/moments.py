@@ -21,7 +21,7 @@ _MAGIC_AT, _MAGIC = 257, b"ustar"
 
 
 @dataclass(frozen=True, slots=True)
-class MomentSource:
+class MomentFile:
     """A recording or a history, and the moment that the user names; None for its end."""
 
     path: str
@@ -91,11 +91,11 @@ class MomentSource:
         return moments, moments.at(time_in(runs[0], self.at, "--at"))
 
 
-def moment_source(path: str | None, at: str | None) -> MomentSource | None:
+def moment_source(path: str | None, at: str | None) -> MomentFile | None:
     """The recording or the history that a path names; None if it names neither."""
     if is_recording(path):
-        return MomentSource(path or "", at, recorded=True)
-    return MomentSource(path or "", at, recorded=False) if is_history(path) else None
+        return MomentFile(path or "", at, recorded=True)
+    return MomentFile(path or "", at, recorded=False) if is_history(path) else None
 
 
 def is_history(path: str | None) -> bool:

@@ -37,7 +37,7 @@ from bayplan.devcluster.controllers.volume_matching import (
     mismatch,
     same_mode,
 )
-from bayplan.devcluster.controllers.volume_reclaim import Disposal, disposal_of, is_made_on_demand
+from bayplan.devcluster.controllers.volume_reclaim import DisposalAction, disposal_of, is_made_on_demand
 
 IN_TREE = "kubernetes.io/"
 """The prefix of the names of in-tree provisioners."""
@@ -236,13 +236,13 @@ class PersistentVolumeController(Controller):
         if volume.status.phase not in {"Released", "Failed"}:
             volume = await self._binder.set_volume_phase(volume, "Released")
         disposal = disposal_of(volume)
-        match disposal.what:
-            case Disposal.What.DELETE:
+        match disposal.action:
+            case DisposalAction.DELETE:
                 await self._delete(volume)
-            case Disposal.What.REUSE:
+            case DisposalAction.REUSE:
                 self.recorder.normal(PERSISTENT_VOLUME, volume, "VolumeRecycled", "Volume recycled")
                 await self._binder.unbind(volume)
-            case Disposal.What.FAIL if volume.status.phase != "Failed":
+            case DisposalAction.FAIL if volume.status.phase != "Failed":
                 await self._binder.set_volume_phase(volume, "Failed", disposal.problem)
                 self.recorder.warning(PERSISTENT_VOLUME, volume, disposal.reason, disposal.problem)
 

@@ -16,19 +16,20 @@ PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 _TEMPORARY = "/tmp/"  # noqa: S108 - compared with, no file is touched
 
 
+class DisposalAction(Enum):
+    """`NOTHING`: the volume stays, or its provisioner deletes it."""
+
+    NOTHING = 0
+    DELETE = 1
+    REUSE = 2
+    FAIL = 3
+
+
 @dataclass(frozen=True, slots=True)
 class Disposal:
     """The action; for FAIL, with upstream's reason and message of the event."""
 
-    class What(Enum):
-        """`NOTHING`: the volume stays, or its provisioner deletes it."""
-
-        NOTHING = 0
-        DELETE = 1
-        REUSE = 2
-        FAIL = 3
-
-    what: What
+    action: DisposalAction
     reason: str = ""
     problem: str = ""
 
@@ -37,16 +38,16 @@ def disposal_of(volume: PersistentVolume) -> Disposal:
     """The action for a released volume."""
     match volume.spec.persistentVolumeReclaimPolicy:
         case "Retain":
-            return Disposal(Disposal.What.NOTHING)
+            return Disposal(DisposalAction.NOTHING)
         case "Delete":
             return _deletion_of(volume)
         case "Recycle":
             if volume.spec.hostPath is not None or volume.spec.nfs is not None:
-                return Disposal(Disposal.What.REUSE)
-            return Disposal(Disposal.What.FAIL, "VolumeFailedRecycle", "No recycler plugin found for the volume!")
+                return Disposal(DisposalAction.REUSE)
+            return Disposal(DisposalAction.FAIL, "VolumeFailedRecycle", "No recycler plugin found for the volume!")
         case _:
             problem = "Volume has unrecognized PersistentVolumeReclaimPolicy"
-            return Disposal(Disposal.What.FAIL, "VolumeUnknownReclaimPolicy", problem)
+            return Disposal(DisposalAction.FAIL, "VolumeUnknownReclaimPolicy", problem)
 
 
 def is_made_on_demand(volume: PersistentVolume) -> bool:
@@ -56,15 +57,15 @@ def is_made_on_demand(volume: PersistentVolume) -> bool:
 
 def _deletion_of(volume: PersistentVolume) -> Disposal:
     if is_made_on_demand(volume) or volume.spec.csi is not None:
-        return Disposal(Disposal.What.NOTHING)
+        return Disposal(DisposalAction.NOTHING)
     path = volume.spec.hostPath
     if path is None:
         problem = f'error getting deleter volume plugin for volume "{volume.metadata.name}"'
         return _cannot_delete(f"{problem}: no deletable volume plugin matched")
     if not path.path.startswith(_TEMPORARY):
         return _cannot_delete(f"host_path deleter only supports /tmp/.+ but received provided {path.path}")
-    return Disposal(Disposal.What.DELETE)
+    return Disposal(DisposalAction.DELETE)
 
 
 def _cannot_delete(problem: str) -> Disposal:
-    return Disposal(Disposal.What.FAIL, "VolumeFailedDelete", problem)
+    return Disposal(DisposalAction.FAIL, "VolumeFailedDelete", problem)
