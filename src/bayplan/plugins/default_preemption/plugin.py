@@ -27,6 +27,7 @@ from bayplan.plugins.default_preemption.budgets import Budgets
 from bayplan.plugins.default_preemption.candidates import preference
 from bayplan.plugins.default_preemption.dry_run import NO_VICTIMS, DryRun
 from bayplan.plugins.default_preemption.results import Results
+from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 VICTIMS_TERMINATING = "not eligible due to a terminating pod on the nominated node."
@@ -43,8 +44,11 @@ class DefaultPreemption(Plugin):
     name = NAME
     arguments = DefaultPreemptionArgs
 
-    def __init__(self, handle: Handle, args: DefaultPreemptionArgs = _DEFAULT_ARGUMENTS) -> None:
+    def __init__(
+        self, handle: Handle, args: DefaultPreemptionArgs = _DEFAULT_ARGUMENTS, gates: FeatureGates = DEFAULT_GATES
+    ) -> None:
         self._handle = handle
+        self._tells_victims = gates.enabled("PotentialPlacementMessage")
         self._budgets = handle.objects(POD_DISRUPTION_BUDGET)
         self._percentage = args.minCandidateNodesPercentage
         self._absolute = args.minCandidateNodesAbsolute
@@ -83,7 +87,19 @@ class DefaultPreemption(Plugin):
         if best is None:
             why = Diagnosis(diagnosis.total, dry_run.verdicts(), absent=NOT_HELPFUL).explain()
             return PostFilterResult(_rejection(why), nominated_node="")
-        return Shortlist(candidates, self._handle.nodes, partial(_best, candidates, best))
+        return Shortlist(candidates, self._handle.nodes, partial(self._best, candidates, best))
+
+    def _best(
+        self, candidates: tuple[Candidate, ...], best: Candidate, left: tuple[Candidate, ...]
+    ) -> PostFilterResult:
+        """Choose among those that are left. `best`: the best one of all candidates."""
+        if not left:
+            return PostFilterResult(_rejection("no candidate node for preemption"))
+        if left is not candidates:  # extenders have changed them
+            best = min(left, key=preference)
+        found = f"found a potential placement for pod on node {best.node_name}, preempting {len(best.victims)} victims"
+        reasons = (_reported(found),) if self._tells_victims else ()
+        return PostFilterResult(Status(Code.SUCCESS, reasons), best.node_name, best.victims)
 
     def sign(self, pod: PodInfo) -> Hashable:
         """Whether the pod preempts. The signatures of the filters cover the dry runs."""
@@ -148,15 +164,6 @@ def after_pod_deletion(pod: PodInfo, old: PodInfo, new: None) -> Hint:
     return Hint.SKIP
 
 
-def _best(candidates: tuple[Candidate, ...], best: Candidate, left: tuple[Candidate, ...]) -> PostFilterResult:
-    """Choose among those that are left. `best`: the best one of all candidates."""
-    if not left:
-        return PostFilterResult(_rejection("no candidate node for preemption"))
-    if left is not candidates:  # extenders have changed them
-        best = min(left, key=preference)
-    return PostFilterResult(Status(Code.SUCCESS), best.node_name, best.victims)
-
-
 def _being_preempted(pod: PodInfo) -> bool:
     if not pod.terminating:
         return False
@@ -173,4 +180,8 @@ def _no_victims(total: int, tried: int) -> PostFilterResult:
 
 
 def _rejection(why: str) -> Status:
-    return Status.unschedulable(f"preemption: {why}")
+    return Status.unschedulable(_reported(why))
+
+
+def _reported(what: str) -> str:
+    return f"preemption: {what}"
