@@ -164,6 +164,12 @@ def test_all_causes_are_named_and_nothing_else():
 
 
 @pytest.mark.feature("upgrade-preview")
+def test_what_is_said_about_preemption_is_no_change():
+    crowd = [doc(make_pod(f"low-{node}", cpu="3", node=node)) for node in "abc"]
+    assert not preview(*crowd, doc(make_pod("vip", cpu="3", priority=10))).changes
+
+
+@pytest.mark.feature("upgrade-preview")
 def test_nothing_changes_back_and_forth():
     assert not preview(*PLAIN, *DYNAMIC_VOLUMES, to="1.36").changes
 

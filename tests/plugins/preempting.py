@@ -10,6 +10,7 @@ from bayplan.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.api.objects import convert
 from bayplan.scheduling.decision import Outcome
 from bayplan.testing.builders import make_cluster, make_node, make_pod
+from bayplan.versions import DEFAULT_GATES
 
 LOW, MIDDLE, HIGH = 0, 100, 1000
 
@@ -31,8 +32,8 @@ def budget(name, app, allowed=0, disrupted=(), namespace="default", selector=Non
     return convert(PodDisruptionBudget, document)
 
 
-def cluster_of(*objects, cpu="2", nodes="ab", budgets=(), plugins=()):
-    cluster = make_cluster(*(make_node(name, cpu=cpu) for name in nodes), *objects, plugins=plugins)
+def cluster_of(*objects, cpu="2", nodes="ab", budgets=(), plugins=(), gates=DEFAULT_GATES):
+    cluster = make_cluster(*(make_node(name, cpu=cpu) for name in nodes), *objects, plugins=plugins, gates=gates)
     for each in budgets:
         cluster.state.objects[POD_DISRUPTION_BUDGET].set(f"{each.metadata.namespace}/{each.metadata.name}", each)
     return cluster

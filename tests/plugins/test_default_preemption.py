@@ -19,6 +19,7 @@ from bayplan.scheduling import decide
 from bayplan.scheduling.decision import Outcome
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing.builders import make_node, make_pod
+from bayplan.versions import gates_of
 
 
 class Picky(Plugin):
@@ -94,6 +95,21 @@ def test_reasons_of_many_nodes_are_counted():
         f"{NO_CLAIMS}, preemption: 0/4 nodes are available: 1 Insufficient cpu, "
         "1 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling."
     )
+
+
+@pytest.mark.feature("DefaultPreemption: PostFilter's messages")
+@cases(
+    "version, said",
+    {
+        "1.36": ("1.36", ""),
+        "1.37": ("1.37", " preemption: found a potential placement for pod on node b, preempting 2 victims"),
+    },
+)
+def test_the_message_names_the_node_and_the_number_of_victims_since_1_37(version, said):
+    pods = [running("high", "a", HIGH), running("low-1", "b"), running("low-2", "b")]
+    decision = cluster_of(*pods, gates=gates_of(version)).decide(vip())
+    assert decision.message == f"0/2 nodes are available: 2 Insufficient cpu.{said}"
+    assert (decision.nominated_node, len(decision.victims)) == ("b", 2)
 
 
 class NotNow(Plugin):

@@ -16,7 +16,7 @@ from bayplan.devices.slices import DeviceSlices
 from bayplan.framework.events import Hint
 from bayplan.plugins.dynamic_resources.events import after_rule_change, hints
 from bayplan.testing import make_cluster, make_node
-from bayplan.versions import DEFAULT_GATES
+from bayplan.versions import DEFAULT_GATES, gates_of
 from devices import DRIVER, claim, device, device_class, pod_with, request, resource_slice
 
 pytestmark = pytest.mark.feature("DynamicResources: DeviceTaintRules")
@@ -63,6 +63,22 @@ def feasible(cluster):
 def test_rules_taint_devices(rules, expected):
     assert feasible(cluster_with(*rules)) == expected
     assert feasible(cluster_with(*rules, gates=DEFAULT_GATES)) == {"n1", "n2"}
+
+
+@cases("version, expected", {"1.36": ("1.36", set()), "1.37": ("1.37", {"n1", "n2"})})
+def test_a_rule_without_a_selector_taints_nothing_since_1_37(version, expected):
+    gates, unselecting = gates_of(version).but("DRADeviceTaintRules"), rule()
+    unselecting.spec.deviceSelector = None
+    assert feasible(cluster_with(unselecting, gates=gates)) == expected
+    assert feasible(cluster_with(rule(), gates=gates)) == set()
+
+
+def test_a_rule_that_loses_its_selector_taints_nothing():
+    cluster = cluster_with(rule(pool="n1"), gates=gates_of("1.37"))
+    seen, unselecting = [feasible(cluster)], rule()
+    unselecting.spec.deviceSelector = None
+    cluster.state.objects[DEVICE_TAINT_RULE].set("r", unselecting)
+    assert [*seen, feasible(cluster)] == [{"n2"}, {"n1", "n2"}]
 
 
 def test_claims_tolerate_the_taints_of_rules():

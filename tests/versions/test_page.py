@@ -34,18 +34,22 @@ def shown(change):
     return f"[`{name or Path(path).name}`](../{path})"
 
 
+def links(numbers):
+    return ", ".join(f"[#{number}]({UPSTREAM}/{number})" for number in numbers)
+
+
 def changes_table():
     yield "| change | pull requests | affects | effect | state | test |"
     yield "|---|---|---|---|---|---|"
     for change in sorted(CHANGES.values(), key=lambda each: (list(ChangeState).index(each.state), each.name)):
-        links = ", ".join(f"[#{number}]({UPSTREAM}/{number})" for number in change.pull_requests)
-        cells = (change.name, links, ", ".join(change.affects), change.effect, state(change), shown(change))
+        requests = links(change.pull_requests)
+        cells = (change.name, requests, ", ".join(change.affects), change.effect, state(change), shown(change))
         yield f"| {' | '.join(cells)} |".replace("|  |", "| |")
 
 
 def gates_table():
-    yield f"| gate | {' | '.join(VERSIONS)} | switches | in Bayplan |"
-    yield f"|---|{'---|' * len(VERSIONS)}---|---|"
+    yield f"| gate | {' | '.join(VERSIONS)} | switches | pull requests | in Bayplan |"
+    yield f"|---|{'---|' * len(VERSIONS)}---|---|---|"
     for gate in sorted(GATES.values(), key=lambda each: each.name):
         stages = [gate.stages.get(each, "") for each in VERSIONS]
         locked = all(each.endswith("locked") for each in gate.stages.values())
@@ -53,7 +57,8 @@ def gates_table():
         fixed = "; ".join(dict.fromkeys(reasons.values()))
         if "" in reasons.values() and fixed:
             fixed = "; ".join(f"{each}: {why or 'can be switched'}" for each, why in reasons.items())
-        cells = (gate.name, *stages, gate.switches, fixed or ("always on" if locked else "can be switched"))
+        here = fixed or ("always on" if locked else "can be switched")
+        cells = (gate.name, *stages, gate.switches, links(gate.pull_requests), here)
         yield f"| {' | '.join(cells)} |".replace("|  |", "| |")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -85,3 +86,15 @@ def test_gangs(version, chosen):
     gates = with_gangs(gates_of(version))
     assert gates.chosen == chosen
     assert "GangScheduling" in gates.plugins
+
+
+NOTED = sorted((ROOT / "tests/data/release_notes").glob("*.json"))
+"""Pull requests in the release notes of each version that are filed under scheduling, or change devices for it."""
+
+
+@pytest.mark.parametrize("path", NOTED, ids=[path.stem for path in NOTED])
+def test_every_pull_request_of_the_release_notes_has_a_state(path):
+    noted = json.loads(path.read_bytes())
+    found = {number for row in (*GATES.values(), *CHANGES.values()) for number in row.pull_requests}
+    assert len(noted) > 100
+    assert [number for number in noted if number not in found] == []

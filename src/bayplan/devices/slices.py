@@ -179,10 +179,11 @@ class Slice:
 class DeviceSlices:
     """All slices of the cluster, updated incrementally. DeviceTaintRules, if there are `rules`, add taints to devices.
 
-    Mirrors resourceslice/tracker.
+    `without_selector`: whether a rule without a selector taints all devices, and not none. Mirrors
+    resourceslice/tracker.
     """
 
-    def __init__(self, slices: Observable, rules: Observable | None = None) -> None:
+    def __init__(self, slices: Observable, rules: Observable | None = None, *, without_selector: bool = True) -> None:
         self.by_node: dict[str, dict[str, Slice]] = {}
         """node -> name -> slice for this node only"""
         self.shared: dict[str, Slice] = {}
@@ -196,6 +197,7 @@ class DeviceSlices:
         self._stale: dict[str, ResourceSlice | None] = {}
         self._listeners: list[Callable[[Slice], None]] = []
         self._rules: dict[str, TaintRule] = {}
+        self._without_selector = without_selector
         slices.listen(self._changed)
         if rules is not None:
             rules.listen(self._rule_changed)
@@ -236,14 +238,21 @@ class DeviceSlices:
 
     def _rule_changed(self, before: DeviceTaintRule | None, now: DeviceTaintRule | None) -> None:
         """Let the slices with devices of the old and of the new rule be read again."""
-        rules = [TaintRule.of(each) for each in (before, now) if each is not None]
+        old, new = self._read(before), self._read(now)
+        rules = [rule for rule in (old, new) if rule is not None]
         for rule in rules:
             self._rules.pop(rule.name, None)
-        if now is not None:
-            self._rules = dict(sorted([*self._rules.items(), (rules[-1].name, rules[-1])]))
+        if new is not None:
+            self._rules = dict(sorted([*self._rules.items(), (new.name, new)]))
         for name, known in self._slices.items():
             if any(rule.concerns(known.pool) for rule in rules):
                 self._stale.setdefault(name, known.obj)
+
+    def _read(self, rule: DeviceTaintRule | None) -> TaintRule | None:
+        """Read a rule; None if it taints nothing."""
+        if rule is None or not (self._without_selector or rule.spec.deviceSelector is not None):
+            return None
+        return TaintRule.of(rule)
 
     def _add(self, new: Slice) -> None:
         self._slices[new.name] = new

@@ -14,17 +14,19 @@ class _Tainted:
 
     def __init__(self, rules: ObjectStore) -> None:
         self._rules = rules
-        self._slices: DeviceSlices | None = None
+        self._slices: dict[bool, DeviceSlices] = {}
 
-    def of(self, slices: ObjectStore) -> DeviceSlices:
-        if self._slices is None:
-            self._slices = DeviceSlices(slices, self._rules)
-        return self._slices
+    def of(self, slices: ObjectStore, *, without_selector: bool) -> DeviceSlices:
+        if without_selector not in self._slices:
+            made = DeviceSlices(slices, self._rules, without_selector=without_selector)
+            self._slices[without_selector] = made
+        return self._slices[without_selector]
 
 
 def device_slices(handle: Handle, gates: FeatureGates) -> DeviceSlices:
     """The slices of the cluster, with the taints of DeviceTaintRules if these have an effect. Call it in `__init__`."""
     slices = handle.objects(RESOURCE_SLICE)
     if gates.enabled("DRADeviceTaintRules"):
-        return handle.objects(DEVICE_TAINT_RULE).view(_Tainted).of(slices)
+        tainted = handle.objects(DEVICE_TAINT_RULE).view(_Tainted)
+        return tainted.of(slices, without_selector=not gates.enabled("TaintRulesWithoutSelector"))
     return slices.view(DeviceSlices)

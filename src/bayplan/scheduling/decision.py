@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
 
@@ -70,6 +70,13 @@ class Decision:
     preempted_by: str = ""
     failed_plugin: str = ""
     alike: Hashable = None
+
+    @property
+    def reason(self) -> str:
+        """The message without PostFilter's part: what is said about room that may be made is left out."""
+        if self.outcome is Outcome.ERROR or not self.diagnosis.total:
+            return self.message
+        return replace(self.diagnosis, post_filter_message="").explain()
 
     def __repr__(self) -> str:
         """Short, so that a failing test shows the node or the message."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.gangs import Gang, GangVictims, Placement
@@ -136,7 +136,7 @@ class GangFit:
             best = f", the best of {self.tried_elsewhere + 1} placements" if self.tried_elsewhere else ""
             where = f" in {self.placement.name}{best}"
         text = f"gang {gang.name}: {len(self.placed) + gang.placed} of {size} members fit{where}"
-        reason = f"{text}; the next one: {_why(self.refused[0])}"
+        reason = f"{text}; the next one: {self.refused[0].reason}"
         return f"{reason} {self.no_room}" if self.no_room else reason
 
     def _too_few(self, size: int) -> str:
@@ -146,13 +146,6 @@ class GangFit:
         there = f"{self.gang.placed + len(self.gang.members)} of {size} members"
         gated = [f"{pod.name} waits for {_gates(pod)}" for pod in self.gang.gated]
         return f"{there}: {', '.join(gated)}" if gated else f"{there} exist"
-
-
-def _why(decision: Decision) -> str:
-    """The message without PostFilter's part: preemption by one member does not decide about the gang."""
-    if decision.outcome is Outcome.ERROR or not decision.diagnosis.total:
-        return decision.message
-    return replace(decision.diagnosis, post_filter_message="").explain()
 
 
 def _gates(pod: PodInfo) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from bayplan.cluster.pod_info import PodInfo
@@ -107,8 +107,7 @@ def _step(decision: Decision, state: ClusterState) -> Step:
         step.best = sorted(names[row] for row in decision.scores.best.tolist())
     step.unschedulablePlugins = sorted(diagnosis.unschedulable_plugins)
     if decision.outcome is Outcome.UNSCHEDULABLE:
-        explained = replace(diagnosis, post_filter_message="").explain()
-        step.message = explained if diagnosis.total else decision.message
+        step.message = decision.reason
         if not diagnosis.post_filter_failed:  # the recordings omit the error of a failed PostFilter
             step.postFilterMessage = diagnosis.post_filter_message
         step.nominated = decision.nominated_node or ""

@@ -31,7 +31,7 @@ class Stage(msgspec.Struct, frozen=True):
     locked: bool
 
 
-class Gate(msgspec.Struct, frozen=True):
+class Gate(msgspec.Struct, frozen=True, rename="camel"):
     """A feature gate of the scheduler. `stages` lacks the versions that don't have it."""
 
     name: str
@@ -43,6 +43,8 @@ class Gate(msgspec.Struct, frozen=True):
     """Gates that must be on if this one is."""
     plugins: tuple[str, ...] | dict[Version, tuple[str, ...]] = ()
     """Plugins that it adds to the default ones; they may depend on the version."""
+    pull_requests: tuple[int, ...] = ()
+    """What added, promoted, changed or removed it after the oldest version."""
     fixed: str | dict[Version, str] = ""
     """Why Bayplan has the default value only; empty if both values are followed. It may depend on the version."""
 

@@ -45,7 +45,7 @@ Profiles = Callable[[FeatureGates], Mapping[str, Profile]]
 class Decided:
     """What a version decides about a pod. `nodes`: those with the highest score, of which one is chosen.
 
-    `scores`: the totals of all feasible nodes. `message`: why the pod is pending; "" if it isn't.
+    `scores`: the totals of all feasible nodes. `message`: why the pod is pending, but for preemption; "" if it isn't.
     """
 
     outcome: str
@@ -292,7 +292,7 @@ def _decide(world: World, profile: Profile, pod: PodInfo) -> Decided:
 
 def _outcome(world: World, decision: Decision) -> Decided:
     if decision.outcome is not Outcome.SCHEDULED:
-        return Decided("pending", message=decision.message)
+        return Decided("pending", message=decision.reason)
     names = world.state.table.names
     if decision.scores is None:
         return Decided("placed", tuple(sorted(names[row] for row in decision.feasible.tolist())))

@@ -1,22 +1,43 @@
-"""Ranks candidates for preemption, and pods by their importance.
+"""Ranks candidates for preemption, and pods and groups by their importance.
 
-Mirrors pickOneNodeForPreemption (framework/preemption/preemption.go) and MoreImportantPod (pkg/scheduler/util).
+Mirrors pickOneNodeForPreemption (framework/preemption/preemption.go), MoreImportantPod (pkg/scheduler/util), and
+MoreImportantVictim (framework/preemption/util.go).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
 
 from bayplan.cluster.columns import Rows
+from bayplan.cluster.pod_groups import pod_group_of
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.interface import Candidate
 
 _ABOVE_ANY_NEGATIVE_PRIORITY = 2**31
 _AFTER_ANY_START = 1e15
 """Seconds. It is so small that the difference to an index is exact."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VictimUnit:
+    """Pods that are evicted together or not at all: one pod, or all pods of a group that says so."""
+
+    pods: Sequence[PodInfo]
+    priority: int
+
+    @property
+    def importance(self) -> tuple[float, ...]:
+        """A sort key: the most important unit has the smallest key.
+
+        The criteria, in order: highest priority, pods of a group, most pods, earliest start.
+        """
+        of_group = pod_group_of(self.pods[0]) is not None
+        earliest = min(pod.started for pod in self.pods)
+        return -self.priority, not of_group, -len(self.pods), earliest
 
 
 def preference(candidate: Candidate) -> tuple[float, ...]:
@@ -38,18 +59,19 @@ def preference(candidate: Candidate) -> tuple[float, ...]:
     return candidate.violations, first, total, len(victims), -earliest
 
 
-def importance_order(by_node: Sequence[Sequence[PodInfo]]) -> Rows:
+def importance_order(by_node: Sequence[Sequence[PodInfo]], *, unstarted_in_order: bool = False) -> Rows:
     """Return the order of the pods of each node by priority, then by start time: the most important one first.
 
     `by_node`: the pods of each node in the order in which they were added to it. The result has the indexes of the pods
-    in the concatenation of these lists; each node's pods stay together. Upstream treats a pod that has not started as
-    starting at the time of the comparison. With its sort algorithm, the last of these pods comes first.
+    in the concatenation of these lists; each node's pods stay together. kube-scheduler 1.36 treats a pod that has not
+    started as starting at the time of the comparison. With its sort algorithm, the last of these pods comes first.
+    `unstarted_in_order`: the first one does, as in 1.37, which looks at the time once.
     """
     pods = list(chain.from_iterable(by_node))
     priorities = np.fromiter([pod.priority for pod in pods], dtype=np.int64, count=len(pods))
     starts = np.fromiter([pod.started for pod in pods], dtype=np.float64, count=len(pods))
     unstarted = np.isinf(starts).nonzero()[0]
-    starts[unstarted] = _AFTER_ANY_START - unstarted
+    starts[unstarted] = _AFTER_ANY_START + (unstarted if unstarted_in_order else -unstarted)
     sizes = np.fromiter(map(len, by_node), dtype=np.intp, count=len(by_node))
     node_of = np.repeat(np.arange(len(by_node)), sizes)
     return np.lexsort((starts, -priorities, node_of))

@@ -8,12 +8,13 @@ SelectVictimsOnNode.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import compress, islice
 from operator import not_
 
 import numpy as np
 
-from bayplan.cluster.columns import Rows
+from bayplan.cluster.columns import Bool, Rows
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_changes import Removals
@@ -31,8 +32,8 @@ NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming pod")
 class DryRun:
     """Dry-runs preemption for a pod on nodes, in the given order.
 
-    `nominations`: those that `what_if` counts. `results`: of earlier dry runs, which are completed. `errors`: messages
-    of errors on single nodes.
+    `nominations`: those that `what_if` counts. `results`: of earlier dry runs, which are completed.
+    `unstarted_in_order`: see `importance_order`. `errors`: messages of errors on single nodes.
     """
 
     def __init__(
@@ -44,6 +45,8 @@ class DryRun:
         budgets: Budgets,
         nominations: Nominations,
         results: Results | None = None,
+        *,
+        unstarted_in_order: bool = False,
     ) -> None:
         self._what_if = what_if
         self._cycle = cycle
@@ -52,6 +55,7 @@ class DryRun:
         self._budgets = budgets
         self._results = results or Results(Nodes(nodes.table), nominations)
         self._results.refresh()
+        self._by_importance = partial(importance_order, unstarted_in_order=unstarted_in_order)
         self.errors: list[str] = []
         own = nodes.table.row_of.get(nominations.node_of(pod.uid) or "")
         self._unshared: list[int] = [] if own is None else [own]
@@ -79,7 +83,7 @@ class DryRun:
     def verdicts(self) -> Verdicts:
         """Return the verdicts on all nodes. The dry run must have tried all of them."""
         verdicts = self._results.verdicts.among(self._nodes).copy()
-        without = self._nodes.table.lowest_priority[self._nodes.rows] >= self._pod.priority
+        without = ~self._has_lower(self._rows())
         verdicts.feasible_mask |= without
         verdicts.codes[without] = 0
         verdicts.reject(Rejections.where(without, NO_VICTIMS), "")
@@ -87,9 +91,17 @@ class DryRun:
 
     def _rows_with_lower(self) -> Rows:
         """Return the rows with pods of lower priority, in the order of the nodes."""
-        nodes = self._nodes
-        rows = np.arange(len(nodes)) if isinstance(nodes.rows, slice) else nodes.rows
-        return rows[nodes.table.lowest_priority[rows] < self._pod.priority]
+        rows = self._rows()
+        return rows[self._has_lower(rows)]
+
+    def _rows(self) -> Rows:
+        rows = self._nodes.rows
+        return np.arange(len(self._nodes)) if isinstance(rows, slice) else rows
+
+    def _has_lower(self, rows: Rows) -> Bool:
+        """Return for each row whether it has pods of lower priority: bool, shape (len(rows),)."""
+        lower: Bool = self._nodes.table.lowest_priority[rows] < self._pod.priority
+        return lower
 
     def _try(self, rows: Rows) -> bool:
         """Dry-run the nodes of some rows, and store the results. Returns whether there are candidates among them."""
@@ -122,7 +134,7 @@ class DryRun:
         """Yield the candidate of each row, maybe without victims. The rows are feasible with all these removals."""
         if not len(rows):
             return
-        removals = removals.ordered(importance_order(removals.pods))
+        removals = removals.ordered(self._by_importance(removals.pods))
         violating = [0] * len(rows)
         if self._budgets:  # pods that a budget protects are restored first
             protected = list(map(self._budgets.violations, removals.pods))
@@ -134,7 +146,7 @@ class DryRun:
             gone = list(islice(removed, len(pods)))
             victims = tuple(compress(pods, gone))
             if 0 < first < len(pods):  # else they are still sorted by importance
-                victims = tuple([victims[index] for index in importance_order([victims]).tolist()])
+                victims = tuple([victims[index] for index in self._by_importance([victims]).tolist()])
             yield Candidate(names[row], victims, sum(gone[:first]) if first else 0)
 
     def _reprieve(self, rows: Rows, removals: Removals) -> None:

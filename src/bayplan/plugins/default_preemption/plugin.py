@@ -6,14 +6,17 @@ service evicts the victims.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
+from bayplan.api.pod_groups import POD_GROUPS
 from bayplan.cluster.columns import Rows
+from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import events
 from bayplan.framework.events import Action, ClusterEvent, EventHint, Hint, Topics
@@ -26,7 +29,9 @@ from bayplan.plugins.arguments import DefaultPreemptionArgs
 from bayplan.plugins.default_preemption.budgets import Budgets
 from bayplan.plugins.default_preemption.candidates import preference
 from bayplan.plugins.default_preemption.dry_run import NO_VICTIMS, DryRun
+from bayplan.plugins.default_preemption.grouped_dry_run import GroupedDryRun, GroupsOnNodes
 from bayplan.plugins.default_preemption.results import Results
+from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 VICTIMS_TERMINATING = "not eligible due to a terminating pod on the nominated node."
@@ -43,8 +48,16 @@ class DefaultPreemption(Plugin):
     name = NAME
     arguments = DefaultPreemptionArgs
 
-    def __init__(self, handle: Handle, args: DefaultPreemptionArgs = _DEFAULT_ARGUMENTS) -> None:
+    def __init__(
+        self, handle: Handle, args: DefaultPreemptionArgs = _DEFAULT_ARGUMENTS, gates: FeatureGates = DEFAULT_GATES
+    ) -> None:
         self._handle = handle
+        self._tells_victims = gates.enabled("PotentialPlacementMessage")
+        self._unstarted_in_order = gates.enabled("VictimsWithoutStart")
+        self._pod_groups: Mapping[str, Any] = {}
+        """The PodGroups that count for their pods as victims."""
+        if gates.enabled("PodGroupsAsVictims") and gates.enabled("GenericWorkload"):
+            self._pod_groups = handle.objects(POD_GROUPS)
         self._budgets = handle.objects(POD_DISRUPTION_BUDGET)
         self._percentage = args.minCandidateNodesPercentage
         self._absolute = args.minCandidateNodesAbsolute
@@ -68,22 +81,29 @@ class DefaultPreemption(Plugin):
         if ineligible:
             return PostFilterResult(_rejection(ineligible))
         rows, table = self._rows_to_try(diagnosis, what_if), self._handle.nodes.table
-        if not np.count_nonzero(table.lowest_priority[rows] < pod.priority):
+        if not self._pod_groups and not np.count_nonzero(table.lowest_priority[rows] < pod.priority):
             return _no_victims(diagnosis.total, len(rows))
         nodes = self._handle.nodes.at(rows)
-        alone = gang is None
-        results = (
-            self._results_for(cycle, pod, what_if) if alone else Results(self._handle.nodes, self._handle.nominations)
-        )
-        budgets = Budgets(self._budgets.values())
-        dry_run = DryRun(what_if, cycle, pod, nodes, budgets, self._handle.nominations, results)
+        dry_run = self._dry_run(cycle, pod, nodes, what_if)
         candidates, best = dry_run.candidates(self.candidates_to_find(len(nodes)))
         if best is None and dry_run.errors:
             return PostFilterResult(Status.error(f"preemption: {aggregate(dry_run.errors)}"))
         if best is None:
             why = Diagnosis(diagnosis.total, dry_run.verdicts(), absent=NOT_HELPFUL).explain()
             return PostFilterResult(_rejection(why), nominated_node="")
-        return Shortlist(candidates, self._handle.nodes, partial(_best, candidates, best))
+        return Shortlist(candidates, self._handle.nodes, partial(self._best, candidates, best))
+
+    def _best(
+        self, candidates: tuple[Candidate, ...], best: Candidate, left: tuple[Candidate, ...]
+    ) -> PostFilterResult:
+        """Choose among those that are left. `best`: the best one of all candidates."""
+        if not left:
+            return PostFilterResult(_rejection("no candidate node for preemption"))
+        if left is not candidates:  # extenders have changed them
+            best = min(left, key=preference)
+        found = f"found a potential placement for pod on node {best.node_name}, preempting {len(best.victims)} victims"
+        reasons = (_reported(found),) if self._tells_victims else ()
+        return PostFilterResult(Status(Code.SUCCESS, reasons), best.node_name, best.victims)
 
     def sign(self, pod: PodInfo) -> Hashable:
         """Whether the pod preempts. The signatures of the filters cover the dry runs."""
@@ -108,8 +128,9 @@ class DefaultPreemption(Plugin):
         position = self._handle.nodes.position(name)
         if position is None:
             return ""
-        others = self._handle.nodes.pods(position)
-        waits = any(other.priority < pod.priority and _being_preempted(other) for other in others)
+        others = [other for other in self._handle.nodes.pods(position) if _being_preempted(other)]
+        groups = GroupsOnNodes(self._pod_groups, self._handle.nodes.table)
+        waits = any(groups.priority_of(other) < pod.priority for other in others)
         return VICTIMS_TERMINATING if waits else ""
 
     def _rows_to_try(self, diagnosis: Diagnosis, what_if: WhatIf) -> Rows:
@@ -125,6 +146,16 @@ class DefaultPreemption(Plugin):
         rows = potential.nonzero()[0]
         first = what_if.rng.randrange(len(rows)) if len(rows) else 0
         return np.concatenate((rows[first:], rows[:first]))
+
+    def _dry_run(self, cycle: CycleState, pod: PodInfo, nodes: Nodes, what_if: WhatIf) -> DryRun:
+        budgets, nominations = Budgets(self._budgets.values()), self._handle.nominations
+        if self._pod_groups:
+            groups = GroupsOnNodes(self._pod_groups, nodes.table)
+            return GroupedDryRun(groups, what_if, cycle, pod, nodes, budgets, nominations)
+        alone = cycle.data.get(PLACED_WITH) is None
+        results = self._results_for(cycle, pod, what_if) if alone else Results(self._handle.nodes, nominations)
+        in_order = self._unstarted_in_order
+        return DryRun(what_if, cycle, pod, nodes, budgets, nominations, results, unstarted_in_order=in_order)
 
     def _results_for(self, cycle: CycleState, pod: PodInfo, what_if: WhatIf) -> Results:
         """Return the results of earlier dry runs that are also those of this pod; they may be empty."""
@@ -148,15 +179,6 @@ def after_pod_deletion(pod: PodInfo, old: PodInfo, new: None) -> Hint:
     return Hint.SKIP
 
 
-def _best(candidates: tuple[Candidate, ...], best: Candidate, left: tuple[Candidate, ...]) -> PostFilterResult:
-    """Choose among those that are left. `best`: the best one of all candidates."""
-    if not left:
-        return PostFilterResult(_rejection("no candidate node for preemption"))
-    if left is not candidates:  # extenders have changed them
-        best = min(left, key=preference)
-    return PostFilterResult(Status(Code.SUCCESS), best.node_name, best.victims)
-
-
 def _being_preempted(pod: PodInfo) -> bool:
     if not pod.terminating:
         return False
@@ -173,4 +195,8 @@ def _no_victims(total: int, tried: int) -> PostFilterResult:
 
 
 def _rejection(why: str) -> Status:
-    return Status.unschedulable(f"preemption: {why}")
+    return Status.unschedulable(_reported(why))
+
+
+def _reported(what: str) -> str:
+    return f"preemption: {what}"

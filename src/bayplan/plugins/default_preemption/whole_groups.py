@@ -6,7 +6,6 @@ Mirrors framework/preemption/podgrouppreemption.go, and DefaultPreemption's hand
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import compress
 
 import msgspec
@@ -24,30 +23,13 @@ from bayplan.framework.handle import Handle
 from bayplan.framework.interface import Plugin
 from bayplan.framework.status import Status
 from bayplan.plugins.default_preemption.budgets import Budgets
+from bayplan.plugins.default_preemption.candidates import VictimUnit
 from bayplan.plugins.default_preemption.plugin import NEVER, after_pod_deletion
 from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming preemptor")
 NOT_ENOUGH = Status.unschedulable("the gang would not fit even if all pods of lower priority were evicted")
 IN_PROGRESS = Status.unresolvable("waiting for the preemption for this pod group to be finished")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class VictimUnit:
-    """Pods that are evicted together or not at all: one pod, or all pods of a group that says so."""
-
-    pods: Sequence[PodInfo]
-    priority: int
-
-    @property
-    def importance(self) -> tuple[float, ...]:
-        """A sort key: the most important unit has the smallest key.
-
-        The criteria, in order: highest priority, pods of a group, most pods, earliest start.
-        """
-        of_group = pod_group_of(self.pods[0]) is not None
-        earliest = min(pod.started for pod in self.pods)
-        return -self.priority, not of_group, -len(self.pods), earliest
 
 
 class WorkloadAwarePreemption(Plugin):

@@ -21,7 +21,7 @@ def bind(
     storage: RestStorage, pods: Resource, namespace: str, name: str, binding: Object, *, dry_run: bool = False
 ) -> Object:
     """Carries out a Binding. Raises 404 or 409, and 400 or 500 for an invalid Binding."""
-    target, metadata = _read(name, binding)
+    target, metadata = _read(name, binding, pods)
     pod = storage.load(pods, namespace, name)
     _check(pod, metadata)
     pod["spec"]["nodeName"] = target["name"]
@@ -37,7 +37,7 @@ def bind(
     return SUCCESS
 
 
-def _read(name: str, binding: Object) -> tuple[Object, Object]:
+def _read(name: str, binding: Object, pods: Resource) -> tuple[Object, Object]:
     target, metadata = binding["target"], binding["metadata"]
     if metadata.get("name", "") != name:
         raise bad_request("name in URL does not match name in Binding object")
@@ -45,6 +45,8 @@ def _read(name: str, binding: Object) -> tuple[Object, Object]:
         raise internal(f'target.kind: Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"')
     if not target.get("name"):
         raise internal("target.name: Required value")
+    for error in pods.strategy.validate_binding(target):
+        raise internal(str(error))
     return target, metadata
 
 

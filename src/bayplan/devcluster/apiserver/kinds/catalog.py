@@ -35,7 +35,7 @@ from bayplan.devcluster.apiserver.storage.selectable_fields import (
 @cache
 def facts() -> Mapping[str, Object]:
     """The facts about the kinds that aren't like most, by resource: arguments of Resource, the fields that selectors
-    may select by, and for kinds that are only stored what doesn't happen.
+    may select by, also by the change that added them, and for kinds that are only stored what doesn't happen.
     """
     return msgspec.json.decode(files(__package__).joinpath("resources.json").read_bytes(), type=dict[str, Object])
 
@@ -46,8 +46,9 @@ def _resource(kind: Kind, features: frozenset[str] = frozenset()) -> Resource:
     given = dict(facts().get(kind.resource, {}))
     why = given.pop("stored", "")
     strategy = stored(kind, why) if why else strategy_of(kind, features)
+    since = [name for change, names in given.pop("fields_since", {}).items() if change in features for name in names]
     fields = SelectableFields(
-        text_fields(*given.pop("fields", ()))
+        text_fields(*given.pop("fields", ()), *since)
         | boolean_fields(*given.pop("booleans", ()))
         | {name: read_path(*path.split(".")) for name, path in given.pop("other_fields", {}).items()},
         internal=frozenset(given.pop("internal", ())),

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from bayplan.api.field_errors import FieldError, invalid
 from bayplan.devcluster.apiserver.resource_lists import qos_class
 from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.validation.names import name_errors
 
+KEPT = ("qosClass",)
+KEPT_CLAIMS = ("resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses")
+"""What clients that are older than these fields would remove."""
 GATED: Object = {
     "type": "PodScheduled",
     "status": "False",
@@ -31,14 +36,21 @@ def prepare_pod(pod: Object) -> None:
         _merge_label_keys(term, labels)
 
 
-def prepare_pod_status(pod: Object, old: Object) -> None:
-    """Keeps what a status update of a kubelet leaves out."""
-    if "qosClass" not in pod["status"] and "qosClass" in old["status"]:
-        pod["status"]["qosClass"] = old["status"]["qosClass"]
+def prepare_pod_status(pod: Object, old: Object, kept: Iterable[str] = KEPT) -> None:
+    """Keeps what a status update of a kubelet leaves out. `kept`: fields of the status."""
+    for field in kept:
+        if not pod["status"].get(field) and old["status"].get(field):
+            pod["status"][field] = old["status"][field]
     owners = old["metadata"].get("ownerReferences")
     pod["metadata"].pop("ownerReferences", None)
     if owners:
         pod["metadata"]["ownerReferences"] = owners
+
+
+def validate_node_name(target: Object) -> Iterator[FieldError]:
+    """The name of a node in a Binding must be one that a node can have. Mirrors ValidatePodBinding."""
+    for detail in name_errors(target["name"], "subdomain"):
+        yield invalid("target.name", target["name"], detail)
 
 
 def _affinity_terms(spec: Object) -> Iterator[Object]:

@@ -46,6 +46,8 @@ GATED_FIELDS: Mapping[str, str] = {CLAIMS_OF_GROUPS: "resourceClaims", "PodGroup
 
 def _gated(kind: Kind, hooks: Strategy, features: frozenset[str]) -> Strategy:
     """The hooks of a kind that also remove the fields whose feature gates are off."""
+    if kind == kinds.POD:
+        return _of_pods(hooks, features)
     off = tuple(field for gate, field in GATED_FIELDS.items() if gate not in features)
     if kind.plural == kinds.WORKLOAD.plural:
         drop = partial(preparation.drop_template_fields, off)
@@ -57,6 +59,15 @@ def _gated(kind: Kind, hooks: Strategy, features: frozenset[str]) -> Strategy:
     if CLAIMS_OF_GROUPS in features:
         return hooks
     return replace(hooks, prepare_for_status_update=preparation.drop_claim_statuses)
+
+
+def _of_pods(hooks: Strategy, features: frozenset[str]) -> Strategy:
+    if "ClaimStatusesOfPods" in features:
+        keep = partial(pods.prepare_pod_status, kept=pods.KEPT + pods.KEPT_CLAIMS)
+        hooks = replace(hooks, prepare_for_status_update=keep)
+    if "NodeNamesOfBindings" in features:
+        hooks = replace(hooks, validate_binding=pods.validate_node_name)
+    return hooks
 
 
 HOOKS: Mapping[Kind, Strategy] = {

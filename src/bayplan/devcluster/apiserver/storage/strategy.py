@@ -49,6 +49,8 @@ class Strategy:
     """(new, old): checks a change, in addition to `validate`."""
     validate_status_update: Callable[[Object, Object], Iterable[FieldError]] = _accept
     """(new, old): checks a change of the status."""
+    validate_binding: Callable[[Object], Iterable[FieldError]] = _accept
+    """Checks the target of a Binding of an object."""
     warn: Callable[[Object], Iterable[str]] = _say_nothing
     """Returns what a client should know about an object that it writes, for headers of the response."""
     grace_period: Callable[[Object, int | None], int | None] = _keep

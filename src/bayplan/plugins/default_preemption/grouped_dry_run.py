@@ -1,0 +1,138 @@
+"""Dry runs of preemption by a pod among the pods of PodGroups.
+
+A pod of a PodGroup has the priority of the group, and the pods of a group with disruptionMode `all` are evicted
+together, on all nodes. Mirrors SelectVictimsOnNode of plugins/defaultpreemption, and framework/preemption/types.go,
+since 1.37.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from bayplan.api.pod_groups import PodGroupSpec, spec_of
+from bayplan.cluster.columns import Bool, Rows
+from bayplan.cluster.node_table import NodeTable
+from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.nominations import Nominations
+from bayplan.cluster.pod_changes import Removals
+from bayplan.cluster.pod_groups import pod_group_of
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.interface import Candidate, CycleState, WhatIf
+from bayplan.plugins.default_preemption.budgets import Budgets
+from bayplan.plugins.default_preemption.candidates import VictimUnit
+from bayplan.plugins.default_preemption.dry_run import DryRun
+
+
+class GroupsOnNodes:
+    """The pods on nodes as units that are evicted together or not at all. `pod_groups`: PodGroups by key."""
+
+    def __init__(self, pod_groups: Mapping[str, Any], table: NodeTable) -> None:
+        self._table = table
+        self._specs: dict[str, PodGroupSpec] = dict(_readable(pod_groups))
+        self._whole: dict[str, VictimUnit] | None = None
+        """By key: the groups that are evicted as a whole. None as long as nobody has asked for them."""
+
+    def priority_of(self, pod: PodInfo) -> int:
+        """Return the priority of a pod as a victim: that of its PodGroup, if that exists."""
+        spec = self._spec(pod)
+        return pod.priority if spec is None else spec.priority or 0
+
+    def below(self, row: int, priority: int) -> list[VictimUnit]:
+        """Return the units of lower priority with pods on a row."""
+        units = dict.fromkeys(map(self._unit, self._table.pods[row].values()))
+        return [unit for unit in units if unit.priority < priority]
+
+    def _unit(self, pod: PodInfo) -> VictimUnit:
+        spec = self._spec(pod)
+        whole = self._groups().get(pod_group_of(pod) or "") if spec is not None and spec.evicted_together else None
+        return VictimUnit((pod,), self.priority_of(pod)) if whole is None else whole
+
+    def _groups(self) -> dict[str, VictimUnit]:
+        """Return the groups that are evicted as a whole. Pods that are being deleted don't belong to them."""
+        if self._whole is None:
+            found: dict[str, list[PodInfo]] = {}
+            for pod in chain.from_iterable(pods.values() for pods in self._table.pods):
+                spec = self._spec(pod)
+                if spec is not None and spec.evicted_together and not pod.terminating:
+                    found.setdefault(pod_group_of(pod) or "", []).append(pod)
+            self._whole = {key: VictimUnit(pods, self._specs[key].priority or 0) for key, pods in found.items()}
+        return self._whole
+
+    def _spec(self, pod: PodInfo) -> PodGroupSpec | None:
+        key = pod_group_of(pod)
+        return None if key is None else self._specs.get(key)
+
+
+class GroupedDryRun(DryRun):
+    """A dry run that evicts units. That pods of a unit on other nodes go, too, makes no difference to the filters."""
+
+    def __init__(
+        self,
+        groups: GroupsOnNodes,
+        what_if: WhatIf,
+        cycle: CycleState,
+        pod: PodInfo,
+        nodes: Nodes,
+        budgets: Budgets,
+        nominations: Nominations,
+    ) -> None:
+        super().__init__(what_if, cycle, pod, nodes, budgets, nominations)
+        self._groups = groups
+        self._units: dict[int, list[VictimUnit]] = {}
+        """By row: the units of lower priority."""
+
+    def _has_lower(self, rows: Rows) -> Bool:
+        found = [bool(self._below(row)) for row in rows.tolist()]
+        return np.array(found, dtype=np.bool_)
+
+    def _without_lower(self, rows: Rows) -> Removals:
+        return Removals([list(self._local(self._below(row), row)) for row in rows.tolist()])
+
+    def _candidates(self, rows: Rows, removals: Removals) -> Iterator[Candidate]:
+        for row in rows.tolist():
+            yield self._candidate(row)
+
+    def _candidate(self, row: int) -> Candidate:
+        units = sorted(self._below(row), key=lambda unit: unit.importance)
+        violating = dict(zip(units, self._violations(units), strict=True))
+        removed = dict.fromkeys(units)
+        for unit in sorted(units, key=lambda unit: not violating[unit]):  # the protected ones are restored first
+            del removed[unit]
+            if not self._fits(row, removed):
+                removed[unit] = None
+        victims = [unit for unit in units if unit in removed]
+        pods = tuple(chain.from_iterable(unit.pods for unit in victims))
+        return Candidate(self._nodes.table.names[row], pods, sum(violating[unit] for unit in victims))
+
+    def _violations(self, units: Sequence[VictimUnit]) -> Iterator[int]:
+        """Yield how many evictions of each unit would violate a budget, if the units are evicted in this order."""
+        flags = iter(self._budgets.violations([pod for unit in units for pod in unit.pods]))
+        for unit in units:
+            yield sum(next(flags) for _ in unit.pods)
+
+    def _fits(self, row: int, removed: Iterable[VictimUnit]) -> bool:
+        nodes = Nodes(self._nodes.table, np.array([row]), Removals([list(self._local(removed, row))]))
+        return bool(self._filter(nodes, again=True).feasible_mask[0])
+
+    def _below(self, row: int) -> list[VictimUnit]:
+        if row not in self._units:
+            self._units[row] = self._groups.below(row, self._pod.priority)
+        return self._units[row]
+
+    def _local(self, units: Iterable[VictimUnit], row: int) -> Iterator[PodInfo]:
+        here = self._nodes.table.pods[row]
+        return (pod for unit in units for pod in unit.pods if pod.uid in here)
+
+
+def _readable(pod_groups: Mapping[str, Any]) -> Iterator[tuple[str, PodGroupSpec]]:
+    """Yield the specs of groups by key, without malformed ones."""
+    for key, pod_group in pod_groups.items():
+        try:
+            yield key, spec_of(pod_group)
+        except msgspec.ValidationError:
+            continue
