@@ -29,6 +29,7 @@ from bayplan.plugins.dynamic_resources.counters import CountersLeft, SharedCount
 from bayplan.plugins.dynamic_resources.node_pools import NodePools, Reach
 from bayplan.plugins.dynamic_resources.passes import Outcome, Pass, StoppedPasses, StoppedSearch
 from bayplan.plugins.dynamic_resources.results import allocation_result, node_selector
+from bayplan.plugins.dynamic_resources.rules import Rules
 from bayplan.plugins.dynamic_resources.solutions import AllocationError, InvalidPools, OutOfTime
 from bayplan.plugins.dynamic_resources.wanted import ClaimsOnNode
 
@@ -74,8 +75,7 @@ class Offers:
 
     `clock` returns seconds. `timeout` limits the search on one node, in seconds; 0 means no limit. `give_way` is called
     repeatedly while nodes are searched, and raises GiveWay to stop that. The next call for the same claims goes on.
-    `lists`: selectors read lists of values, as with the feature gate DRAListTypeAttributes; `compares_lists`:
-    constraints compare them.
+    `lists`: selectors read lists of values, as with the feature gate DRAListTypeAttributes.
     """
 
     def __init__(
@@ -87,12 +87,10 @@ class Offers:
         timeout: float,
         give_way: Callable[[], None],
         *,
-        names_devices: bool = False,
+        rules: Rules = Rules(),
         lists: bool = False,
-        compares_lists: bool = False,
     ) -> None:
-        self._names_devices = names_devices
-        self._compares_lists = compares_lists
+        self._rules = rules
         self._pools = NodePools(slices, allocations)
         self._counters = CountersLeft(slices, allocations)
         self._allocations = allocations
@@ -108,8 +106,8 @@ class Offers:
     def supply(self) -> Supply:
         """The inputs of searches for the claims of one pod. Raises ValueError for unreadable amounts in allocations."""
         taken = self._allocations.taken()
-        counters = SharedCounters(self._counters, taken)
-        return Supply(taken, self._classes, self._selectors, counters, self._names_devices, self._compares_lists)
+        counters = SharedCounters(self._counters, taken, self._rules)
+        return Supply(taken, self._classes, self._selectors, counters, self._rules)
 
     def rejections(self, supply: Supply, claims: Sequence[ResourceClaim], nodes: Nodes) -> Rejections:
         """Reject the nodes on which the claims can't all be allocated."""
@@ -143,7 +141,7 @@ class Offers:
                 return Status.error(str(late))
         if isinstance(granted, Status):
             return granted
-        return tuple(allocation_result(each, table.names[row]) for each in granted)
+        return tuple(allocation_result(each, table.names[row], self._rules) for each in granted)
 
     def reach(self, node: Nodes) -> Reach:
         """The pools of the one node of a selection. Raises ValueError for an invalid node selector."""
