@@ -91,7 +91,9 @@ class Search:
         if any(pool.counter_sets for pool in self._reach.pools) or any(each.demand.admin_access for each in requests):
             return None
         expressions = (
-            expression for each in requests for expression in (*each.criteria.expressions, *each.demand.derived.values())
+            expression
+            for each in requests
+            for expression in (*each.criteria.expressions, *each.demand.derived.values())
         )
         return Interchangeable(self._supply, expressions, self._wanted.constraints)
 

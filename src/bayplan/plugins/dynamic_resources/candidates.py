@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lightkube.models.resource_v1 import DeviceClass
 
 from bayplan.devices.allocations import Taken
+from bayplan.devices.cel.derivations import Derivations
 from bayplan.devices.cel.selectors import CompileError, RuntimeFailure, Selectors
 from bayplan.devices.classes import selectors_of
 from bayplan.devices.requests import DeviceDemand
@@ -22,7 +23,7 @@ from bayplan.plugins.dynamic_resources.capacity import UncountableAmount, fits, 
 from bayplan.plugins.dynamic_resources.constraints import Value, values_of
 from bayplan.plugins.dynamic_resources.counters import SharedCounters, suffice
 from bayplan.plugins.dynamic_resources.pools import Pool
-from bayplan.plugins.dynamic_resources.rules import Rules
+from bayplan.plugins.dynamic_resources.rules import RULES_OF_1_36, Rules
 
 Required = Sequence[tuple[str, frozenset[Value]]]
 """Attributes of which a device must have one of some values."""
@@ -45,7 +46,8 @@ class Supply:
     classes: Mapping[str, DeviceClass]
     selectors: Selectors
     counters: SharedCounters
-    rules: Rules = Rules()
+    rules: Rules = RULES_OF_1_36
+    derivations: Derivations = field(default_factory=Derivations)
 
 
 class Criteria(NamedTuple):

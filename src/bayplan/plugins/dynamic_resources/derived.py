@@ -5,10 +5,10 @@ Mirrors lookupAttribute of structured/internal/experimental/allocator_experiment
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
-from bayplan.devices.cel.selectors import CompileError, RuntimeFailure, Selectors
+from bayplan.devices.cel.derivations import Attribute, Derivations
+from bayplan.devices.cel.selectors import CompileError, RuntimeFailure
 from bayplan.devices.requests import DeviceDemand
 from bayplan.devices.slices import SliceDevice
 from bayplan.plugins.dynamic_resources.constraints import Reading
@@ -18,8 +18,8 @@ from bayplan.plugins.dynamic_resources.solutions import AllocationError
 class DerivedAttributes:
     """The attributes of devices as the constraints of one claim see them."""
 
-    def __init__(self, selectors: Selectors, demands: Iterable[DeviceDemand]) -> None:
-        self._selectors = selectors
+    def __init__(self, derivations: Derivations, demands: Iterable[DeviceDemand]) -> None:
+        self._derivations = derivations
         self._derived = {(each.base_name, each.alternative): each.derived for each in demands if each.derived}
 
     def reading(self, attribute: str) -> Reading | None:
@@ -31,15 +31,15 @@ class DerivedAttributes:
         if not expressions:
             return None
 
-        def read(request: str, sub_request: str, device: SliceDevice) -> Mapping[str, Any] | None:
+        def read(request: str, sub_request: str, device: SliceDevice) -> Attribute | None:
             expression = expressions.get((request, sub_request))
             return device.attribute(attribute) if expression is None else self._evaluated(attribute, expression, device)
 
         return read
 
-    def _evaluated(self, attribute: str, expression: str, device: SliceDevice) -> Mapping[str, Any]:
+    def _evaluated(self, attribute: str, expression: str, device: SliceDevice) -> Attribute:
         try:
-            return self._selectors.derive(expression, device.facts)
+            return self._derivations.result(expression, device.facts)
         except CompileError as error:
             raise AllocationError(f"compile derived attribute {attribute} failed: {error}") from None
         except RuntimeFailure as error:

@@ -14,6 +14,7 @@ from bayplan.cluster.node_table import NodeTable
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.objects import ObjectStore
 from bayplan.devices.allocations import ClaimAllocations
+from bayplan.devices.cel.derivations import Derivations
 from bayplan.devices.cel.selectors import Selectors
 from bayplan.devices.classes import selectors_of
 from bayplan.devices.limits import MAX_ALTERNATIVES
@@ -29,7 +30,7 @@ from bayplan.plugins.dynamic_resources.counters import CountersLeft, SharedCount
 from bayplan.plugins.dynamic_resources.node_pools import NodePools, Reach
 from bayplan.plugins.dynamic_resources.passes import Outcome, Pass, StoppedPasses, StoppedSearch
 from bayplan.plugins.dynamic_resources.results import allocation_result, node_selector
-from bayplan.plugins.dynamic_resources.rules import Rules
+from bayplan.plugins.dynamic_resources.rules import RULES_OF_1_36, Rules
 from bayplan.plugins.dynamic_resources.solutions import AllocationError, InvalidPools, OutOfTime
 from bayplan.plugins.dynamic_resources.wanted import ClaimsOnNode
 
@@ -87,7 +88,7 @@ class Offers:
         timeout: float,
         give_way: Callable[[], None],
         *,
-        rules: Rules = Rules(),
+        rules: Rules = RULES_OF_1_36,
         lists: bool = False,
     ) -> None:
         self._rules = rules
@@ -97,6 +98,7 @@ class Offers:
         self._classes = classes
         self._limit = _Limit(clock, timeout, give_way)
         self._selectors = Selectors(during=self._limit.check_time, after=self._limit.check, lists=lists)
+        self._derivations = Derivations(during=self._limit.check_time, after=self._limit.check)
         self._shapes: Latest[tuple[bytes, ...], Shape] = Latest(_SHAPES)
         self._found: Pass | None = None
         """By the last call, for the node that is chosen then."""
@@ -107,7 +109,7 @@ class Offers:
         """The inputs of searches for the claims of one pod. Raises ValueError for unreadable amounts in allocations."""
         taken = self._allocations.taken()
         counters = SharedCounters(self._counters, taken, self._rules)
-        return Supply(taken, self._classes, self._selectors, counters, self._rules)
+        return Supply(taken, self._classes, self._selectors, counters, self._rules, self._derivations)
 
     def rejections(self, supply: Supply, claims: Sequence[ResourceClaim], nodes: Nodes) -> Rejections:
         """Reject the nodes on which the claims can't all be allocated."""

@@ -66,3 +66,6 @@ class Rules:
             derives=derives if derives or knows else None,
             groups=Groups.COMPARED if compares else Groups.AVOIDED if knows else Groups.UNKNOWN,
         )
+
+
+RULES_OF_1_36 = Rules()

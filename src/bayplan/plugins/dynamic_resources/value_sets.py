@@ -66,7 +66,9 @@ class DistinctValues(DistinctDevices):
         return bool(values) and all(values.isdisjoint(values_of(other, lists=True)) for other in self._values)
 
 
-def constraint_of(spec: DeviceConstraint, rules: Rules, read: Callable[[str], Reading] | None = None) -> Constraint | None:
+def constraint_of(
+    spec: DeviceConstraint, rules: Rules, read: Callable[[str], Reading | None] | None = None
+) -> Constraint | None:
     """A claim's constraint; None for an unknown type. `read` is given the attribute, as requests may derive it."""
     if spec.matchAttribute is not None:
         attribute = spec.matchAttribute

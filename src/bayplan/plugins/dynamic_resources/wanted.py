@@ -88,7 +88,7 @@ class Wanted:
             )
         supply = self._given.supply
         demands = [each.demand for alternatives in self.requests[index] for each in alternatives]
-        derived = DerivedAttributes(supply.selectors, demands) if any(each.derived for each in demands) else None
+        derived = DerivedAttributes(supply.derivations, demands) if any(each.derived for each in demands) else None
         constraints = []
         for number, spec in enumerate(constraints_of(claim)):
             constraint = constraint_of(spec, supply.rules, None if derived is None else derived.reading)
