@@ -20,6 +20,7 @@ from bayplan.devices.observable import Observable
 K = TypeVar("K")
 Counters = Mapping[str, Mapping[str, int]]
 """Nano-units by counter set and counter."""
+_NO_GROUPS: Mapping[str, frozenset[str]] = {}
 
 
 class PoolId(NamedTuple):
@@ -115,6 +116,8 @@ class SliceDevice:
         self.taints: tuple[DeviceTaint, ...] = (*(spec.taints or ()), *added)
         self.attributes: Mapping[str, Mapping[str, Any]] = spec.attributes or {}
         self.counters: Counters = {each.counterSet: _amounts(each.counters) for each in spec.consumesCounters or ()}
+        self.groups = _groups(spec) if spec.consumesCounters else _NO_GROUPS
+        """Its compatibility groups, by counter set, without the sets for which it has none."""
 
     @cached_property
     def facts(self) -> DeviceFacts:
@@ -158,9 +161,11 @@ class Slice:
         ]
 
     def concerns(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Whether the slice has devices or counters for a node. Raises ValueError for an invalid selector."""
-        if self.counter_sets:
-            return True
+        """Whether the slice has devices for a node, or counters, whose place 1.36 doesn't look at. As `targets`."""
+        return bool(self.counter_sets) or self.targets(name, labels)
+
+    def targets(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether a node is one of those that the slice is for. Raises ValueError for an invalid selector."""
         if self.place.specified:
             try:
                 return self.place.includes(name, labels)
@@ -192,6 +197,10 @@ class DeviceSlices:
         """pool -> name -> slice"""
         self.counting: dict[PoolId, dict[str, Slice]] = {}
         """pool -> name -> slice with counter sets instead of devices"""
+        self.counting_by_node: dict[str, dict[str, Slice]] = {}
+        """node -> name -> such a slice for this node only"""
+        self.counting_shared: dict[str, Slice] = {}
+        """name -> such a slice for several nodes"""
         self._slices: dict[str, Slice] = {}
         self._pools_named: dict[str, set[PoolId]] = {}
         self._stale: dict[str, ResourceSlice | None] = {}
@@ -260,10 +269,14 @@ class DeviceSlices:
         self.by_pool.setdefault(new.pool, {})[new.name] = new
         if new.counter_sets:
             self.counting.setdefault(new.pool, {})[new.name] = new
-        elif new.place.node_name:
-            self.by_node.setdefault(new.place.node_name, {})[new.name] = new
+        by_node, shared = self._by_place(new)
+        if new.place.node_name:
+            by_node.setdefault(new.place.node_name, {})[new.name] = new
         else:
-            self.shared[new.name] = new
+            shared[new.name] = new
+
+    def _by_place(self, of: Slice) -> tuple[dict[str, dict[str, Slice]], dict[str, Slice]]:
+        return (self.counting_by_node, self.counting_shared) if of.counter_sets else (self.by_node, self.shared)
 
     def _remove(self, old: Slice) -> None:
         _drop(self.by_pool, old.pool, old.name)
@@ -273,16 +286,22 @@ class DeviceSlices:
                 del self._pools_named[old.pool.pool]
         if old.counter_sets:
             _drop(self.counting, old.pool, old.name)
-        elif old.place.node_name:
-            _drop(self.by_node, old.place.node_name, old.name)
+        by_node, shared = self._by_place(old)
+        if old.place.node_name:
+            _drop(by_node, old.place.node_name, old.name)
         else:
-            del self.shared[old.name]
+            del shared[old.name]
 
 
 def _drop(index: dict[K, dict[str, Slice]], key: K, name: str) -> None:
     del index[key][name]
     if not index[key]:
         del index[key]
+
+
+def _groups(spec: Device) -> Mapping[str, frozenset[str]]:
+    consumed = [(each.counterSet, each.compatibilityGroups) for each in spec.consumesCounters or ()]
+    return {name: frozenset(groups) for name, groups in consumed if groups}
 
 
 def _amounts(counters: Mapping[str, Any] | None) -> dict[str, int]:

@@ -26,7 +26,7 @@ from bayplan.devices.classes import ExtendedResources, may_be_backed_by_devices
 from bayplan.devices.extended_claims import ExtendedResourceClaims
 from bayplan.devices.requests import alternatives_of, requests_of
 from bayplan.framework.assuming import ASSUMED_AS
-from bayplan.framework.device_slices import device_slices
+from bayplan.framework.device_slices import device_slices, selectors_read_lists
 from bayplan.framework.events import EventHint
 from bayplan.framework.gangs import PLACED_WITH, Gang
 from bayplan.framework.handle import Handle
@@ -61,6 +61,7 @@ from bayplan.plugins.dynamic_resources.node_allocatable import (
 from bayplan.plugins.dynamic_resources.offers import Offers, score_of
 from bayplan.plugins.dynamic_resources.pod_claims import claims_of, has_claims
 from bayplan.plugins.dynamic_resources.results import results_of_subrequests
+from bayplan.plugins.dynamic_resources.rules import Rules
 from bayplan.plugins.dynamic_resources.state import Needs, NodeAllocation, PodDevices
 from bayplan.versions import DEFAULT_GATES, FeatureGates
 
@@ -97,7 +98,6 @@ class DynamicResources(Plugin):
         self._now = handle.now
         slices = device_slices(handle, gates)
         timeout = durations.parse(args.filterTimeout)
-        lists = gates.enabled("DRAListTypeAttributes")
         self._offers = Offers(
             slices,
             self._allocations,
@@ -105,9 +105,8 @@ class DynamicResources(Plugin):
             handle.monotonic,
             timeout,
             handle.give_way,
-            names_devices=gates.enabled("CelMessages"),
-            lists=lists,
-            compares_lists=lists and gates.enabled("ConstraintsOnLists"),
+            rules=Rules.of(gates),
+            lists=selectors_read_lists(gates),
         )
         pods = handle.objects(POD)
         self._explanations = Explanations(self._offers, self._claims, self._classes, self._allocations, pods)
