@@ -11,7 +11,7 @@ from typing import Any
 from lightkube.models.core_v1 import Container, Pod
 
 from bayplan.api import quantity
-from bayplan.api.node_allocatable import ClaimedResources
+from bayplan.api.node_allocatable import ClaimedResources, footprint_of
 
 Amounts = dict[str, int]
 """Nano-units by resource name."""
@@ -55,15 +55,20 @@ def claimed_resources(pod: Pod) -> list[ClaimedResources]:
     return [each for each in found if isinstance(each, ClaimedResources)]
 
 
-def pod_limits(pod: Pod) -> Amounts:
-    """The pod's effective limits from its spec. Raises InvalidQuantity. Mirrors PodLimits."""
+def container_limits(pod: Pod) -> Amounts:
+    """The limits of the pod's containers together. Raises InvalidQuantity. Mirrors AggregateContainerLimits."""
 
     def limits(container: Container) -> Amounts:
         return parse_amounts(container.resources.limits if container.resources else None)
 
+    return _over_containers(pod, limits, limits)
+
+
+def pod_limits(pod: Pod) -> Amounts:
+    """The pod's effective limits from its spec. Raises InvalidQuantity. Mirrors PodLimits."""
     spec = pod.spec
     assert spec is not None
-    total = _over_containers(pod, limits, limits)
+    total = container_limits(pod)
     if spec.resources is not None:
         stated = parse_amounts(spec.resources.limits)
         total.update({name: nanos for name, nanos in stated.items() if _at_pod_level(name)})
@@ -138,7 +143,7 @@ def _container_requests(pod: Pod, use_status: bool, missing: Mapping[str, int] |
         lambda container: _one(pod, container, {}, missing),
     )
     for claimed in claimed_resources(pod) if use_status else ():
-        _add(total, parse_amounts(claimed.resources))
+        add_amounts(total, footprint_of(claimed).of(len(claimed.containers or ())))
     return total
 
 
@@ -204,9 +209,14 @@ def _resize_infeasible(pod: Pod) -> bool:
     return pending is not None and pending.reason == "Infeasible"
 
 
-def _add(total: Amounts, more: Mapping[str, int]) -> None:
-    for name, nanos in more.items():
+def add_amounts(total: Amounts, more: Iterable[tuple[str, int]]) -> None:
+    """Add amounts by resource to a total."""
+    for name, nanos in more:
         total[name] = total.get(name, 0) + nanos
+
+
+def _add(total: Amounts, more: Mapping[str, int]) -> None:
+    add_amounts(total, more.items())
 
 
 def _raise_to(total: Amounts, least: Mapping[str, int]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from lightkube.models.resource_v1 import AllocationResult, ResourceClaim
 
 from bayplan.api.objects import encode
-from bayplan.cluster.columns import Int32, Int64, Rows, grown
+from bayplan.cluster.columns import CodedColumn, Int32, Int64, Rows, grown
 from bayplan.cluster.node_table import NodeTable
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.objects import ObjectStore
@@ -28,8 +28,9 @@ from bayplan.plugins.dynamic_resources.candidates import Path, Supply
 from bayplan.plugins.dynamic_resources.counters import CountersLeft, SharedCounters
 from bayplan.plugins.dynamic_resources.node_pools import NodePools, Reach
 from bayplan.plugins.dynamic_resources.passes import Outcome, Pass, StoppedPasses, StoppedSearch
+from bayplan.plugins.dynamic_resources.provisions import Taking
 from bayplan.plugins.dynamic_resources.results import allocation_result, node_selector
-from bayplan.plugins.dynamic_resources.solutions import AllocationError, InvalidPools, OutOfTime
+from bayplan.plugins.dynamic_resources.solutions import AllocationError, Granted, InvalidPools, OutOfTime
 from bayplan.plugins.dynamic_resources.wanted import ClaimsOnNode
 
 CANNOT_ALLOCATE = Status.unresolvable("cannot allocate all claims")
@@ -49,15 +50,17 @@ class Shape:
     """Cached results for claims that need the same devices, one per row.
 
     `known` (int64) is the version of the pools at which the row was searched. `answer` (int32) is an index of
-    `Rejections`. `score` (int64) is the score of the chosen alternatives.
+    `Rejections`. `score` (int64) is the score of the chosen alternatives. `takings`: what the pod takes of the node,
+    by claim; () without devices.
     """
 
-    __slots__ = ("answer", "known", "score")
+    __slots__ = ("answer", "known", "score", "takings")
 
     def __init__(self, capacity: int) -> None:
         self.known: Int64 = np.full(capacity, _NEVER, dtype=np.int64)
         self.answer: Int32 = np.zeros(capacity, dtype=np.int32)
         self.score: Int64 = np.zeros(capacity, dtype=np.int64)
+        self.takings: CodedColumn[tuple[Taking, ...]] = CodedColumn(capacity, ())
 
     def grow(self, capacity: int) -> None:
         """Extend the columns to `capacity` rows."""
@@ -67,6 +70,7 @@ class Shape:
                 grown(column, capacity) for column in (self.known, self.answer, self.score)
             )
             self.known[used:] = _NEVER
+            self.takings.grow(capacity)
 
 
 class Offers:
@@ -75,7 +79,7 @@ class Offers:
     `clock` returns seconds. `timeout` limits the search on one node, in seconds; 0 means no limit. `give_way` is called
     repeatedly while nodes are searched, and raises GiveWay to stop that. The next call for the same claims goes on.
     `lists`: selectors read lists of values, as with the feature gate DRAListTypeAttributes; `compares_lists`:
-    constraints compare them.
+    constraints compare them. `takes`: what a claim with its devices takes of the node's resources, for `takings`.
     """
 
     def __init__(
@@ -90,7 +94,9 @@ class Offers:
         names_devices: bool = False,
         lists: bool = False,
         compares_lists: bool = False,
+        takes: Callable[[Granted], Taking] | None = None,
     ) -> None:
+        self._takes = takes
         self._names_devices = names_devices
         self._compares_lists = compares_lists
         self._pools = NodePools(slices, allocations)
@@ -125,6 +131,14 @@ class Offers:
         """The scores of feasible nodes: higher for earlier alternatives of requests."""
         shape, rows, _ = self._results(supply, claims, nodes)
         return shape.score[rows]
+
+    def takings(self, claims: Sequence[ResourceClaim], nodes: Nodes) -> tuple[Rows, Sequence[tuple[Taking, ...]]]:
+        """What the pod takes of feasible nodes through the claims: an index for each node, and the answers by index.
+
+        The nodes have to be among those of the last call of `rejections` for the claims.
+        """
+        column = self._shapes[self._key(claims)].takings
+        return column.codes[nodes.rows].astype(np.intp), column.values
 
     def allocation(
         self, supply: Supply, claims: Sequence[ResourceClaim], nodes: Nodes, position: int
@@ -162,7 +176,7 @@ class Offers:
         """The cached results for the nodes, updated, and their rows. Errors, by position, aren't cached."""
         table = nodes.table
         self._refresh(table)
-        key = tuple(self._needs(claim) for claim in claims)
+        key = self._key(claims)
         shape = self._shapes.use(key)
         if shape is None:
             shape = self._shapes[key] = Shape(table.capacity)
@@ -195,10 +209,15 @@ class Offers:
                 errors[position] = outcome
                 continue
             shape.answer[row], shape.score[row] = _summary(outcome)
+            if self._takes is not None:
+                shape.takings.set(row, () if isinstance(outcome, Status) else tuple(map(self._takes, outcome)))
             shape.known[row] = self._pools.version if reach.repeatable else _NEVER
         for position in errors:
             shape.answer[nodes.row(position)], shape.known[nodes.row(position)] = 0, _NEVER
         return shape, nodes.rows, errors
+
+    def _key(self, claims: Sequence[ResourceClaim]) -> tuple[bytes, ...]:
+        return tuple(map(self._needs, claims))
 
     def _needs(self, claim: ResourceClaim) -> bytes:
         """What the results for a claim depend on: its requests, with the selectors of classes instead of their names,
