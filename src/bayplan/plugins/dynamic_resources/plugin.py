@@ -84,7 +84,9 @@ class DynamicResources(Plugin):
         slices = device_slices(handle, gates)
         timeout = durations.parse(args.filterTimeout)
         lists = gates.enabled("DRAListTypeAttributes")
-        provisions = Provisions(slices, since_1_37=False) if gates.enabled("DRANodeAllocatableResources") else None
+        since_1_37 = gates.enabled("MappingsAndOverheadOfDevices")
+        node_resources = gates.enabled("DRANodeAllocatableResources")
+        provisions = Provisions(slices, since_1_37=since_1_37) if node_resources else None
         self._offers = Offers(
             slices,
             self._allocations,
@@ -106,7 +108,7 @@ class DynamicResources(Plugin):
         self._deallocation = Deallocation(handle, self._claims, self._allocations, self._groups, sleep)
         self._node_resources: NodeAllocatable | None = None
         if provisions is not None:
-            self._node_resources = NodeAllocatable(provisions, self._offers, self._needs, since_1_37=False)
+            self._node_resources = NodeAllocatable(provisions, self._offers, self._needs, since_1_37=since_1_37)
             self.reads_pods = True
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
