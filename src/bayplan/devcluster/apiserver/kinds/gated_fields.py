@@ -15,6 +15,8 @@ from bayplan.devcluster.apiserver.storage.strategy import Strategy
 from bayplan.devcluster.apiserver.validation import attributes
 
 NODE_RESOURCES_GATE = "DRANodeAllocatableResources"
+OVERHEAD_OF_DEVICES = "MappingsAndOverheadOfDevices"
+"""The change that gives these resources another form."""
 CLAIMS_OF_GROUPS = "DRAWorkloadResourceClaims"
 PREEMPTION_OF_GROUPS = "PodGroupPreemptionPolicy"
 Parts = Callable[[Object, Object | None], Iterator[tuple[Object, Iterable[Object]]]]
@@ -26,12 +28,19 @@ class GatedFields:
     """Fields of some parts of an object that need a gate.
 
     `used_by`: the fields that show in an old part that the object uses the feature; by default, the fields themselves.
+    They exist `since` a change of Kubernetes, or `until` one.
     """
 
     gate: str
     parts: Parts
     fields: tuple[str, ...]
     used_by: tuple[str, ...] = ()
+    since: str = ""
+    until: str = ""
+
+    def enabled(self, features: frozenset[str]) -> bool:
+        """Whether they exist, and the gate is on."""
+        return self.gate in features and (not self.since or self.since in features) and self.until not in features
 
     def remove(self, new: Object, old: Object | None = None) -> None:
         """Remove them from a new object, and from the parts of a changed one that did not use them."""
@@ -43,7 +52,7 @@ class GatedFields:
 
 def without_disabled(hooks: Strategy, kind: Kind, features: frozenset[str]) -> Strategy:
     """The hooks of a kind, which also remove the fields of gates that aren't among `features`."""
-    disabled = [each for each in GATED.get(kind, ()) if each.gate not in features]
+    disabled = [each for each in GATED.get(kind, ()) if not each.enabled(features)]
     if not disabled:
         return hooks
 
@@ -98,6 +107,11 @@ def _status(obj: Object) -> Iterator[Object]:
     yield obj.get("status") or {}
 
 
+def _claimed(obj: Object) -> Iterator[Object]:
+    for status in _status(obj):
+        yield from status.get("nodeAllocatableResourceClaimStatuses") or ()
+
+
 def _status_with_spec(new: Object, old: Object | None) -> Iterator[tuple[Object, Iterable[Object]]]:
     """The status, whose fields the old spec keeps."""
     for status in _status(new):
@@ -130,9 +144,16 @@ _OF_WORKLOADS = (
 GATED: Mapping[Kind, tuple[GatedFields, ...]] = {
     kinds.RESOURCE_SLICE: (
         GatedFields(attributes.LISTS_GATE, _anywhere(_attributes), attributes.LISTS),
-        GatedFields(NODE_RESOURCES_GATE, _anywhere(_devices), ("nodeAllocatableResourceMappings",)),
+        GatedFields(
+            NODE_RESOURCES_GATE, _anywhere(_devices), ("nodeAllocatableResourceMappings",), until=OVERHEAD_OF_DEVICES
+        ),
+        GatedFields(NODE_RESOURCES_GATE, _anywhere(_devices), ("nodeAllocatableResources",), since=OVERHEAD_OF_DEVICES),
     ),
-    kinds.POD: (GatedFields(NODE_RESOURCES_GATE, _anywhere(_status), ("nodeAllocatableResourceClaimStatuses",)),),
+    kinds.POD: (
+        GatedFields(NODE_RESOURCES_GATE, _anywhere(_status), ("nodeAllocatableResourceClaimStatuses",)),
+        GatedFields(NODE_RESOURCES_GATE, _anywhere(_claimed), ("resources",), until=OVERHEAD_OF_DEVICES),
+        GatedFields(NODE_RESOURCES_GATE, _anywhere(_claimed), ("mapping", "overhead"), since=OVERHEAD_OF_DEVICES),
+    ),
     **dict.fromkeys((kinds.POD_GROUP_V1ALPHA2, kinds.POD_GROUP, kinds.COMPOSITE_POD_GROUP), _OF_GROUPS),
     **dict.fromkeys((kinds.WORKLOAD_V1ALPHA2, kinds.WORKLOAD), _OF_WORKLOADS),
 }
