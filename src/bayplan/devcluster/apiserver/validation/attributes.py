@@ -11,6 +11,7 @@ from bayplan.api import quantity
 from bayplan.api.field_errors import FieldError, invalid, not_found, required, too_long
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.validation.rules import At
+from bayplan.devcluster.apiserver.validation.scheduling import one_set
 from bayplan.devices.cel.values import is_semver
 from bayplan.devices.limits import MAX_ATTRIBUTE_VALUES, MAX_ATTRIBUTES, MAX_VALUE_LENGTH
 
@@ -83,12 +84,7 @@ def node_resources(device: Object, at: At) -> Iterator[FieldError]:
 
 
 def _mapping(mapping: Object, capacities: Object, path: str) -> Iterator[FieldError]:
-    chosen = [field for field in ("capacityKey", "deviceMultiplier") if field in mapping]
-    if not chosen:
-        yield invalid(path, "", "must specify one of: `capacityKey`, `deviceMultiplier`")
-    elif len(chosen) > 1:
-        shown = "{`capacityKey`, `deviceMultiplier`}"
-        yield invalid(path, shown, "must specify exactly one of: `capacityKey`, `deviceMultiplier`")
+    yield from one_set(mapping, At(path, "capacityKey,deviceMultiplier"))
     key = mapping.get("capacityKey")
     if key == "":
         yield invalid(f"{path}.capacityKey", "", "capacityKey must not be an empty string")
