@@ -6,28 +6,17 @@ The cases are those of upstream's nodeallocatabledynamicresources_test.go.
 from __future__ import annotations
 
 import pytest
-from claimed_nodes import container, place, pod, world
+from claimed_nodes import BOTH, NOT_SHARED, container, each, needs, place, pod, provider, taken, world
 from tests.support.tables import cases
 
-from bayplan.api.kinds import POD
-from bayplan.api.objects import encode
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.devcluster.apiserver import ApiServer
-from bayplan.framework.assuming import assumed_as
-from bayplan.testing import make_node
-from bayplan.testing.in_memory import InMemoryClient, load
 from bayplan.versions import gates_of
 from devices import (
     DRIVER,
-    Devices,
-    allocated,
     claim,
     device,
-    device_class,
     first_available,
     request,
     resource_slice,
-    settled,
 )
 
 pytestmark = pytest.mark.feature("DynamicResources: resources of nodes")
@@ -35,16 +24,6 @@ pytestmark = pytest.mark.feature("DynamicResources: resources of nodes")
 ON = gates_of("1.37").but("DRANodeAllocatableResources")
 KEY = f"{DRIVER}/amount"
 C = claim("c", request())
-BOTH = {"perPod": "1Gi", "perContainer": "500Mi"}
-
-
-def provider(name="a", capacity=None, *, resources, **fields):
-    return device(name, capacity, nodeAllocatableResources=resources, **fields)
-
-
-def each(**amounts):
-    """A fixed amount for each device."""
-    return {name: {"mapping": {"deviceMultiplier": amount}} for name, amount in amounts.items()}
 
 
 def by_capacity(resource="cpu", times="1", value="8"):
@@ -57,24 +36,6 @@ def part(amount):
     return request(capacity={"requests": {KEY: amount}})
 
 
-def needs(resource="memory", **overhead):
-    return {resource: {"overhead": overhead}}
-
-
-def taken(found):
-    """What a status says, by claim: the containers, the mapped amounts, and the overhead for pods and containers."""
-    if isinstance(found, str):
-        return found
-    return {
-        name: (
-            one.containers,
-            {amount.name: amount.quantity for amount in one.mapping},
-            {amount.name: (amount.perPod, amount.perContainer) for amount in one.overhead},
-        )
-        for name, one in found.items()
-    }
-
-
 def mapped(*containers, **amounts):
     return {"c": (list(containers or ("main",)), amounts, {})}
 
@@ -84,7 +45,6 @@ def overhead(*containers, per_pod=None, per_container=None):
 
 
 USERS = [container("c1", ["c"]), container("c2", ["c"])]
-NOT_SHARED = "node allocatable resource claim c has a mapped device and cannot be shared across pods"
 LOW = "pod level request for {} is insufficient to cover the aggregated container and node-allocatable DRA requests"
 LOW_LIMIT = "pod level limit for {} is insufficient to cover the limit and DRA overhead for container {}"
 LOW_PAGES = (
@@ -327,62 +287,6 @@ def test_the_driver_tells_devices_with_the_same_pool_and_name_apart():
     assert taken(place(cluster, pod("p", "c"))) == mapped(cpu="3")
 
 
-@cases(
-    "resources, status, problem",
-    {
-        "for nobody": (each(cpu="1"), {}, None),
-        "for the pod": (each(cpu="1"), {"reserved": ["uid-p"]}, None),
-        "for another pod": (each(cpu="1"), {"reserved": ["uid-q"]}, NOT_SHARED),
-        "for another pod, with overhead alone": (needs(perPod="1Gi"), {"reserved": ["uid-q"]}, None),
-        "for another pod, on another node": (
-            each(cpu="1"),
-            {"reserved": ["uid-q"], "node": "n2"},
-            "resourceclaim not available on the node",
-        ),
-        "too much": (each(cpu="5"), {}, "Insufficient cpu"),
-        "too much overhead": (needs(perPod="9Gi"), {"reserved": ["uid-q"]}, "Insufficient memory"),
-        "another device of a claim is gone": (
-            each(cpu="1"),
-            {"more": ["gone"]},
-            f"claim default/c, device gone, driver {DRIVER}: device gone not found in pool n1 for driver {DRIVER}",
-        ),
-        "the device is gone": (each(cpu="5"), {"instead": "gone"}, None),
-    },
-)
-def test_allocated_claims(resources, status, problem):
-    names = [status.pop("instead", "a"), *status.pop("more", ())]
-    made = claim("c", request(), status=allocated(*names, **status))
-    objects = [resource_slice("s", provider(resources=resources), node="n1"), device_class(), made]
-    cluster = Devices([make_node("n1", cpu="4", memory="8Gi"), *objects], gates=ON)
-    answer = cluster.ask(pod("p", "c"))
-    assert (answer.message if answer is not None else None) == problem
-
-
-@cases(
-    "place, expected",
-    {
-        "all nodes": ({"allNodes": True}, ["n1", "n2", "n3"]),
-        "nodes with a label": (
-            {
-                "nodeSelector": {
-                    "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]
-                }
-            },
-            ["n1", "n2"],
-        ),
-        "one node": ({"nodeName": "n2"}, ["n2"]),
-        "by device": ({"perDeviceNodeSelection": True}, ["n3"]),
-    },
-)
-def test_an_allocated_device_counts_where_it_can_be_used(place, expected):
-    resources = needs("cpu", perPod="5")
-    own = {"nodeName": "n3"} if "perDeviceNodeSelection" in place else {}
-    devices = resource_slice("s", provider(resources=resources, **own), pool="n1", **place)
-    nodes = [make_node(name, cpu="4", labels={"zone": zone}) for name, zone in (("n1", "a"), ("n2", "a"), ("n3", "b"))]
-    cluster = Devices([*nodes, devices, device_class(), claim("c", request(), status=allocated("a"))], gates=ON)
-    assert [name for name in ("n1", "n2", "n3") if cluster.ask(pod("p", "c"), name) is not None] == expected
-
-
 def test_rejections_are_explained():
     cluster = world(provider(resources=needs(perContainer="3Gi")), claims=[claim("c", request())], gates=ON)
     place(cluster, pod("q", memory="6Gi"))
@@ -390,32 +294,3 @@ def test_rejections_are_explained():
     plugin = next(one for one in cluster.profile.every() if one.name == "DynamicResources")
     details = plugin.explain(decision.cycle, pod("p", "c"), cluster.state.nodes.info(0))
     assert details.text == "with what its claims take of the node, it needs 3Gi memory; n1 has 2Gi of 8Gi free"
-
-
-async def bound(pod, *objects):
-    """Assume and bind a pod. Returns the cluster, its client and the assumed pod."""
-    client = InMemoryClient(ApiServer(listen=False, alpha=True, gates=ON, version="1.37"))
-    load(client.server, *objects, pod)
-    cluster = Devices([make_node("n1", cpu="4", memory="8Gi"), *objects], client, gates=ON)
-    assert cluster.ask(pod) is None
-    assumed = assumed_as(cluster.cycle, pod, "n1")
-    assert cluster.plugin.reserve(cluster.cycle, assumed, "n1") is None
-    assert await cluster.plugin.pre_bind(cluster.cycle, assumed, "n1") is None
-    return cluster, client, assumed
-
-
-async def test_the_status_is_written_before_the_binding_and_cleared_after_a_failure():
-    resources = {"memory": {"mapping": {"deviceMultiplier": "1Gi"}, "overhead": BOTH}}
-    devices = resource_slice("s", provider(resources=resources), node="n1")
-    made = pod("p", "c", cpu="1")
-    cluster, client, assumed = await bound(made, devices, device_class(), claim("c", request()))
-    stored = await client.get(POD, "p", "default")
-    [found] = stored.status.nodeAllocatableResourceClaimStatuses
-    expected = {"c": (["main"], {"memory": "1Gi"}, {"memory": ("1Gi", "500Mi")})}
-    assert taken({found.resourceClaimName: found}) == expected
-    assert PodInfo.from_raw(encode(stored)).requested == assumed.requested
-    assert assumed.requested == {"cpu": 1000, "memory": 2548 * 2**20}
-    cluster.plugin.unreserve(cluster.cycle, assumed, "n1")
-    await settled(cluster)
-    stored = await client.get(POD, "p", "default")
-    assert not stored.status.nodeAllocatableResourceClaimStatuses
