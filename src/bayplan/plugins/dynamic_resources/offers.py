@@ -107,7 +107,7 @@ class Offers:
         self._selectors = Selectors(during=self._limit.check_time, after=self._limit.check, lists=lists)
         self._shapes: Latest[tuple[bytes, ...], Shape] = Latest(_SHAPES)
         self._found: Pass | None = None
-        """By the last call, for the node that is chosen then."""
+        """By the last call, for the next call in the same attempt, and for the node that is chosen then."""
         self._stopped = StoppedPasses()
         self._table: NodeTable | None = None
 
@@ -117,9 +117,15 @@ class Offers:
         counters = SharedCounters(self._counters, taken)
         return Supply(taken, self._classes, self._selectors, counters, self._names_devices, self._compares_lists)
 
-    def rejections(self, supply: Supply, claims: Sequence[ResourceClaim], nodes: Nodes) -> Rejections:
-        """Reject the nodes on which the claims can't all be allocated."""
-        shape, rows, errors = self._results(supply, claims, nodes)
+    def rejections(
+        self, supply: Supply, claims: Sequence[ResourceClaim], nodes: Nodes, *, go_on: bool = False
+    ) -> Rejections:
+        """Reject the nodes on which the claims can't all be allocated.
+
+        A search that takes too long fails the attempt, so the remaining nodes aren't searched, unless `go_on`: then it
+        fails on its node only.
+        """
+        shape, rows, errors = self._results(supply, claims, nodes, go_on=go_on)
         answer = shape.answer[rows].copy()
         statuses = [CANNOT_ALLOCATE, INVALID_POOLS]
         for position, error in errors.items():
@@ -171,7 +177,7 @@ class Offers:
             self._table = table
 
     def _results(
-        self, supply: Supply, claims: Sequence[ResourceClaim], nodes: Nodes
+        self, supply: Supply, claims: Sequence[ResourceClaim], nodes: Nodes, *, go_on: bool = False
     ) -> tuple[Shape, Rows | slice, Mapping[int, Status]]:
         """The cached results for the nodes, updated, and their rows. Errors, by position, aren't cached."""
         table = nodes.table
@@ -182,7 +188,9 @@ class Offers:
             shape = self._shapes[key] = Shape(table.capacity)
         shape.grow(table.capacity)
         errors: dict[int, Status] = {}
-        found = self._found = self._stopped.begin(supply, claims, self._pools.version)
+        found = self._found
+        if found is None or not found.holds(supply, claims, self._pools.version):
+            found = self._found = self._stopped.begin(supply, claims, self._pools.version)
         stale = np.flatnonzero(nodes.live & (shape.known[nodes.rows] < self._pools.changed[nodes.rows])).tolist()
         for number, position in enumerate(stale):
             row = nodes.row(position)
@@ -198,8 +206,13 @@ class Offers:
                 except GiveWay:
                     self._stopped.keep(found, claims)
                     raise
-                except OutOfTime as late:  # fails the attempt, so don't search the remaining nodes
-                    errors |= dict.fromkeys(stale[number:], Status.error(str(late)))
+                except OutOfTime as late:
+                    late_on = stale[number : number + 1 if go_on else None]
+                    errors |= dict.fromkeys(late_on, Status.error(str(late)))
+                    for each in late_on:
+                        found.fail(nodes.row(each), errors[each])
+                    if go_on:
+                        continue
                     break
                 if isinstance(outcome, Status) and outcome.code is Code.ERROR:
                     found.fail(row, outcome)

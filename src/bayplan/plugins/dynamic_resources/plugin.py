@@ -211,7 +211,8 @@ class DynamicResources(Plugin):
         for positions, needs in groups:
             some = nodes.at(positions)
             if needs.claims:
-                rejections = self._offers.rejections(state.supply, needs.claims, some)
+                alone = bool(nodes.changes)  # what-ifs of preemption fail one by one
+                rejections = self._offers.rejections(state.supply, needs.claims, some, go_on=alone)
                 index[positions] = np.where(rejections.index, rejections.index + len(statuses), 0)
                 statuses += rejections.statuses
             if resources is not None:
