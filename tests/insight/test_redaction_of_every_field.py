@@ -17,9 +17,10 @@ MODELS = {(kind.group, kind.plural): kind for kind in (*KINDS, *VERSIONED_KINDS)
 KEPT = {
     "the names of drivers and provisioners": r"driver|attacher|provisioner|csidrivers/metadata\.name|drivers\[\]\.name",
     "the names of schedulers": r"schedulerName",
-    "the names of resources": r"resourceName|extendedResourceName|capacityKey|"
+    "the names of resources": r"resourceName|extendedResourceName|capacityKey"
+    r"|nodeAllocatableResourceClaimStatuses\[\]\.(mapping|overhead)\[\]\.name|"
     r"(requests|limits|capacity|allocatable|overhead|hard|used|podFixed|allocatedResources|max|min|default|defaultRequest"
-    r"|maxLimitRequestRatio|consumedCapacity|nodeAllocatableResourceMappings|minResources"
+    r"|maxLimitRequestRatio|consumedCapacity|nodeAllocatableResource(Mapping)?s|minResources"
     r"|nodeAllocatableResourceClaimStatuses\[\]\.resources)\{key\}",
     "the names of the attributes of devices": r"attributes\{key\}|(match|distinct)Attribute",
     "the versions in attributes": r"versions?(\[\])?",

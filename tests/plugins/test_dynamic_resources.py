@@ -9,12 +9,10 @@ import pytest
 from tests.support.tables import cases
 
 from bayplan.framework.status import SKIP, Code
-from bayplan.plugins.arguments import DynamicResourcesArgs
 from bayplan.testing.builders import make_node, make_pod
 from bayplan.versions import gates_of
 from devices import (
     DRIVER,
-    Clock,
     Devices,
     allocated,
     claim,
@@ -345,30 +343,6 @@ def test_scores_with_an_allocated_claim_of_all_nodes_and_one_of_the_pod():
     first, second = cluster.plugin.score_nodes(cluster.cycle, pod, cluster.state.nodes)
     assert 0 < first < second
     assert cluster.plugin.reserve(cluster.cycle, pod, "n2") is None
-
-
-@pytest.mark.feature("DynamicResources: filter timeout")
-def test_search_times_out():
-    objects = [device_class(), on_n1("a", "b"), claim("c", request(count=2))]
-    slow = Devices(objects, args=DynamicResourcesArgs(filterTimeout="500ms"), clock=Clock(steps=1.0))
-    status = slow.ask(pod_with("c"))
-    assert (status.code, status.message) == (Code.ERROR, "node n1: timed out trying to allocate devices")
-    assert Devices(objects, args=DynamicResourcesArgs(filterTimeout="0s"), clock=Clock(steps=1.0)).gets(pod_with("c"))
-
-
-@pytest.mark.feature("DynamicResources: filter timeout")
-def test_no_node_is_searched_after_a_timeout():
-    nodes = [make_node(name) for name in ("n1", "n2", "n3")]
-    objects = [*nodes, device_class(), resource_slice("s", "a", allNodes=True), claim("c", request())]
-    cluster = Devices(objects, args=DynamicResourcesArgs(filterTimeout="2s"), clock=Clock(steps=3.0))
-    pod = pod_with("c")
-    assert cluster.plugin.pre_filter(cluster.cycle, pod, cluster.state.nodes) is None
-    before = cluster.clock.time
-    rejections = cluster.plugin.filter_nodes(cluster.cycle, pod, cluster.state.nodes)
-    assert cluster.clock.time - before == 6.0, "the clock is read at the start, and once after the deadline"
-    assert {rejections.statuses[index - 1].message for index in rejections.index} == {
-        "node n1: timed out trying to allocate devices"
-    }
 
 
 @pytest.mark.feature("DynamicResources: results")

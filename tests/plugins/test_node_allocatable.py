@@ -7,18 +7,17 @@ kube-scheduler 1.36.2 with the gate.
 from __future__ import annotations
 
 import pytest
-from lightkube.models.resource_v1 import ResourceClaimStatus
+from claimed_nodes import place, pod, world
 from tests.support.tables import cases
 
-from bayplan.api.kinds import POD, RESOURCE_CLAIM
+from bayplan.api.kinds import POD
 from bayplan.api.node_allocatable import ClaimedResources
-from bayplan.api.objects import convert, encode
+from bayplan.api.objects import encode
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.devcluster.apiserver import ApiServer, Fault
 from bayplan.framework.assuming import assumed_as
-from bayplan.framework.binding_runner import run_reserve
 from bayplan.framework.status import Code
-from bayplan.testing import make_cluster, make_node
+from bayplan.testing import make_node
 from bayplan.testing.documents import known, put
 from bayplan.testing.in_memory import InMemoryClient, load
 from bayplan.versions import DEFAULT_GATES
@@ -50,39 +49,14 @@ def part(amount):
     return request(capacity={"requests": {KEY: amount}})
 
 
-def pod(name, *claims, refers=True, level=None, **requested):
-    resources = {"requests": requested, "claims": [{"name": each} for each in claims] if refers else []}
-    spec = {
-        "containers": [{"name": "main", "image": "i", "resources": resources}],
-        "resourceClaims": [{"name": each, "resourceClaimName": each} for each in claims],
-        **({"resources": {"requests": level}} if level else {}),
-    }
-    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
-    return PodInfo(convert(POD.type, {"metadata": metadata, "spec": spec}))
-
-
-def world(*devices, claims, cpu="4", gates=ON):
-    nodes = [make_node("n1", cpu=cpu, memory="8Gi")]
-    return make_cluster(*nodes, resource_slice("s", *devices, node="n1"), device_class(), *claims, gates=gates)
-
-
-def place(cluster, each):
-    """Decide about a pod and count it. Returns what it takes through claims, or the message of its rejection."""
-    decision = cluster.decide(each)
-    if decision.node is None:
-        return decision.message.partition(". ")[0].removeprefix("0/1 nodes are available: 1 ")
-    assumed = cluster.state.assume(assumed_as(decision.cycle, each, decision.node), decision.node)
-    run_reserve(cluster.profile, decision.cycle, assumed, decision.node)
-    state = decision.cycle.data["DynamicResources"]
-    for index, allocation in state.decided.items() if state is not None else ():
-        known = state.claims[index]
-        known.status = ResourceClaimStatus(allocation=allocation)
-        cluster.state.objects[RESOURCE_CLAIM].set(f"default/{known.metadata.name}", known)
-    return {one.resourceClaimName: (one.containers, one.resources) for one in state.taken} if state else {}
-
-
 def taken(**resources):
     return {"c": (["main"], resources)}
+
+
+def placed(cluster, each):
+    """Place a pod. Returns the containers and resources of each claim, or the message of its rejection."""
+    found = place(cluster, each)
+    return found if isinstance(found, str) else {name: (one.containers, one.resources) for name, one in found.items()}
 
 
 C = claim("c", request())
@@ -224,13 +198,13 @@ GPU_OR_CPU = claim(
     },
 )
 def test_what_claims_take_of_nodes(devices, claims, pods, expected):
-    cluster = world(*devices, claims=claims)
-    assert [place(cluster, each) for each in pods] == expected
+    cluster = world(*devices, claims=claims, gates=ON)
+    assert [placed(cluster, each) for each in pods] == expected
 
 
 def test_claims_take_nothing_without_the_gate():
     cluster = world(provider(mapping=fixed(cpu="8")), claims=[C], gates=DEFAULT_GATES)
-    assert [place(cluster, each) for each in (pod("p", "c", refers=False), pod("q", "c", cpu="4"))] == [{}, {}]
+    assert [placed(cluster, each) for each in (pod("p", "c", refers=False), pod("q", "c", cpu="4"))] == [{}, {}]
 
 
 def status(name, **resources):
@@ -246,25 +220,25 @@ def test_pods_count_with_what_their_status_says():
 
 
 def test_a_pod_that_is_gone_gives_back_what_its_claims_took():
-    cluster = world(provider(mapping=fixed(cpu="4")), claims=[C])
-    place(cluster, pod("p", "c"))
-    assert place(cluster, pod("q", cpu="1")) == "Insufficient cpu"
+    cluster = world(provider(mapping=fixed(cpu="4")), claims=[C], gates=ON)
+    placed(cluster, pod("p", "c"))
+    assert placed(cluster, pod("q", cpu="1")) == "Insufficient cpu"
     cluster.state.forget("uid-p")
-    assert place(cluster, pod("q", cpu="1")) == {}
+    assert placed(cluster, pod("q", cpu="1")) == {}
 
 
 def test_two_pods_that_share_a_claim_keep_others_out():
-    cluster = world(provider(mapping=fixed(cpu="1")), claims=[C])
-    place(cluster, pod("p", "c"))
+    cluster = world(provider(mapping=fixed(cpu="1")), claims=[C], gates=ON)
+    placed(cluster, pod("p", "c"))
     cluster.state.assume(pod("q", "c").with_claimed([status("c", cpu="1")]), "n1")
-    assert place(cluster, pod("r", "c")) == "node allocatable resource claim c shared by multiple pods"
+    assert placed(cluster, pod("r", "c")) == "node allocatable resource claim c shared by multiple pods"
 
 
 def test_a_changed_slice_counts_at_once():
-    cluster = world(provider(mapping=fixed(cpu="8")), claims=[C])
-    assert place(cluster, pod("p", "c")) == "Insufficient cpu"
+    cluster = world(provider(mapping=fixed(cpu="8")), claims=[C], gates=ON)
+    assert placed(cluster, pod("p", "c")) == "Insufficient cpu"
     put(cluster.state, *known(resource_slice("s", provider(mapping=fixed(cpu="3")), node="n1")))
-    assert place(cluster, pod("p", "c")) == taken(cpu="3")
+    assert placed(cluster, pod("p", "c")) == taken(cpu="3")
 
 
 @cases(
@@ -278,17 +252,17 @@ def test_a_changed_slice_counts_at_once():
     },
 )
 def test_rejections_are_explained(earlier, expected):
-    cluster = world(provider(mapping=fixed(cpu="2")), claims=[claim("c", request())])
-    place(cluster, earlier)
+    cluster = world(provider(mapping=fixed(cpu="2")), claims=[claim("c", request())], gates=ON)
+    placed(cluster, earlier)
     decision = cluster.decide(pod("p", "c"))
     plugin = next(each for each in cluster.profile.every() if each.name == "DynamicResources")
     assert plugin.explain(decision.cycle, pod("p", "c"), cluster.state.nodes.info(0)).text == expected
 
 
 def test_a_status_of_an_earlier_attempt_does_not_count():
-    cluster = world(provider(mapping=fixed(cpu="2")), claims=[C])
+    cluster = world(provider(mapping=fixed(cpu="2")), claims=[C], gates=ON)
     again = pod("p", "c").with_claimed([status("d", cpu="1")])
-    place(cluster, again)
+    placed(cluster, again)
     assert cluster.state.pod("uid-p").requested == {"cpu": 2000}
 
 

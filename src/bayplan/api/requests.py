@@ -11,7 +11,7 @@ from typing import Any
 from lightkube.models.core_v1 import Container, Pod
 
 from bayplan.api import quantity
-from bayplan.api.node_allocatable import ClaimedResources
+from bayplan.api.node_allocatable import ClaimedResources, footprint_of
 
 Amounts = dict[str, int]
 """Nano-units by resource name."""
@@ -55,15 +55,20 @@ def claimed_resources(pod: Pod) -> list[ClaimedResources]:
     return [each for each in found if isinstance(each, ClaimedResources)]
 
 
-def pod_limits(pod: Pod) -> Amounts:
-    """The pod's effective limits from its spec. Raises InvalidQuantity. Mirrors PodLimits."""
+def container_limits(pod: Pod) -> Amounts:
+    """The limits of the pod's containers together. Raises InvalidQuantity. Mirrors AggregateContainerLimits."""
 
     def limits(container: Container) -> Amounts:
         return parse_amounts(container.resources.limits if container.resources else None)
 
+    return _over_containers(pod, limits, limits)
+
+
+def pod_limits(pod: Pod) -> Amounts:
+    """The pod's effective limits from its spec. Raises InvalidQuantity. Mirrors PodLimits."""
     spec = pod.spec
     assert spec is not None
-    total = _over_containers(pod, limits, limits)
+    total = container_limits(pod)
     if spec.resources is not None:
         stated = parse_amounts(spec.resources.limits)
         total.update({name: nanos for name, nanos in stated.items() if _at_pod_level(name)})
@@ -131,15 +136,71 @@ def is_written_in_binary(resource: str) -> bool:
 
 
 def _container_requests(pod: Pod, use_status: bool, missing: Mapping[str, int] | None) -> Amounts:
+    claimed = claimed_resources(pod) if use_status else []
+    if any(each.resources is None for each in claimed):
+        return _with_overhead_of_claims(pod, claimed, missing)
     statuses = _statuses(pod) if use_status else {}
     total = _over_containers(
         pod,
         lambda container: _one(pod, container, statuses, missing),
         lambda container: _one(pod, container, {}, missing),
     )
-    for claimed in claimed_resources(pod) if use_status else ():
-        _add(total, parse_amounts(claimed.resources))
+    _add_claimed(total, claimed)
     return total
+
+
+def _with_overhead_of_claims(
+    pod: Pod, claimed: Iterable[ClaimedResources], missing: Mapping[str, int] | None
+) -> Amounts:
+    """The requests of a pod that takes resources through claims, by the rules of 1.37 for that.
+
+    While it is resized, the largest of three sums counts. What the kubelet has set includes what is claimed.
+    """
+
+    def total(amounts_of: Callable[[Container], Mapping[str, str] | None]) -> Amounts:
+        def with_missing(container: Container) -> Amounts:
+            return {**(missing or {}), **parse_amounts(amounts_of(container))}
+
+        return _over_containers(pod, with_missing, with_missing)
+
+    def desired(container: Container) -> Mapping[str, str] | None:
+        return container.resources.requests if container.resources else None
+
+    def planned(container: Container) -> Mapping[str, str] | None:
+        return None if infeasible else desired(container)
+
+    def allocated(container: Container) -> Mapping[str, str] | None:
+        own = statuses.get(container.name)
+        found = own.allocatedResources if own is not None else None
+        return planned(container) if found is None else found
+
+    def actual(container: Container) -> Mapping[str, str] | None:
+        own = statuses.get(container.name)
+        found = own.resources.requests if own is not None and own.resources is not None else None
+        return allocated(container) if found is None else found
+
+    infeasible, status = _resize_infeasible(pod), pod.status
+    assert status is not None
+    statuses = {each.name: each for each in (*(status.initContainerStatuses or ()), *(status.containerStatuses or ()))}
+    largest: Amounts = {}
+    if not infeasible:
+        largest = total(desired)
+        _add_claimed(largest, claimed)
+    of_pod = status.resources.requests if status.resources is not None else None
+    if status.allocatedResources is not None and of_pod is not None:
+        _raise_to(largest, parse_amounts(status.allocatedResources))
+        _raise_to(largest, parse_amounts(of_pod))
+    else:
+        with_claimed = total(allocated)
+        _add_claimed(with_claimed, claimed)
+        _raise_to(largest, with_claimed)
+        _raise_to(largest, total(actual))
+    return largest
+
+
+def _add_claimed(total: Amounts, claimed: Iterable[ClaimedResources]) -> None:
+    for each in claimed:
+        add_amounts(total, footprint_of(each).of(len(each.containers or ())))
 
 
 def _over_containers(
@@ -204,9 +265,14 @@ def _resize_infeasible(pod: Pod) -> bool:
     return pending is not None and pending.reason == "Infeasible"
 
 
-def _add(total: Amounts, more: Mapping[str, int]) -> None:
-    for name, nanos in more.items():
+def add_amounts(total: Amounts, more: Iterable[tuple[str, int]]) -> None:
+    """Add amounts by resource to a total."""
+    for name, nanos in more:
         total[name] = total.get(name, 0) + nanos
+
+
+def _add(total: Amounts, more: Mapping[str, int]) -> None:
+    add_amounts(total, more.items())
 
 
 def _raise_to(total: Amounts, least: Mapping[str, int]) -> None:

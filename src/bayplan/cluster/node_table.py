@@ -14,6 +14,7 @@ from lightkube.models.core_v1 import Node
 from bayplan.api import quantity, requests
 from bayplan.api.tolerations import Taint
 from bayplan.cluster.affinity_terms import ExistingTerms
+from bayplan.cluster.claims_in_use import ClaimsInUse
 from bayplan.cluster.columns import Bool, CodedColumn, Int64, LockedColumns, Rows, grown
 from bayplan.cluster.host_ports import HostPorts
 from bayplan.cluster.images import Images
@@ -91,6 +92,7 @@ class NodeTable:
         self.terms = ExistingTerms(capacity)
         """The affinity terms of the pods that are on nodes."""
         self.volumes = VolumesInUse()
+        self.claims = ClaimsInUse()
         self._groups = SelectorGroups(capacity)
         self._labels: dict[str, CodedColumn[str | None]] = {}
         self._label_counts: Counter[str] = Counter()
@@ -195,7 +197,7 @@ class NodeTable:
         return pod
 
     def replace_pod(self, new: PodInfo) -> None:
-        """Replace a pod by a newer version on the same row, with the same requests, ports and affinity terms.
+        """Replace a pod by a newer version on the same row, with the same requests, claims, ports and affinity terms.
 
         Its labels often differ: when a pod is bound, the API server adds the topology labels of the node.
         """
@@ -288,6 +290,7 @@ class NodeTable:
             self._groups.remove(row, pod)
         self.terms.account(row, pod, by)
         self.volumes.account(row, pod, by)
+        self.claims.account(row, pod, by)
         self._changed(row)
 
     def _set_labels(self, row: int, old: Mapping[str, str], new: Mapping[str, str]) -> None:

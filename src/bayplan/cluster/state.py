@@ -233,5 +233,6 @@ def _takes_the_same(old: PodInfo, new: PodInfo) -> bool:
         and old.nonzero_memory == new.nonzero_memory
         and old.host_ports == new.host_ports
         and old.volumes == new.volumes
+        and old.counted_claims == new.counted_claims
         and bound_terms(old) == bound_terms(new)
     )

@@ -10,7 +10,7 @@ from tests.support.tables import cases
 from bayplan.api.kinds import POD_GROUP, POD_GROUP_V1ALPHA2, PRIORITY_CLASS, WORKLOAD, WORKLOAD_V1ALPHA2
 from bayplan.client import ApiError, ClusterAccess, HttpClient
 from bayplan.devcluster.apiserver import ApiServer
-from bayplan.devcluster.apiserver.kinds.strategies import GATED_FIELDS
+from bayplan.devcluster.apiserver.kinds.gated_fields import CLAIMS_OF_GROUPS, PREEMPTION_OF_GROUPS
 from bayplan.versions import gates_of
 
 GANG = {"schedulingPolicy": {"gang": {"minCount": 3}}}
@@ -61,7 +61,7 @@ async def test_the_preemption_policy_of_a_group(gates, given, policy):
 
 
 async def test_another_policy_than_that_of_the_class_is_rejected():
-    async with serving("1.37", *GATED_FIELDS) as client:
+    async with serving("1.37", CLAIMS_OF_GROUPS, PREEMPTION_OF_GROUPS) as client:
         with pytest.raises(ApiError, match=r"preemption policy set in the pod group \(Never\) must match"):
             await client.create(POD_GROUP, named("crew", {**GANG, **NEVER}))
 

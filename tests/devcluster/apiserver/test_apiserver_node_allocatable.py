@@ -11,16 +11,25 @@ from bayplan.devcluster.apiserver import ApiServer
 from bayplan.devcluster.apiserver.kinds.strategies import strategy_of
 from bayplan.testing.builders import make_pod
 from bayplan.testing.in_memory import InMemoryClient, load
-from bayplan.versions import DEFAULT_GATES
+from bayplan.versions import DEFAULT_GATES, gates_of
 
 ON = DEFAULT_GATES.but("DRANodeAllocatableResources")
+NEXT = gates_of("1.37")
+ON_IN_1_37 = NEXT.but("DRANodeAllocatableResources")
 FIXED = {"cpu": {"allocationMultiplier": "2"}}
-STATUSES = [{"resourceClaimName": "c", "containers": ["main"], "resources": {"cpu": "2"}}]
+PROVIDED = {"cpu": {"mapping": {"deviceMultiplier": "2"}, "overhead": {"perPod": "100m"}}}
+STATUS = {"resourceClaimName": "c", "containers": ["main"], "resources": {"cpu": "2"}}
+STATUS_IN_1_37 = {
+    "mapping": [{"name": "cpu", "quantity": "2"}],
+    "overhead": [{"name": "memory", "perPod": "1Gi", "perContainer": "1Mi"}],
+}
 
 
-def a_slice(mappings, capacity=None):
+def a_slice(mappings, capacity=None, resources=None):
     pool = {"name": "p", "generation": 0, "resourceSliceCount": 1}
     device = {"name": "d", "capacity": capacity or {}, "nodeAllocatableResourceMappings": mappings}
+    if resources is not None:
+        device["nodeAllocatableResources"] = resources
     return {
         "metadata": {"name": "s"},
         "spec": {"driver": "d.org", "pool": pool, "allNodes": True, "devices": [device]},
@@ -28,33 +37,58 @@ def a_slice(mappings, capacity=None):
 
 
 def client_of(gates, *objects):
-    client = InMemoryClient(ApiServer(listen=False, gates=gates))
+    client = InMemoryClient(ApiServer(listen=False, gates=gates, version=gates.version))
     load(client.server, *objects)
     return client
 
 
-@cases("gates, expected", {"on": (ON, FIXED), "off": (DEFAULT_GATES, None)})
-async def test_mappings_are_stored_only_with_the_gate(gates, expected):
-    made = await client_of(gates).create(RESOURCE_SLICE, a_slice(FIXED))
-    assert made.spec.devices[0].nodeAllocatableResourceMappings == expected
+@cases(
+    "gates, expected",
+    {
+        "on": (ON, {"nodeAllocatableResourceMappings": FIXED}),
+        "off": (DEFAULT_GATES, {}),
+        "on in 1.37": (ON_IN_1_37, {"nodeAllocatableResources": PROVIDED}),
+        "off in 1.37": (NEXT, {}),
+    },
+)
+async def test_resources_of_devices_are_stored_only_with_the_gate(gates, expected):
+    made = await client_of(gates).create(RESOURCE_SLICE, a_slice(FIXED, resources=PROVIDED))
+    device = made.to_dict()["spec"]["devices"][0]
+    assert {field: each for field, each in device.items() if field.startswith("nodeAllocatable")} == expected
 
 
-@cases("gates, expected", {"on": (ON, ["c"]), "off": (DEFAULT_GATES, [])})
+@cases(
+    "gates, expected",
+    {
+        "on": (ON, [STATUS]),
+        "off": (DEFAULT_GATES, []),
+        "on in 1.37": (
+            ON_IN_1_37,
+            [{"resourceClaimName": "c", "containers": ["main"], **STATUS_IN_1_37}],
+        ),
+        "off in 1.37": (NEXT, []),
+    },
+)
 async def test_statuses_of_pods_are_stored_only_with_the_gate(gates, expected):
     client = client_of(gates, make_pod("p"))
-    patch = {"status": {"nodeAllocatableResourceClaimStatuses": STATUSES}}
+    patch = {"status": {"nodeAllocatableResourceClaimStatuses": [{**STATUS, **STATUS_IN_1_37}]}}
     stored = await client.patch(POD, "p", patch, "default", subresource="status")
-    found = stored.status.nodeAllocatableResourceClaimStatuses or ()
-    assert [each.resourceClaimName for each in found] == expected
+    assert stored.to_dict()["status"].get("nodeAllocatableResourceClaimStatuses", []) == expected
 
 
-def test_an_update_keeps_mappings_that_a_slice_had():
-    for old, expected in (({}, False), (FIXED, True)):
-        new = a_slice({"memory": {"allocationMultiplier": "1Gi"}})
-        strategy_of(RESOURCE_SLICE, DEFAULT_GATES.on).prepare_for_update(
-            new, {"spec": {"devices": [{"nodeAllocatableResourceMappings": old} if old else {}]}}
-        )
-        assert ("nodeAllocatableResourceMappings" in new["spec"]["devices"][0]) is expected
+@cases(
+    "gates, field, resources",
+    {
+        "1.36": (DEFAULT_GATES, "nodeAllocatableResourceMappings", FIXED),
+        "1.37": (NEXT, "nodeAllocatableResources", PROVIDED),
+    },
+)
+def test_an_update_keeps_what_a_slice_had(gates, field, resources):
+    for had in (False, True):
+        new = a_slice(FIXED, resources=PROVIDED)
+        old = {"spec": {"devices": [{field: resources} if had else {}]}}
+        strategy_of(RESOURCE_SLICE, gates.on).prepare_for_update(new, old)
+        assert (field in new["spec"]["devices"][0]) is had
 
 
 @cases(
@@ -83,3 +117,94 @@ async def test_a_mapping_names_a_capacity_of_the_device():
     mapping = {"cpu": {"capacityKey": "cores", "allocationMultiplier": "2"}}
     made = await client_of(ON).create(RESOURCE_SLICE, a_slice(mapping, {"cores": {"value": "8"}}))
     assert made.spec.devices[0].nodeAllocatableResourceMappings == mapping
+
+
+NAME = "must be a node allocatable resource name"
+NOTHING = "[cpu]: Required value: at least one of mapping or overhead must be set"
+NO_MULTIPLIER = (
+    "[cpu].mapping.capacityMultiplier: Required value: capacityMultiplier is required when capacityKey is set"
+)
+NO_KEY = "[cpu].mapping.capacityKey: Required value: capacityKey is required when capacityMultiplier is set"
+NEITHER = '[cpu].mapping: Invalid value: "": must specify one of: `capacityKey`, `deviceMultiplier`'
+EITHER = "[cpu].mapping: Invalid value: {}: must specify exactly one of: `capacityKey`, `deviceMultiplier`".format(
+    '"{`capacityKey`, `deviceMultiplier`}"'
+)
+
+
+def a_mapping(**fields):
+    return {"cpu": {"mapping": fields}}
+
+
+def an_overhead(**fields):
+    return {"cpu": {"overhead": fields}}
+
+
+@cases(
+    "resources, problem",
+    {
+        "an extended resource": (
+            {"example.com/gpu": {"mapping": {"deviceMultiplier": "1"}}},
+            f'[example.com/gpu]: Invalid value: "example.com/gpu": {NAME}',
+        ),
+        "ephemeral storage": (
+            {"ephemeral-storage": {"mapping": {"deviceMultiplier": "1"}}},
+            f'[ephemeral-storage]: Invalid value: "ephemeral-storage": {NAME}',
+        ),
+        "nothing": ({"cpu": {}}, NOTHING),
+        "an empty mapping": (a_mapping(), NEITHER),
+        "both kinds of mapping": (
+            a_mapping(capacityKey="cores", capacityMultiplier="1", deviceMultiplier="1"),
+            EITHER,
+        ),
+        "a zero for each device": (
+            a_mapping(deviceMultiplier="0"),
+            '[cpu].mapping.deviceMultiplier: Invalid value: "0": must be positive',
+        ),
+        "an empty key": (
+            a_mapping(capacityKey="", capacityMultiplier="1"),
+            '[cpu].mapping.capacityKey: Invalid value: "": capacityKey must not be an empty string',
+        ),
+        "an unknown capacity": (
+            a_mapping(capacityKey="x", capacityMultiplier="1"),
+            '[cpu].mapping.capacityKey: Not found: "x"',
+        ),
+        "a capacity without a multiplier": (a_mapping(capacityKey="cores"), NO_MULTIPLIER),
+        "a multiplier without a capacity": (a_mapping(deviceMultiplier="1", capacityMultiplier="1"), NO_KEY),
+        "a negative multiplier": (
+            a_mapping(capacityKey="cores", capacityMultiplier="-1"),
+            '[cpu].mapping.capacityMultiplier: Invalid value: "-1": must be positive',
+        ),
+        "an empty overhead": (
+            an_overhead(),
+            '[cpu].overhead: Invalid value: "": at least one of perPod or perContainer must be set',
+        ),
+        "a negative overhead for pods": (
+            an_overhead(perPod="-1"),
+            '[cpu].overhead.perPod: Invalid value: "-1": must be non-negative',
+        ),
+        "a negative overhead for containers": (
+            an_overhead(perContainer="-1"),
+            '[cpu].overhead.perContainer: Invalid value: "-1": must be non-negative',
+        ),
+    },
+)
+async def test_invalid_resources_of_devices_are_rejected_in_1_37(resources, problem):
+    with pytest.raises(ApiError) as error:
+        await client_of(ON_IN_1_37).create(RESOURCE_SLICE, a_slice({}, {"cores": {"value": "8"}}, resources))
+    message = str(error.value)
+    assert message.count("spec.devices[0].nodeAllocatableResources") == 1
+    assert f"spec.devices[0].nodeAllocatableResources{problem}" in message
+
+
+@cases(
+    "resources",
+    {
+        "for each device": PROVIDED,
+        "huge pages": {"hugepages-2Mi": {"mapping": {"deviceMultiplier": "2Mi"}}},
+        "by a capacity": a_mapping(capacityKey="cores", capacityMultiplier="500m"),
+        "overhead of nothing": an_overhead(perPod="0", perContainer="0"),
+    },
+)
+async def test_resources_of_devices_are_stored_in_1_37(resources):
+    made = await client_of(ON_IN_1_37).create(RESOURCE_SLICE, a_slice({}, {"cores": {"value": "8"}}, resources))
+    assert made.to_dict()["spec"]["devices"][0]["nodeAllocatableResources"] == resources

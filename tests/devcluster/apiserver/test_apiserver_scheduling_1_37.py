@@ -8,7 +8,7 @@ from tests.support.tables import cases
 from bayplan.api.kinds import COMPOSITE_POD_GROUP, POD_GROUP, POD_GROUP_V1ALPHA2, PRIORITY_CLASS, WORKLOAD
 from bayplan.client import ApiError, ClusterAccess, HttpClient
 from bayplan.devcluster.apiserver import ApiServer
-from bayplan.devcluster.apiserver.kinds.strategies import GATED_FIELDS
+from bayplan.devcluster.apiserver.kinds.gated_fields import CLAIMS_OF_GROUPS, PREEMPTION_OF_GROUPS
 from bayplan.versions import gates_of
 
 GANG = {"schedulingPolicy": {"gang": {"minCount": 3}}}
@@ -20,7 +20,9 @@ REFERENCE = {"workloadRef": {"workloadName": "train", "templateName": "workers"}
 @pytest.fixture
 async def client():
     async with (
-        ApiServer(version="1.37", alpha=True, gates=gates_of("1.37").but(*GATED_FIELDS)) as server,
+        ApiServer(
+            version="1.37", alpha=True, gates=gates_of("1.37").but(CLAIMS_OF_GROUPS, PREEMPTION_OF_GROUPS)
+        ) as server,
         HttpClient(ClusterAccess(server=server.url)) as client,
     ):
         yield client

@@ -10,8 +10,10 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from lightkube.models.core_v1 import Pod
 from lightkube.models.resource_v1 import AllocationResult, ResourceClaim
+from msgspec.structs import replace
 
 from bayplan.api.kinds import POD, RESOURCE_CLAIM
+from bayplan.api.node_allocatable import ClaimedResources
 from bayplan.cluster.objects import ObjectStore, version_of
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.devices.allocations import ClaimAllocations
@@ -36,7 +38,7 @@ from bayplan.plugins.dynamic_resources.conditions import (
     has_binding_conditions,
     ready_for_binding,
 )
-from bayplan.plugins.dynamic_resources.extended_resources import is_in_memory
+from bayplan.plugins.dynamic_resources.extended_resources import IN_MEMORY_NAME, is_in_memory
 from bayplan.plugins.dynamic_resources.state import PodDevices
 
 _POLL_SECONDS = 5.0
@@ -92,7 +94,7 @@ class ClaimBinding:
                     state.claims[index] = await self._bind_claim(client, state, index, pod, node_name)
             if state.taken:
                 state.wrote_taken = True
-                await write_taken(client, pod, state.taken)
+                await write_taken(client, pod, _named(state))
             return await self._wait(state, pod, node_name)
         except (ClaimChanged, ClaimNotWritten) as problem:
             return Status.error(str(problem))
@@ -251,6 +253,16 @@ class ClaimBinding:
             raise
         self._handle.measurements.count(self._created_metric, status="success", **self._created_labels)
         return created
+
+
+def _named(state: PodDevices) -> list[ClaimedResources]:
+    """What the pod takes through claims, with the name that the claim for extended resources has on the server."""
+    extended = state.extended_claim
+    name = (extended.metadata.name if extended is not None and extended.metadata is not None else None) or ""
+    return [
+        replace(each, resourceClaimName=name) if each.resourceClaimName == IN_MEMORY_NAME else each
+        for each in state.taken
+    ]
 
 
 def _is_written(claim: ResourceClaim, allocation: AllocationResult | None, user: tuple[str, str]) -> bool:

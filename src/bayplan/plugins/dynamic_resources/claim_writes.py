@@ -160,16 +160,8 @@ def _metadata(claim: ResourceClaim) -> ObjectMeta:
     return claim.metadata
 
 
-async def write_taken(client: ApiClient, pod: PodInfo, taken: Sequence[ClaimedResources] | None) -> None:
-    """Write what a pod takes of its node through its claims into its status; None removes it."""
-    statuses = (
-        None
-        if taken is None
-        else [
-            {"resourceClaimName": each.resourceClaimName, "containers": each.containers, "resources": each.resources}
-            for each in taken
-        ]
-    )
-    document = {"metadata": {"uid": pod.uid}, "status": {"nodeAllocatableResourceClaimStatuses": statuses}}
+async def write_taken(client: ApiClient, pod: PodInfo, taken: Sequence[ClaimedResources]) -> None:
+    """Write what a pod takes of its node through its claims into its status; nothing clears it."""
+    document = {"metadata": {"uid": pod.uid}, "status": {"nodeAllocatableResourceClaimStatuses": list(taken)}}
     with describing(f"updating pod {pod.key} NodeAllocatableResourceClaimStatuses"):
         await client.patch(POD, pod.name, document, pod.namespace, subresource="status")

@@ -169,7 +169,7 @@ async def _write_deallocation(client: ApiClient, claim: ResourceClaim) -> None:
 
 async def _clear_taken(client: ApiClient, pod: PodInfo) -> None:
     try:
-        await write_taken(client, pod, None)
+        await write_taken(client, pod, ())
     except Exception as error:  # noqa: BLE001 - as upstream: the next attempt overwrites it
         log.warning("cannot clear the claimed resources of pod %s: %s", pod.key, error)
 

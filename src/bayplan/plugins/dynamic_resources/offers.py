@@ -9,7 +9,7 @@ import numpy as np
 from lightkube.models.resource_v1 import AllocationResult, ResourceClaim
 
 from bayplan.api.objects import encode
-from bayplan.cluster.columns import Int32, Int64, Rows, grown
+from bayplan.cluster.columns import CodedColumn, Int32, Int64, Rows, grown
 from bayplan.cluster.node_table import NodeTable
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.objects import ObjectStore
@@ -29,9 +29,10 @@ from bayplan.plugins.dynamic_resources.candidates import Path, Supply
 from bayplan.plugins.dynamic_resources.counters import CountersLeft, SharedCounters
 from bayplan.plugins.dynamic_resources.node_pools import NodePools, Reach
 from bayplan.plugins.dynamic_resources.passes import Outcome, Pass, StoppedPasses, StoppedSearch
+from bayplan.plugins.dynamic_resources.provisions import Taking
 from bayplan.plugins.dynamic_resources.results import allocation_result, node_selector
 from bayplan.plugins.dynamic_resources.rules import RULES_OF_1_36, Rules
-from bayplan.plugins.dynamic_resources.solutions import AllocationError, InvalidPools, OutOfTime
+from bayplan.plugins.dynamic_resources.solutions import AllocationError, Granted, InvalidPools, OutOfTime
 from bayplan.plugins.dynamic_resources.wanted import ClaimsOnNode
 
 CANNOT_ALLOCATE = Status.unresolvable("cannot allocate all claims")
@@ -51,15 +52,17 @@ class Shape:
     """Cached results for claims that need the same devices, one per row.
 
     `known` (int64) is the version of the pools at which the row was searched. `answer` (int32) is an index of
-    `Rejections`. `score` (int64) is the score of the chosen alternatives.
+    `Rejections`. `score` (int64) is the score of the chosen alternatives. `takings`: what the pod takes of the node,
+    by claim; () without devices.
     """
 
-    __slots__ = ("answer", "known", "score")
+    __slots__ = ("answer", "known", "score", "takings")
 
     def __init__(self, capacity: int) -> None:
         self.known: Int64 = np.full(capacity, _NEVER, dtype=np.int64)
         self.answer: Int32 = np.zeros(capacity, dtype=np.int32)
         self.score: Int64 = np.zeros(capacity, dtype=np.int64)
+        self.takings: CodedColumn[tuple[Taking, ...]] = CodedColumn(capacity, ())
 
     def grow(self, capacity: int) -> None:
         """Extend the columns to `capacity` rows."""
@@ -69,6 +72,7 @@ class Shape:
                 grown(column, capacity) for column in (self.known, self.answer, self.score)
             )
             self.known[used:] = _NEVER
+            self.takings.grow(capacity)
 
 
 class Offers:
@@ -76,7 +80,8 @@ class Offers:
 
     `clock` returns seconds. `timeout` limits the search on one node, in seconds; 0 means no limit. `give_way` is called
     repeatedly while nodes are searched, and raises GiveWay to stop that. The next call for the same claims goes on.
-    `lists`: selectors read lists of values, as with the feature gate DRAListTypeAttributes.
+    `lists`: selectors read lists of values, as with the feature gate DRAListTypeAttributes. `takes`: what a claim with
+    its devices takes of the node's resources, for `takings`.
     """
 
     def __init__(
@@ -90,7 +95,9 @@ class Offers:
         *,
         rules: Rules = RULES_OF_1_36,
         lists: bool = False,
+        takes: Callable[[Granted], Taking] | None = None,
     ) -> None:
+        self._takes = takes
         self._rules = rules
         self._pools = NodePools(slices, allocations, rules)
         self._counters = CountersLeft(slices, allocations)
@@ -101,7 +108,7 @@ class Offers:
         self._derivations = Derivations(during=self._limit.check_time, after=self._limit.check)
         self._shapes: Latest[tuple[bytes, ...], Shape] = Latest(_SHAPES)
         self._found: Pass | None = None
-        """By the last call, for the node that is chosen then."""
+        """By the last call, for the next call in the same attempt, and for the node that is chosen then."""
         self._stopped = StoppedPasses()
         self._table: NodeTable | None = None
 
@@ -111,9 +118,15 @@ class Offers:
         counters = SharedCounters(self._counters, taken, self._rules)
         return Supply(taken, self._classes, self._selectors, counters, self._rules, self._derivations)
 
-    def rejections(self, supply: Supply, claims: Sequence[ResourceClaim], nodes: Nodes) -> Rejections:
-        """Reject the nodes on which the claims can't all be allocated."""
-        shape, rows, errors = self._results(supply, claims, nodes)
+    def rejections(
+        self, supply: Supply, claims: Sequence[ResourceClaim], nodes: Nodes, *, go_on: bool = False
+    ) -> Rejections:
+        """Reject the nodes on which the claims can't all be allocated.
+
+        A search that takes too long fails the attempt, so the remaining nodes aren't searched, unless `go_on`: then it
+        fails on its node only.
+        """
+        shape, rows, errors = self._results(supply, claims, nodes, go_on=go_on)
         answer = shape.answer[rows].copy()
         statuses = [CANNOT_ALLOCATE, INVALID_POOLS]
         for position, error in errors.items():
@@ -125,6 +138,14 @@ class Offers:
         """The scores of feasible nodes: higher for earlier alternatives of requests."""
         shape, rows, _ = self._results(supply, claims, nodes)
         return shape.score[rows]
+
+    def takings(self, claims: Sequence[ResourceClaim], nodes: Nodes) -> tuple[Rows, Sequence[tuple[Taking, ...]]]:
+        """What the pod takes of feasible nodes through the claims: an index for each node, and the answers by index.
+
+        The nodes have to be among those of the last call of `rejections` for the claims.
+        """
+        column = self._shapes[self._key(claims)].takings
+        return column.codes[nodes.rows].astype(np.intp), column.values
 
     def allocation(
         self, supply: Supply, claims: Sequence[ResourceClaim], nodes: Nodes, position: int
@@ -157,18 +178,20 @@ class Offers:
             self._table = table
 
     def _results(
-        self, supply: Supply, claims: Sequence[ResourceClaim], nodes: Nodes
+        self, supply: Supply, claims: Sequence[ResourceClaim], nodes: Nodes, *, go_on: bool = False
     ) -> tuple[Shape, Rows | slice, Mapping[int, Status]]:
         """The cached results for the nodes, updated, and their rows. Errors, by position, aren't cached."""
         table = nodes.table
         self._refresh(table)
-        key = tuple(self._needs(claim) for claim in claims)
+        key = self._key(claims)
         shape = self._shapes.use(key)
         if shape is None:
             shape = self._shapes[key] = Shape(table.capacity)
         shape.grow(table.capacity)
         errors: dict[int, Status] = {}
-        found = self._found = self._stopped.begin(supply, claims, self._pools.version)
+        found = self._found
+        if found is None or not found.holds(supply, claims, self._pools.version):
+            found = self._found = self._stopped.begin(supply, claims, self._pools.version)
         stale = np.flatnonzero(nodes.live & (shape.known[nodes.rows] < self._pools.changed[nodes.rows])).tolist()
         for number, position in enumerate(stale):
             row = nodes.row(position)
@@ -184,8 +207,13 @@ class Offers:
                 except GiveWay:
                     self._stopped.keep(found, claims)
                     raise
-                except OutOfTime as late:  # fails the attempt, so don't search the remaining nodes
-                    errors |= dict.fromkeys(stale[number:], Status.error(str(late)))
+                except OutOfTime as late:
+                    late_on = stale[number : number + 1 if go_on else None]
+                    errors |= dict.fromkeys(late_on, Status.error(str(late)))
+                    for each in late_on:
+                        found.fail(nodes.row(each), errors[each])
+                    if go_on:
+                        continue
                     break
                 if isinstance(outcome, Status) and outcome.code is Code.ERROR:
                     found.fail(row, outcome)
@@ -195,10 +223,15 @@ class Offers:
                 errors[position] = outcome
                 continue
             shape.answer[row], shape.score[row] = _summary(outcome)
+            if self._takes is not None:
+                shape.takings.set(row, () if isinstance(outcome, Status) else tuple(map(self._takes, outcome)))
             shape.known[row] = self._pools.version if reach.repeatable else _NEVER
         for position in errors:
             shape.answer[nodes.row(position)], shape.known[nodes.row(position)] = 0, _NEVER
         return shape, nodes.rows, errors
+
+    def _key(self, claims: Sequence[ResourceClaim]) -> tuple[bytes, ...]:
+        return tuple(map(self._needs, claims))
 
     def _needs(self, claim: ResourceClaim) -> bytes:
         """What the results for a claim depend on: its requests, with the selectors of classes instead of their names,

@@ -5,8 +5,7 @@ higher. Reserve allocates the claims, and PreBind writes the allocations.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from functools import partial
 
 import numpy as np
@@ -14,7 +13,6 @@ from lightkube.models.resource_v1 import AllocationResult, ResourceClaim
 
 from bayplan.api import durations
 from bayplan.api.kinds import DEVICE_CLASS, POD, RESOURCE_CLAIM
-from bayplan.api.node_allocatable import ClaimedResources
 from bayplan.api.selectors import parse_node_selector
 from bayplan.cluster.columns import Bool, Int64, Rows
 from bayplan.cluster.node_selection import match_selector
@@ -41,25 +39,13 @@ from bayplan.plugins.dynamic_resources.binding import CREATED, CREATED_SINCE_1_3
 from bayplan.plugins.dynamic_resources.conditions import binding_failure, binding_timed_out
 from bayplan.plugins.dynamic_resources.deallocation import Deallocation
 from bayplan.plugins.dynamic_resources.explaining import Explanations
-from bayplan.plugins.dynamic_resources.extended_resources import (
-    CANNOT_FIT,
-    STALE,
-    extended_requests,
-    is_filled,
-    new_claim,
-    with_requests,
-    without_resources,
-)
+from bayplan.plugins.dynamic_resources.extended_resources import extended_requests, new_claim
 from bayplan.plugins.dynamic_resources.group_claims import GroupClaims
-from bayplan.plugins.dynamic_resources.node_allocatable import (
-    NodeAllocatable,
-    UncountableClaim,
-    explained,
-    rejection,
-    sharing,
-)
+from bayplan.plugins.dynamic_resources.needs import NodeNeeds
+from bayplan.plugins.dynamic_resources.node_allocatable import NodeAllocatable
 from bayplan.plugins.dynamic_resources.offers import Offers, score_of
 from bayplan.plugins.dynamic_resources.pod_claims import claims_of, has_claims
+from bayplan.plugins.dynamic_resources.provisions import Provisions
 from bayplan.plugins.dynamic_resources.results import results_of_subrequests
 from bayplan.plugins.dynamic_resources.rules import Rules
 from bayplan.plugins.dynamic_resources.state import Needs, NodeAllocation, PodDevices
@@ -98,6 +84,9 @@ class DynamicResources(Plugin):
         self._now = handle.now
         slices = device_slices(handle, gates)
         timeout = durations.parse(args.filterTimeout)
+        since_1_37 = gates.enabled("MappingsAndOverheadOfDevices")
+        node_resources = gates.enabled("DRANodeAllocatableResources")
+        provisions = Provisions(slices, since_1_37=since_1_37) if node_resources else None
         self._offers = Offers(
             slices,
             self._allocations,
@@ -107,7 +96,9 @@ class DynamicResources(Plugin):
             handle.give_way,
             rules=Rules.of(gates),
             lists=selectors_read_lists(gates),
+            takes=provisions.of_granted if provisions is not None else None,
         )
+        self._needs = NodeNeeds(self._extended)
         pods = handle.objects(POD)
         self._explanations = Explanations(self._offers, self._claims, self._classes, self._allocations, pods)
         self._binding_timeout = durations.parse(args.bindingTimeout)
@@ -115,8 +106,9 @@ class DynamicResources(Plugin):
         self._binding = ClaimBinding(handle, self._claims, self._allocations, self._binding_timeout, sleep, created)
         self._deallocation = Deallocation(handle, self._claims, self._allocations, self._groups, sleep)
         self._node_resources: NodeAllocatable | None = None
-        if gates.enabled("DRANodeAllocatableResources"):
-            self._node_resources, self.reads_pods = NodeAllocatable(slices), True
+        if provisions is not None:
+            self._node_resources = NodeAllocatable(provisions, self._offers, self._needs, since_1_37=since_1_37)
+            self.reads_pods = True
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Gate a pod until its claims exist."""
@@ -154,7 +146,7 @@ class DynamicResources(Plugin):
                 return rejection
         cycle.data[self.name] = state
         if self._node_resources is not None:
-            cycle.data[ASSUMED_AS] = partial(self._assumed_as, self._node_resources, state)
+            cycle.data[ASSUMED_AS] = partial(self._node_resources.assumed_as, state)
         return None
 
     def _check_claim(self, state: PodDevices, index: int, claim: ResourceClaim) -> Status | None:
@@ -202,21 +194,30 @@ class DynamicResources(Plugin):
     def _filter_all(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections:
         state: PodDevices = cycle.data[self.name]
         index, statuses = np.zeros(len(nodes), dtype=np.int32), [NOT_AVAILABLE]
-        for positions, needs in self._needs(state, pod, nodes):
+        groups: list[tuple[Rows, Needs]] = []
+        for positions, needs in self._needs.of(state, pod, nodes):
             if isinstance(needs, Status):
                 statuses.append(needs)
                 index[positions] = len(statuses)
-            elif needs.claims:
-                rejections = self._offers.rejections(state.supply, needs.claims, nodes.at(positions))
+            else:
+                groups.append((positions, needs))
+        resources = self._node_resources
+        if resources is not None and resources.matters:
+            resources.reject_shared(state, pod, nodes, index, statuses)
+            groups = [(positions[index[positions] == 0], needs) for positions, needs in groups]
+        else:
+            resources = None
+        for positions, needs in groups:
+            some = nodes.at(positions)
+            if needs.claims:
+                alone = bool(nodes.changes)  # what-ifs of preemption fail one by one
+                rejections = self._offers.rejections(state.supply, needs.claims, some, go_on=alone)
                 index[positions] = np.where(rejections.index, rejections.index + len(statuses), 0)
                 statuses += rejections.statuses
-        if self._node_resources is not None and self._node_resources.exists:
-            for position in np.flatnonzero(nodes.live).tolist():
-                fits = not index[position]
-                why, _ = self._misfit(self._node_resources, state, pod, nodes.info(position), has_devices=fits)
-                if why is not None:
-                    statuses.append(why)
-                    index[position] = len(statuses)
+            if resources is not None:
+                of_group = index[positions]
+                resources.reject(state, pod, some, needs, of_group, statuses)
+                index[positions] = of_group
         can_allocate = nodes.live & (index == 0)
         for place, claim in enumerate(state.claims):
             if state.allocation(place) is not None:
@@ -227,82 +228,12 @@ class DynamicResources(Plugin):
                         state.unavailable.add(place)
         return Rejections(index, statuses)
 
-    def _misfit(
-        self, resources: NodeAllocatable, state: PodDevices, pod: PodInfo, node: NodeInfo, *, has_devices: bool
-    ) -> tuple[Status | None, PodInfo]:
-        """Why the claims can't take resources of a node, or share them, and the pod as it would count there.
-
-        Without `has_devices`, there is nothing that it would take.
-        """
-        for place, claim in enumerate(state.claims):
-            selector = state.selectors.get(place)
-            if allocation_of(claim) is not None and (selector is None or selector.matches(node.labels, node.name)):
-                problem = sharing(pod, claim, node)
-                if problem is not None:
-                    return problem, pod
-        try:
-            taken = self._taken(resources, state, pod, node.alone) if has_devices else []
-        except UncountableClaim as uncountable:
-            return Status.error(str(uncountable)), pod
-        if not taken:
-            return None, pod
-        counts = pod.with_claimed(taken)
-        return rejection(counts, taken, node), counts
-
-    def _taken(
-        self, resources: NodeAllocatable, state: PodDevices, pod: PodInfo, node: Nodes
-    ) -> list[ClaimedResources]:
-        """What the pod takes of a node through the claims that are allocated there. Raises UncountableClaim."""
-        if not state.pending and not state.to_allocate():
-            return []
-        ((_, needs),) = self._needs(state, pod, node)
-        claims = [] if isinstance(needs, Status) else needs.claims
-        offered = self._offers.allocation(state.supply, claims, node, 0) if claims else ()
-        new = () if isinstance(offered, Status) else tuple(zip(claims, offered, strict=True))
-        return resources.taken(pod, [*((state.claims[place], each) for place, each in state.pending.items()), *new])
-
-    def _assumed_as(self, resources: NodeAllocatable, state: PodDevices, pod: PodInfo, node_name: str) -> PodInfo:
-        """The pod as it counts on a node."""
-        position = state.nodes.position(node_name)
-        state.taken = []
-        if position is not None and resources.exists:
-            with suppress(UncountableClaim):
-                state.taken = self._taken(resources, state, pod, state.nodes.at(np.array([position])))
-        return pod.with_claimed(state.taken) if state.taken or pod.counted_claims else pod
-
     def _usable(self, state: PodDevices, place: int, claim: ResourceClaim, nodes: Nodes) -> Bool:
         """Which nodes can use an allocated claim."""
         if binding_failure(claim) or binding_timed_out(claim, self._binding_timeout, self._now()):
             return np.zeros(len(nodes), dtype=np.bool_)
         selector = state.selectors.get(place)
         return np.ones(len(nodes), dtype=np.bool_) if selector is None else match_selector(selector, nodes)
-
-    def _needs(self, state: PodDevices, pod: PodInfo, nodes: Nodes) -> Iterator[tuple[Rows, Needs | Status]]:
-        """The claims to allocate, or the rejection, by positions of nodes."""
-        extended = state.extended_claim
-        if extended is None:
-            claims = [state.claims[place] for place in state.to_allocate()]
-            yield np.arange(len(nodes)), Needs(claims)
-            return
-        for positions, by_devices in without_resources(state.extended_requests, nodes, self._extended):
-            if by_devices is None:
-                yield positions, CANNOT_FIT
-                continue
-            needs = state.needs.get(by_devices)
-            if needs is None:
-                needs = state.needs[by_devices] = self._needs_with(state, extended, pod, by_devices)
-            yield positions, needs
-
-    def _needs_with(
-        self, state: PodDevices, extended: ResourceClaim, pod: PodInfo, by_devices: frozenset[str]
-    ) -> Needs | Status:
-        if is_filled(extended):
-            return STALE
-        if not by_devices and not state.own:
-            return Needs([])
-        on_node, mappings = with_requests(extended, pod, by_devices, self._extended)
-        claims = [state.claims[place] for place in state.to_allocate()]
-        return Needs([on_node if claim is extended else claim for claim in claims], on_node, mappings)
 
     def post_filter(self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf) -> PostFilterResult:
         """Deallocate a claim that makes nodes infeasible, if no other pod uses it.
@@ -324,7 +255,7 @@ class DynamicResources(Plugin):
         allocated = sum(
             score_of(claim, results_of_subrequests(each)) for claim, each in allocations if each is not None
         )
-        for positions, needs in self._needs(state, pod, nodes):
+        for positions, needs in self._needs.of(state, pod, nodes):
             if isinstance(needs, Needs) and needs.claims:
                 offered = self._offers.scores(state.supply, needs.claims, nodes.at(positions))
                 scores[positions] = offered + allocated
@@ -373,7 +304,7 @@ class DynamicResources(Plugin):
         if position is None:
             return NOT_FOUND
         node = state.nodes.at(np.array([position]))
-        ((_, needs),) = self._needs(state, pod, node)
+        needs = self._needs.on(state, pod, node)
         if isinstance(needs, Status):
             return NOT_FOUND
         if not needs.claims:
@@ -409,11 +340,11 @@ class DynamicResources(Plugin):
         if node is None:
             return self._explanations.of_pod(pod)
         state: PodDevices = cycle.data[self.name]
-        if self._node_resources is not None and self._node_resources.exists:
-            why, counts = self._misfit(self._node_resources, state, pod, node, has_devices=True)
+        if self._node_resources is not None and self._node_resources.matters:
+            why = self._node_resources.explain(state, pod, node)
             if why is not None:
-                return Details(explained(counts, why, node))
-        ((_, needs),) = self._needs(state, pod, node.alone)
+                return Details(why)
+        needs = self._needs.on(state, pod, node.alone)
         return self._explanations.of_node(pod, state, None if isinstance(needs, Status) else needs, node)
 
     def events(self) -> Iterable[EventHint]:

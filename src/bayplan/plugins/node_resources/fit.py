@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-import numpy as np
 from lightkube.models.core_v1 import Node
 from lightkube.models.resource_v1 import DeviceClass
 
 from bayplan.api import quantity, requests
 from bayplan.api.kinds import DEVICE_CLASS
-from bayplan.cluster.columns import Bool, Int32, Int64
+from bayplan.cluster.columns import Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_info import DEFAULT_REQUESTS, PodInfo
@@ -22,6 +21,7 @@ from bayplan.framework.gangs import Gang, Placement
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import CycleState, Plugin
 from bayplan.framework.remedies import Details
+from bayplan.framework.shortages import rejections
 from bayplan.framework.status import Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.arguments import NodeResourcesFitArgs
@@ -35,8 +35,6 @@ N = TypeVar("N", int, Int64)
 """A number, or an array with one for each node."""
 
 TOO_MANY_PODS = "Too many pods"
-_BITS = 32
-"""How many shortages are combined before their combinations are renumbered."""
 
 _DEFAULT_ARGUMENTS = NodeResourcesFitArgs()
 
@@ -69,7 +67,7 @@ class NodeResourcesFit(Plugin):
         """Reject nodes that have too little of a resource left. The status has a reason for each such resource."""
         amounts = nodes.allocatable, nodes.requested
         shortages = list(self._shortages(cycle, nodes.pod_count, nodes.allowed_pods, *amounts))
-        return _rejections(shortages, nodes) if any(lacking.any() for _, lacking, _, _ in shortages) else None
+        return rejections(shortages) if any(lacking.any() for _, lacking, _, _ in shortages) else None
 
     def filter(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         """Reject one node."""
@@ -231,29 +229,6 @@ def after_device_class_change(pod: PodInfo, old: DeviceClass | None, new: Device
     if old is None and new.metadata is not None:
         names.add(f"{CLASS_PREFIX}{new.metadata.name}")
     return Hint.SKIP if names.isdisjoint(fit_request(pod)) else Hint.QUEUE
-
-
-def _rejections(shortages: Sequence[tuple[str, Bool, Int64, int]], nodes: Nodes) -> Rejections:
-    """Make one status for each combination of shortages that occurs.
-
-    `shortages`: see `_shortages`. A node is unresolvable if the pod would not fit on it even if it were empty.
-    """
-    combination, unresolvable = np.zeros(len(nodes), dtype=np.int64), np.zeros(len(nodes), dtype=np.bool_)
-    for number, (_, lacking, has, amount) in enumerate(shortages, 1):
-        combination = combination << 1 | lacking
-        unresolvable |= lacking & (has < amount)
-        if number % _BITS == 0:  # renumber the combinations, so that 64 bits suffice; 0 stays 0
-            combination = np.unique(np.append(0, combination), return_inverse=True)[1][1:]
-    combination = combination << 1 | unresolvable
-    index: Int32 = np.zeros(len(nodes), dtype=np.int32)
-    statuses: list[Status] = []
-    while combination[first := combination.argmax()]:  # faster than `unique` for few combinations
-        reasons = [reason for reason, lacking, _, _ in shortages if lacking[first]]
-        statuses.append(Status.unresolvable(*reasons) if unresolvable[first] else Status.unschedulable(*reasons))
-        found = combination == combination[first]
-        index[found] = len(statuses)
-        combination[found] = 0
-    return Rejections(index, statuses)
 
 
 def _has_resources_in_status(pod: PodInfo) -> bool:

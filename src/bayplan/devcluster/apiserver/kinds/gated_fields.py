@@ -5,7 +5,7 @@ Mirrors dropDisabledFields of Kubernetes' pkg/registry.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from bayplan.api import kinds
@@ -17,32 +17,44 @@ from bayplan.devcluster.apiserver.validation import attributes
 NODE_RESOURCES_GATE = "DRANodeAllocatableResources"
 GROUPS_GATE = "DRADeviceCompatibilityGroups"
 DERIVED_GATE = "DRADerivedAttributes"
-Parts = Callable[[Object], Iterator[Object]]
+OVERHEAD_OF_DEVICES = "MappingsAndOverheadOfDevices"
+"""The change that gives these resources another form."""
+CLAIMS_OF_GROUPS = "DRAWorkloadResourceClaims"
+PREEMPTION_OF_GROUPS = "PodGroupPreemptionPolicy"
+Parts = Callable[[Object, Object | None], Iterator[tuple[Object, Iterable[Object]]]]
+"""Yields the parts of a new or changed object, each with the parts of the old object that keep its fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class GatedFields:
-    """Fields of some parts of an object that need a gate."""
+    """Fields of some parts of an object that need a gate.
+
+    `used_by`: the fields that show in an old part that the object uses the feature; by default, the fields themselves.
+    They exist `since` a change of Kubernetes, or `until` one.
+    """
 
     gate: str
     parts: Parts
     fields: tuple[str, ...]
+    used_by: tuple[str, ...] = ()
+    since: str = ""
+    until: str = ""
 
-    def used_by(self, obj: Object) -> bool:
-        """Whether an object has any of them."""
-        return any(field in part for part in self.parts(obj) for field in self.fields)
+    def enabled(self, features: frozenset[str]) -> bool:
+        """Whether they exist, and the gate is on."""
+        return self.gate in features and (not self.since or self.since in features) and self.until not in features
 
     def remove(self, new: Object, old: Object | None = None) -> None:
-        """Remove them from a new object, or from a changed one that had none."""
-        if old is None or not self.used_by(old):
-            for part in self.parts(new):
+        """Remove them from a new object, and from the parts of a changed one that did not use them."""
+        for part, before in self.parts(new, old):
+            if not any(each.get(field) for each in before for field in self.used_by or self.fields):
                 for field in self.fields:
                     part.pop(field, None)
 
 
 def without_disabled(hooks: Strategy, kind: Kind, features: frozenset[str]) -> Strategy:
     """The hooks of a kind, which also remove the fields of gates that aren't among `features`."""
-    disabled = [each for each in GATED.get(kind, ()) if each.gate not in features]
+    disabled = [each for each in GATED.get(kind, ()) if not each.enabled(features)]
     if not disabled:
         return hooks
 
@@ -69,12 +81,19 @@ def without_disabled(hooks: Strategy, kind: Kind, features: frozenset[str]) -> S
     )
 
 
+def _anywhere(parts: Callable[[Object], Iterator[Object]]) -> Parts:
+    """A field is kept in all of these parts if any part of the old object has it."""
+
+    def paired(new: Object, old: Object | None) -> Iterator[tuple[Object, Iterable[Object]]]:
+        before = tuple(parts(old)) if old is not None else ()
+        for part in parts(new):
+            yield part, before
+
+    return paired
+
+
 def _devices(obj: Object) -> Iterator[Object]:
     yield from obj["spec"].get("devices", ())
-
-
-def _status(obj: Object) -> Iterator[Object]:
-    yield obj.get("status") or {}
 
 
 def _attributes(obj: Object) -> Iterator[Object]:
@@ -96,14 +115,65 @@ def _asking(obj: Object) -> Iterator[Object]:
         yield from request.get("firstAvailable", ())
 
 
-_OF_CLAIMS = (GatedFields(DERIVED_GATE, _asking, ("derivedAttributes",)),)
+def _spec(obj: Object) -> Iterator[Object]:
+    yield obj["spec"]
+
+
+def _status(obj: Object) -> Iterator[Object]:
+    yield obj.get("status") or {}
+
+
+def _claimed(obj: Object) -> Iterator[Object]:
+    for status in _status(obj):
+        yield from status.get("nodeAllocatableResourceClaimStatuses") or ()
+
+
+def _status_with_spec(new: Object, old: Object | None) -> Iterator[tuple[Object, Iterable[Object]]]:
+    """The status, whose fields the old spec keeps."""
+    for status in _status(new):
+        yield status, () if old is None else (old["spec"],)
+
+
+def _templates(new: Object, old: Object | None) -> Iterator[tuple[Object, Iterable[Object]]]:
+    """The templates of groups in a Workload, each with the old one at its index."""
+    yield from _templates_in(new["spec"], old["spec"] if old is not None else {})
+
+
+def _templates_in(new: Object, old: Object) -> Iterator[tuple[Object, Iterable[Object]]]:
+    for kind in ("podGroupTemplates", "compositePodGroupTemplates"):
+        before = old.get(kind) or ()
+        for index, template in enumerate(new.get(kind) or ()):
+            was: Object = before[index] if index < len(before) else {}
+            yield template, (was,)
+            yield from _templates_in(template, was)
+
+
+_OF_GROUPS = (
+    GatedFields(CLAIMS_OF_GROUPS, _anywhere(_spec), ("resourceClaims",)),
+    GatedFields(CLAIMS_OF_GROUPS, _status_with_spec, ("resourceClaimStatuses",), used_by=("resourceClaims",)),
+    GatedFields(PREEMPTION_OF_GROUPS, _anywhere(_spec), ("preemptionPolicy",)),
+)
+_OF_WORKLOADS = (
+    GatedFields(CLAIMS_OF_GROUPS, _templates, ("resourceClaims",)),
+    GatedFields(PREEMPTION_OF_GROUPS, _templates, ("preemptionPolicy",)),
+)
+_OF_CLAIMS = (GatedFields(DERIVED_GATE, _anywhere(_asking), ("derivedAttributes",)),)
 GATED: Mapping[Kind, tuple[GatedFields, ...]] = {
     kinds.RESOURCE_SLICE: (
-        GatedFields(attributes.LISTS_GATE, _attributes, attributes.LISTS),
-        GatedFields(NODE_RESOURCES_GATE, _devices, ("nodeAllocatableResourceMappings",)),
-        GatedFields(GROUPS_GATE, _consumed, ("compatibilityGroups",)),
+        GatedFields(attributes.LISTS_GATE, _anywhere(_attributes), attributes.LISTS),
+        GatedFields(
+            NODE_RESOURCES_GATE, _anywhere(_devices), ("nodeAllocatableResourceMappings",), until=OVERHEAD_OF_DEVICES
+        ),
+        GatedFields(NODE_RESOURCES_GATE, _anywhere(_devices), ("nodeAllocatableResources",), since=OVERHEAD_OF_DEVICES),
+        GatedFields(GROUPS_GATE, _anywhere(_consumed), ("compatibilityGroups",)),
     ),
     **dict.fromkeys((kinds.RESOURCE_CLAIM, kinds.RESOURCE_CLAIM_TEMPLATE), _OF_CLAIMS),
-    kinds.POD: (GatedFields(NODE_RESOURCES_GATE, _status, ("nodeAllocatableResourceClaimStatuses",)),),
+    kinds.POD: (
+        GatedFields(NODE_RESOURCES_GATE, _anywhere(_status), ("nodeAllocatableResourceClaimStatuses",)),
+        GatedFields(NODE_RESOURCES_GATE, _anywhere(_claimed), ("resources",), until=OVERHEAD_OF_DEVICES),
+        GatedFields(NODE_RESOURCES_GATE, _anywhere(_claimed), ("mapping", "overhead"), since=OVERHEAD_OF_DEVICES),
+    ),
+    **dict.fromkeys((kinds.POD_GROUP_V1ALPHA2, kinds.POD_GROUP, kinds.COMPOSITE_POD_GROUP), _OF_GROUPS),
+    **dict.fromkeys((kinds.WORKLOAD_V1ALPHA2, kinds.WORKLOAD), _OF_WORKLOADS),
 }
 """By kind."""

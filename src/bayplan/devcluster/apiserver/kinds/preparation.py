@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from bayplan.devcluster.apiserver.schema import Object
 
@@ -33,37 +32,6 @@ def prepare_volume(volume: Object) -> None:
 def prepare_device_taint_rule(rule: Object) -> None:
     """A taint without a time was added now."""
     rule["spec"]["taint"].setdefault("timeAdded", rule["metadata"]["creationTimestamp"])
-
-
-def drop_group_fields(fields: Iterable[str], group: Object, old: Object | None = None) -> None:
-    """Removes fields of a PodGroup whose feature gates are off, unless the old group has them."""
-    _drop(fields, group["spec"], old["spec"] if old is not None else {})
-
-
-def drop_claim_statuses(group: Object, old: Object) -> None:
-    """Without the feature gate for claims, only a PodGroup that has claims gets the names of those from templates."""
-    if not old["spec"].get("resourceClaims"):
-        group.get("status", {}).pop("resourceClaimStatuses", None)
-
-
-def drop_template_fields(fields: Iterable[str], workload: Object, old: Object | None = None) -> None:
-    """The same as for PodGroups, for their templates in a Workload."""
-    _drop_in_templates(fields, workload["spec"], old["spec"] if old is not None else {})
-
-
-def _drop_in_templates(fields: Iterable[str], parent: Object, old: Object) -> None:
-    for kind in ("podGroupTemplates", "compositePodGroupTemplates"):
-        before = old.get(kind) or ()
-        for index, template in enumerate(parent.get(kind) or ()):
-            was = before[index] if index < len(before) else {}
-            _drop(fields, template, was)
-            _drop_in_templates(fields, template, was)
-
-
-def _drop(fields: Iterable[str], spec: Object, old: Object) -> None:
-    for field in fields:
-        if not old.get(field):
-            spec.pop(field, None)
 
 
 def prepare_claim(claim: Object) -> None:

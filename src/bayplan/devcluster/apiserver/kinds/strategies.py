@@ -20,7 +20,9 @@ from bayplan.devcluster.apiserver.validation.rules import At, check, has_rules
 
 def strategy_of(kind: Kind, features: frozenset[str] = frozenset()) -> Strategy:
     """The hooks of a kind, with the sets of rules that its type has. `features`: the feature gates that are on."""
-    hooks, model = _gated(kind, HOOKS.get(kind, Strategy()), features), kind.model
+    hooks, model = HOOKS.get(kind, Strategy()), kind.model
+    if kind == kinds.POD:
+        hooks = _of_pods(hooks, features)
     hooks = gated_fields.without_disabled(hooks, kind, features)
     return replace(
         hooks,
@@ -37,28 +39,6 @@ def _of_objects(name: str, features: frozenset[str]) -> Callable[[Object], Itera
 
 def _of_changes(name: str, features: frozenset[str]) -> Callable[[Object, Object], Iterable[FieldError]] | None:
     return (lambda new, old: check(name, new, At("", old=old, features=features))) if has_rules(name) else None
-
-
-CLAIMS_OF_GROUPS = "DRAWorkloadResourceClaims"
-GATED_FIELDS: Mapping[str, str] = {CLAIMS_OF_GROUPS: "resourceClaims", "PodGroupPreemptionPolicy": "preemptionPolicy"}
-"""The fields of PodGroups and their templates that a feature gate adds."""
-
-
-def _gated(kind: Kind, hooks: Strategy, features: frozenset[str]) -> Strategy:
-    """The hooks of a kind that also remove the fields whose feature gates are off."""
-    if kind == kinds.POD:
-        return _of_pods(hooks, features)
-    off = tuple(field for gate, field in GATED_FIELDS.items() if gate not in features)
-    if kind.plural == kinds.WORKLOAD.plural:
-        drop = partial(preparation.drop_template_fields, off)
-        return replace(hooks, prepare_for_create=drop, prepare_for_update=drop)
-    if kind not in kinds.ALPHA_KINDS:
-        return hooks
-    drop = partial(preparation.drop_group_fields, off)
-    hooks = replace(hooks, prepare_for_create=drop, prepare_for_update=drop)
-    if CLAIMS_OF_GROUPS in features:
-        return hooks
-    return replace(hooks, prepare_for_status_update=preparation.drop_claim_statuses)
 
 
 def _of_pods(hooks: Strategy, features: frozenset[str]) -> Strategy:

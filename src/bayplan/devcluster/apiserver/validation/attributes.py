@@ -1,4 +1,4 @@
-"""Rules of the attributes of devices.
+"""Rules of the attributes of devices, and of what they provide of their nodes.
 
 Mirrors validateDevice and validateDeviceAttribute of Kubernetes' pkg/apis/resource/validation/validation.go.
 """
@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bayplan.api import quantity
-from bayplan.api.field_errors import FieldError, duplicate, invalid, not_found, too_long
+from bayplan.api.field_errors import FieldError, duplicate, invalid, not_found, required, too_long
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.validation.rules import At
+from bayplan.devcluster.apiserver.validation.scheduling import one_set
 from bayplan.devices.cel.values import is_semver
 from bayplan.devices.limits import MAX_ATTRIBUTE_VALUES, MAX_ATTRIBUTES, MAX_VALUE_LENGTH
 
@@ -52,7 +53,7 @@ def values(attributes: Object, at: At) -> Iterator[FieldError]:
 
 
 def mappings(device: Object, at: At) -> Iterator[FieldError]:
-    """The resources of its node that a device provides."""
+    """The resources of its node that a device provides, in the form of 1.36."""
     for resource, mapping in device.get("nodeAllocatableResourceMappings", {}).items():
         path = f"{at.path}.nodeAllocatableResourceMappings[{resource}]"
         if "/" in resource and "kubernetes.io/" not in resource:
@@ -72,6 +73,44 @@ def unique(value: str, at: At) -> Iterator[FieldError]:
     """An item of a list that isn't in it twice."""
     if value in at.before:
         yield duplicate(at.path, value)
+
+
+def node_resources(device: Object, at: At) -> Iterator[FieldError]:
+    """The resources of its node that a device provides or needs, in the form of 1.37."""
+    for resource, provided in device.get("nodeAllocatableResources", {}).items():
+        path = f"{at.path}.nodeAllocatableResources[{resource}]"
+        if resource not in {"cpu", "memory"} and not resource.startswith("hugepages-"):
+            yield invalid(path, resource, "must be a node allocatable resource name")
+        if not {"mapping", "overhead"} & provided.keys():
+            yield required(path, "at least one of mapping or overhead must be set")
+        if "mapping" in provided:
+            yield from _mapping(provided["mapping"], device.get("capacity", {}), f"{path}.mapping")
+        if "overhead" in provided:
+            yield from _overhead(provided["overhead"], f"{path}.overhead")
+
+
+def _mapping(mapping: Object, capacities: Object, path: str) -> Iterator[FieldError]:
+    yield from one_set(mapping, At(path, "capacityKey,deviceMultiplier"))
+    key = mapping.get("capacityKey")
+    if key == "":
+        yield invalid(f"{path}.capacityKey", "", "capacityKey must not be an empty string")
+    elif key is not None and key not in capacities:
+        yield not_found(f"{path}.capacityKey", key)
+    if key is not None and "capacityMultiplier" not in mapping:
+        yield required(f"{path}.capacityMultiplier", "capacityMultiplier is required when capacityKey is set")
+    if key is None and "capacityMultiplier" in mapping:
+        yield required(f"{path}.capacityKey", "capacityKey is required when capacityMultiplier is set")
+    for field in ("capacityMultiplier", "deviceMultiplier") if key is not None else ("deviceMultiplier",):
+        if field in mapping and quantity.parse(mapping[field]) <= 0:
+            yield invalid(f"{path}.{field}", mapping[field], "must be positive")
+
+
+def _overhead(overhead: Object, path: str) -> Iterator[FieldError]:
+    if not {"perPod", "perContainer"} & overhead.keys():
+        yield invalid(path, "", "at least one of perPod or perContainer must be set")
+    for field in ("perPod", "perContainer"):
+        if field in overhead and quantity.parse(overhead[field]) < 0:
+            yield invalid(f"{path}.{field}", overhead[field], "must be non-negative")
 
 
 def _text(kind: str, text: str, path: str) -> Iterator[FieldError]:

@@ -127,6 +127,12 @@ _DEVICE = fields(
     bindingConditions=each(condition),
     bindingFailureConditions=each(condition),
     nodeAllocatableResourceMappings=by_resource(fields("allocationMultiplier", capacityKey=verbatim)),
+    nodeAllocatableResources=by_resource(
+        fields(
+            mapping=fields("capacityMultiplier deviceMultiplier", capacityKey=verbatim),
+            overhead=fields("perPod perContainer"),
+        )
+    ),
 )
 
 

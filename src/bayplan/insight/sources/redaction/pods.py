@@ -152,7 +152,13 @@ POD_STATUS = fields(
     initContainerStatuses=each(_CONTAINER_STATUS),
     resourceClaimStatuses=CLAIM_STATUSES,
     nodeAllocatableResourceClaimStatuses=each(
-        fields(resourceClaimName=name("resourceclaim"), containers=each(name("container")), resources=amounts)
+        fields(
+            resourceClaimName=name("resourceclaim"),
+            containers=each(name("container")),
+            resources=amounts,
+            mapping=each(fields("quantity", name=resource_name)),
+            overhead=each(fields("perPod perContainer", name=resource_name)),
+        )
     ),
     extendedResourceClaimStatus=fields(
         resourceClaimName=name("resourceclaim"),
