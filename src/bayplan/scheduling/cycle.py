@@ -145,10 +145,13 @@ class SchedulingCycle:
         if self.placement is not None:
             nodes = self.placement.nodes
         nominated = nodes.position(pod.nominated_node_name) if pod.nominated_node_name else None
+        turned_down: set[int] = set()
         if nominated is not None:
             alone = nodes.at(np.array([nominated]))
             try:
                 verdicts = self._filter(run, alone)
+                if not verdicts.feasible_mask.any():
+                    turned_down.add(nominated)
                 yield from self._ask_filter(verdicts, diagnosis, asks=asks)
             except (PluginError, ExtenderError) as error:
                 if isinstance(error, PluginError):
@@ -161,8 +164,9 @@ class SchedulingCycle:
                     return alone, verdicts.feasible()
 
         if outcome.names is not None:
-            positions = sorted(position for name in outcome.names if (position := nodes.position(name)) is not None)
-            nodes = nodes.at(np.array(positions, dtype=np.intp))
+            found = {position for name in outcome.names if (position := nodes.position(name)) is not None}
+            # The nominated node keeps its own reason, whether or not PreFilter leaves it.
+            nodes = nodes.at(np.array(sorted(found | turned_down), dtype=np.intp))
             plugins = " ".join(sorted(outcome.narrowed_by))
             diagnosis.absent = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{plugins}]")
             diagnosis.narrowed_by = outcome.narrowed_by
