@@ -125,7 +125,7 @@ def test_a_nominated_node_that_pre_filter_leaves_out_keeps_its_reason():
     pod = make_pod("p", cpu="2", affinity=affinity, status={"nominatedNodeName": "a"})
     decision = cluster.decide(pod)
     assert filter_message(decision) == (
-        "0/3 nodes are available: 1 Insufficient cpu, 1 node(s) didn't satisfy plugin(s) [NodeAffinity], "
-        "1 node(s) were unschedulable."
+        "0/3 nodes are available: 1 Insufficient cpu, "
+        "1 node(s) didn't satisfy plugin(s) [NodeAffinity NodeUnschedulable], 1 node(s) were unschedulable."
     )
     assert decision.diagnosis.unschedulable_plugins == {"NodeAffinity", "NodeResourcesFit", "NodeUnschedulable"}

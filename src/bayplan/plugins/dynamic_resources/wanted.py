@@ -172,7 +172,7 @@ class Wanted:
     def has_capacity(self, demand: DeviceDemand, device: SliceDevice) -> bool:
         """Whether a device has the capacity that is asked for."""
         capacity = device.spec.capacity
-        if not demand.capacity and (not capacity or device.is_exclusive):
-            return True
         consumed = self._given.supply.taken.consumed.get(device.id, {})
+        if not demand.capacity and (not capacity or (device.is_exclusive and not consumed)):
+            return True
         return fits(demand.capacity, capacity or {}, consumed, self._consuming.get(device.id, {}))
