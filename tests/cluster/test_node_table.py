@@ -146,6 +146,17 @@ def test_what_ifs_change_the_view_only(table):
     assert Nodes(table).port_conflicts(wanted).tolist() == [True, False, False]
 
 
+def test_a_removed_pod_frees_its_ports_even_if_another_one_uses_them(table):
+    low, high = (make_pod(name, node="a", host_ports=[80]) for name in ("low", "high"))
+    table.add_pod(low)
+    table.add_pod(high)
+    wanted = HostPort("0.0.0.0", "TCP", 80)
+    assert not Nodes(table).changed({0: PodChanges(removed=(low,))}).port_conflicts(wanted).any()
+    assert not Nodes(table).changed(Removals([[low], [], []])).port_conflicts(wanted).any()
+    added = PodChanges(removed=(low,), added=(make_pod("nominated", host_ports=[80]),))
+    assert Nodes(table).changed({0: added}).port_conflicts(wanted).tolist() == [True, False, False]
+
+
 def test_value_without_rows_keeps_its_code_until_there_are_many():
     column = CodedColumn(2, None)
     column.set(0, "a")

@@ -151,6 +151,9 @@ CASES = {
         ("consumed by other claims", [on_n1(shared("a")), claim("x", status=allocated(
             {"device": "a", "shareID": "1", "consumedCapacity": {"memory": "8Gi"}}))],
          [claim("c", request(**memory("3Gi")))], NONE),
+        ("shared before, exclusive now", [on_n1(device("a", {"memory": "10Gi"}), "b"), claim("x", status=allocated(
+            {"device": "a", "shareID": "1", "consumedCapacity": {"memory": "8Gi"}}))],
+         [claim("c", request())], "r=b"),
         ("a device that isn't shared", [on_n1(device("a", {"memory": "4Gi"}), device("b", {"memory": "8Gi"}))],
          [claim("c", request(**memory("6Gi")))], "r=b"),
     ],

@@ -241,8 +241,8 @@ NOT_RED = {"namespaceSelector": {"matchExpressions": [{"key": "team", "operator"
         "all, even unknown ones": ({"namespaceSelector": {}}, "unknown", True),
         "all, even if others are named": ({"namespaceSelector": {}, "namespaces": ["red"]}, "blue", True),
         "NotIn matches a namespace without labels": (NOT_RED, "bare", True),
-        "NotIn": (NOT_RED, "red", False),
-        "NotIn does not match an unknown namespace": (NOT_RED, "unknown", False),
+        "NotIn, in kube-scheduler, matches a namespace that it should not": (NOT_RED, "red", True),
+        "NotIn matches an unknown namespace": (NOT_RED, "unknown", True),
     },
 )
 @cases("anti", {"affinity": False, "anti-affinity": True})

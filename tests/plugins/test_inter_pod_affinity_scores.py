@@ -176,6 +176,14 @@ def test_namespaces_of_preferences(fields, found):
     assert ask(make_pod("pending", labels=WEB, namespace="red"), RED, likes_it) == expected
 
 
+@pytest.mark.feature("InterPodAffinity: namespaces and namespace selectors")
+def test_a_selector_that_no_labels_satisfy_selects_every_namespace_for_own_preferences_only():
+    not_red = {"namespaceSelector": {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}}
+    assert ask(wanting(likes(5, WEB, **not_red)), RED, on("a1", namespace="red")) == scores(100, 100, 0, 0)
+    likes_it = on("a1", affinity=likes(5, WEB, **not_red), namespace="blue")
+    assert ask(make_pod("pending", labels=WEB, namespace="red"), RED, likes_it) is None
+
+
 @pytest.mark.feature("InterPodAffinity: preferred affinity and anti-affinity")
 def test_only_feasible_nodes_are_normalized():
     there = [on("a1", DB), on("b1", name="two"), on("b1", name="three")]

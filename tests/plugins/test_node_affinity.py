@@ -143,6 +143,13 @@ def test_added_preference_applies_to_all_pods(cluster):
     assert plugin.score_nodes(CycleState(), preferring((4, ZONE_A)), cluster.state.nodes).tolist() == [4, 3, 3]
 
 
+def test_an_added_preference_without_requirements_scores_all_nodes_alike(cluster):
+    affinity = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 3, "preference": {}}]}
+    plugin = NodeAffinity(msgspec.convert({"addedAffinity": affinity}, NodeAffinityArgs))
+    assert plugin.pre_score(CycleState(), make_pod("p"), cluster.state.nodes) is None
+    assert plugin.score_nodes(CycleState(), make_pod("p"), cluster.state.nodes).tolist() == [0, 0, 0]
+
+
 NEEDS_B = make_pod("p", node_selector={"zone": "b"})
 
 

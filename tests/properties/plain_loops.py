@@ -81,12 +81,9 @@ def selects_pod(owner, term, other, cluster):
 
 
 def selected_by_pending(pod, term, other, cluster):
-    """Like `selects_pod`, but a namespace selector with requirements matches known namespaces only."""
-    chosen = term.get("namespaceSelector")
-    asks = chosen is not None and (chosen.get("matchLabels") or chosen.get("matchExpressions"))
-    if asks and namespace(other) not in cluster.namespaces and namespace(other) not in (term.get("namespaces") or []):
-        return False
-    return selects_pod(pod, term, other, cluster)
+    """Like `selects_pod`, but a namespace selector that no labels satisfy matches every namespace."""
+    anywhere = selects(term.get("namespaceSelector"), {}) and selects(term.get("labelSelector"), labels(other))
+    return anywhere or selects_pod(pod, term, other, cluster)
 
 
 class AffinityCounts:

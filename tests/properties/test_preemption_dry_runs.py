@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import random
 
+import msgspec
 import pytest
 from full_clusters import FullCluster, profiles
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lightkube.models.core_v1 import Pod
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
+from bayplan.api.objects import convert, encode
+from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.interface import CycleState
 from bayplan.framework.runner import run_filter, run_pre_filter
 from bayplan.framework.status import Code
@@ -68,8 +72,12 @@ def plain_victims(cluster, pod, node):
     if not lower:
         return None
     skipped = skipped_filters(cluster, pod)
-    for other in lower:
-        state.remove_pod(other.uid)
+    freed = {port for other in lower for port in other.host_ports}
+    for other in bound:
+        if other in lower:
+            state.remove_pod(other.uid)
+        elif freed.intersection(other.host_ports):
+            state.set_pod(without_ports(other))
     try:
         if not fits(cluster, pod, node, skipped):
             return None
@@ -87,6 +95,14 @@ def plain_victims(cluster, pod, node):
             state.remove_pod(other.uid)
         for other in bound:
             state.set_pod(other)
+
+
+def without_ports(pod):
+    """Return a pod as it counts once a victim with the same port has gone: a set of ports knows no owners."""
+    document = msgspec.json.decode(encode(pod.object))
+    for container in document["spec"]["containers"]:
+        container.pop("ports", None)
+    return PodInfo(convert(Pod, document))
 
 
 def unstarted_newest_first(bound):

@@ -115,3 +115,17 @@ def test_the_nominated_node_is_filtered_first():
     assert cluster.decide(make_pod("p", cpu="1", status={"nominatedNodeName": "small"})).node == "small"
     assert cluster.decide(make_pod("p", cpu="3", status={"nominatedNodeName": "small"})).node == "big"
     assert cluster.decide(make_pod("p", cpu="3", status={"nominatedNodeName": "gone"})).node == "big"
+
+
+@pytest.mark.feature("Whole decision: message, narrowing and choice")
+def test_a_nominated_node_that_pre_filter_leaves_out_keeps_its_reason():
+    cluster = make_cluster(make_node("a", unschedulable=True), make_node("b"), make_node("c", cpu="1"))
+    only_c = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["c"]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [only_c]}}}
+    pod = make_pod("p", cpu="2", affinity=affinity, status={"nominatedNodeName": "a"})
+    decision = cluster.decide(pod)
+    assert filter_message(decision) == (
+        "0/3 nodes are available: 1 Insufficient cpu, "
+        "1 node(s) didn't satisfy plugin(s) [NodeAffinity NodeUnschedulable], 1 node(s) were unschedulable."
+    )
+    assert decision.diagnosis.unschedulable_plugins == {"NodeAffinity", "NodeResourcesFit", "NodeUnschedulable"}

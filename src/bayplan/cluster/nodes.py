@@ -155,7 +155,10 @@ class Nodes:
         return len(self.table.taints.values) > 1
 
     def port_conflicts(self, wanted: HostPort) -> Bool | None:
-        """Return whether a host port conflicts with one that the node's pods use; None if it does on no node."""
+        """Return whether a host port conflicts with one that the node's pods use; None if it does on no node.
+
+        As upstream, a removed pod frees its ports even if another pod uses the same ones, unless that came later.
+        """
         column = self.table.port_conflicts(wanted)
         conflicts = None if column is None else column[self.rows]
         if not self.changes:
@@ -163,7 +166,9 @@ class Nodes:
         conflicts = np.zeros(len(self), dtype=np.bool_) if conflicts is None else conflicts.copy()
         for position, changes in self.changes.items():
             if changes.added or changes.removed:
-                taken = (port for pod in self.pods(position) for port in pod.host_ports)
+                freed = {port for pod in changes.removed for port in pod.host_ports}
+                freed -= {port for pod in (*changes.added, *changes.returned) for port in pod.host_ports}
+                taken = {port for pod in self.pods(position) for port in pod.host_ports} - freed
                 conflicts[position] = any(clash(wanted, port) for port in taken)
         return conflicts
 

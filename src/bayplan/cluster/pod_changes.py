@@ -22,10 +22,12 @@ class PodChanges(NamedTuple):
     Attributes:
         added: pods that are hypothetically on the node.
         removed: pods of the node that are hypothetically gone.
+        returned: pods of the node that were hypothetically gone for a while.
     """
 
     added: Sequence[PodInfo] = ()
     removed: Sequence[PodInfo] = ()
+    returned: Sequence[PodInfo] = ()
 
     def difference(self, amounts_of: Amounts) -> int:
         """Return the difference that the what-if makes to the sum of an amount, as an int64, which may have wrapped."""
@@ -34,7 +36,7 @@ class PodChanges(NamedTuple):
 
     def adding(self, pods: Sequence[PodInfo]) -> PodChanges:
         """Return the what-if that adds more pods."""
-        return PodChanges((*self.added, *pods), self.removed)
+        return self._replace(added=(*self.added, *pods))
 
     def signed(self) -> Iterator[tuple[PodInfo, int]]:
         """Yield the changed pods: removed ones with -1, added ones with 1."""
@@ -106,7 +108,8 @@ class Removals(Mapping[int, PodChanges]):
             raise KeyError(position)
         pods = self.pods[position]
         start = self.starts.item(position)
-        return PodChanges((), tuple(compress(pods, self.removed[start : start + len(pods)].tolist())))
+        removed = self.removed[start : start + len(pods)]
+        return PodChanges((), tuple(compress(pods, removed.tolist())), tuple(compress(pods, (~removed).tolist())))
 
     def __iter__(self) -> Iterator[int]:
         return iter(range(len(self)))

@@ -51,7 +51,9 @@ class NodeAffinity(Plugin):
         added = args.addedAffinity or core_v1.NodeAffinity()
         enforced = added.requiredDuringSchedulingIgnoredDuringExecution
         self._enforced: NodeSelector | None = parse_node_selector(enforced) if enforced is not None else None
-        self._preferred = parse_preferred_terms(added.preferredDuringSchedulingIgnoredDuringExecution)
+        preferred = added.preferredDuringSchedulingIgnoredDuringExecution
+        self._preferred = parse_preferred_terms(preferred)
+        self._has_preferred = bool(preferred)
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | NodeNames | None:
         """Skip a pod without requirements. If every required term names nodes, only these are candidates."""
@@ -80,7 +82,7 @@ class NodeAffinity(Plugin):
         faults = [str(fault) for preferred in affinity.preferred for fault in preferred.term.errors]
         if faults:
             return Status.error(aggregate(faults))
-        return SKIP if not affinity.has_preferred and not self._preferred else None
+        return SKIP if not affinity.has_preferred and not self._has_preferred else None
 
     def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
         """Sum the weights of the preferred terms that match."""

@@ -145,10 +145,13 @@ class SchedulingCycle:
         if self.placement is not None:
             nodes = self.placement.nodes
         nominated = nodes.position(pod.nominated_node_name) if pod.nominated_node_name else None
+        turned_down: dict[int, str] = {}
         if nominated is not None:
             alone = nodes.at(np.array([nominated]))
             try:
                 verdicts = self._filter(run, alone)
+                if not verdicts.feasible_mask.any():
+                    turned_down = {nominated: verdicts.of(0).plugin}
                 yield from self._ask_filter(verdicts, diagnosis, asks=asks)
             except (PluginError, ExtenderError) as error:
                 if isinstance(error, PluginError):
@@ -161,9 +164,10 @@ class SchedulingCycle:
                     return alone, verdicts.feasible()
 
         if outcome.names is not None:
-            positions = sorted(position for name in outcome.names if (position := nodes.position(name)) is not None)
-            nodes = nodes.at(np.array(positions, dtype=np.intp))
-            plugins = " ".join(sorted(outcome.narrowed_by))
+            found = {position for name in outcome.names if (position := nodes.position(name)) is not None}
+            # As upstream, the nominated node keeps its own reason, and others name the plugin that rejects it.
+            nodes = nodes.at(np.array(sorted(found | turned_down.keys()), dtype=np.intp))
+            plugins = " ".join(sorted(outcome.narrowed_by.union(turned_down.values())))
             diagnosis.absent = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{plugins}]")
             diagnosis.narrowed_by = outcome.narrowed_by
         diagnosis.verdicts = verdicts = self._filter(run, nodes)

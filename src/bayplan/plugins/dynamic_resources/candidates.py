@@ -169,11 +169,12 @@ class Candidates:
 
     def _has_capacity(self, device: SliceDevice) -> bool:
         requested, capacity = self._capacity, device.spec.capacity or {}
-        if requested is None or (not requested and device.is_exclusive):
+        consumed = self._supply.taken.consumed.get(device.id, {})
+        if requested is None or (not requested and not consumed and device.is_exclusive):
             return True
         if device.allows_multiple and not never_negative(capacity):
             return True  # the search can release capacity
-        return fits(requested, capacity, self._supply.taken.consumed.get(device.id, {}), {}, self._supply.rules)
+        return fits(requested, capacity, consumed, {}, self._supply.rules)
 
     def _has_counters(self, device: SliceDevice, pool: Pool) -> bool:
         if not device.counters or device.allows_multiple or not pool.counts_down:

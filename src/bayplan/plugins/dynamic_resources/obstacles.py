@@ -130,9 +130,9 @@ class Examination:
 
     def _lacking_capacity(self, device: SliceDevice, demand: DeviceDemand) -> Iterator[Obstacle]:
         capacity = device.spec.capacity or {}
-        if not demand.capacity and device.is_exclusive:
-            return
         consumed = self.supply.taken.consumed.get(device.id, {})
+        if not demand.capacity and not consumed and device.is_exclusive:
+            return
         rules = self.supply.rules
         try:
             if fits(demand.capacity, capacity, consumed, {}, rules):

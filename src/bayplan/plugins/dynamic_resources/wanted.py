@@ -181,10 +181,10 @@ class Wanted:
 
     def has_capacity(self, claim: int, demand: DeviceDemand, device: SliceDevice) -> bool:
         """Whether a device has the capacity that a claim, by index, asks for. Raises AllocationError."""
-        if _asks_for_none(demand, device):
-            return True
         supply = self._given.supply
         consumed, consuming = supply.taken.consumed.get(device.id, {}), self._consuming.get(device.id, {})
+        if _asks_for_none(demand, device, consumed):
+            return True
         try:
             return fits(demand.capacity, device.spec.capacity or {}, consumed, consuming, supply.rules)
         except UncountableAmount as error:
@@ -194,15 +194,15 @@ class Wanted:
     def _counts_for_all(self, where: str, demand: DeviceDemand, device: SliceDevice) -> bool:
         """Whether a device is one of all devices that a request asks for: by its capacity, taken or not."""
         supply = self._given.supply
-        if _asks_for_none(demand, device):
-            return True
         consumed = {} if supply.rules.all_or_nothing else supply.taken.consumed.get(device.id, {})
+        if _asks_for_none(demand, device, consumed):
+            return True
         try:
             return fits(demand.capacity, device.spec.capacity or {}, consumed, {}, supply.rules)
         except UncountableAmount as error:
             raise AllocationError(f"{where}: checking capacity for device {device.spec.name}: {error}") from None
 
 
-def _asks_for_none(demand: DeviceDemand, device: SliceDevice) -> bool:
-    """Whether a request needs no look at the capacity of a device."""
-    return not demand.capacity and (not device.spec.capacity or device.is_exclusive)
+def _asks_for_none(demand: DeviceDemand, device: SliceDevice, consumed: Mapping[str, int]) -> bool:
+    """Whether a request needs no look at the capacity of a device, of which others have consumed some."""
+    return not demand.capacity and (not device.spec.capacity or (device.is_exclusive and not consumed))

@@ -72,10 +72,15 @@ class Namespaces:
         return selector
 
     def _resolve(self, term: AffinityTerm) -> PodSelector:
+        """Mirrors mergeAffinityTermNamespacesIfNotEmpty and how its terms are matched.
+
+        Upstream keeps the namespace selector beside the namespaces that it selects, and compares it with no labels. So
+        a selector without requirements, and one that no labels satisfy, as with NotIn, match pods of every namespace.
+        """
         namespace_selector = term.namespace_selector
         if namespace_selector is None:
             return PodSelector(term.namespaces, term.selector)
-        if not namespace_selector.requirements:
+        if namespace_selector.matches({}):
             return PodSelector(None, term.selector)
         selected = {
             namespace.metadata.name
