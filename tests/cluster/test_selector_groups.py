@@ -13,8 +13,8 @@ from bayplan.cluster import selector_groups
 from bayplan.cluster.pod_selectors import PodSelector
 from bayplan.testing.builders import make_cluster, make_node, make_pod, pod_affinity, pod_term
 
-WEB = LabelSelector((Requirement("app", "=", frozenset({"web"})),))
-FRONT = LabelSelector((Requirement("tier", "=", frozenset({"front"})),))
+WEB = LabelSelector((Requirement("app", "=", ("web",)),))
+FRONT = LabelSelector((Requirement("tier", "=", ("front",)),))
 DEFAULT = frozenset({"default"})
 
 
@@ -90,7 +90,7 @@ def test_evicted_group_is_recounted(state, monkeypatch):
 
 
 def equal(key, *values):
-    return LabelSelector((Requirement(key, "in" if len(values) > 1 else "=", frozenset(values)),))
+    return LabelSelector((Requirement.of(key, "in" if len(values) > 1 else "=", values),))
 
 
 def test_many_groups_are_kept_at_once(state):
@@ -135,7 +135,7 @@ def test_memory_of_groups_is_bounded(state, monkeypatch):
         state.set_node(make_node(f"n{number}"))
         state.set_pod(pod(f"p{number}", f"n{number}", app="web"))
     keys = [
-        (PodSelector(DEFAULT, LabelSelector((Requirement("x", "notin", frozenset({str(n)})),))),) for n in range(100)
+        (PodSelector(DEFAULT, LabelSelector((Requirement("x", "notin", (str(n),)),))),) for n in range(100)
     ]
     for key in keys:
         state.table.group(key)

@@ -25,7 +25,7 @@ requirements = st.one_of(
     st.builds(Requirement, st.sampled_from(KEYS), st.sampled_from(["in", "notin"]), values),
     st.builds(Requirement, st.sampled_from(KEYS), st.sampled_from(["exists", "!"])),
     st.builds(
-        lambda key, value: Requirement(key, "=", frozenset({value})), st.sampled_from(KEYS), st.sampled_from(VALUES)
+        lambda key, value: Requirement(key, "=", (value,)), st.sampled_from(KEYS), st.sampled_from(VALUES)
     ),
 )
 selectors = st.none() | st.builds(LabelSelector, st.lists(requirements, max_size=3).map(tuple))

@@ -184,6 +184,6 @@ class SelectorGroups:
         _, group = groups.popitem(last=False)
         shrink(groups)
         if group.query is not None:
-            self._index.remove(group)
+            self._index.remove(group, group.query.namespaces, group.query.requirements)
             self.version += 1
         group.forget()  # label sets that have not changed since still refer to the group
