@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from bayplan.api.sharing import shared
 
 QUALIFIED_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
@@ -80,8 +82,7 @@ def label_value_errors(value: str) -> tuple[str, ...]:
     return tuple(errors)
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(msgspec.Struct, frozen=True, gc=False):
     """A requirement of a label selector.
 
     `operator` is in, notin, =, ==, !=, exists, !, gt or lt. `values`: a set, or a tuple if there is only one, because

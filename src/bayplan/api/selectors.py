@@ -114,7 +114,9 @@ def label_selector(selector: meta_v1.LabelSelector | None) -> LabelSelector | No
         if operator in {"exists", "!"} and values:
             raise InvalidSelector("values set must be empty for exists and does not exist")
         requirements.append(Requirement.of(expression.key, operator, values))
-    return LabelSelector(tuple(sorted(requirements, key=lambda each: (each.key, each.operator, sorted(each.values)))))
+    if len(requirements) > 1:
+        requirements.sort(key=lambda each: (each.key, each.operator, sorted(each.values)))
+    return LabelSelector(tuple(requirements))
 
 
 def selector_or_nothing(selector: meta_v1.LabelSelector | None) -> LabelSelector:
