@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from bayplan.api.sharing import CAPACITY, LONGEST, shared
+from bayplan.api.sharing import CAPACITY, LONGEST, shared, shared_while_used
 
 
 class Parsed:
@@ -25,6 +25,23 @@ def test_long_texts_are_not_kept():
     value = weakref.ref(parse("x" * (LONGEST + 1)))
     gc.collect()
     assert value() is None
+
+
+def test_long_texts_share_a_value_while_something_uses_it():
+    @shared_while_used
+    def parse(text, context):
+        return Parsed((text, context))
+
+    short, long = b"x", b"x" * (LONGEST + 1)
+    assert parse(short, "a") is parse(short, "a")
+    value = parse(long, "a")
+    assert parse(bytes(long), "a") is value
+    assert parse(long, "b").text == (long, "b")
+    assert parse(long[1:] + b"y", "a").text == (long[1:] + b"y", "a")
+    gone = weakref.ref(value)
+    del value
+    gc.collect()
+    assert gone() is None
 
 
 def test_the_oldest_values_are_given_back():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
+
 from bayplan.cluster.affinity_terms import PodTerms, terms_of
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.testing.builders import make_cluster, make_node, make_pod, pod_affinity, pod_term
@@ -45,6 +48,39 @@ def test_equal_terms_of_many_pods_are_stored_once():
     pods = [there(name) for name in "abc"]
     make_cluster(make_node("n0"), *pods)
     assert len({id(terms_of(pod)) for pod in pods}) == 1
+
+
+def test_what_terms_take():
+    """A pod may have 500 terms that no other pod has."""
+    state, pods, terms = make_cluster(make_node("n0")).state, 20, 500
+    documents = [
+        there(f"p{each}", node="", affinity=pod_affinity(*own_terms(each, terms), anti=True)).raw
+        for each in range(pods)
+    ]
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for raw in documents:
+            pod = PodInfo.from_raw(raw)
+            terms_of(pod)
+            state.assume(pod, "n0")
+            confirmed = PodInfo.from_raw(pod.on_node("n0").raw)
+            confirmed.release()
+            state.set_pod(confirmed)
+        assert terms_of(confirmed) is terms_of(pod)
+        taken = tracemalloc.get_traced_memory()[0] / (pods * terms)
+        for number in range(pods):
+            state.remove_pod(f"default-p{number}")
+        del pod, confirmed
+        left = tracemalloc.get_traced_memory()[0] / (pods * terms)
+    finally:
+        tracemalloc.stop()
+    assert taken < 1200, "bytes; a term of the JSON takes about 150"
+    assert left < 50
+
+
+def own_terms(number, terms):
+    return [pod_term("kubernetes.io/hostname", {"app": f"own-{number}-{each}"}) for each in range(terms)]
 
 
 def test_invalid_terms_are_ignored():

@@ -13,8 +13,8 @@ from bayplan.cluster import selector_groups
 from bayplan.cluster.pod_selectors import PodSelector
 from bayplan.testing.builders import make_cluster, make_node, make_pod, pod_affinity, pod_term
 
-WEB = LabelSelector((Requirement("app", "=", frozenset({"web"})),))
-FRONT = LabelSelector((Requirement("tier", "=", frozenset({"front"})),))
+WEB = LabelSelector((Requirement("app", "=", ("web",)),))
+FRONT = LabelSelector((Requirement("tier", "=", ("front",)),))
 DEFAULT = frozenset({"default"})
 
 
@@ -90,7 +90,7 @@ def test_evicted_group_is_recounted(state, monkeypatch):
 
 
 def equal(key, *values):
-    return LabelSelector((Requirement(key, "in" if len(values) > 1 else "=", frozenset(values)),))
+    return LabelSelector((Requirement.of(key, "in" if len(values) > 1 else "=", values),))
 
 
 def test_many_groups_are_kept_at_once(state):
@@ -112,6 +112,21 @@ def test_new_group_evaluates_no_selector_on_pods_without_its_labels(state, monke
     assert len(evaluated) <= 2
 
 
+def test_groups_that_no_later_attempt_reads_cost_later_pods_nothing(state):
+    table = state.table
+    for number in range(50):
+        assert counts(state, PodSelector(DEFAULT, equal("app", f"app-{number}", "web")))[0] == [1, 0]
+    assert len(table._groups) == 50
+    assert len(table._groups._index) == 0
+    state.set_pod(pod("d", "n1", app="web"))
+    again = [PodSelector(DEFAULT, equal("app", f"app-{number}", "web")) for number in range(3)]
+    for _ in range(2):
+        assert [counts(state, each)[0] for each in again] == [[1, 1]] * 3
+    assert len(table._groups._groups) == 3
+    state.set_pod(pod("e", "n1", app="web"))
+    assert [counts(state, each)[0] for each in again] == [[1, 2]] * 3
+
+
 def test_unused_groups_are_evicted(state, monkeypatch):
     monkeypatch.setattr(selector_groups, "_SWEEP_INTERVAL", 10)
     monkeypatch.setattr(selector_groups, "_MIN_AGE", 100)
@@ -119,6 +134,8 @@ def test_unused_groups_are_evicted(state, monkeypatch):
     web = (PodSelector(DEFAULT, WEB),)
     for number in range(50):
         table.group((PodSelector(DEFAULT, equal("app", f"app-{number}")),))
+    table.group(web)
+    state.set_pod(pod("d"))
     kept = table.group(web)
     for number in range(200):
         state.set_pod(pod("d", app=f"app-{number % 50}"))
@@ -134,9 +151,7 @@ def test_memory_of_groups_is_bounded(state, monkeypatch):
     for number in range(500):
         state.set_node(make_node(f"n{number}"))
         state.set_pod(pod(f"p{number}", f"n{number}", app="web"))
-    keys = [
-        (PodSelector(DEFAULT, LabelSelector((Requirement("x", "notin", frozenset({str(n)})),))),) for n in range(100)
-    ]
+    keys = [(PodSelector(DEFAULT, LabelSelector((Requirement("x", "notin", (str(n),)),))),) for n in range(100)]
     for key in keys:
         state.table.group(key)
     assert 0 < taken(state) == state.table._groups._usage.bytes <= 20_000 + 10 * 4 * state.table.capacity
@@ -152,9 +167,9 @@ def test_groups_that_were_read_in_one_attempt_make_room_for_each_other(state, mo
     monkeypatch.setattr(selector_groups, "NEW_CAPACITY", 10)
     table = state.table
     web = (PodSelector(DEFAULT, WEB),)
-    kept = table.group(web)
-    state.set_pod(pod("d", app="web"))
     table.group(web)
+    state.set_pod(pod("d", app="web"))
+    kept = table.group(web)
     for number in range(100):
         assert counts(state, PodSelector(DEFAULT, equal("app", f"app-{number}")))[0] == [0, 0]
     assert len(table._groups) == 11
@@ -171,8 +186,12 @@ def test_usage_follows_the_counts(state, monkeypatch):
         assert table._groups._usage.bytes == taken(state)
 
     for number in range(6):
-        group = table.group((PodSelector(DEFAULT, equal("app", f"app-{number}", "web")),))
+        key = (PodSelector(DEFAULT, equal("app", f"app-{number}", "web")),)
+        table.group(key)
         check()
+    state.set_pod(pod("z"))
+    group = table.group(key)
+    check()
     for number in range(2, 300):
         state.set_node(make_node(f"n{number}"))
         state.set_pod(make_pod(f"p{number}", node=f"n{number}", labels={"app": "web"}, terminating=number % 2 == 0))
@@ -200,13 +219,16 @@ def test_no_table_keeps_the_size_that_it_once_had(state):
         away = pod_affinity(pod_term("zone", {"app": f"own-{number}"}), anti=True)
         labels = {"app": f"app-{number}", f"key-{number}": "yes"}
         state.set_pod(make_pod(f"own-{number}", node="n0", labels=labels, affinity=away))
-        state.table.group((PodSelector(DEFAULT, equal("app", f"own-{number}")),))
+        for kept in (number, number - 1):
+            state.table.group((PodSelector(DEFAULT, equal("app", f"own-{kept}")),))
     assert max(sys.getsizeof(table) for table in tables) > 100_000
     for number in range(3000):
         state.remove_pod(f"default-own-{number}")
     groups = state.table._groups
+    while groups._new:
+        groups._evict_new(next(iter(groups._new)))
     while groups:
-        groups._evict(groups._new or groups._groups)
+        groups._evict()
     assert all(sys.getsizeof(table) <= 2 * size + 16_384 for table, size in zip(tables, before, strict=True))
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bayplan.cluster import tally as tally_module
 from bayplan.cluster.columns import CodedColumn
-from bayplan.cluster.tally import Tally
+from bayplan.cluster.tally import Tally, Usage
 
 ZONES = np.array([1, 2, 0, 2], dtype=np.intp)
 
@@ -58,16 +58,18 @@ def test_evicted_sums_are_recomputed(tally, monkeypatch):
 
 @settings(max_examples=200, deadline=None)
 @given(
-    changes=st.lists(st.tuples(st.integers(0, 9), st.integers(-3, 3)), max_size=80),
+    changes=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(-3, 3)), max_size=80),
     least=st.integers(0, 8),
     capacity=st.sampled_from([10, 64 * 8]),
 )
 def test_tally_equals_an_array(changes, least, capacity):
-    tally, plain = Tally(capacity), np.zeros(10, dtype=np.int64)
+    usage = Usage()
+    tallies = [(Tally(capacity, usage), np.zeros(10, dtype=np.int64)) for _ in range(3)]
     codes = np.array([1, 2, 0, 2, 1, 1, 0, 3, 3, 3], dtype=np.intp)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tally_module, "_MIN_DENSE", least)
-        for row, number in changes:
+        for which, row, number in changes:
+            tally, plain = tallies[which]
             tally.add(row, number)
             plain[row] += number
             assert tally.dense(10).tolist() == plain.tolist()
@@ -77,8 +79,9 @@ def test_tally_equals_an_array(changes, least, capacity):
                 tally.sum_by(codes[:4], 4).tolist() == np.bincount(codes[:4], weights=plain[:4], minlength=4).tolist()
             )
             assert bool(tally) == plain.any()
-        tally.grow(2 * capacity)
-        assert tally.dense(10).tolist() == plain.tolist()
+        for tally, plain in tallies:
+            tally.grow(2 * capacity)
+            assert tally.dense(10).tolist() == plain.tolist()
 
 
 def test_memory_follows_the_rows_that_have_a_number():

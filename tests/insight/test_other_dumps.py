@@ -172,6 +172,40 @@ def test_damaged_file_of_a_folder_costs_only_itself(tmp_path):
     assert places == ["a.json, do", "b.json.gz ", "c.yaml: no"]
 
 
+MANIFESTS = {
+    "SimKube": (FILES["SimKube"], "is a trace of SimKube"),
+    "SimKube in msgpack": (FILES["SimKube in msgpack"], "is a trace of SimKube"),
+    "simulator": (json.dumps(SIMULATOR).encode(), "is an export of kube-scheduler-simulator"),
+    "simulator in YAML": (yaml.safe_dump(SIMULATOR).encode(), "is an export of kube-scheduler-simulator"),
+    "cluster-info dump": (DUMP.encode(), "is the output of `kubectl cluster-info dump`"),
+    "must-gather": (FILES["must-gather in tar"], "is a tar archive, such as those of must-gather"),
+    "snapshot": (FILES["gzipped list"], "is a compressed file, such as a saved snapshot"),
+}
+
+
+@cases("content, what", MANIFESTS)
+def test_state_of_a_cluster_is_not_taken_for_manifests(tmp_path, content, what):
+    (tmp_path / "cluster.json").write_text(json.dumps(NODE))
+    (tmp_path / "dump").write_bytes(content)
+    asked = ["fit", "-f", str(tmp_path / "dump"), "--from", str(tmp_path / "cluster.json")]
+    result = CliRunner().invoke(main, asked)
+
+    assert result.exit_code == 2
+    (line,) = result.stderr.splitlines()
+    path = tmp_path / "dump"
+    assert line.endswith(
+        f": {path} {what}, which has the state of a cluster: pass it with --from {path}. -f takes manifests"
+    )
+
+
+def test_table_is_not_taken_for_manifests(tmp_path):
+    (tmp_path / "cluster.json").write_text(json.dumps(NODE))
+    (tmp_path / "table").write_text("NAME  STATUS  ROLES\nn1    Ready   worker\n")
+    asked = ["fit", "-f", str(tmp_path / "table"), "--from", str(tmp_path / "cluster.json")]
+
+    assert "table is a table of `kubectl get`: pass what" in CliRunner().invoke(main, asked).stderr
+
+
 FOREIGN = {
     "zip": (b"PK\x03\x04" + bytes(300), "is a zip archive: unpack it with `unzip`"),
     "zstd": (b"\x28\xb5\x2f\xfd" + bytes(300), "is compressed with zstd: unpack it with `unzstd`"),

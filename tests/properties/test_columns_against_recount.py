@@ -144,7 +144,7 @@ class Columns(RuleBasedStateMachine):
     @invariant()
     def domain_sums_equal_a_recount(self):
         nodes, table = self.state.nodes, self.state.table
-        group = table.group((PodSelector(None, LabelSelector((Requirement("app", "=", frozenset({"web"})),))),))
+        group = table.group((PodSelector(None, LabelSelector((Requirement("app", "=", ("web",)),))),))
         web = [pod for pod in self.pods.values() if pod.labels == WEB]
         away = [pod for pod in self.pods.values() if pod.spec.affinity]
         terms = table.terms.matching(make_pod("any", labels=WEB), {})

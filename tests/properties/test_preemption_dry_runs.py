@@ -1,25 +1,20 @@
-"""Compares preemption with a plain implementation that really removes pods from each node and adds them again."""
+"""Compares preemption with a plain search, and shows that the comparison finds faults of the dry runs."""
 
 from __future__ import annotations
 
-import random
+from collections import deque
+from itertools import chain, cycle
 
-import msgspec
+import numpy as np
 import pytest
-from full_clusters import FullCluster, profiles
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lightkube.models.core_v1 import Pod
+from plain_preemption import check_random_cluster
 
-from bayplan.api.kinds import POD_DISRUPTION_BUDGET
-from bayplan.api.objects import convert, encode
-from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.interface import CycleState
-from bayplan.framework.runner import run_filter, run_pre_filter
-from bayplan.framework.status import Code
-from bayplan.scheduling import decide
-from bayplan.scheduling.decision import Outcome
-from bayplan.testing.builders import Cluster, make_cluster, make_node, make_pod
+from bayplan.cluster.pod_changes import Removals
+from bayplan.plugins.default_preemption import dry_run
+from bayplan.plugins.default_preemption.budgets import Budgets
+from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 pytestmark = pytest.mark.feature("DefaultPreemption: dry runs")
 
@@ -30,142 +25,84 @@ PROFILES = ("default-scheduler", "counted", "few-plugins")
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32))
 def test_preemption_equals_a_search_that_really_removes_pods(profile, seed):
-    world = FullCluster(random.Random(seed))
-    cluster = Cluster(world.state, profiles(world.state)[profile])
-    pod = world.pending()
-    for _ in range(3):
-        check_preemption(cluster, pod)
-        check_preemption(cluster, world.pending())
-        world.change()
+    check_random_cluster(profile, seed)
 
 
-def check_preemption(cluster, pod):
-    decision = decide(cluster.profile, cluster.state, pod, random.Random(0))
-    assert decision.outcome is not Outcome.ERROR, decision.message
-    if decision.node:
-        return
-    candidates = {}
-    for position, status in decision.diagnosis.verdicts.rejected():
-        if status.code is Code.UNSCHEDULABLE:
-            name = cluster.state.nodes.name(position)
-            found = plain_victims(cluster, pod, name)
-            if found is not None:
-                candidates[name] = found
-    if not candidates:
-        assert (decision.nominated_node, decision.victims) == ("", ())
-        return
-    costs = {name: plain_cost(*found) for name, found in candidates.items()}
-    best = {name for name, cost in costs.items() if cost == min(costs.values())}
-    assert decision.nominated_node in best
-    assert {victim.name for victim in decision.victims} == {victim.name for victim in found_on(candidates, decision)}
+class WidthOfFormerNodes(Removals):
+    """What-ifs as rows that are as wide as the most pods of a node. A selection of nodes has the width of all nodes."""
+
+    __slots__ = ("_present",)
+
+    def __init__(self, pods):
+        super().__init__(pods)
+        self._present = np.arange(max(map(len, pods), default=0)) < self.sizes[:, None]
+
+    def at(self, positions):
+        some = WidthOfFormerNodes([self.pods[position] for position in positions.tolist()])
+        some.removed, some._present = self.removed[self.places(positions)], self._present[positions]
+        some._amounts = {key: amounts[positions] for key, amounts in self._amounts.items()}
+        return some
+
+    def ordered(self, order):
+        pods = list(chain.from_iterable(self.pods))
+        starts = zip(self.starts.tolist(), self.sizes.tolist(), strict=True)
+        other = WidthOfFormerNodes([[pods[each] for each in order[start : start + size]] for start, size in starts])
+        for key, amounts in self._amounts.items():
+            other._amounts[key] = moved = np.zeros_like(amounts)
+            moved[self._present] = amounts[self._present][order]
+        return other
+
+    def difference(self, key, amounts_of):
+        removed = np.zeros(self._present.shape, dtype=np.bool_)
+        removed[self._present] = self.removed
+        if key not in self._amounts:
+            self._amounts[key] = np.zeros(removed.shape, dtype=np.int64)
+            self._amounts[key][self._present] = amounts_of(list(chain.from_iterable(self.pods)))
+        return -np.add.reduce(self._amounts[key] * removed, axis=1)
 
 
-def found_on(candidates, decision):
-    return candidates[decision.nominated_node][0]
+def with_amounts_of_all_nodes(removals, positions):
+    some = Removals([removals.pods[position] for position in positions.tolist()])
+    some.removed, some._amounts = removals.removed[removals.places(positions)], removals._amounts
+    return some
 
 
-def plain_victims(cluster, pod, node):
-    """Return the victims on a node and how many budgets they violate; None if no eviction helps."""
-    state = cluster.state
-    bound = list(state.table.pods[state.table.row_of[node]].values())
-    lower = [other for other in bound if other.priority < pod.priority]
-    if not lower:
-        return None
-    skipped = skipped_filters(cluster, pod)
-    freed = {port for other in lower for port in other.host_ports}
-    for other in bound:
-        if other in lower:
-            state.remove_pod(other.uid)
-        elif freed.intersection(other.host_ports):
-            state.set_pod(without_ports(other))
-    try:
-        if not fits(cluster, pod, node, skipped):
-            return None
-        protected, others = plain_split(cluster, sorted(unstarted_newest_first(lower), key=importance))
-        victims, broken = [], 0
-        for other in (*protected, *others):
-            state.set_pod(other)
-            if not fits(cluster, pod, node, skipped):
-                state.remove_pod(other.uid)
-                victims.append(other)
-                broken += other in protected
-        return (victims, broken) if victims else None
-    finally:
-        for other in bound:  # all in their old order, so that the order on the node is unchanged
-            state.remove_pod(other.uid)
-        for other in bound:
-            state.set_pod(other)
+def with_all_pods_gone_again(removals, positions):
+    some = at(removals, positions)
+    some.removed[:] = True
+    return some
 
 
-def without_ports(pod):
-    """Return a pod as it counts once a victim with the same port has gone: a set of ports knows no owners."""
-    document = msgspec.json.decode(encode(pod.object))
-    for container in document["spec"]["containers"]:
-        container.pop("ports", None)
-    return PodInfo(convert(Pod, document))
+def with_amounts_in_the_former_order(removals, order):
+    other = ordered(removals, order)
+    other._amounts = removals._amounts
+    return other
 
 
-def unstarted_newest_first(bound):
-    return [
-        *reversed([pod for pod in bound if pod.status.startTime is None]),
-        *(pod for pod in bound if pod.status.startTime),
-    ]
+def in_the_order_of_the_nodes(by_node):
+    return np.arange(sum(map(len, by_node)))
 
 
-def importance(pod):
-    start = pod.status.startTime
-    return -pod.priority, start is None, start.timestamp() if start else 0
+at, ordered = Removals.at, Removals.ordered
+FAULTS = {
+    "a selection is as wide as the nodes that it came from": (dry_run, "Removals", WidthOfFormerNodes, "broadcast"),
+    "a selection has the amounts of all nodes": (Removals, "at", with_amounts_of_all_nodes, "broadcast"),
+    "a selection forgets which pods are restored": (Removals, "at", with_all_pods_gone_again, None),
+    "amounts stay in the former order": (Removals, "ordered", with_amounts_in_the_former_order, None),
+    "pods aren't sorted by importance": (dry_run, "importance_order", in_the_order_of_the_nodes, None),
+    "budgets protect nothing": (Budgets, "violations", lambda _, pods: [False] * len(pods), None),
+}
+"""By fault: what is replaced by what, and what the message of a failure has, if it has one."""
+ENOUGH = 150
+"""How many random clusters show each fault; a run of the property looks at 120."""
 
 
-def plain_split(cluster, lower):
-    budgets = list(cluster.state.objects[POD_DISRUPTION_BUDGET].values())
-    left = [budget.status.disruptionsAllowed for budget in budgets]
-    protected, others = [], []
-    for pod in lower:
-        broken = False
-        for number, budget in enumerate(budgets):
-            if pod.labels["app"] == budget.spec.selector.matchLabels["app"]:
-                left[number] -= 1
-                broken = broken or left[number] < 0
-        (protected if broken else others).append(pod)
-    return protected, others
-
-
-def skipped_filters(cluster, pod):
-    """Return the filters that are skipped for the current cluster; what-ifs skip them, too."""
-    cycle = CycleState()
-    run_pre_filter(cluster.profile, cycle, pod, cluster.state.nodes)
-    return cycle.skip_filter
-
-
-def fits(cluster, pod, node, skipped):
-    """Whether the node fits the pod, both without and with the nominated pods of equal or higher priority."""
-    state = cluster.state
-    nominees = [one for one in state.nominations.on(node) if one.priority >= pod.priority]
-    if not passes(cluster, pod, node, skipped):
-        return False
-    for nominee in nominees:
-        state.set_pod(nominee.on_node(node))
-    try:
-        return passes(cluster, pod, node, skipped)
-    finally:
-        for nominee in nominees:
-            state.remove_pod(nominee.uid)
-
-
-def passes(cluster, pod, node, skipped):
-    cycle, nodes = CycleState(), cluster.state.nodes
-    run_pre_filter(cluster.profile, cycle, pod, nodes)
-    cycle.skip_filter |= skipped
-    return bool(run_filter(cluster.profile, cycle, pod, nodes).feasible_mask[nodes.position(node)])
-
-
-def plain_cost(victims, broken):
-    highest = max(victim.priority for victim in victims)
-    lifted = sum(victim.priority + 2**31 for victim in victims)
-    starts = [victim.status.startTime for victim in victims if victim.priority == highest]
-    eldest = min((start.timestamp() for start in starts if start), default=float("inf"))
-    return broken, highest, lifted, len(victims), -eldest
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_property_finds_faults_of_dry_runs(monkeypatch, fault):
+    *change, message = FAULTS[fault]
+    monkeypatch.setattr(*change)
+    with pytest.raises(AssertionError, match=message):
+        deque(map(check_random_cluster, cycle(PROFILES), range(ENOUGH)), maxlen=0)
 
 
 def test_preemption_repeats_the_dry_run_of_a_node_whose_pod_has_started():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import deque
 
 import pytest
 from full_clusters import ZONE, FullCluster, claimed, profiles
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayplan.api.kinds import CSI_NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM
+from bayplan.plugins.default_preemption.results import Results
 from bayplan.scheduling import decide
 from bayplan.scheduling.decision import Outcome
 from bayplan.sharing import Sharing
@@ -53,6 +55,10 @@ def told(decision):
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**32))
 def test_decisions_are_the_same_if_nothing_is_shared(seed):
+    check_sharing(seed)
+
+
+def check_sharing(seed):
     rng = random.Random(seed)
     world, waiting = World(rng), []
     for _ in range(15):
@@ -64,6 +70,19 @@ def test_decisions_are_the_same_if_nothing_is_shared(seed):
                 waiting.remove((pod, name))
         if rng.random() < 0.7:
             world.change()
+
+
+FAULTS = {
+    "results outlive changes of their nodes": (Results, "refresh", lambda _: None),
+    "results of single pods are kept for all": (Results, "forget", lambda *_: None),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_property_finds_faults_of_shared_results(monkeypatch, fault):
+    monkeypatch.setattr(*FAULTS[fault])
+    with pytest.raises(AssertionError):
+        deque(map(check_sharing, range(40)), maxlen=0)
 
 
 @pytest.fixture

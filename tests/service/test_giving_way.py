@@ -12,7 +12,7 @@ from tests.service.conftest import make_pod as pending
 from tests.service.conftest import make_runtime
 
 from bayplan.cluster.selector_groups import SelectorGroups
-from bayplan.executor.giving_way import LONGEST, REST, TimeSlice, Unfinished
+from bayplan.executor.giving_way import LONGEST, LONGEST_REST, REST, TimeSlice, Unfinished
 from bayplan.framework import giving_way
 from bayplan.framework.giving_way import GiveWay, ManySteps
 from bayplan.framework.handle import StateHandle
@@ -74,6 +74,32 @@ def test_long_attempts_in_a_row_share_a_slice():
         clock.time += REST  # others have had their turn
 
 
+def test_pods_that_wait_have_more_time_than_long_attempts():
+    clock, others = Clock(), [True]
+    part = TimeSlice(clock)
+    part.others = lambda: others[0]
+
+    def begins():
+        try:
+            with part.limited():
+                part.check(long=True)
+                clock.time += 1.5 * LONGEST
+        except GiveWay:
+            return False
+        return True
+
+    assert begins()
+    clock.time += REST
+    assert not begins()
+    others[0] = False
+    assert begins()
+    others[0] = True
+    clock.time += LONGEST_REST - 0.001
+    assert not begins()
+    clock.time += 0.002
+    assert begins(), "others have their turn, but not for ever"
+
+
 def test_work_of_many_steps_gives_way_but_not_for_ever():
     asked = []
 
@@ -95,6 +121,9 @@ def test_work_of_many_steps_gives_way_but_not_for_ever():
     assert len(asked) == giving_way._TIMES
     with pytest.raises(GiveWay):
         steps.check("another", giving_way._STEPS)
+    steps.begin(giving_way._STEPS - 1)
+    with pytest.raises(GiveWay):
+        steps.begin(giving_way._STEPS)
 
 
 class Waiting(Plugin):

@@ -7,8 +7,10 @@ selectors in objects (LabelSelector, NodeSelector).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+
+import msgspec
 
 from bayplan.api.sharing import shared
 
@@ -80,13 +82,22 @@ def label_value_errors(value: str) -> tuple[str, ...]:
     return tuple(errors)
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
-    """A requirement of a label selector. `operator` is in, notin, =, ==, !=, exists, !, gt or lt."""
+class Requirement(msgspec.Struct, frozen=True, gc=False):
+    """A requirement of a label selector.
+
+    `operator` is in, notin, =, ==, !=, exists, !, gt or lt. `values`: a set, or a tuple if there is only one, because
+    that takes a quarter of the memory, and there may be 100,000; `Requirement.of` chooses.
+    """
 
     key: str
     operator: str
-    values: frozenset[str] = frozenset()
+    values: Collection[str] = ()
+
+    @classmethod
+    def of(cls, key: str, operator: str, values: Iterable[str]) -> Requirement:
+        """Return the requirement with these values."""
+        found = frozenset(values)
+        return cls(key, operator, found if len(found) > 1 else tuple(found))
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether the labels meet the requirement. notin and != also match objects without the label."""
@@ -213,7 +224,7 @@ class _LabelParser:
             value = next(iter(values))
             rule = "for 'Gt', 'Lt' operators, the value must be an integer"
             raise InvalidSelector(f'values[0]: Invalid value: "{value}": {rule}')
-        return Requirement(key, operator, frozenset(values))
+        return Requirement.of(key, operator, values)
 
     def _exact_value(self) -> str:
         if self._peek() in {"", ","}:

@@ -78,7 +78,7 @@ class RequiredNodeAffinity:
     def of(cls, spec: core_v1.PodSpec) -> RequiredNodeAffinity:
         """The requirements of a pod with this spec. Terms with errors are kept; they match nothing."""
         labels = spec.nodeSelector and LabelSelector(
-            tuple(Requirement(key, "=", frozenset((value,))) for key, value in sorted(spec.nodeSelector.items()))
+            tuple(Requirement(key, "=", (value,)) for key, value in sorted(spec.nodeSelector.items()))
         )
         affinity = spec.affinity.nodeAffinity if spec.affinity else None
         required = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity else None
@@ -103,7 +103,7 @@ def label_selector(selector: meta_v1.LabelSelector | None) -> LabelSelector | No
     """Parse a label selector object. An empty one matches everything, None nothing. Raises InvalidSelector."""
     if selector is None:
         return None
-    requirements = [Requirement(key, "=", frozenset((value,))) for key, value in (selector.matchLabels or {}).items()]
+    requirements = [Requirement(key, "=", (value,)) for key, value in (selector.matchLabels or {}).items()]
     for expression in selector.matchExpressions or ():
         operator = _OPERATORS.get(expression.operator)
         if operator is None or operator in {"gt", "lt"}:
@@ -113,8 +113,10 @@ def label_selector(selector: meta_v1.LabelSelector | None) -> LabelSelector | No
             raise InvalidSelector("for 'in', 'notin' operators, values set can't be empty")
         if operator in {"exists", "!"} and values:
             raise InvalidSelector("values set must be empty for exists and does not exist")
-        requirements.append(Requirement(expression.key, operator, frozenset(values)))
-    return LabelSelector(tuple(sorted(requirements, key=lambda each: (each.key, each.operator, sorted(each.values)))))
+        requirements.append(Requirement.of(expression.key, operator, values))
+    if len(requirements) > 1:
+        requirements.sort(key=lambda each: (each.key, each.operator, sorted(each.values)))
+    return LabelSelector(tuple(requirements))
 
 
 def selector_or_nothing(selector: meta_v1.LabelSelector | None) -> LabelSelector:
@@ -161,7 +163,7 @@ def _parse_term(term: core_v1.NodeSelectorTerm, path: str) -> NodeTerm:
         errors += faults
         if not faults:
             operator = _OPERATORS[expression.operator]
-            labels.append(Requirement(expression.key, operator, frozenset(expression.values or ())))
+            labels.append(Requirement.of(expression.key, operator, expression.values or ()))
     fields: list[tuple[str, bool, str]] = []
     for index, expression in enumerate(term.matchFields or ()):
         where = f"{path}.matchFields[{index}]"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sized
 from functools import lru_cache, wraps
+from hashlib import blake2b
 from typing import Concatenate, ParamSpec, TypeVar
+from weakref import WeakValueDictionary
 
 CAPACITY = 1024
 LONGEST = 4096
@@ -24,5 +26,25 @@ def shared(parse: Callable[Concatenate[Text, P], R]) -> Callable[Concatenate[Tex
         if len(text) > LONGEST:
             return parse(text, *rest, **options)
         return remembered(text, *rest, **options)
+
+    return call
+
+
+def shared_while_used(parse: Callable[[bytes, str], R]) -> Callable[[bytes, str], R]:
+    """Keep results as `shared` does, and those of longer texts as long as something uses them.
+
+    Results must allow weak references.
+    """
+    short, used = shared(parse), WeakValueDictionary[tuple[bytes, str], R]()
+
+    @wraps(parse)
+    def call(text: bytes, context: str, /) -> R:
+        if len(text) <= LONGEST:
+            return short(text, context)
+        key = blake2b(text).digest(), context
+        result = used.get(key)
+        if result is None:
+            result = used[key] = parse(text, context)
+        return result
 
     return call

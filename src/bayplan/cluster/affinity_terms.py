@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from sys import intern
 
 from lightkube.models import core_v1
 
 from bayplan.api.labels import InvalidSelector, LabelSelector
 from bayplan.api.objects import decode, encode
 from bayplan.api.selectors import label_selector
-from bayplan.api.sharing import shared
+from bayplan.api.sharing import shared_while_used
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.pod_selectors import LabelsKey, labels_key
 from bayplan.cluster.selector_index import SelectorIndex
-from bayplan.cluster.tally import Tally
+from bayplan.cluster.tally import Tally, Usage
 from bayplan.shrinking import shrink
 
 _MEMO_CAPACITY = 1024
@@ -67,7 +68,7 @@ class AffinityTerm:
         return self.namespace_selector is not None and self.namespace_selector.matches(namespace_labels)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class PodTerms:
     """All affinity terms of a pod."""
 
@@ -128,6 +129,7 @@ class ExistingTerms:
     capacity: int
     _columns: dict[AffinityTerm, TermColumn] = field(default_factory=dict)
     _index: SelectorIndex[TermColumn] = field(default_factory=SelectorIndex)
+    _usage: Usage = field(default_factory=Usage)
     _memo: dict[tuple[LabelsKey, tuple[tuple[str, str], ...]], tuple[TermColumn, ...]] = field(default_factory=dict)
 
     def account(self, row: int, pod: PodInfo, by: int) -> None:
@@ -164,22 +166,27 @@ class ExistingTerms:
             column.counts.grow(capacity)
 
     def _add(self, term: AffinityTerm) -> TermColumn:
-        column = self._columns[term] = TermColumn(term, Tally(self.capacity))
+        column = self._columns[term] = TermColumn(term, Tally(self.capacity, self._usage))
         if term.selector is not None:
-            namespaces = term.namespaces if term.namespace_selector is None else None
-            self._index.add(column, namespaces, term.selector.requirements)
+            self._index.add(column, _within(term), term.selector.requirements)
         self._memo.clear()
         return column
 
     def _remove(self, column: TermColumn) -> None:
-        del self._columns[column.term]
+        term = column.term
+        del self._columns[term]
         shrink(self._columns)
-        if column.term.selector is not None:
-            self._index.remove(column)
+        if term.selector is not None:
+            self._index.remove(column, _within(term), term.selector.requirements)
         self._memo.clear()
 
 
-@shared
+def _within(term: AffinityTerm) -> frozenset[str] | None:
+    """Return the namespaces in which a term may match pods; None for all."""
+    return term.namespaces if term.namespace_selector is None else None
+
+
+@shared_while_used
 def _parse(affinity_json: bytes, namespace: str) -> PodTerms:
     """Parse the terms of a pod in a namespace. Takes JSON, because decoded affinities are not hashable."""
     affinity = decode(core_v1.Affinity, affinity_json)
@@ -216,6 +223,6 @@ def _term(kind: TermKind, term: core_v1.PodAffinityTerm, here: frozenset[str], w
         namespaces,
         label_selector(term.namespaceSelector),
         label_selector(term.labelSelector),
-        term.topologyKey,
+        intern(term.topologyKey),
         weight,
     )

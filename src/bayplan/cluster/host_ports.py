@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bayplan.cluster.columns import Bool
 from bayplan.cluster.pod_info import ANY_IP, HostPort
-from bayplan.cluster.tally import Tally
+from bayplan.cluster.tally import Tally, Usage
 
 
 class HostPorts(dict[tuple[str, int], dict[str, Tally]]):
@@ -13,11 +13,12 @@ class HostPorts(dict[tuple[str, int], dict[str, Tally]]):
     def __init__(self, capacity: int) -> None:
         super().__init__()
         self._capacity = capacity
+        self._usage = Usage()
 
     def account(self, row: int, used: HostPort, by: int) -> None:
         """Count a port of a pod on a row; `by` is 1 for a pod that is added, and -1 for one that is removed."""
         by_ip = self.setdefault((used.protocol, used.port), {})
-        tally = by_ip.setdefault(used.ip, Tally(self._capacity))
+        tally = by_ip.setdefault(used.ip, Tally(self._capacity, self._usage))
         tally.add(row, by)
         if not tally:
             del by_ip[used.ip]

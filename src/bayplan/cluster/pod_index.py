@@ -21,6 +21,8 @@ from bayplan.shrinking import shrink
 _MIN_PODS = 64
 """The smallest number of pods that the arrays have room for."""
 _MAX_MASKS = 64
+_NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
+_NO_ROWS.setflags(write=False)
 
 
 class LabelSet:
@@ -110,11 +112,11 @@ class PodIndex:
             self._remove_set(found)
         return found
 
-    def rows(self, query: PodQuery) -> tuple[Rows, Rows]:
-        """Return the rows of the matching pods, and of those that are terminating: intp, one per pod."""
-        mask = self._matching(query)
+    def rows(self, query: PodQuery | None) -> tuple[Rows, Rows]:
+        """Return the rows of the matching pods, and of those that are terminating: intp, one per pod. None: no pods."""
+        mask = self._matching(query) if query is not None else None
         if mask is None:
-            return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
+            return _NO_ROWS, _NO_ROWS
         positions = np.flatnonzero(mask[self._set_of[: len(self._uids)]])
         rows = self._row_of[positions].astype(np.intp)
         return rows, rows[self._terminating[positions]]

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 from bayplan.cluster.columns import Int64, Rows
 from bayplan.cluster.pod_index import LabelSet, PodIndex
@@ -55,15 +56,19 @@ class SelectorGroup:
     `active`: those that are not being deleted, for topology spreading.
     """
 
-    __slots__ = ("active", "asked_at", "counts", "key", "made_at", "query", "terminating")
+    __slots__ = ("active", "asked_at", "counts", "query", "terminating")
 
-    def __init__(self, key: GroupKey, capacity: int, usage: Usage) -> None:
-        self.key = key
-        self.query = PodQuery.of(key)
+    def __init__(self, query: PodQuery | None, capacity: int, usage: Usage) -> None:
+        self.query = query
         self.counts = Tally(capacity, usage)
         self.terminating = Tally(capacity, usage)
         self.active = ActivePods(self.counts, self.terminating)
-        self.asked_at = self.made_at = 0
+        self.asked_at = 0
+
+    def count(self, rows: Rows, terminating: Rows) -> None:
+        """Set the counts. `rows`: one for each pod; `terminating`: one for each pod that is being deleted."""
+        self.counts.count_rows(rows)
+        self.terminating.count_rows(terminating)
 
     def forget(self) -> None:
         """Give the counts up. Whoever was given them may still read them."""
@@ -73,10 +78,18 @@ class SelectorGroup:
         self.active = ActivePods(self.counts, self.terminating)
 
 
+class NewGroup(NamedTuple):
+    """A group that was counted after that many changes of pods, and isn't kept up to date."""
+
+    made_at: int
+    group: SelectorGroup
+
+
 class SelectorGroups:
     """The groups in use, and the index of the pods that they count.
 
-    `version` increases whenever a group is added or evicted.
+    A group that was read in one attempt only isn't kept up to date: a pod may have thousands of selectors of its own.
+    `version` increases whenever a group is kept from now on, or no more.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -85,8 +98,10 @@ class SelectorGroups:
         self._capacity = capacity
         self._groups: OrderedDict[GroupKey, SelectorGroup] = OrderedDict()
         """Groups that were read in several attempts, the least recently used one first."""
-        self._new: OrderedDict[GroupKey, SelectorGroup] = OrderedDict()
-        """The others, the oldest first."""
+        self._new: OrderedDict[GroupKey, NewGroup] = OrderedDict()
+        """Those that were read in one attempt, the oldest first."""
+        self._nothing = SelectorGroup(None, capacity, Usage())
+        """All new groups that no pod matches."""
         self._index: SelectorIndex[SelectorGroup] = SelectorIndex()
         self._usage = Usage()
         """Of the counts of all groups."""
@@ -101,19 +116,19 @@ class SelectorGroups:
 
     def __iter__(self) -> Iterator[SelectorGroup]:
         """Yield the groups."""
-        return chain(self._groups.values(), self._new.values())
+        return chain(self._groups.values(), (new.group for new in self._new.values()))
 
     def group(self, key: GroupKey) -> SelectorGroup:
         """Return the group of a key. If it is not kept, the matching pods are counted."""
         group = self._groups.get(key)
-        if group is None:
-            group = self._new.get(key) or self._add(key)
-            if group.made_at != self._pod_changes:
-                self._groups[key] = self._new.pop(key)
-        else:
+        if group is not None:
             self._groups.move_to_end(key)
-        group.asked_at = self._changes
-        return group
+            group.asked_at = self._changes
+            return group
+        new = self._new.get(key)
+        if new is None:
+            return self._add(key)
+        return new.group if new.made_at == self._pod_changes else self._keep(key)
 
     def add(self, row: int, pod: PodInfo) -> None:
         """Count a pod that was added to a row."""
@@ -152,17 +167,31 @@ class SelectorGroups:
         self._changed()
 
     def _add(self, key: GroupKey) -> SelectorGroup:
+        """Count the pods of a group for this attempt."""
         self._changed()
-        group = self._new[key] = SelectorGroup(key, self._capacity, self._usage)
-        group.made_at = self._pod_changes
-        if group.query is not None:
-            rows, terminating = self.pods.rows(group.query)
-            group.counts.count_rows(rows)
-            group.terminating.count_rows(terminating)
-            self._index.add(group, group.query.namespaces, group.query.requirements)
+        group, query = self._nothing, PodQuery.of(key)
+        rows, terminating = self.pods.rows(query)
+        if len(rows):
+            group = SelectorGroup(query, self._capacity, self._usage)
+            group.count(rows, terminating)
+        self._new[key] = NewGroup(self._pod_changes, group)
+        if len(self._groups) >= CAPACITY:
+            self._evict()
+        elif len(self._new) > NEW_CAPACITY or len(self) > CAPACITY:
+            self._evict_new(next(iter(self._new)))
+        return group
+
+    def _keep(self, key: GroupKey) -> SelectorGroup:
+        """Count the pods of a new group again, and keep the counts up to date from now on."""
+        self._evict_new(key)
+        self._changed()
+        query = PodQuery.of(key)
+        group = self._groups[key] = SelectorGroup(query, self._capacity, self._usage)
+        group.count(*self.pods.rows(query))
+        group.asked_at = self._changes
+        if query is not None:
+            self._index.add(group, query.namespaces, query.requirements)
             self.version += 1
-        if len(self._new) > NEW_CAPACITY or len(self) > CAPACITY:
-            self._evict(self._groups if len(self._groups) >= CAPACITY else self._new)
         return group
 
     def _changed(self) -> None:
@@ -172,18 +201,28 @@ class SelectorGroups:
 
     def _sweep(self) -> None:
         """Evict groups that are unused, and the least recently used ones if all together take too much memory."""
-        oldest = self._changes - max(_MIN_AGE, 4 * len(self.pods))
-        for groups in (self._groups, self._new):
-            while groups and next(iter(groups.values())).asked_at < oldest:
-                self._evict(groups)
+        unused = max(_MIN_AGE, 4 * len(self.pods))
+        while self._groups and next(iter(self._groups.values())).asked_at < self._changes - unused:
+            self._evict()
+        while self._new and next(iter(self._new.values())).made_at < self._pod_changes - unused:
+            self._evict_new(next(iter(self._new)))
         while self._usage.bytes > MAX_BYTES:
-            self._evict(self._new or self._groups)
+            if self._new:
+                self._evict_new(next(iter(self._new)))
+            else:
+                self._evict()
 
-    def _evict(self, groups: OrderedDict[GroupKey, SelectorGroup]) -> None:
-        """Evict the first group."""
-        _, group = groups.popitem(last=False)
-        shrink(groups)
+    def _evict(self) -> None:
+        """Evict the least recently used group."""
+        _, group = self._groups.popitem(last=False)
+        shrink(self._groups)
         if group.query is not None:
-            self._index.remove(group)
+            self._index.remove(group, group.query.namespaces, group.query.requirements)
             self.version += 1
         group.forget()  # label sets that have not changed since still refer to the group
+
+    def _evict_new(self, key: GroupKey) -> None:
+        group = self._new.pop(key).group
+        shrink(self._new)
+        if group is not self._nothing:
+            group.forget()

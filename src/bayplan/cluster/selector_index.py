@@ -12,6 +12,8 @@ T = TypeVar("T", bound=Hashable)
 Anchor = tuple[str | None, ...]
 """(namespace, label key, value), (namespace, label key) or (namespace,). A namespace of None stands for all."""
 
+_Only = tuple[T]
+
 _MAX_ANCHORS = 64
 """A selector with more combinations of namespace and value is stored under a wider anchor."""
 
@@ -23,31 +25,33 @@ class SelectorIndex(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._at: dict[Anchor, dict[T, None]] = {}
-        self._anchors_of: dict[T, Sequence[Anchor]] = {}
+        self._at: dict[Anchor, dict[T, None] | _Only[T]] = {}
+        """By anchor: its items in the order in which they were added. There may be 100,000 anchors of one item each."""
 
     def add(self, item: T, namespaces: Collection[str] | None, requirements: Iterable[Requirement]) -> None:
         """Store an item whose selector has these requirements. `namespaces`: None for all."""
-        in_namespaces = namespaces if namespaces is not None and len(namespaces) <= _MAX_ANCHORS else (None,)
-        choices = [anchors for each in requirements if (anchors := _anchors(in_namespaces, each))]
-        if not choices:
-            choices = [[(namespace,) for namespace in in_namespaces]]
-        anchors = choices[0] if len(choices) == 1 else min(choices, key=self._crowd)
-        self._anchors_of[item] = anchors
-        for anchor in anchors:
-            self._at.setdefault(anchor, {})[item] = None
+        choices = _choices(namespaces, requirements)
+        for anchor in choices[0] if len(choices) == 1 else min(choices, key=self._crowd):
+            items = self._at.get(anchor, ())
+            if not items:
+                self._at[anchor] = (item,)
+            elif isinstance(items, dict):
+                items[item] = None
+            else:
+                self._at[anchor] = {items[0]: None, item: None}
 
-    def remove(self, item: T) -> None:
-        """Remove an item. Raises KeyError."""
-        for anchor in self._anchors_of.pop(item):
+    def remove(self, item: T, namespaces: Collection[str] | None, requirements: Iterable[Requirement]) -> None:
+        """Remove an item, which was added with the same arguments. Raises ValueError if there is no such item."""
+        choices = _choices(namespaces, requirements)
+        stored = [anchors for anchors in choices if all(item in self._at.get(anchor, ()) for anchor in anchors)]
+        for anchor in max(stored, key=len):  # others are a part of these
             items = self._at[anchor]
-            del items[item]
-            if items:
+            if isinstance(items, dict) and len(items) > 1:
+                del items[item]
                 shrink(items)
             else:
                 del self._at[anchor]
-                shrink(self._at)
-        shrink(self._anchors_of)
+        shrink(self._at)
 
     def candidates(self, namespace: str, labels: Mapping[str, str]) -> Iterator[T]:
         """Yield the items that may match pods with these labels, each once. All others do not match."""
@@ -75,6 +79,13 @@ def narrowest_anchors(namespace: str | None, requirements: Iterable[Requirement]
     """Return anchors of which all labels that meet all requirements contain one."""
     choices = [anchors for each in requirements if (anchors := _anchors([namespace], each))]
     return min(choices, key=lambda anchors: (-len(anchors[0]), len(anchors)), default=[(namespace,)])
+
+
+def _choices(namespaces: Collection[str] | None, requirements: Iterable[Requirement]) -> list[list[Anchor]]:
+    """Return the anchors that each requirement offers; at least one choice."""
+    within = namespaces if namespaces is not None and len(namespaces) <= _MAX_ANCHORS else (None,)
+    choices = [anchors for each in requirements if (anchors := _anchors(within, each))]
+    return choices or [[(namespace,) for namespace in within]]
 
 
 def _anchors(namespaces: Collection[str | None], requirement: Requirement) -> list[Anchor]:

@@ -18,18 +18,30 @@ _BYTES_PER_ENTRY = 100
 """What an entry of a dictionary of numbers takes, about."""
 
 
+_MAX_ONES = 4096
+
 _NO_NUMBERS: dict[int, int] = {}
 _NO_SUMS: dict[int, tuple[Rows, Int64]] = {}
 """Shared by all tallies without any, of which there may be 100,000; never changed."""
 
 
 class Usage:
-    """The memory that some tallies take together, about, in bytes."""
+    """The memory that some tallies take together, about, in bytes. They share what they can."""
 
-    __slots__ = ("bytes",)
+    __slots__ = ("_ones", "bytes")
 
     def __init__(self) -> None:
         self.bytes = 0
+        self._ones: dict[int, dict[int, int]] = {}
+
+    def one(self, row: int) -> dict[int, int]:
+        """Return the dictionary that has 1 for this row only: there may be 100,000 such tallies."""
+        found = self._ones.get(row)
+        if found is None:
+            if len(self._ones) >= _MAX_ONES:
+                self._ones.clear()
+            found = self._ones[row] = {row: 1}
+        return found
 
 
 class Tally:
@@ -47,7 +59,7 @@ class Tally:
         self._capacity = capacity
         self._usage = usage or Usage()
         self._few: dict[int, int] = _NO_NUMBERS
-        """By row, without zeros; empty once there is an array."""
+        """By row, without zeros; empty once there is an array. Never changed while it has one number."""
         self._array: Int32 | None = None
         self._many = 0
         """The rows of the array that have a number."""
@@ -68,7 +80,7 @@ class Tally:
                     if len(self._few) > self._most_entries():
                         self._become_dense()
             elif number:
-                del self._few[row]
+                self._drop(row)
                 self._usage.bytes -= _BYTES_PER_ENTRY
             return
         if not number:
@@ -167,9 +179,21 @@ class Tally:
 
     def _put(self, row: int, number: int) -> None:
         """Set the number of a row in the dictionary."""
-        if self._few is _NO_NUMBERS:
-            self._few = {}
-        self._few[row] = number
+        if len(self._few) > 1:
+            self._few[row] = number
+        elif number == 1 and (not self._few or row in self._few):
+            self._few = self._usage.one(row)
+        else:
+            self._few = {**self._few, row: number}
+
+    def _drop(self, row: int) -> None:
+        """Remove the number of a row from the dictionary."""
+        if len(self._few) > 2:
+            del self._few[row]
+        elif len(self._few) == 2:
+            self._few = {other: number for other, number in self._few.items() if other != row}
+        else:
+            self._few = _NO_NUMBERS
 
     def _become_dense(self) -> None:
         self._usage.bytes -= self.bytes

@@ -14,6 +14,8 @@ LONGEST = 0.05
 """Seconds that attempts whose plugins can give way may work, until other pods have their turn."""
 REST = 0.025
 """Seconds that other pods and tasks have then."""
+LONGEST_REST = 0.2
+"""Seconds that other pods have then, if so many wait for their turn."""
 
 
 class TimeSlice:
@@ -21,10 +23,14 @@ class TimeSlice:
 
     Attempts that are long for sure share the slice: none of them begins while other pods have their turn. Any other
     attempt has a slice of its own. `now` returns seconds. Outside of attempts, nothing is limited.
+
+    Attributes:
+        others: whether other pods wait for their turn.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
+        self.others: Callable[[], bool] = lambda: False
         self._limited = False
         self._began: float | None = None
         """When the current attempt first asked."""
@@ -33,7 +39,7 @@ class TimeSlice:
         self._worked, self._ended = 0.0, -math.inf
         """The seconds that long attempts have worked since the turn of other pods, and when the last one ended."""
         self.next = -math.inf
-        """When the turn of other pods ends, or ended."""
+        """When the turn of other pods ends, or ended, unless more of them wait."""
 
     @contextmanager
     def limited(self) -> Iterator[None]:
@@ -51,13 +57,17 @@ class TimeSlice:
             return
         now = self._now()
         if self._began is None:
-            if long and now < self.next:
+            if long and self.is_turn_of_others(now):
                 raise GiveWay
             self._began, self._long = now, long
             if now >= self._ended + REST:
                 self._worked = 0.0
         elif self._spent(now - self._began) > LONGEST:
             raise GiveWay
+
+    def is_turn_of_others(self, now: float) -> bool:
+        """Whether attempts that are long must not begin."""
+        return now < self.next or (now < self.next + LONGEST_REST - REST and self.others())
 
     def _end(self) -> None:
         """Count what an attempt has worked, if it asked."""
@@ -84,7 +94,7 @@ class Unfinished:
 
     @property
     def due(self) -> float | None:
-        """When the next one has its turn; None if there is none."""
+        """When the next one has its turn, if no other pods wait; None if there is none."""
         return self._slice.next if self._units else None
 
     def add(self, first: QueuedPod, unit: Iterable[QueuedPod]) -> None:
@@ -93,7 +103,7 @@ class Unfinished:
 
     def take(self, queue: SchedulingQueue, now: float) -> QueuedPod | None:
         """Return the pod to attempt again, in flight; None if no unit is due, or if its pod is gone."""
-        if not self._units or now < self._slice.next:
+        if not self._units or self._slice.is_turn_of_others(now):
             return None
         unit = self._units.popleft()
         for each in unit:

@@ -28,6 +28,11 @@ class ManySteps:
         self._times: Latest[str, int] = Latest(_PODS)
         """How often the attempts for a pod have given way, by uid."""
 
+    def begin(self, steps: int) -> None:
+        """Call this before the first step, with their number. Raises GiveWay while other pods have their turn."""
+        if steps >= _STEPS:
+            self._give_way()
+
     def check(self, uid: str, done: int) -> None:
         """Call this after each step, with the number of steps done. Raises GiveWay from time to time."""
         if done % _STEPS:

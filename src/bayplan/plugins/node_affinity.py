@@ -183,7 +183,7 @@ def _nowhere(unmet: Requirement, nodes: Nodes) -> str:
     if unmet.operator not in {"in", "=", "==", "exists"}:
         return ""
     values = nodes.label_values(unmet.key)
-    if unmet.values.intersection(values) or (unmet.operator == "exists" and values):
+    if not set(values).isdisjoint(unmet.values) or (unmet.operator == "exists" and values):
         return ""
     if unmet.key == _HOSTNAME:
         return f" (no node is named {' or '.join(sorted(unmet.values))})"

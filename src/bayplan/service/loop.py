@@ -34,6 +34,7 @@ class SchedulingLoop:
         self._attempts = attempts
         self._executor = executor
         self._work = work
+        time_slice.others = lambda: self._queue.pending_pods().active > 0
         self._unfinished = Unfinished(time_slice)
 
     async def run(self) -> None:

@@ -98,7 +98,7 @@ def _labels(metadata: dict[str, Any]) -> dict[str, str]:
 
 def _read(name: str) -> Iterator[tuple[dict[str, Any], str]]:
     """The objects of a file or a folder, each with its place."""
-    from bayplan.manifest_files import files_in, objects_in, read_documents, yaml_documents
+    from bayplan.manifest_files import ManifestError, files_in, objects_in, read_documents, yaml_documents
 
     if name == "-":
         if sys.stdin is None:
@@ -112,7 +112,25 @@ def _read(name: str) -> Iterator[tuple[dict[str, Any], str]]:
                 yield from objects_in(document, f"standard input (line {line})")
         return
     for path in files_in(Path(name)):
-        yield from read_documents(path)
+        try:
+            yield from read_documents(path)
+        except ManifestError:
+            _fail_for_other_tools(path)
+            raise
+
+
+def _fail_for_other_tools(path: Path) -> None:
+    """Fail for a file that has the state of a cluster, and for an output for people."""
+    from bayplan.insight.sources.exports import in_utf_8, named, text_for_people
+
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return
+    if what := named(content):
+        fail(f"{path} is {what}, which has the state of a cluster: pass it with --from {path}. -f takes manifests")
+    if what := text_for_people(in_utf_8(content)):
+        fail(f"{path} is {what}")
 
 
 def _is_namespaced(document: dict[str, Any]) -> bool:

@@ -11,11 +11,10 @@ from io import BufferedReader
 from pathlib import Path
 from typing import cast
 
-from bayplan.insight.sources.inflating import MAGIC, inflating
+from bayplan.insight.sources.inflating import MAGIC, TAR, TAR_AT, inflating
 from bayplan.insight.sources.reading import SnapshotError
 from bayplan.manifest_files import SUFFIXES, files_in
 
-_TAR, _TAR_AT = b"ustar", 257
 _FOREIGN = {
     b"PK\x03\x04": ("a zip archive", "unzip"),
     b"\x28\xb5\x2f\xfd": ("compressed with zstd", "unzstd"),
@@ -49,14 +48,14 @@ def files_of(path: Path) -> Iterator[tuple[str, bytes | SnapshotError]]:
 
 def contents(name: str, file: BufferedReader, size: int) -> Iterator[tuple[str, bytes]]:
     """The name and the content of every file in an open one of `size` bytes. Raises SnapshotError."""
-    start = file.peek(_TAR_AT + len(_TAR))
+    start = file.peek(TAR_AT + len(TAR))
     for magic, (what, command) in _FOREIGN.items():
         if start.startswith(magic):
             raise SnapshotError(f"{name} is {what}: unpack it with `{command}`, and pass what is in it")
     if start.startswith(MAGIC):
         with inflating(name, file, size) as inflated:
             yield from contents(name, inflated, size)
-    elif start[_TAR_AT : _TAR_AT + len(_TAR)] == _TAR:
+    elif start[TAR_AT : TAR_AT + len(TAR)] == TAR:
         yield from _members(name, file)
     else:
         yield name, file.read()

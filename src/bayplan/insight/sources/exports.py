@@ -11,6 +11,7 @@ import msgspec
 from bayplan.api import kinds
 from bayplan.api.kinds import Kind
 from bayplan.api.objects import encode
+from bayplan.insight.sources.inflating import MAGIC, TAR, TAR_AT
 
 Exported = tuple[tuple[str, str], bytes, bool]
 """`apiVersion` and `kind` of an object ("" if it has them itself), its JSON, and whether it stays or is deleted."""
@@ -45,7 +46,9 @@ SIMULATOR: Mapping[str, Kind] = {
 }
 """The lists in an export of kube-scheduler-simulator (ResourcesForSnap of simulator/snapshot)."""
 _APPLIED, _DELETED = ("applied_objs", "created_objs"), "deleted_objs"
+_TRACE_FIELDS = {"version", "config", "index"}
 _MSGPACK_MAP = range(0x80, 0x90)
+_YAML_KEY = re.compile(r"^([a-zA-Z]+):", re.MULTILINE)
 
 
 def without_logs(content: bytes) -> bytes:
@@ -84,7 +87,7 @@ def exported(raw: bytes | memoryview) -> Iterator[Exported] | None:
     """The objects in another tool's file, which is a JSON object without `kind`; None for any other JSON."""
     try:
         fields = _fields.decode(raw)
-        if "events" in fields and fields.keys() & {"version", "config", "index"}:
+        if "events" in fields and fields.keys() & _TRACE_FIELDS:
             return _trace(_events.decode(fields["events"]))
         lists = [name for name in SIMULATOR if name in fields]
         if {"pods", "nodes"} <= set(lists):
@@ -92,6 +95,26 @@ def exported(raw: bytes | memoryview) -> Iterator[Exported] | None:
     except (msgspec.MsgspecError, UnicodeDecodeError):
         pass
     return None
+
+
+def named(content: bytes) -> str:
+    """What another tool's file is, which is read as a cluster; "" for any other content."""
+    content = in_utf_8(content)
+    if content.startswith(MAGIC):
+        return "a compressed file, such as a saved snapshot"
+    if content[TAR_AT : TAR_AT + len(TAR)] == TAR:
+        return "a tar archive, such as those of must-gather"
+    if _LOGS_START in content:
+        return "the output of `kubectl cluster-info dump`"
+    try:
+        fields = _fields.decode(as_json(content))
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        fields = {name: msgspec.Raw(b"") for name in re.findall(_YAML_KEY, content.decode(errors="replace"))}
+    if "kind" in fields:
+        return ""
+    if "events" in fields and fields.keys() & _TRACE_FIELDS:
+        return "a trace of SimKube"
+    return "an export of kube-scheduler-simulator" if {"pods", "nodes"} <= fields.keys() else ""
 
 
 def _simulator(lists: Mapping[str, list[msgspec.Raw]]) -> Iterator[Exported]:

@@ -13,6 +13,8 @@ from bayplan.insight.sources.reading import SnapshotError
 
 MAGIC = b"\x1f\x8b"
 """The first bytes of a gzip file."""
+TAR, TAR_AT = b"ustar", 257
+"""What a tar archive has at which byte."""
 _BUFFER = 2**18
 ALWAYS = 512 * 2**20
 """Bytes that any file may inflate to."""

@@ -159,6 +159,7 @@ class Requirements:
 
     def __init__(self, pod: PodInfo, namespaces: Namespaces, steps: ManySteps) -> None:
         terms = terms_of(pod)
+        steps.begin(len(terms.required) + len(terms.required_anti))
         self._steps = steps
         self.affinity: GroupKey = tuple([namespaces.selector(term) for term in terms.required])
         self.matches_itself = bool(self.affinity) and matches_all(self.affinity, pod)
@@ -328,6 +329,7 @@ def preferences(
     `hard_weight`: the weight of required affinity terms of pods on nodes. Raises InvalidSelector and GiveWay.
     """
     terms = terms_of(pod)
+    steps.begin(len(terms.preferred) + len(terms.preferred_anti))
     own: list[Weighted] = []
     for term in (*terms.preferred, *terms.preferred_anti):
         counts = nodes.table.group((namespaces.selector(term),)).counts

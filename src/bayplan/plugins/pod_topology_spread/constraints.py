@@ -179,7 +179,7 @@ class DefaultConstraints:
                 merged |= controller.spec.selector or {}
             else:
                 more = _requirements(controller.spec.selector)
-        requirements = tuple(Requirement(key, "=", frozenset((value,))) for key, value in sorted(merged.items()))
+        requirements = tuple(Requirement(key, "=", (value,)) for key, value in sorted(merged.items()))
         return LabelSelector(requirements + more) if requirements or more else None
 
     def _services_by_namespace(self) -> dict[str, list[dict[str, str]]]:
@@ -215,7 +215,7 @@ def _with_match_labels(
     selector: LabelSelector | None, keys: Iterable[str], labels: Mapping[str, str]
 ) -> LabelSelector | None:
     """Add the pod's values of `matchLabelKeys` to the selector, if the API server has not done so."""
-    more = tuple(Requirement(key, "=", frozenset((labels[key],))) for key in sorted(keys) if key in labels)
+    more = tuple(Requirement(key, "=", (labels[key],)) for key in sorted(keys) if key in labels)
     if selector is None or not more:
         return selector
     return LabelSelector(more + tuple(each for each in selector.requirements if each not in more))

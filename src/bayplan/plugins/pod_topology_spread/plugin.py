@@ -123,6 +123,7 @@ class PodTopologySpread(Plugin):
             return Status.error(f"obtaining pod's hard topology spread constraints: {error}")
         if not constraints:
             return SKIP
+        self._steps.begin(len(constraints))
         eligible = self._eligibility.of(constraints, pod, nodes, all_keys=True)
         cycle.data[self.name] = spreads = []
         for each in zip(constraints, eligible, strict=True):
@@ -148,6 +149,7 @@ class PodTopologySpread(Plugin):
             return Status.error(f"obtaining pod's soft topology spread constraints: {error}")
         if not constraints:
             return SKIP
+        self._steps.begin(len(constraints))
         all_keys = bool(pod.spec.topologySpreadConstraints) or not self._system
         eligible = self._eligibility.of(constraints, pod, nodes, all_keys=all_keys)
         keys = {each.domains.key for each in eligible if not each.domains.everywhere} if all_keys else set()
