@@ -99,6 +99,16 @@ class GangOf(Protocol):
 
 
 @runtime_checkable
+class QueuedTogether(Protocol):
+    """Returns the key of the group that a pod waits in, with one turn and one backoff; None for its own turns.
+
+    The key of a pod never changes. The plugin also implements GangOf: the pods of a group are attempted as a gang.
+    """
+
+    def queued_with(self, pod: PodInfo) -> Hashable: ...
+
+
+@runtime_checkable
 class GangDecided(Protocol):
     """Notifies the plugin that named a gang of the outcome of the gang's attempt. `message` explains it."""
 

@@ -45,6 +45,7 @@ class GangScheduling(Plugin):
         self._handle = handle
         self._may_shrink = gates.enabled("PodGroupMinCountCanChange")
         self._must_agree = gates.enabled("OnePriorityInAPodGroup")
+        self._one_turn = gates.enabled("PodGroupsInTheQueue")
         self._whose = "pod" if gates.enabled("PodGroupGateMessage") else "pods"
         self._pod_groups = handle.objects(POD_GROUPS)
         self._complete: set[str] = set()
@@ -107,6 +108,10 @@ class GangScheduling(Plugin):
             gated=tuple(self._members[key].gated),
             problem=self._disagreement(key, (*pending, *placed)) if self._must_agree else "",
         )
+
+    def queued_with(self, pod: PodInfo) -> str | None:
+        """Return the pod's group, which is one entry of the queue since 1.37."""
+        return key_of(pod) if self._one_turn else None
 
     def _disagreement(self, key: str, pods: Sequence[PodInfo]) -> str:
         """How the pods of a group differ in what must be the same; "" if they don't.
