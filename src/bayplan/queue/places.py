@@ -25,6 +25,8 @@ from bayplan.queue.sort_keys import sort_key_of
 from bayplan.queue.unschedulable import UnschedulablePods
 
 ATTEMPT_FAILED = "ScheduleAttemptFailure"
+POD, GROUP = "pod", "podgroup"
+"""The types of entries in metrics."""
 
 
 class Places:
@@ -45,9 +47,9 @@ class Places:
     ) -> None:
         self.incoming: Counter[tuple[Place, str]] = Counter()
         """How often pods entered a place, by place and cause."""
-        self.incoming_members: Counter[tuple[Place, str]] = Counter()
+        self._incoming_members: Counter[tuple[Place, str]] = Counter()
         """How many of these were pods of groups."""
-        self.incoming_groups: Counter[tuple[Place, str]] = Counter()
+        self._incoming_groups: Counter[tuple[Place, str]] = Counter()
         """How often groups entered a place, by place and cause."""
         self._profiles = profiles
         self._hints = hints
@@ -170,8 +172,8 @@ class Places:
             self._enter_member(member, group, now)
         if cause is not None:
             self.incoming[place, cause] += group.size
-            self.incoming_members[place, cause] += group.size
-            self.incoming_groups[place, cause] += 1
+            self._incoming_members[place, cause] += group.size
+            self._incoming_groups[place, cause] += 1
 
     def _enter_member(self, member: QueuedPod, group: QueuedGroup, now: float) -> None:
         place = member.place = group.place
@@ -226,7 +228,7 @@ class Places:
             return False
         self._enter_member(queued, group, now)
         self.incoming[place, cause] += 1
-        self.incoming_members[place, cause] += 1
+        self._incoming_members[place, cause] += 1
         return place is not Place.GATED
 
     def _part(self, queued: QueuedPod, now: float) -> None:
@@ -307,6 +309,27 @@ class Places:
             elif group.place is not None:
                 others[group.place] += group.size - 1
         return others
+
+    def entries(self) -> Counter[tuple[Place, str]]:
+        """Return the number of entries in each place, by their type: `pod` or `podgroup`."""
+        found: Counter[tuple[Place, str]] = Counter()
+        for queued in self._waiting.values():
+            if queued.group is None and queued.place is not None:
+                found[queued.place, POD] += 1
+        for group in self._queued_groups.values():
+            if group.place is not None and group.place is not Place.IN_FLIGHT:
+                found[group.place, GROUP] += 1
+        return found
+
+    def incoming_entries(self) -> Counter[tuple[Place, str, str]]:
+        """Return how often entries entered a place, by place, cause and type."""
+        found: Counter[tuple[Place, str, str]] = Counter()
+        for (place, cause), number in self.incoming.items():
+            if single := number - self._incoming_members[place, cause]:
+                found[place, cause, POD] = single
+        for (place, cause), number in self._incoming_groups.items():
+            found[place, cause, GROUP] = number
+        return found
 
     def _drop_if_empty(self, group: QueuedGroup) -> None:
         if not group.members and not group.attempted and self._queued_groups.get(group.key) is group:
