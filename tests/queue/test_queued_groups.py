@@ -414,7 +414,7 @@ class GroupMachine(RuleBasedStateMachine):
     @invariant()
     def counts_are_those_of_the_pods(self):
         pending = self.queue.pending_pods()
-        by_place = {place: 0 for place in Place}
+        by_place = dict.fromkeys(Place, 0)
         for queued in self.queue.waiting():
             by_place[queued.place] += 1
         assert by_place[Place.ACTIVE] == pending.active

@@ -146,6 +146,11 @@ class Places:
 
     # Groups
 
+    def _group_of(self, pod: PodInfo) -> Hashable:
+        """The key of the group that a pod waits in; None if it has turns of its own."""
+        of = self._profiles[pod.scheduler_name].queued_with
+        return None if of is None else of(pod)
+
     def _enter_group_unless_gated(self, group: QueuedGroup, place: Place, cause: str, now: float) -> bool:
         """Run PreEnqueue for all pods of the group: if one of them is gated, all of them wait."""
         if group.place is not None:
@@ -202,30 +207,19 @@ class Places:
         """Add a pod to its group, which may be in any place. Returns whether it became active or entered backoff."""
         group = self._queued_groups.get(key)
         if group is None:
-            group = self._queued_groups[key] = QueuedGroup(
-                key,
-                queued.queued_at,
-                queued.initial_attempt_at,
-                queued.unschedulable_count,
-                queued.consecutive_errors,
-                members={queued.uid: queued},
-            )
-            queued.group = group
+            group = self._queued_groups[key] = QueuedGroup.of(key, queued)
             return self._requeue(group, Requeue.AFTER_BACKOFF, cause, now)
-        queued.group = group
-        group.members[queued.uid] = queued
-        if group.place is Place.IN_FLIGHT:
-            queued.place = Place.PENDING
-            self._waiting[queued.uid] = queued
-            return False
         place = group.place
+        if place is Place.IN_FLIGHT:
+            self._let_wait(queued, group)
+            return False
         assert place is not None
         if self._is_gated(queued) and place is not Place.GATED:
-            del group.members[queued.uid]
             self._leave_group(group)
-            group.members[queued.uid] = queued
+            group.add(queued)
             self._enter_group(group, Place.GATED, cause, now)
             return False
+        group.add(queued)
         self._enter_member(queued, group, now)
         self.incoming[place, cause] += 1
         self._incoming_members[place, cause] += 1
@@ -287,9 +281,7 @@ class Places:
         if queued.uid not in group.attempted and group.place is not Place.IN_FLIGHT:
             self._join(queued, group.key, ATTEMPT_FAILED, now)
             return
-        group.members[queued.uid] = queued
-        queued.place = Place.PENDING
-        self._waiting[queued.uid] = queued
+        self._let_wait(queued, group)
         group.returned = True
         if refused:
             group.refused = True
@@ -330,6 +322,12 @@ class Places:
         for (place, cause), number in self._incoming_groups.items():
             found[place, cause, GROUP] = number
         return found
+
+    def _let_wait(self, queued: QueuedPod, group: QueuedGroup) -> None:
+        """Let a pod wait for the end of an attempt of its group."""
+        group.add(queued)
+        queued.place = Place.PENDING
+        self._waiting[queued.uid] = queued
 
     def _drop_if_empty(self, group: QueuedGroup) -> None:
         if not group.members and not group.attempted and self._queued_groups.get(group.key) is group:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from typing import Self
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.queue.queued_pod import Place, QueuedPod
@@ -40,6 +41,20 @@ class QueuedGroup:
     undone: bool = False
     """Whether one of them was placed, and rejected on its node."""
 
+    @classmethod
+    def of(cls, key: Hashable, queued: QueuedPod) -> Self:
+        """A group that begins with a pod, which may have failed before."""
+        group = cls(
+            key,
+            queued.queued_at,
+            queued.initial_attempt_at,
+            queued.unschedulable_count,
+            queued.consecutive_errors,
+            queued.backoff_expiration,
+        )
+        group.add(queued)
+        return group
+
     @property
     def pod(self) -> PodInfo:
         """The pod that stands for the group."""
@@ -54,6 +69,11 @@ class QueuedGroup:
     def rejected(self) -> bool:
         """False: a group has its turn once its backoff is over, and not before that if no other pod is active."""
         return False
+
+    def add(self, queued: QueuedPod) -> None:
+        """Let a pod wait in the group."""
+        queued.group = self
+        self.members[queued.uid] = queued
 
     def first(self) -> QueuedPod:
         """The member for which the next attempt begins: one that was attempted least often."""

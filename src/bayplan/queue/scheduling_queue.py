@@ -353,8 +353,7 @@ class SchedulingQueue(Places):
 
     def _add_new(self, pod: PodInfo, event: ClusterEvent, now: float) -> None:
         queued = QueuedPod(pod, queued_at=now)
-        of = self._profiles[pod.scheduler_name].queued_with
-        key = None if of is None else of(pod)
+        key = self._group_of(pod)
         if self._to_active(queued, event.label, now) if key is None else self._join(queued, key, event.label, now):
             self.nominations.add(pod)
 
