@@ -118,6 +118,13 @@ class QueuedPod:
         return bool(self.gating_plugin)
 
     @property
+    def gate(self) -> QueuedPod | None:
+        """The gated pod that this one waits for: itself, or another one of its group; None if there is none."""
+        if self.gated or self.group is None:
+            return self if self.gated else None
+        return next((member for member in self.group.members.values() if member.gated), None)
+
+    @property
     def rejected(self) -> bool:
         """Whether plugins rejected the pod in its last attempt; False after an error."""
         return bool(self.unschedulable_plugins or self.pending_plugins)
