@@ -201,7 +201,7 @@ def test_the_preemption_policy_of_a_group(on, of_group, of_pods, victims):
 
 @cases("version, prefix", {"1.36": ("1.36", "preemption"), "1.37": ("1.37", "pod group preemption")})
 def test_the_prefix_of_messages_about_preemption(version, prefix):
-    assert WorkloadAwarePreemption(OfflineHandle(make_cluster().state), gates_of(version)).preemption_name == prefix
+    assert WorkloadAwarePreemption(OfflineHandle(make_cluster().state), gates_of(version)).rules.name == prefix
 
 
 def test_smaller_group_is_evicted():

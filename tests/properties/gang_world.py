@@ -10,7 +10,7 @@ from itertools import cycle
 from tests.support.stories import Story, scheduling
 
 from bayplan.api.custom_objects import CustomObject
-from bayplan.api.kinds import NODE, POD, POD_GROUP_V1ALPHA2, custom_kind
+from bayplan.api.kinds import NODE, POD, custom_kind
 from bayplan.client import ApiError
 from bayplan.config.loading import parse_configuration
 from bayplan.config.profiles import build_profile
@@ -21,6 +21,7 @@ from bayplan.plugins.coscheduling.groups import (
     POD_GROUPS,
 )
 from bayplan.testing.in_memory import stored
+from bayplan.versions import gates_of
 
 _MOMENT = 0.01
 PLUGINS = ("Coscheduling", "GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount")
@@ -46,9 +47,10 @@ class GangWorld(Story):
     topology constraint. Deleted members are replaced under new names, as by a Job. Two nodes make a rack.
     """
 
-    def __init__(self, scheduler, client, gangs):
-        super().__init__(client, scheduler)
+    def __init__(self, scheduler, client, gangs, version):
+        super().__init__(client, scheduler, version)
         self.gangs = gangs
+        self.version = version
         self.numbers = Counter()
         self.bound_before: set[str] = set()
         self.lost: Counter[str] = Counter()
@@ -67,7 +69,7 @@ class GangWorld(Story):
                 groups = self.scheduler.state.objects[custom_kind(form)]
                 groups.set(f"default/{name}", CustomObject(metadata=metadata, spec={"minMember": least}))
             elif form != LIGHTWEIGHT_LABEL:
-                await self.create(POD_GROUP_V1ALPHA2, {"metadata": metadata, "spec": spec})
+                await self.create(self.group_kind, {"metadata": metadata, "spec": spec})
 
     async def add_node(self, name, cpu):
         if name not in {node["metadata"]["name"] for node in stored(self.client.server, NODE)}:
@@ -134,8 +136,8 @@ class GangWorld(Story):
     # Invariants once everything has settled
 
     async def settle(self):
-        """Wait until nothing changes any more, then check the invariants."""
-        await super().settle()
+        """Wait until nothing changes any more, then check the invariants. The backoff of a group of 1.37 is longer."""
+        await super().settle(30 if self.version == "1.36" else 90)
         self._check_no_resources_are_held()
         self._check_gangs_are_bound_whole()
         self._check_pending_gangs_do_not_fit()
@@ -190,13 +192,14 @@ class GangWorld(Story):
 
     def _check_pod_group_conditions(self):
         """A PodGroup that was scheduled keeps that condition; one that was attempted and rejected reports why."""
-        groups = {group["metadata"]["name"]: group for group in stored(self.client.server, POD_GROUP_V1ALPHA2)}
+        groups = {group["metadata"]["name"]: group for group in stored(self.client.server, self.group_kind)}
         for gang, (least, _, _) in self.gangs.items():
             pod_group = groups.get(gang)
             if pod_group is None:
                 continue
             conditions = (pod_group.get("status") or {}).get("conditions") or ()
-            reported = {each["type"]: (each["status"], each["reason"]) for each in conditions}.get("PodGroupScheduled")
+            type_ = "PodGroupScheduled" if self.version == "1.36" else "PodGroupInitiallyScheduled"
+            reported = {each["type"]: (each["status"], each["reason"]) for each in conditions}.get(type_)
             if len(self.bound(gang)) >= least:
                 assert reported == ("True", "Scheduled"), gang
             elif len(self.members(gang)) >= least:
@@ -217,9 +220,10 @@ class GangWorld(Story):
         nodes = self.scheduler.state.nodes
         room = Counter()
         together = self.forms[gang] == IN_ONE_RACK
+        preempts = not together or self.version != "1.36"
         for position in range(len(nodes)):
             if nodes.live[position]:
-                staying = (pod for pod in nodes.pods(position) if pod.priority >= 0 or together)
+                staying = (pod for pod in nodes.pods(position) if pod.priority >= 0 or not preempts)
                 taken = sum(pod.requested["cpu"] for pod in staying)
                 free = int(nodes.allocatable("cpu")[position]) - taken
                 room[rack_of(nodes.name(position))] += free // (cpu * 1000)
@@ -232,10 +236,13 @@ def rack_of(node):
 
 
 @asynccontextmanager
-async def gang_world(gangs, plugins=PLUGINS):
-    """A running scheduler that has synced, on the event loop's clock."""
+async def gang_world(gangs, plugins=PLUGINS, version="1.36"):
+    """A running scheduler that has synced, on the event loop's clock. It is one of a version of Kubernetes."""
+    gates = ("GenericWorkload", "TopologyAwareWorkloadScheduling")
+    on = gates_of(version).but(*gates)
     profile = parse_configuration(configuration(plugins)).profiles[0]
-    async with scheduling(build=lambda handle: {profile.schedulerName: build_profile(profile, handle)}) as story:
-        world = GangWorld(story.scheduler, story.client, gangs)
+    build = lambda handle: {profile.schedulerName: build_profile(profile, handle, gates=on)}  # noqa: E731
+    async with scheduling(build=build, version=version, gates=gates) as story:
+        world = GangWorld(story.scheduler, story.client, gangs, version)
         await world.define()
         yield world

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from gang_world import PLUGINS, gang_world
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,9 +28,9 @@ sizes = st.tuples(st.integers(1, 5), st.integers(0, 2), st.integers(1, 3)).map(
 )
 
 
-async def story(gangs, steps, plugins):
+async def story(gangs, steps, plugins, version):
     sized = {f"gang-{number}": sized for number, sized in enumerate(gangs)}
-    async with gang_world(sized, plugins) as world:
+    async with gang_world(sized, plugins, version) as world:
         names, alone = list(world.gangs), 0
         for name in NODES[:2]:
             await world.add_node(name, 4)
@@ -56,13 +57,15 @@ async def story(gangs, steps, plugins):
         await world.settle()
 
 
+@pytest.mark.parametrize("version", ["1.36", "1.37"])
 @settings(max_examples=60, deadline=None)
-@given(st.lists(sizes, min_size=1, max_size=4), st.lists(actions, min_size=5, max_size=60))
-def test_gangs_are_bound_whole_or_wait_whole(gangs, steps):
-    in_virtual_time(story(gangs, steps, PLUGINS))
+@given(gangs=st.lists(sizes, min_size=1, max_size=4), steps=st.lists(actions, min_size=5, max_size=60))
+def test_gangs_are_bound_whole_or_wait_whole(gangs, steps, version):
+    in_virtual_time(story(gangs, steps, PLUGINS, version))
 
 
+@pytest.mark.parametrize("version", ["1.36", "1.37"])
 @settings(max_examples=40, deadline=None)
-@given(st.lists(sizes, min_size=3, max_size=4), st.lists(actions, min_size=5, max_size=60))
-def test_preempting_gangs_are_bound_whole_or_wait_whole(gangs, steps):
-    in_virtual_time(story(gangs, steps, (*PLUGINS, "WorkloadAwarePreemption")))
+@given(gangs=st.lists(sizes, min_size=3, max_size=4), steps=st.lists(actions, min_size=5, max_size=60))
+def test_preempting_gangs_are_bound_whole_or_wait_whole(gangs, steps, version):
+    in_virtual_time(story(gangs, steps, (*PLUGINS, "WorkloadAwarePreemption"), version))

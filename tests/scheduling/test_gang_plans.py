@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bayplan.framework.gangs import Gang, GangOutcome, Placement
+from bayplan.framework.gangs import Gang, GangOutcome, GangVictims, Placement, PreemptionRules
 from bayplan.framework.interface import Plugin
 from bayplan.framework.pod_run import PodRun
 from bayplan.framework.status import Status
@@ -73,11 +73,12 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize(("members", "fitting", "message"), CASES.values(), ids=CASES)
-def test_members_count_on_their_nodes_for_later_members(members, fitting, message):
+def test_members_count_on_their_nodes_for_later_members(members, fitting, message, whole):
     cluster = make_cluster(make_node("a", cpu="2"), make_node("b", cpu="2"))
     before = snapshot(cluster.state)
-    plan = planned(cluster, members)
+    plan = planned(cluster, replace(members, whole=whole))
     assert sum(1 for decision in plan.decisions if decision.node) == fitting
     if message:
         assert (plan.placed, plan.outcome, plan.message) == ([], GangOutcome.REFUSED, message)
@@ -101,6 +102,64 @@ def test_members_that_a_placed_gang_does_not_need_are_leftover():
     plan = planned(cluster, gang(*pods(50), needed=2))
     assert [bool(decision.node) for decision in plan.decisions] == [True, True, False]
     assert [pod.name for pod in plan.leftover] == [f"red-{number}" for number in range(2, 50)]
+
+
+def test_members_that_a_placed_whole_gang_does_not_need_are_attempted_and_refused():
+    cluster = make_cluster(make_node("a", cpu="2"))
+    plan = planned(cluster, replace(gang(*pods(5), needed=2), whole=True))
+    assert [bool(decision.node) for decision in plan.decisions] == [True, True, False, False, False]
+    assert plan.leftover == []
+    reason = "0/1 nodes are available: 1 Insufficient cpu."
+    assert {refusal.pod.name: refusal.message for refusal in plan.refused} == dict.fromkeys(
+        ["red-2", "red-3", "red-4"], reason
+    )
+
+
+def low(name, node, cpu="2"):
+    return make_pod(name, cpu=cpu, node=node, priority=-5)
+
+
+class Evicting(Plugin):
+    """Spares the first of two pods if it can."""
+
+    name = "Evicting"
+    rules = PreemptionRules(keeps_nodes=True)
+
+    def __init__(self, *pods):
+        self.pods = pods
+        self.answers = []
+
+    def pre_enqueue(self, pod):
+        return None
+
+    def gang_post_filter(self, gang, nodes):
+        self.answers.append((yield self.pods))
+        self.answers.append((yield self.pods[1:]))
+        return GangVictims(gang.members[0], self.pods[1:] if self.answers[-1] else self.pods)
+
+
+KEPT = {
+    "fits beside the first pod": ([low("x", "a", cpu="1"), low("y", "a", cpu="1")], ["1"], [True, True], ["y"]),
+    "would fit on the other node": ([low("x", "a", cpu="3"), low("y", "b", cpu="1")], [], [True, False], ["x", "y"]),
+}
+
+
+@pytest.mark.parametrize(("old", "on_b", "answers", "victims"), KEPT.values(), ids=KEPT)
+def test_members_keep_the_nodes_that_they_have_without_victims(old, on_b, answers, victims):
+    """Node a is the better one without x. Nothing is left of the trial, and nothing stays reserved."""
+    seats = ReleasedSeats()
+    others = [make_pod(f"other-{number}", cpu=cpu, node="b") for number, cpu in enumerate(on_b)]
+    evicting = Evicting(*old)
+    plugins = [seats, evicting]
+    cluster = make_cluster(make_node("a", cpu="4"), make_node("b", cpu="3"), *old, *others, plugins=plugins)
+    before = snapshot(cluster.state)
+    state = cluster.state
+    members = replace(gang(*pods(1, cpu="3")), whole=True)
+    plan = planned(cluster, members)
+    assert evicting.answers == answers
+    assert [pod.name for each in plan.preemptions for pod in each.victims] == victims
+    assert [refusal.nominated_node for refusal in plan.refused] == ["a"]
+    assert (snapshot(state), seats.taken) == (before, set())
 
 
 def test_without_nodes():
@@ -134,10 +193,6 @@ def test_a_failing_plugin_ends_the_attempt():
 
 
 # Preemption
-
-
-def low(name, node, cpu="2"):
-    return make_pod(name, cpu=cpu, node=node, priority=-5)
 
 
 def test_a_gang_preempts_if_it_fits_then():

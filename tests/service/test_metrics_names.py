@@ -22,6 +22,7 @@ from bayplan.service.metrics.resources import PodResourcesCollector
 from bayplan.service.metrics.snapshot import MetricsSnapshot
 from bayplan.service.watchdog import Watchdog
 from bayplan.testing.builders import make_cluster, make_node, make_pod
+from bayplan.versions import gates_of
 
 ROOT = Path(__file__).parents[2]
 DASHBOARD = ROOT / "deploy" / "grafana-dashboard.json"
@@ -60,7 +61,7 @@ def all_measurements(clock) -> tuple[Metrics, MetricsSnapshot]:
     metrics.fold()
     snapshot = MetricsSnapshot(
         profiles={"default-scheduler": profile},
-        pending=PendingCounts(1, 2, 3, 4, 5),
+        pending=PendingCounts(1, 2, 3, 4, 5, 6),
         incoming={(Place.ACTIVE, "NodeAdd"): 1, (Place.GATED, "NodeAdd"): 2, (Place.UNSCHEDULABLE, "NodeAdd"): 3},
         waiting=[queued],
         in_flight_events={"NodeAdd": 1},
@@ -72,6 +73,10 @@ def all_measurements(clock) -> tuple[Metrics, MetricsSnapshot]:
         dropped_events=0,
         event_lag=0.0,
         recording=(True, 100),
+        entities=(
+            {(Place.ACTIVE, "pod"): 1, (Place.GATED, "podgroup"): 2},
+            {(Place.ACTIVE, "NodeAdd", "pod"): 1, (Place.GATED, "NodeAdd", "podgroup"): 2},
+        ),
     )
     return metrics, snapshot
 
@@ -93,6 +98,34 @@ def test_upstream_metric_exists_unless_documented(families, name) -> None:
     assert (name in families) is documented.startswith("yes")
     if name in families:
         check(families[name], UPSTREAM[name]["type"], set(filter(None, UPSTREAM[name]["labels"].split(","))))
+
+
+SINCE_1_37 = {
+    "scheduler_pending_pods": {("active",): 1, ("backoff",): 2, ("unschedulable",): 3, ("gated",): 4, ("pending",): 6},
+    "scheduler_queued_entities": {("active", "pod"): 1, ("gated", "podgroup"): 2},
+    "scheduler_queue_incoming_entities": {
+        ("active", "NodeAdd", "pod"): 1,
+        ("unschedulable", "NodeAdd", "podgroup"): 2,
+    },
+}
+
+
+@pytest.mark.parametrize("name", SINCE_1_37)
+def test_metrics_of_pod_groups_in_the_queue(clock, name) -> None:
+    metrics, snapshot = all_measurements(clock)
+    found = {}
+    for version in ("1.36", "1.37"):
+        text = generate_latest(build_registry(metrics, lambda: snapshot, gates=gates_of(version))).decode()
+        found[version] = {family.name: family for family in text_string_to_metric_families(text)}
+    family = found["1.37"][name]
+    values = {
+        tuple(sample.labels[label] for label in ("queue", "event", "type") if label in sample.labels): sample.value
+        for sample in family.samples
+        if not sample.name.endswith("_created")
+    }
+    assert values == SINCE_1_37[name]
+    assert (name in found["1.36"]) is (name == "scheduler_pending_pods")
+    assert 'queue="pending"' not in str(found["1.36"]["scheduler_pending_pods"])
 
 
 @pytest.mark.parametrize("name", ALSO_UPSTREAM)

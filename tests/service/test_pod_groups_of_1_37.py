@@ -180,9 +180,25 @@ async def test_the_preemption_policy_of_the_group_decides(here, policy, evicts):
     await here.settle()
     await here.create(PRIORITY_CLASS, {"metadata": {"name": "vip"}, "value": 10, "preemptionPolicy": policy})
     await here.add_group("vip", 1, priorityClassName="vip")
-    await here.add("vip-1", of="vip", priority=10)
+    await here.add("vip-1", of="vip", priorityClassName="vip")
     await here.settle()
     assert bool(here.evicted()) is evicts
     assert ("vip-1" in here.nodes()) is evicts
     if not evicts:
         assert "not eligible due to preemptionPolicy=Never." in here.reasons()["vip-1"]
+
+
+@pytest.mark.scheduler(version="1.37", gates=("GenericWorkload", "PodGroupPreemptionPolicy"))
+async def test_pods_with_another_preemption_policy_than_their_group_are_not_scheduled(here):
+    """#140359"""
+    await here.add_node("a")
+    await here.create(PRIORITY_CLASS, {"metadata": {"name": "vip"}, "value": 10, "preemptionPolicy": "Never"})
+    await here.add_group("vip", 1, priorityClassName="vip")
+    await here.add("vip-1", of="vip", priority=10)
+    await here.settle()
+    problem = (
+        "all pods in a single pod group should have the same preemption policy as the pod group's preemption policy, "
+        "got PreemptLowerPriority and Never"
+    )
+    assert here.nodes() == {}
+    assert await here.condition("vip") == ("SchedulerError", problem)

@@ -33,6 +33,8 @@ class Gang:
             their own then.
         gated: further pending pods of the gang, which have scheduling gates and are not attempted.
         problem: if not empty, what is wrong with the gang: the attempt of its members fails with this message.
+        whole: whether an attempt is always about all members, however many are needed. PostFilter plugins don't run for
+            them then, and the scheduler names of all members must be the same.
         data: what plugins keep for all members during one attempt of the gang, by plugin name. Mirrors
             fwk.PodGroupCycleState.
     """
@@ -47,7 +49,16 @@ class Gang:
     no_preemption: str = ""
     gated: tuple[PodInfo, ...] = ()
     problem: str = ""
+    whole: bool = False
     data: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
+
+
+def several_schedulers(pod: PodInfo, first: PodInfo) -> str:
+    """The problem of a gang of which a pod has another scheduler name than the first one."""
+    return (
+        "all pods in a single pod group should have the same .spec.schedulerName set, "
+        f'got: "{pod.scheduler_name}" and "{first.scheduler_name}"'
+    )
 
 
 PLACED_WITH = "placed with"
@@ -82,6 +93,25 @@ class GangVictims:
     pod_group_uid: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class PreemptionRules:
+    """How the questions of a trial are answered, and what is reported of it.
+
+    Attributes:
+        name: what messages call this preemption.
+        places_most: whether as many members have to fit as without the first pods that the trial names.
+        keeps_nodes: whether these members have to fit on the nodes that they have without these pods.
+        constrained: whether gangs preempt that are tried in placements.
+        reports: whether messages say that there are victims, and that they are terminating.
+    """
+
+    name: str = "preemption"
+    places_most: bool = False
+    keeps_nodes: bool = False
+    constrained: bool = False
+    reports: bool = False
+
+
 GangTrial = Generator[Collection[PodInfo], bool, GangVictims | Status]
 """A generator that looks for victims of a gang. It yields pods, and receives whether the gang would fit if exactly
 these pods were gone. It returns the victims to evict, or a Status that says why there are none.
@@ -99,6 +129,16 @@ class GangOf(Protocol):
 
 
 @runtime_checkable
+class QueuedTogether(Protocol):
+    """Returns the key of the group that a pod waits in, with one turn and one backoff; None for its own turns.
+
+    The key of a pod never changes. The plugin also implements GangOf: the pods of a group are attempted as a gang.
+    """
+
+    def queued_with(self, pod: PodInfo) -> Hashable: ...
+
+
+@runtime_checkable
 class GangDecided(Protocol):
     """Notifies the plugin that named a gang of the outcome of the gang's attempt. `message` explains it."""
 
@@ -109,9 +149,7 @@ class GangDecided(Protocol):
 class GangPostFilter(Protocol):
     """Makes room for a gang as a whole. Returning None lets the members preempt on their own.
 
-    The trial is started only if the gang does not fit. If it finds no victims, the gang's message says why after
-    `preemption: `, or after the plugin's attribute `preemption_name` if it has one. If the attribute `places_most` is
-    true, "fits" means that as many members do as without the first pods that the trial names.
+    The trial is started only if the gang does not fit. A plugin may have PreemptionRules as its attribute `rules`.
     """
 
     def gang_post_filter(self, gang: Gang, nodes: Nodes) -> GangTrial | None: ...

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayplan.queue.pod_heap import PodHeap
-from bayplan.queue.queued_pod import QueuedPod
+from bayplan.queue.queued_group import Entry, QueuedGroup
 
 _MOST_DOUBLINGS = 60
 
@@ -22,6 +22,7 @@ class AttemptBackoff:
 
     Expiration times are rounded up to the end of a window. Pods that failed at about the same time become active
     together, in the order of the queue instead of the order of their failures. A maximum of 0 disables backoff.
+    The maximum of a group is that of a pod, multiplied by the square root of the number of its pods.
     """
 
     initial: float = 1.0
@@ -32,60 +33,62 @@ class AttemptBackoff:
         """The length of a window in seconds: 1, or `initial` if that is shorter."""
         return min(1.0, self.initial) or 1.0
 
-    def duration(self, failures: int) -> float:
-        """Return the backoff after a number of failures, in seconds, before rounding."""
+    def duration(self, failures: int, size: int = 1) -> float:
+        """Return the backoff of so many pods after a number of failures, in seconds, before rounding."""
         if failures == 0:
             return 0.0
-        return min(self.initial * 2.0 ** min(failures - 1, _MOST_DOUBLINGS), self.maximum)
+        maximum = self.maximum if size == 1 else self.maximum * math.sqrt(size)
+        return min(self.initial * 2.0 ** min(failures - 1, _MOST_DOUBLINGS), maximum)
 
-    def expiration(self, queued: QueuedPod) -> float:
-        """Return when the pod's backoff expires; minus infinity if it has none. Computed once per attempt."""
+    def expiration(self, queued: Entry) -> float:
+        """Return when the backoff expires; minus infinity if there is none. Computed once per attempt."""
         failures = queued.consecutive_errors or queued.unschedulable_count
         if failures == 0 or self.maximum == 0:
             return -math.inf
         if queued.backoff_expiration is None:
-            over = queued.queued_at + self.duration(failures)
+            size = queued.size if type(queued) is QueuedGroup else 1
+            over = queued.queued_at + self.duration(failures, size)
             queued.backoff_expiration = (math.floor(over / self.window) + 1) * self.window
         return queued.backoff_expiration
 
-    def holds(self, queued: QueuedPod, now: float) -> bool:
-        """Return whether the pod's backoff has not expired yet."""
+    def holds(self, queued: Entry, now: float) -> bool:
+        """Return whether the backoff has not expired yet."""
         return now < self.expiration(queued)
 
 
 class BackoffQueue:
-    """The pods in backoff, in two heaps: pods that filters rejected, and pods whose attempt failed later.
+    """The pods and groups in backoff, in two heaps: pods that filters rejected, and those whose attempt failed later.
 
     Rejected pods may be popped early if no pod is active. Failed ones may not: an error is often caused by an
     overloaded server, and a pod that was rejected on its node would be placed and rejected again without end. Within
     one window, rejected pods have the order of the active queue.
     """
 
-    def __init__(self, backoff: AttemptBackoff, sort_key: Callable[[QueuedPod], Any]) -> None:
-        self._rejected = PodHeap(lambda queued: (backoff.expiration(queued), sort_key(queued)))
-        self._failed = PodHeap(backoff.expiration)
+    def __init__(self, backoff: AttemptBackoff, sort_key: Callable[[Entry], Any]) -> None:
+        self._rejected: PodHeap[Entry] = PodHeap(lambda queued: (backoff.expiration(queued), sort_key(queued)))
+        self._failed: PodHeap[Entry] = PodHeap(backoff.expiration)
         self._backoff = backoff
 
-    def add(self, queued: QueuedPod) -> None:
-        """Add a pod. It must not be in the queue yet."""
+    def add(self, queued: Entry) -> None:
+        """Add a pod or a group. It must not be in the queue yet."""
         (self._rejected if queued.rejected and not queued.undone else self._failed).push(queued)
 
-    def update(self, queued: QueuedPod) -> None:
-        """Restore the order after a change of a pod in the queue."""
+    def update(self, queued: Entry) -> None:
+        """Restore the order after a change of what is in the queue."""
         self._heap_of(queued).update(queued)
 
-    def remove(self, queued: QueuedPod) -> None:
-        """Remove a pod that is in the queue."""
+    def remove(self, queued: Entry) -> None:
+        """Remove what is in the queue."""
         self._heap_of(queued).remove(queued)
 
-    def pop_completed(self, now: float) -> Iterator[QueuedPod]:
-        """Remove and yield the pods whose backoff has expired."""
+    def pop_completed(self, now: float) -> Iterator[Entry]:
+        """Remove and yield those whose backoff has expired."""
         for heap in (self._rejected, self._failed):
             while (queued := heap.peek()) is not None and not self._backoff.holds(queued, now):
                 heap.pop()
                 yield queued
 
-    def pop_early(self) -> QueuedPod | None:
+    def pop_early(self) -> Entry | None:
         """Remove and return the rejected pod whose backoff expires first, expired or not; None if there is none."""
         return self._rejected.pop()
 
@@ -99,12 +102,12 @@ class BackoffQueue:
         first = [self._backoff.expiration(queued) for heap in (self._rejected, self._failed) if (queued := heap.peek())]
         return min(first, default=None)
 
-    def _heap_of(self, queued: QueuedPod) -> PodHeap:
+    def _heap_of(self, queued: Entry) -> PodHeap[Entry]:
         return self._rejected if queued in self._rejected else self._failed
 
     def __len__(self) -> int:
         return len(self._rejected) + len(self._failed)
 
-    def __iter__(self) -> Iterator[QueuedPod]:
+    def __iter__(self) -> Iterator[Entry]:
         yield from self._rejected
         yield from self._failed

@@ -6,7 +6,7 @@ Mirrors isPodWorthRequeuing (pkg/scheduler/backend/queue/scheduling_queue.go) an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -14,7 +14,8 @@ from typing import Any
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.failures import Failures
 from bayplan.framework.events import ALL_EVENTS, ANY, NODE, Action, ClusterEvent, EventHint, Hint, HintFunction, Topics
-from bayplan.framework.profile import Point, Profile
+from bayplan.framework.gangs import QueuedTogether
+from bayplan.framework.profile import Point, Profile, implements
 from bayplan.framework.status import PluginError
 from bayplan.log_fields import about_pod
 from bayplan.queue.in_flight import Happened
@@ -30,11 +31,14 @@ class QueueProfile:
         sort_key: maps a pod and its `queued_at` to a comparable key; the same function for all profiles of a queue.
         pre_enqueue: the PreEnqueue plugins in order.
         hints: the registered events, by plugin name. Every event requeues pods that an unknown plugin rejected.
+        queued_with: maps a pod to the key of the group that it has its turns with; to None if it has its own. None if
+            no pod is in a group.
     """
 
     sort_key: Callable[[PodInfo, float], Any]
     pre_enqueue: Sequence[Any] = ()
     hints: Mapping[str, Sequence[EventHint]] = field(default_factory=dict)
+    queued_with: Callable[[PodInfo], Hashable] | None = None
 
     @classmethod
     def of(cls, profile: Profile, any_event: Iterable[str] = ()) -> QueueProfile:
@@ -47,7 +51,8 @@ class QueueProfile:
         if len(queue_sort) != 1:
             raise ValueError(f"profile {profile.scheduler_name} has {len(queue_sort)} QueueSort plugins, expected one")
         hints = profile.events() | dict.fromkeys(any_event, (EventHint(ALL_EVENTS),))
-        return cls(queue_sort[0].sort_key, tuple(profile.at(Point.PRE_ENQUEUE)), hints)
+        queued_with = next((each.queued_with for each in profile.every() if implements(each, QueuedTogether)), None)
+        return cls(queue_sort[0].sort_key, tuple(profile.at(Point.PRE_ENQUEUE)), hints, queued_with)
 
 
 class Requeue(Enum):

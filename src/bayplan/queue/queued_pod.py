@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from bayplan.cluster.pod_info import PodInfo
+
+if TYPE_CHECKING:
+    from bayplan.queue.queued_group import QueuedGroup
 
 
 class Place(Enum):
@@ -44,6 +48,8 @@ class Place(Enum):
     BACKOFF = "backoff"
     UNSCHEDULABLE = "unschedulable"
     GATED = "gated"
+    PENDING = "pending"
+    """Waits for the end of an attempt of its group, in which it has no part."""
     IN_FLIGHT = "in-flight"
 
 
@@ -56,6 +62,7 @@ class PendingCounts:
     unschedulable: int
     gated: int
     in_flight: int
+    pending: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -97,6 +104,8 @@ class QueuedPod:
     """Why the pod is pending, in human-readable form."""
     place: Place | None = None
     """The pod's place; None before it enters the queue, and after it has left."""
+    group: QueuedGroup | None = None
+    """The group that the pod waits in, or is attempted with; None for a pod that has turns of its own."""
 
     @property
     def uid(self) -> str:
@@ -107,6 +116,13 @@ class QueuedPod:
     def gated(self) -> bool:
         """Whether a PreEnqueue plugin gates the pod."""
         return bool(self.gating_plugin)
+
+    @property
+    def gate(self) -> QueuedPod | None:
+        """The gated pod that this one waits for: itself, or another one of its group; None if there is none."""
+        if self.gated or self.group is None:
+            return self if self.gated else None
+        return next((member for member in self.group.members.values() if member.gated), None)
 
     @property
     def rejected(self) -> bool:

@@ -23,8 +23,8 @@ class _Others:
 
     def __init__(self, backoff: AttemptBackoff, sort_key: Callable[[QueuedPod], Any]) -> None:
         self._backoff = backoff
-        self._held = PodHeap(lambda queued: (backoff.expiration(queued), sort_key(queued)))
-        self._ready = PodHeap(sort_key)
+        self._held: PodHeap[QueuedPod] = PodHeap(lambda queued: (backoff.expiration(queued), sort_key(queued)))
+        self._ready: PodHeap[QueuedPod] = PodHeap(sort_key)
         """Pods whose backoff had expired at the last `pop`."""
 
     def push(self, queued: QueuedPod) -> None:

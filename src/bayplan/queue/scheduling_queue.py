@@ -14,22 +14,17 @@ from bayplan.failures import Failures
 from bayplan.framework import changes
 from bayplan.framework.calling import Caller, call
 from bayplan.framework.events import NO_TOPICS, ClusterEvent, Topics
-from bayplan.queue.backoff import AttemptBackoff, BackoffQueue
-from bayplan.queue.gates import is_still_gated, run_pre_enqueue
+from bayplan.queue.backoff import AttemptBackoff
 from bayplan.queue.hints import AskHint, Hints, QueueProfile, Requeue, ask_hint
-from bayplan.queue.in_flight import InFlight
-from bayplan.queue.pod_heap import PodHeap
+from bayplan.queue.places import ATTEMPT_FAILED, Places
+from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import PendingCounts, Place, QueuedPod
-from bayplan.queue.rejection_groups import RejectionGroups
-from bayplan.queue.sort_keys import sort_key_of
-from bayplan.queue.unschedulable import UnschedulablePods
 
-ATTEMPT_FAILED = "ScheduleAttemptFailure"
 BACKOFF_COMPLETE = "BackoffComplete"
 POPPED_FROM_BACKOFF = "PopFromBackoffQ"
 
 
-class SchedulingQueue:
+class SchedulingQueue(Places):
     """The pods that are not bound yet, each in one `Place`.
 
     The queue is a pure state machine: it reads no clock and starts no task. The caller passes the time as `now`, in
@@ -63,24 +58,13 @@ class SchedulingQueue:
     ) -> None:
         if not profiles:
             raise ValueError("a scheduling queue needs at least one profile")
+        failures = failures or Failures()
+        hints = Hints(profiles, ask_hint, failures)
+        super().__init__(profiles, hints, AttemptBackoff(initial_backoff, max_backoff), own, caller, failures)
         self.nominations = nominations
-        self.incoming: Counter[tuple[Place, str]] = Counter()
-        """How often pods entered a place, by place and cause."""
-        self._profiles = profiles
         self._unschedulable_timeout = unschedulable_timeout
-        self._caller = caller
-        self._failures = failures or Failures()
-        self._hints = Hints(profiles, ask_hint, self._failures)
-        self._backoff_rule = AttemptBackoff(initial_backoff, max_backoff)
-        sort_key = sort_key_of(next(iter(profiles.values())).sort_key, self._failures)
-        self._active = PodHeap(sort_key)
-        self._backoff = BackoffQueue(self._backoff_rule, sort_key)
-        self._unschedulable = UnschedulablePods(self._hints.topics_of)
-        self.groups = RejectionGroups(self._unschedulable, self._backoff_rule, sort_key, own)
-        self._in_flight = InFlight()
         self.unit: Mapping[str, QueuedPod] = self._in_flight.unit
         """By uid, the pods of the running attempt: popped or taken for it, and neither placed nor requeued yet."""
-        self._waiting: dict[str, QueuedPod] = {}
 
     # Events from the API server
 
@@ -131,7 +115,11 @@ class SchedulingQueue:
         if uid in self._in_flight:
             self._in_flight.forget(uid)
         elif uid in self._waiting:
-            self._leave(self._waiting[uid])
+            queued = self._waiting[uid]
+            if queued.group is None:
+                self._leave(queued)
+            else:
+                self._part(queued, queued.queued_at)
 
     def move_on_event(
         self, event: ClusterEvent, old: object, new: object, now: float, only: Callable[[PodInfo], bool] | None = None
@@ -148,10 +136,13 @@ class SchedulingQueue:
             lambda rejector: self._hints.narrowed(rejector, event, old, new),
         )
         for queued in waiting:
+            if queued.group is not None and queued.group.place is not Place.GATED:
+                continue  # another of its pods has requeued it
             if (only is None or only(queued.pod)) and not (queued.gated and self._is_still_gated(queued)):
                 requeue = self._hints.ask(queued, event, old, new)
                 if requeue is not Requeue.SKIP:
-                    moved += self._requeue(self.groups.requeued(queued, event.label, now), requeue, event.label, now)
+                    entry = self.groups.requeued(queued, event.label, now) if queued.group is None else queued.group
+                    moved += self._requeue(entry, requeue, event.label, now)
         if self._hints.interested(event):
             self._in_flight.record(event, old, new)
         return moved
@@ -161,15 +152,23 @@ class SchedulingQueue:
     def pop(self, now: float) -> QueuedPod | None:
         """Remove and return the next pod to schedule; None if there is none before `next_wakeup`.
 
-        The pod is in flight until the caller calls `done` or `add_unschedulable`.
+        The pod is in flight until the caller calls `done` or `add_unschedulable`. If it is in a group, this is the turn
+        of the group: the attempt is about the pods of it that the caller takes.
         """
         self.flush(now)
-        queued = self._active.pop()
-        if queued is None:
-            queued = self._backoff.pop_early()
-            if queued is None:
+        entry = self._active.pop()
+        if entry is None:
+            entry = self._backoff.pop_early()
+            if entry is None:
                 return None
             self.incoming[Place.ACTIVE, POPPED_FROM_BACKOFF] += 1
+        if type(entry) is QueuedGroup:
+            entry.begin()
+            queued = entry.first()
+            entry.take(queued)
+        else:
+            assert isinstance(entry, QueuedPod)
+            queued = entry
         del self._waiting[queued.uid]
         self._start(queued, now)
         return queued
@@ -183,9 +182,13 @@ class SchedulingQueue:
         queued = self._waiting.get(uid)
         if queued is None:
             return None
-        if queued.place is not Place.ACTIVE and not self._to_active(queued, changes.FORCE_ACTIVATE.label, now):
+        if queued.group is not None:
+            if not self._take_member(queued, queued.group, now):
+                return None
+        elif queued.place is Place.ACTIVE or self._to_active(queued, changes.FORCE_ACTIVATE.label, now):
+            self._leave(queued)
+        else:
             return None
-        self._leave(queued)
         self._start(queued, now, joins=joins)
         return queued
 
@@ -193,6 +196,10 @@ class SchedulingQueue:
         """Record that a pod in flight was placed: pods that were rejected for the same reasons have their turn."""
         self._in_flight.decided(pod.uid)
         self.groups.placed(pod)
+        queued = self._in_flight.get(pod.uid)
+        if queued is not None and queued.group is not None:
+            queued.group.placed = True
+            self._decided(queued, queued.popped_at)
 
     def stop_recording(self, uid: str) -> None:
         """Stop recording events for a pod in flight that has passed Permit: no plugin can reject it any more.
@@ -204,9 +211,12 @@ class SchedulingQueue:
     def done(self, uid: str) -> None:
         """End the attempt of a pod that is bound or deleted. Unknown pods are ignored."""
         self.groups.left(uid)
+        known = self._in_flight.get(uid)
         queued = self._in_flight.end(uid)
         if queued is not None:
             queued.place = None
+        if known is not None:
+            self._decided(known, known.popped_at)
 
     def add_unschedulable(self, queued: QueuedPod, now: float) -> Place | None:
         """Return a pod to the queue after a failed attempt. Returns its new place; None if it was deleted.
@@ -224,6 +234,7 @@ class SchedulingQueue:
         if uid in self._in_flight and self._in_flight.end(uid) is None:
             self.groups.left(uid)
             queued.place = None
+            self._decided(queued, now)
             return None
         if queued.rejected:
             queued.unschedulable_count += 1
@@ -234,6 +245,9 @@ class SchedulingQueue:
         queued.backoff_expiration = None
         queued.was_flushed = False
         queued.place = None
+        if queued.group is not None:
+            self._return(queued, now, refused=True)
+            return queued.place
         if events is None or not queued.rejected:
             requeue = Requeue.AFTER_BACKOFF
         else:
@@ -250,7 +264,10 @@ class SchedulingQueue:
         if self._in_flight.end(queued.uid) is not None:
             queued.attempts -= 1
             queued.place = None
-            self._to_active(queued, changes.FORCE_ACTIVATE.label, now)
+            if queued.group is None:
+                self._to_active(queued, changes.FORCE_ACTIVATE.label, now)
+            else:
+                self._return(queued, now, refused=False)
 
     def activate(self, pods: Iterable[PodInfo], now: float) -> int:
         """Move pods to the active queue, whatever they wait for. Returns how many became active.
@@ -260,17 +277,17 @@ class SchedulingQueue:
         activated = 0
         for pod in pods:
             queued = self._waiting.get(pod.uid)
-            if queued is not None and queued.place is not Place.ACTIVE:
-                activated += self._to_active(queued, changes.FORCE_ACTIVATE.label, now)
+            if queued is not None and queued.place not in {Place.ACTIVE, Place.PENDING}:
+                activated += self._to_active(queued.group or queued, changes.FORCE_ACTIVATE.label, now)
             elif pod.uid in self._in_flight:
                 self._in_flight.record(changes.FORCE_ACTIVATE, None, pod)
         return activated
 
     def flush(self, now: float) -> None:
         """Move the pods whose backoff has expired, and those that were unschedulable for too long. `pop` calls this."""
-        for queued in self._backoff.pop_completed(now):
-            queued.place = None
-            self._enter(queued, Place.ACTIVE, BACKOFF_COMPLETE, now)
+        for entry in self._backoff.pop_completed(now):
+            entry.place = None
+            self._enter(entry, Place.ACTIVE, BACKOFF_COMPLETE, now)
         for queued, cause in self.groups.successors(now):
             self._requeue(queued, Requeue.AFTER_BACKOFF, cause, now)
         flushed = False
@@ -303,12 +320,14 @@ class SchedulingQueue:
 
     def pending_pods(self) -> PendingCounts:
         """Return the number of pods in each place."""
+        others = self._others
         return PendingCounts(
-            active=len(self._active),
-            backoff=len(self._backoff),
+            active=len(self._active) + others[Place.ACTIVE],
+            backoff=len(self._backoff) + others[Place.BACKOFF],
             unschedulable=self._unschedulable.rejected_count,
-            gated=self._unschedulable.gated_count,
+            gated=self._unschedulable.gated_count + others[Place.GATED],
             in_flight=len(self._in_flight),
+            pending=others[Place.PENDING],
         )
 
     def in_flight_events(self) -> Counter[str]:
@@ -334,7 +353,8 @@ class SchedulingQueue:
 
     def _add_new(self, pod: PodInfo, event: ClusterEvent, now: float) -> None:
         queued = QueuedPod(pod, queued_at=now)
-        if self._to_active(queued, event.label, now):
+        key = self._group_of(pod)
+        if self._to_active(queued, event.label, now) if key is None else self._join(queued, key, event.label, now):
             self.nominations.add(pod)
 
     def _update_in_flight(self, old: PodInfo, new: PodInfo) -> None:
@@ -350,10 +370,10 @@ class SchedulingQueue:
         queued.pod = new
         self.nominations.update(old, new)
         if queued.place is Place.ACTIVE:
-            self._active.update(queued)
+            self._active.update(queued.group or queued)
         elif queued.place is Place.BACKOFF:
-            self._backoff.update(queued)
-        else:
+            self._backoff.update(queued.group or queued)
+        elif queued.group is None or (queued.place is Place.GATED and queued.gated):
             only_status = changes.only_status_changed(old, new)
             if queued.place is Place.UNSCHEDULABLE and (new.nominated_node_name or not only_status):
                 self.groups.separate(queued)
@@ -361,7 +381,8 @@ class SchedulingQueue:
                 self._unschedulable.update(queued)
                 for event in changes.pod_changes(old, new):
                     requeue = self._hints.ask(queued, event, old, new)
-                    if requeue is not Requeue.SKIP and self._requeue(queued, requeue, event.label, now):
+                    entry = queued.group or queued
+                    if requeue is not Requeue.SKIP and self._requeue(entry, requeue, event.label, now):
                         break
 
     def _nomination_ended(self, pod: PodInfo, now: float) -> None:
@@ -381,67 +402,6 @@ class SchedulingQueue:
         queued.popped_at = now
         queued.attempts += 1
         self._in_flight.start(queued, joins=joins)
-
-    def _requeue(self, queued: QueuedPod, requeue: Requeue, cause: str, now: float) -> bool:
-        """Move a pod to its next place. Returns whether it became active or entered backoff."""
-        if requeue is Requeue.SKIP:
-            self._enter(queued, Place.UNSCHEDULABLE, cause, now)
-            return False
-        if requeue is Requeue.AFTER_BACKOFF and self._backoff_rule.holds(queued, now):
-            return self._enter_unless_gated(queued, Place.BACKOFF, cause, now)
-        return self._to_active(queued, cause, now)
-
-    def _to_active(self, queued: QueuedPod, cause: str, now: float) -> bool:
-        if queued.place is Place.BACKOFF:  # it passed PreEnqueue before it entered backoff
-            self._leave(queued)
-            self._enter(queued, Place.ACTIVE, cause, now)
-            return True
-        return self._enter_unless_gated(queued, Place.ACTIVE, cause, now)
-
-    def _enter_unless_gated(self, queued: QueuedPod, place: Place, cause: str, now: float) -> bool:
-        """Run PreEnqueue, and move the pod to the place, or to the gated pods. Returns False if it is gated."""
-        was_gated = queued.gated
-        if queued.place is not None:
-            self._leave(queued)
-        plugins = self._profiles[queued.pod.scheduler_name].pre_enqueue
-        if run_pre_enqueue(queued, plugins, self._caller(queued.pod), self._failures):
-            self.groups.left(queued.uid)
-            self._enter(queued, Place.GATED, None if was_gated else cause, now)
-            return False
-        self._enter(queued, place, cause, now)
-        return True
-
-    def _is_still_gated(self, queued: QueuedPod) -> bool:
-        plugins = self._profiles[queued.pod.scheduler_name].pre_enqueue
-        return is_still_gated(queued, plugins, self._caller(queued.pod), self._failures)
-
-    def _enter(self, queued: QueuedPod, place: Place, cause: str | None, now: float) -> None:
-        if place is Place.ACTIVE:
-            if queued.initial_attempt_at is None:
-                queued.initial_attempt_at = now
-            self._active.push(queued)
-        elif place is Place.BACKOFF:
-            self._backoff.add(queued)
-        elif place is Place.GATED:
-            self._unschedulable.add(queued)
-        else:
-            self.groups.add(queued)
-        queued.place = place
-        self._waiting[queued.uid] = queued
-        if cause is not None:
-            self.incoming[place, cause] += 1
-
-    def _leave(self, queued: QueuedPod) -> None:
-        if queued.place is Place.ACTIVE:
-            self._active.remove(queued)
-        elif queued.place is Place.BACKOFF:
-            self._backoff.remove(queued)
-        elif queued.place is Place.GATED:
-            self._unschedulable.remove(queued)
-        else:
-            self.groups.remove(queued)
-        queued.place = None
-        del self._waiting[queued.uid]
 
     def _timeout_of(self, queued: QueuedPod) -> float:
         return queued.queued_at + self._unschedulable_timeout

@@ -9,10 +9,10 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.failures import Failures
 from bayplan.framework.status import PluginError
 from bayplan.log_fields import about_pod
-from bayplan.queue.queued_pod import QueuedPod
+from bayplan.queue.queued_group import Entry
 
 
-def sort_key_of(of_pod: Callable[[PodInfo, float], Any], failures: Failures) -> Callable[[QueuedPod], Any]:
+def sort_key_of(of_pod: Callable[[PodInfo, float], Any], failures: Failures) -> Callable[[Entry], Any]:
     """Return the sort key of the queue.
 
     If the QueueSort plugin fails for a pod, or its key cannot be compared with the first key, the pod is sorted last,
@@ -21,7 +21,7 @@ def sort_key_of(of_pod: Callable[[PodInfo, float], Any], failures: Failures) -> 
     name = str(getattr(getattr(of_pod, "__self__", None), "name", "QueueSort"))
     first: dict[str, Any] = {}
 
-    def sort_key(queued: QueuedPod) -> Any:
+    def sort_key(queued: Entry) -> Any:
         try:
             key = of_pod(queued.pod, queued.queued_at)
             min(key, first.get("key", key))  # raises for keys that cannot be compared

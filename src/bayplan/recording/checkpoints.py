@@ -64,15 +64,16 @@ def checkpoint(
 
 
 def _queued(each: QueuedPod) -> RecordedQueued:
+    entry = each.group or each
     return RecordedQueued(
         each.pod.key,
         each.place.value if each.place is not None else "",
-        each.queued_at,
+        entry.queued_at,
         each.attempts,
         each.initial_attempt_at,
-        each.unschedulable_count,
-        each.consecutive_errors,
-        each.backoff_expiration,
+        entry.unschedulable_count,
+        entry.consecutive_errors,
+        entry.backoff_expiration,
         tuple(sorted(each.unschedulable_plugins)),
         tuple(sorted(each.pending_plugins)),
         each.gating_plugin,

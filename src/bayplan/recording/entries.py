@@ -155,7 +155,10 @@ class RecordedPlace(msgspec.Struct, array_like=True, gc=False, frozen=True):
 
 
 class RecordedQueued(msgspec.Struct, array_like=True, gc=False, frozen=True):
-    """A pod in the queue: the fields of a QueuedPod. `place`: the value of a Place."""
+    """A pod in the queue: the fields of a QueuedPod. `place`: the value of a Place.
+
+    The time in the queue, the failures and the backoff of a pod that waits in a group are those of the group.
+    """
 
     key: str
     place: str

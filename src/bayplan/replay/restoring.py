@@ -13,6 +13,7 @@ from bayplan.api.objects import UndecodableObject
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.queue import QueuedPod, SchedulingQueue
+from bayplan.queue.queued_group import QueuedGroup
 from bayplan.queue.queued_pod import Place
 from bayplan.recording.entries import Checkpoint, RecordedPlace, RecordedQueued
 
@@ -30,8 +31,18 @@ class RestoredQueue(SchedulingQueue):
     """
 
     def restore(self, queued: QueuedPod, place: Place, now: float) -> None:
-        """Put a pod in a place."""
-        self._enter(queued, place, None, now)
+        """Put a pod in a place. The first pod of a group says for all of them when the group has its turn."""
+        key = self._group_of(queued.pod)
+        if key is None:
+            self._enter(queued, place, None, now)
+            return
+        group = self._queued_groups.get(key)
+        if group is None:
+            group = self._queued_groups[key] = QueuedGroup.of(key, queued)
+        else:
+            self._leave_group(group)
+            group.add(queued)
+        self._enter_group(group, Place.ACTIVE if place is Place.PENDING else place, None, now)
 
     def turn_of(self, uid: str, now: float) -> QueuedPod | None:
         """Return the pod whose turn it was, in flight; None if it is unknown or gated. `uid`: "" if it was no pod's."""

@@ -115,7 +115,10 @@ class SchedulingCycle:
     def _decide(self, decision: Decision, run: PodRun, *, asks: bool) -> Generator[Question, Answer, None]:
         nodes, feasible = yield from self._find_feasible(decision, run, asks=asks)
         if not len(feasible):
-            yield from self._post_filter(decision, run, asks=asks)
+            if self.gang is not None and self.gang.whole:
+                decision.nominated_node = ""
+            else:
+                yield from self._post_filter(decision, run, asks=asks)
             decision.message = decision.diagnosis.explain()
             if self.gang is None and self.placement is None and not decision.nominated_node:
                 decision.alike = run.rejected_like(decision)

@@ -37,8 +37,9 @@ class GangFit:
     `preempt`: members that must preempt first count as placed; the gang waits then. `placement`: the candidate nodes;
     None for all. `placed`, `refused`: the decisions. `held_back`: names of members that cannot be attempted now.
     `refusal`: why no member was tried at all. `tried_elsewhere`: the number of other placements that the gang does not
-    fit in, and `blamed_elsewhere` the plugins that rejected members there. `no_room`: why no room could be made for the
-    gang as a whole, as a clause of the message. `preempted_for`: uid of the PodGroup that room is made for.
+    fit in, and `blamed_elsewhere` the plugins that rejected members there. `preemption`: what came of a preemption by
+    the gang as a whole, as a clause of the message. `preempted_for`: uid of the PodGroup that room is made for.
+    `before`: what the message is about instead, if room is made: how much fits now.
     """
 
     gang: Gang
@@ -50,8 +51,9 @@ class GangFit:
     refusal: Status | None = None
     tried_elsewhere: int = 0
     blamed_elsewhere: frozenset[str] = frozenset()
-    no_room: str = ""
+    preemption: str = ""
     preempted_for: str = ""
+    before: GangFit | None = None
 
     def node_for(self, decision: Decision) -> str:
         """The node that a member gets, now or once its victims are gone; "" if it gets none."""
@@ -67,7 +69,7 @@ class GangFit:
         missing = self.gang.needed - len(self.placed)
         if self.failed:
             return False
-        return missing <= left and (missing > 0 or not self.refused or bool(self.gang.no_preemption))
+        return missing <= left and (missing > 0 or not self.refused or self.gang.whole or bool(self.gang.no_preemption))
 
     def make_room(self, victims: GangVictims, plugin: str, blamed: frozenset[str]) -> None:
         """Make the gang wait until these victims are deleted; one member preempts for it.
@@ -122,6 +124,8 @@ class GangFit:
 
     def explain(self) -> str:
         """How many members fit, and why the next one does not."""
+        if self.before is not None:
+            return self.before.explain()
         gang = self.gang
         size = gang.needed + gang.placed
         if self.refusal is not None:
@@ -137,7 +141,7 @@ class GangFit:
             where = f" in {self.placement.name}{best}"
         text = f"gang {gang.name}: {len(self.placed) + gang.placed} of {size} members fit{where}"
         reason = f"{text}; the next one: {self.refused[0].reason}"
-        return f"{reason} {self.no_room}" if self.no_room else reason
+        return f"{reason} {self.preemption}" if self.preemption else reason
 
     def _too_few(self, size: int) -> str:
         """Why no member was tried."""

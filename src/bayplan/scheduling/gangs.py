@@ -12,11 +12,22 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.calling import call
 from bayplan.framework.extenders import Question
-from bayplan.framework.gangs import Gang, GangOutcome, GangPostFilter, GangTrial, GangVictims, Placement
+from bayplan.framework.gangs import (
+    Gang,
+    GangOutcome,
+    GangPostFilter,
+    GangTrial,
+    GangVictims,
+    Placement,
+    PreemptionRules,
+    several_schedulers,
+)
 from bayplan.framework.placements import best_placement, generate_placements
 from bayplan.framework.profile import Profile, implements
 from bayplan.framework.status import PluginError, Status
@@ -29,6 +40,8 @@ from bayplan.scheduling.unit import Unit
 
 CONSTRAINED = "not eligible due to placement-based pod group scheduling limitation"
 AS_A_WHOLE = "not eligible due to workload aware preemption enabled"
+ONGOING = "ongoing preemption on nominated nodes"
+FOUND = "found a placement for podgroup, preempting {} victims"
 
 PAUSE = None
 """Yielded where other work may run."""
@@ -71,12 +84,12 @@ class GangAttempt:
         """Return a plan that places the gang, or preempts for it, or requeues it."""
         unit, named = self.unit, self.unit.gang
         assert named is not None
-        if named.problem:
+        if problem := self._problem(named):
             self._taken = yield TakeMembers(tuple(unit.pending))
-            return self._failed(named.problem)
+            return self._failed(problem)
         try:
             placements = generate_placements(self.profile, named, self.state.nodes)
-            trial, plugin = (None, None) if placements is not None else self._trial(named)
+            trial, plugin = self._trial(named, constrained=placements is not None)
         except PluginError as error:
             self.options.record(error, unit.pod)
             return self._refused(Refusal.failed(unit.pod, str(error)), GangOutcome.ERROR)
@@ -84,7 +97,7 @@ class GangAttempt:
             named = replace(named, no_preemption=CONSTRAINED)
         elif trial is not None:
             named = replace(named, no_preemption=AS_A_WHOLE)
-        if not named.needed and not named.no_preemption:
+        if not named.needed and not named.no_preemption and not named.whole:
             plan = yield from self._alone()
             plan.outcome = _OUTCOMES[plan.decisions[0].outcome]
             plan.message = plan.decisions[0].message
@@ -102,8 +115,10 @@ class GangAttempt:
         try:
             fit = yield from self._search(placements)
             room_is_made = self._room_is_made()
+            if room_is_made and trial is not None and rules_of(plugin).reports:
+                fit.preemption = f"{rules_of(plugin).name}: {ONGOING}"
             if not fit.fits and not fit.failed and not room_is_made:
-                fit = yield from self._make_room(fit, trial, plugin)
+                fit = yield from self._make_room(fit, placements, trial, plugin)
         except PluginError as error:
             self.options.record(error, unit.pod)
             return self._failed(str(error))
@@ -116,14 +131,24 @@ class GangAttempt:
         """The plugin whose events always requeue members."""
         return frozenset({self.unit.gang_plugin})
 
-    def _trial(self, gang: Gang) -> tuple[GangTrial | None, Any]:
-        """The trial of the first plugin that preempts for the gang as a whole. Raises PluginError."""
+    def _trial(self, gang: Gang, *, constrained: bool) -> tuple[GangTrial | None, Any]:
+        """The trial of the first plugin that preempts for the gang as a whole. Raises PluginError.
+
+        `constrained`: whether the gang is tried in placements.
+        """
         for each in self.profile.every():
-            if implements(each, GangPostFilter):
+            if implements(each, GangPostFilter) and (rules_of(each).constrained or not constrained):
                 trial = call(each, "GangPostFilter", each.gang_post_filter, gang, self.state.nodes)
                 if trial is not None:
                     return trial, each
         return None, None
+
+    def _problem(self, gang: Gang) -> str:
+        """What is wrong with the gang; "" if nothing is."""
+        pending = self.unit.pending
+        others = (pod for pod in pending if pod.scheduler_name != pending[0].scheduler_name)
+        other = next(others, None) if gang.whole else None
+        return gang.problem if other is None else several_schedulers(other, pending[0])
 
     # Fitting
 
@@ -193,38 +218,66 @@ class GangAttempt:
                 return True
         return False
 
-    def _make_room(self, fit: GangFit, trial: GangTrial | None, plugin: Any) -> Generator[Request, Any, GangFit]:
+    def _make_room(
+        self, fit: GangFit, placements: Sequence[Placement] | Status | None, trial: GangTrial | None, plugin: Any
+    ) -> Generator[Request, Any, GangFit]:
         """For a gang that does not fit: find victims, for each member or for the gang as a whole."""
         if trial is not None:
-            return (yield from self._try_victims(fit, trial, plugin))
+            return (yield from self._try_victims(fit, placements, trial, plugin))
         if not any(decision.nominated_node for decision in fit.refused):
             return fit
         preempting = yield from self._fit(preempt=True)
         return preempting if preempting.fits else fit
 
-    def _try_victims(self, fit: GangFit, trial: GangTrial, plugin: Any) -> Generator[Request, Any, GangFit]:
+    def _try_victims(
+        self, fit: GangFit, placements: Sequence[Placement] | Status | None, trial: GangTrial, plugin: Any
+    ) -> Generator[Request, Any, GangFit]:
         """Answer a plugin's trial until it has chosen the victims, and fit the gang then. Raises PluginError."""
-        name = plugin.name
+        name, rules, first = plugin.name, rules_of(plugin), None
         with self.state.what_if() as what_if:
             answer = _next(trial, None, name)
-            enough = None if getattr(plugin, "places_most", False) else 0
             while not isinstance(answer, GangVictims | Status):
                 what_if.remove_only(answer)
-                found = yield from self._fit()
-                enough = len(found.placed) if enough is None else enough
+                found = yield from self._search_again(first if rules.keeps_nodes else None, placements)
+                first = first or found
+                enough = len(first.placed) if rules.places_most or rules.keeps_nodes else 0
                 answer = _next(trial, found.fits and len(found.placed) >= enough, name)
             if isinstance(answer, Status):
-                fit.no_room = f"{getattr(plugin, 'preemption_name', 'preemption')}: {answer.message}"
+                fit.preemption = f"{rules.name}: {answer.message}"
                 return fit
             what_if.remove_only(answer.victims)
-            found = yield from self._fit()
+            found = yield from self._search_again(first if rules.keeps_nodes else None, placements)
         if not found.fits:
             raise PluginError(
                 name, "GangPostFilter", f"gang {self._gang.name} does not fit without the victims that were chosen"
             )
         if answer.victims:
+            if rules.reports:
+                fit.preemption = f"{rules.name}: {FOUND.format(len(answer.victims))}"
+                found.before = fit
             found.make_room(answer, name, fit.blamed)
         return found
+
+    def _search_again(
+        self, before: GangFit | None, placements: Sequence[Placement] | Status | None
+    ) -> Generator[Request, Any, GangFit]:
+        """Fit the gang into its placements; or the members that have nodes, each on the same node as before."""
+        if before is None:
+            return (yield from self._search(placements))
+        nodes, fit = self.state.nodes, GangFit(self._gang, placement=before.placement)
+        with self.state.what_if() as what_if:
+            for one in before.placed:
+                rows = np.array([nodes.position(one.node or "")])
+                only = Placement(one.node or "", nodes.at(rows))
+                cycle = SchedulingCycle(self.profile, self.state, one.pod, self.rng, self.options, self._gang, only)
+                decision = yield from cycle.run()
+                node = fit.node_for(decision)
+                if not node or not place(decision, node, what_if, self.profile, self.options):
+                    fit.refused.append(decision)
+                    break
+                fit.placed.append(decision)
+                yield PAUSE
+        return fit
 
     # Plans
 
@@ -235,7 +288,7 @@ class GangAttempt:
         plan = Plan(
             self.unit, [*fit.placed, *fit.refused], placed=fit.placed, all_or_none=True, outcome=GangOutcome.PLACED
         )
-        if self._gang.no_preemption:
+        if self._gang.no_preemption or self._gang.whole:
             plan.refused = self._refuse_each(fit)
         used = {decision.pod.uid for decision in fit.placed} | {refusal.pod.uid for refusal in plan.refused}
         everyone = {self.unit.pod.uid: self.unit.pod, **{pod.uid: pod for pod in self._gang.members}}
@@ -251,6 +304,8 @@ class GangAttempt:
         plan = Plan(self.unit, [*fit.placed, *fit.refused], shortfall=None if fit.fits else fit.shortfall())
         if complete and fit.refused and not fit.fits:
             message = fit.refused[0].message
+            if self._gang.whole and fit.preemption:
+                message = f"{message} {fit.preemption}"
             plan.refused = self._refuse_each(fit)
         else:
             failed = [decision for decision in fit.refused if decision.outcome is Outcome.ERROR]
@@ -299,6 +354,12 @@ class GangAttempt:
         plan = Plan(self.unit, outcome=GangOutcome.ERROR, message=message)
         plan.refused = [Refusal.failed(pod, message) for pod in self._others(plan)]
         return plan
+
+
+def rules_of(plugin: Any) -> PreemptionRules:
+    """The rules of a plugin that preempts for gangs."""
+    rules = getattr(plugin, "rules", None)
+    return rules if isinstance(rules, PreemptionRules) else PreemptionRules()
 
 
 def _next(trial: GangTrial, fits: bool | None, plugin: str) -> Any:

@@ -222,6 +222,7 @@ class Scheduler:
             dropped_events=services.recorder.dropped,
             event_lag=services.recorder.lag,
             recording=None if (made := self._recorder) is None else (not made.problem, made.written),
+            entities=(queue.entries(), queue.incoming_entries()),
         )
 
     def pods(self) -> list[PodInfo]:

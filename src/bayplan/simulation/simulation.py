@@ -212,9 +212,10 @@ class Simulation(Outcomes):
         self._ports.now += _TICK
         self._add(pod)
         queued = self._queue.get(pod.uid)
-        if queued is not None and queued.place is Place.GATED and pod.key not in self._results:
-            plugins = frozenset({queued.gating_plugin})
-            self._note(Result(pod, Fate.PENDING, message=queued.message, plugins=plugins, gated=True))
+        gate = queued.gate if queued is not None and queued.place is Place.GATED else None
+        if gate is not None and pod.key not in self._results:
+            plugins = frozenset({gate.gating_plugin})
+            self._note(Result(pod, Fate.PENDING, message=gate.message, plugins=plugins, gated=True))
 
     def _add(self, pod: PodInfo) -> None:
         """Put a pod into the queue, and the members of its gang that are pending."""
@@ -253,10 +254,17 @@ class Simulation(Outcomes):
         queued.pod = pod
         version, progressed, attempts = self._tried.get(queued.uid, (-1, 0, 0))
         if version == self.world.version or (progressed == self._progressed and attempts >= _ATTEMPTS):
-            self._queue.done(queued.uid)
-            self._idle[queued.uid] = pod, self._progressed
+            self._rest(queued, pod)
             return False
         return True
+
+    def _rest(self, queued: QueuedPod, pod: PodInfo) -> None:
+        """Let a pod leave the queue until there is progress, with those of its group."""
+        for other in () if queued.group is None else tuple(queued.group.members.values()):
+            self._queue.remove(other.uid)
+            self._idle[other.uid] = other.pod, self._progressed
+        self._queue.done(queued.uid)
+        self._idle[queued.uid] = pod, self._progressed
 
     def _attempt(self, queued: QueuedPod) -> None:
         self._refusals = {}
@@ -276,8 +284,11 @@ class Simulation(Outcomes):
         self._waits.note(self._ports.now)
         _, progressed, attempts = self._tried.get(queued.uid, (-1, -1, 0))
         attempts = attempts + 1 if progressed == self._progressed else 1
+        tried = self.world.version, self._progressed, attempts
         if self.world.pending.get(queued.pod.key) is not None:
-            self._tried[queued.uid] = self.world.version, self._progressed, attempts
+            self._tried[queued.uid] = tried
+        if queued.group is not None:
+            self._tried.update(dict.fromkeys(queued.group.members, tried))
 
     def _activate(self) -> None:
         """Activate the pods that plugins have activated."""

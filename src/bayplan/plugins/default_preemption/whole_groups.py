@@ -18,7 +18,7 @@ from bayplan.cluster.pod_groups import pod_group_of
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import events
 from bayplan.framework.events import Action, ClusterEvent, EventHint
-from bayplan.framework.gangs import Gang, GangTrial, GangVictims
+from bayplan.framework.gangs import Gang, GangTrial, GangVictims, PreemptionRules
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import Plugin
 from bayplan.framework.status import Status
@@ -44,8 +44,13 @@ class WorkloadAwarePreemption(Plugin):
         self._handle = handle
         self._group_decides = gates.enabled("PodGroupPriorityOfVictims")
         self._has_policy = gates.enabled("PodGroupPreemptionPolicy")
-        self.places_most = gates.enabled("PodGroupPreemptionPlacesMost")
-        self.preemption_name = "pod group preemption" if gates.enabled("PodGroupPreemptionPrefix") else "preemption"
+        self.rules = PreemptionRules(
+            name="pod group preemption" if gates.enabled("PodGroupPreemptionPrefix") else "preemption",
+            places_most=gates.enabled("PodGroupPreemptionPlacesMost"),
+            keeps_nodes=gates.enabled("PodGroupPreemptionKeepsNodes"),
+            constrained=gates.enabled("PreemptionOfConstrainedPodGroups"),
+            reports=gates.enabled("PodGroupPreemptionMessage"),
+        )
         self._pod_groups = handle.objects(POD_GROUPS)
         self._budgets = handle.objects(POD_DISRUPTION_BUDGET)
         self._preemptors: dict[str, str] = {}

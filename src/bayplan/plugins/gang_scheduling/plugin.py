@@ -18,7 +18,7 @@ from bayplan.cluster.pod_groups import pod_group_of as key_of
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import events
 from bayplan.framework.events import Action, ClusterEvent, EventHint, Hint
-from bayplan.framework.gangs import PLACED_WITH, Gang, GangOutcome
+from bayplan.framework.gangs import PLACED_WITH, Gang, GangOutcome, several_schedulers
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import Answer, CycleState, Plugin, Wait
 from bayplan.framework.near_names import near_name
@@ -29,6 +29,7 @@ from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 PERMIT_SECONDS = 300.0
 _POLICY = (__name__, "preemptionPolicy")
+_PREEMPTS = "PreemptLowerPriority"
 _ALL = "all pods in a single pod group should have the same"
 TOO_FEW = Status.unresolvable("waiting for minCount pods from a gang to appear in scheduling queue")
 
@@ -45,6 +46,9 @@ class GangScheduling(Plugin):
         self._handle = handle
         self._may_shrink = gates.enabled("PodGroupMinCountCanChange")
         self._must_agree = gates.enabled("OnePriorityInAPodGroup")
+        self._one_turn = gates.enabled("PodGroupsInTheQueue")
+        self._whole = gates.enabled("WholePodGroups")
+        self._has_policy = gates.enabled("PodGroupPreemptionPolicy")
         self._whose = "pod" if gates.enabled("PodGroupGateMessage") else "pods"
         self._pod_groups = handle.objects(POD_GROUPS)
         self._complete: set[str] = set()
@@ -105,21 +109,32 @@ class GangScheduling(Plugin):
             together=True,
             pod_group=key,
             gated=tuple(self._members[key].gated),
-            problem=self._disagreement(key, (*pending, *placed)) if self._must_agree else "",
+            problem=self._disagreement(key, pod, pending, placed) if self._must_agree else "",
+            whole=self._whole,
         )
 
-    def _disagreement(self, key: str, pods: Sequence[PodInfo]) -> str:
+    def queued_with(self, pod: PodInfo) -> str | None:
+        """Return the pod's group, which is one entry of the queue since 1.37."""
+        return key_of(pod) if self._one_turn else None
+
+    def _disagreement(self, key: str, pod: PodInfo, pending: Sequence[PodInfo], placed: Iterable[PodInfo]) -> str:
         """How the pods of a group differ in what must be the same; "" if they don't.
 
         Mirrors validatePodGroup in pkg/scheduler/schedule_one_podgroup.go of 1.37.
         """
-        priority = spec_of(self._pod_groups[key]).priority or 0
-        policy = _preemption_policy(pods[0]) if pods else ""
-        for pod in pods:
-            if pod.priority != priority:
-                return f"{_ALL} priority as the pod group's priority, got {pod.priority} and {priority}"
-            if _preemption_policy(pod) != policy:
-                return f"{_ALL} preemption policy, got {_preemption_policy(pod)} and {policy}"
+        spec = spec_of(self._pod_groups[key])
+        priority, policy, whose = spec.priority or 0, "", ""
+        if self._has_policy:
+            policy, whose = spec.preemptionPolicy or _PREEMPTS, " as the pod group's preemption policy"
+        waiting = len(pending)
+        for number, other in enumerate((*pending, *placed)):
+            policy = policy or _preemption_policy(other)
+            if self._whole and number >= waiting and other.scheduler_name != pod.scheduler_name:
+                return several_schedulers(other, pod)
+            if other.priority != priority:
+                return f"{_ALL} priority as the pod group's priority, got {other.priority} and {priority}"
+            if _preemption_policy(other) != policy:
+                return f"{_ALL} preemption policy{whose}, got {_preemption_policy(other)} and {policy}"
         return ""
 
     def gang_decided(self, gang: Gang, outcome: GangOutcome, message: str) -> None:
@@ -211,7 +226,7 @@ def after_pod_group_updated(pod: PodInfo, old: dict[str, Any], new: dict[str, An
 def _preemption_policy(pod: PodInfo) -> str:
     """The pod's preemptionPolicy. Cached with the pod, because its decoded object may have been released."""
     if _POLICY not in pod.cache:
-        pod.cache[_POLICY] = pod.spec.preemptionPolicy or "PreemptLowerPriority"
+        pod.cache[_POLICY] = pod.spec.preemptionPolicy or _PREEMPTS
     policy: str = pod.cache[_POLICY]
     return policy
 

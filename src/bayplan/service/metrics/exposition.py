@@ -32,7 +32,7 @@ def build_registry(
 ) -> CollectorRegistry:
     """A registry for one scheduler. `snapshot` may block, and returns None if the scheduler isn't running yet."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(SchedulerCollector(metrics, snapshot))
+    registry.register(SchedulerCollector(metrics, snapshot, groups=gates.enabled("PodGroupsInTheQueue")))
     if watchdog is not None:
         registry.register(WatchdogCollector(watchdog))
     registry.register(BuildCollector(gates))
@@ -43,11 +43,14 @@ def build_registry(
 
 
 class SchedulerCollector:
-    """The scheduler's measurements, and the metrics read from its state."""
+    """The scheduler's measurements, and the metrics read from its state. `groups`: whether PodGroups are queued."""
 
-    def __init__(self, metrics: Metrics, snapshot: Callable[[], MetricsSnapshot | None]) -> None:
+    def __init__(
+        self, metrics: Metrics, snapshot: Callable[[], MetricsSnapshot | None], *, groups: bool = False
+    ) -> None:
         self._metrics = metrics
         self._snapshot = snapshot
+        self._groups = groups
 
     def collect(self) -> Iterator[Metric]:
         """All families, including those without samples. Those of the state are left out without a snapshot."""
@@ -169,23 +172,33 @@ class SchedulerCollector:
         yield _gauge(
             "scheduler_pending_pods{queue}",
             "Pending pods: 'active' pods are ready, 'backoff' pods wait for their backoff to end, 'unschedulable' pods "
-            "wait for an event that may make them schedulable, 'gated' pods wait until PreEnqueue admits them.",
+            "wait for an event that may make them schedulable, 'gated' pods wait until PreEnqueue admits them, and "
+            "'pending' pods wait for the end of an attempt of their PodGroup.",
             {
                 ("active",): pending.active,
                 ("backoff",): pending.backoff,
                 ("unschedulable",): pending.unschedulable,
                 ("gated",): pending.gated,
+                **({("pending",): pending.pending} if self._groups else {}),
             },
         )
         yield _counter(
             "scheduler_queue_incoming_pods{queue,event}",
             "Pods added to a part of the queue, by the event that moved them.",
-            # Upstream counts gated pods as unschedulable.
-            _summed(
-                ((("unschedulable" if place is Place.GATED else place.value), event), number)
-                for (place, event), number in snapshot.incoming.items()
-            ),
+            _summed(((_entered(place), event), number) for (place, event), number in snapshot.incoming.items()),
         )
+        if self._groups:
+            waiting, incoming = snapshot.entities
+            yield _gauge(
+                "scheduler_queued_entities{queue,type}",
+                "Entries of the queue: pods by themselves ('pod'), and PodGroups.",
+                {(place.value, kind): number for (place, kind), number in waiting.items()},
+            )
+            yield _counter(
+                "scheduler_queue_incoming_entities{queue,event,type}",
+                "Pods by themselves, and PodGroups, added to a part of the queue, by the event that moved them.",
+                _summed(((_entered(place), event, kind), number) for (place, event, kind), number in incoming.items()),
+            )
         yield _gauge(
             "scheduler_unschedulable_pods{plugin,profile}",
             "Pods that a plugin rejected. A pod counts once for each of these plugins, so the sum over plugins is "
@@ -314,3 +327,8 @@ def _histogram(name: str, text: str, samples: Mapping[tuple[str, ...], Histogram
 def _split(name: str) -> tuple[str, list[str]]:
     name, _, labels = name.rstrip("}").partition("{")
     return name, labels.split(",") if labels else []
+
+
+def _entered(place: Place) -> str:
+    """The label of a place that a pod or a group enters. Upstream counts gated ones as unschedulable."""
+    return "unschedulable" if place is Place.GATED else place.value

@@ -17,7 +17,8 @@ class MetricsSnapshot:
     `waiting`: the pods in the queue that are not in flight. `binding`: the number of binding cycles in progress.
     `sharing`: by profile, the numbers of decisions with and without results of earlier pods. `event_lag`: seconds since
     the oldest event was recorded that is not written yet. `recording`: whether the recording of decisions goes on, and
-    the bytes that were written; None without one.
+    the bytes that were written; None without one. `entities`: how many single pods and PodGroups are in the places of
+    the queue, by place and type, and how often they entered them, by place, event and type.
     """
 
     profiles: Mapping[str, Profile]
@@ -33,6 +34,7 @@ class MetricsSnapshot:
     dropped_events: int
     event_lag: float
     recording: tuple[bool, int] | None = None
+    entities: tuple[Mapping[tuple[Place, str], int], Mapping[tuple[Place, str, str], int]] = ({}, {})
 
     def unschedulable_by_plugin(self) -> Counter[tuple[str, str]]:
         """The number of pods that a plugin rejected in their last attempt, by plugin and profile."""
