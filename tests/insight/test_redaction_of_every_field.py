@@ -22,9 +22,10 @@ KEPT = {
     r"(requests|limits|capacity|allocatable|overhead|hard|used|podFixed|allocatedResources|max|min|default|defaultRequest"
     r"|maxLimitRequestRatio|consumedCapacity|nodeAllocatableResource(Mapping)?s|minResources"
     r"|nodeAllocatableResourceClaimStatuses\[\]\.resources)\{key\}",
-    "the names of the attributes of devices": r"attributes\{key\}|(match|distinct)Attribute",
+    "the names of the attributes of devices": r"attributes\{key\}|(match|distinct)Attribute"
+    r"|derivedAttributes\[\]\.name",
     "the versions in attributes": r"versions?(\[\])?",
-    "CEL expressions": r"cel\.expression",
+    "CEL expressions": r"(cel|derivedAttributes\[\])\.expression",
     "the features that nodes declare": r"declaredFeatures\[\]",
 }
 """What is kept, as docs/insight.md lists it: the ends of the paths."""
