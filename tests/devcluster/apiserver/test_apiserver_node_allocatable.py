@@ -9,7 +9,7 @@ from bayplan.api.kinds import POD, RESOURCE_SLICE
 from bayplan.client import ApiError
 from bayplan.devcluster.apiserver import ApiServer
 from bayplan.devcluster.apiserver.kinds.strategies import strategy_of
-from bayplan.testing.builders import make_pod
+from bayplan.testing.builders import make_node, make_pod
 from bayplan.testing.in_memory import InMemoryClient, load
 from bayplan.versions import DEFAULT_GATES, gates_of
 
@@ -208,3 +208,62 @@ async def test_invalid_resources_of_devices_are_rejected_in_1_37(resources, prob
 async def test_resources_of_devices_are_stored_in_1_37(resources):
     made = await client_of(ON_IN_1_37).create(RESOURCE_SLICE, a_slice({}, {"cores": {"value": "8"}}, resources))
     assert made.to_dict()["spec"]["devices"][0]["nodeAllocatableResources"] == resources
+
+
+DECLARED = make_node("new", labels={"zone": "a"})
+DECLARED.status.declaredFeatures = ["DRANodeAllocatableResources"]
+OLD = make_node("old", labels={"zone": "b"})
+IN_ZONE = {
+    zone: {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]}]}
+    for zone in "abc"
+}
+LACKS = 'node "old" does not support DRANodeAllocatableResources feature'
+NO_NODES = 'device "d" in ResourceSlice has NodeAllocatableResources but does not map to any nodes'
+
+
+def placed(where, of_device, resources):
+    made = a_slice({}, resources=resources)
+    device = {**made["spec"]["devices"][0], **of_device}
+    spec = {**made["spec"], "devices": [device], **where}
+    if "allNodes" not in where:
+        del spec["allNodes"]
+    return {**made, "spec": spec}
+
+
+async def problem_with(client, made):
+    try:
+        await client.create(RESOURCE_SLICE, made)
+    except ApiError as error:
+        return str(error).partition('"s" is forbidden: ')[2] or str(error)
+    return None
+
+
+@cases(
+    "where, of_device, problem",
+    {
+        "a node that declares the feature": ({"nodeName": "new"}, {}, None),
+        "a node that doesn't": ({"nodeName": "old"}, {}, LACKS),
+        "no such node": ({"nodeName": "gone"}, {}, 'node "gone" not found for device "d"'),
+        "all nodes": ({"allNodes": True}, {}, LACKS),
+        "selected nodes that declare it": ({"nodeSelector": IN_ZONE["a"]}, {}, None),
+        "selected nodes that don't": ({"nodeSelector": IN_ZONE["b"]}, {}, LACKS),
+        "no node is selected": ({"nodeSelector": IN_ZONE["c"]}, {}, None),
+        "by device, declared": ({"perDeviceNodeSelection": True}, {"nodeName": "new"}, None),
+        "by device, not declared": ({"perDeviceNodeSelection": True}, {"nodeSelector": IN_ZONE["b"]}, LACKS),
+        "by device, all nodes": ({"perDeviceNodeSelection": True}, {"allNodes": True}, LACKS),
+    },
+)
+async def test_nodes_of_devices_declare_the_feature(where, of_device, problem):
+    made = placed(where, of_device, PROVIDED)
+    assert await problem_with(client_of(ON_IN_1_37, DECLARED, OLD), made) == problem
+    assert await problem_with(client_of(NEXT, DECLARED, OLD), made) is None, "without the gate"
+    others = placed(where, of_device, None)
+    assert await problem_with(client_of(ON_IN_1_37, DECLARED, OLD), others) is None, "without such devices"
+
+
+async def test_changed_slices_are_checked_too():
+    client = client_of(ON_IN_1_37, OLD)
+    await client.create(RESOURCE_SLICE, placed({"nodeName": "old"}, {}, None))
+    devices = placed({"nodeName": "old"}, {}, PROVIDED)["spec"]["devices"]
+    with pytest.raises(ApiError, match=LACKS):
+        await client.patch(RESOURCE_SLICE, "s", {"spec": {"devices": devices}})
