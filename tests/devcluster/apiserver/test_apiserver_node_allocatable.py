@@ -36,6 +36,19 @@ def a_slice(mappings, capacity=None, resources=None):
     }
 
 
+async def problem_of(request):
+    """The message of the error that a request fails with, after the name of the object."""
+    try:
+        await request
+    except ApiError as error:
+        return str(error).partition('" is ')[2]
+    return None
+
+
+def with_claim():
+    return make_pod("p", cpu="1", spec={"resourceClaims": [{"name": "c", "resourceClaimName": "c"}]})
+
+
 def client_of(gates, *objects):
     client = InMemoryClient(ApiServer(listen=False, gates=gates, version=gates.version))
     load(client.server, *objects)
@@ -70,10 +83,52 @@ async def test_resources_of_devices_are_stored_only_with_the_gate(gates, expecte
     },
 )
 async def test_statuses_of_pods_are_stored_only_with_the_gate(gates, expected):
-    client = client_of(gates, make_pod("p"))
+    client = client_of(gates, with_claim())
     patch = {"status": {"nodeAllocatableResourceClaimStatuses": [{**STATUS, **STATUS_IN_1_37}]}}
     stored = await client.patch(POD, "p", patch, "default", subresource="status")
     assert stored.to_dict()["status"].get("nodeAllocatableResourceClaimStatuses", []) == expected
+
+
+@cases(
+    "changed, problem",
+    {
+        "no name": ({"resourceClaimName": ""}, ".resourceClaimName: Required value: must not be empty"),
+        "another claim": (
+            {"resourceClaimName": "d"},
+            '.resourceClaimName: Invalid value: "d": no mapping found in pod reference',
+        ),
+        "no containers": ({"containers": []}, ".containers: Required value: must not be empty"),
+        "no resources": ({"resources": {}}, ".resources: Required value: must not be empty"),
+        "an extended resource": (
+            {"resources": {"example.com/gpu": "1"}},
+            '.resources[example.com/gpu]: Invalid value: "example.com/gpu": must be a node allocatable resource name',
+        ),
+        "a negative amount": (
+            {"resources": {"cpu": "-1"}},
+            '.resources[cpu]: Invalid value: "-1": must be non-negative',
+        ),
+    },
+)
+async def test_invalid_statuses_of_pods_are_rejected(changed, problem):
+    patch = {"status": {"nodeAllocatableResourceClaimStatuses": [{**STATUS, **changed}]}}
+    with pytest.raises(ApiError) as error:
+        await client_of(ON, with_claim()).patch(POD, "p", patch, "default", subresource="status")
+    assert f"status.nodeAllocatableResourceClaimStatuses[0]{problem}" in str(error.value)
+
+
+@cases(
+    "gates, problem",
+    {
+        "1.36": (ON, "invalid: spec: Forbidden: pods with node allocatable resource claims cannot be resized"),
+        "1.37": (ON_IN_1_37, None),
+    },
+)
+async def test_resizes_of_pods_that_take_resources_of_nodes(gates, problem):
+    client = client_of(gates, with_claim())
+    statuses = {"status": {"nodeAllocatableResourceClaimStatuses": [{**STATUS, **STATUS_IN_1_37}]}}
+    await client.patch(POD, "p", statuses, "default", subresource="status")
+    spec = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}
+    assert await problem_of(client.patch(POD, "p", {"spec": spec}, "default", subresource="resize")) == problem
 
 
 @cases(
@@ -217,8 +272,7 @@ IN_ZONE = {
     zone: {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]}]}
     for zone in "abc"
 }
-LACKS = 'node "old" does not support DRANodeAllocatableResources feature'
-NO_NODES = 'device "d" in ResourceSlice has NodeAllocatableResources but does not map to any nodes'
+LACKS = 'forbidden: node "old" does not support DRANodeAllocatableResources feature'
 
 
 def placed(where, of_device, resources):
@@ -230,20 +284,12 @@ def placed(where, of_device, resources):
     return {**made, "spec": spec}
 
 
-async def problem_with(client, made):
-    try:
-        await client.create(RESOURCE_SLICE, made)
-    except ApiError as error:
-        return str(error).partition('"s" is forbidden: ')[2] or str(error)
-    return None
-
-
 @cases(
     "where, of_device, problem",
     {
         "a node that declares the feature": ({"nodeName": "new"}, {}, None),
         "a node that doesn't": ({"nodeName": "old"}, {}, LACKS),
-        "no such node": ({"nodeName": "gone"}, {}, 'node "gone" not found for device "d"'),
+        "no such node": ({"nodeName": "gone"}, {}, 'forbidden: node "gone" not found for device "d"'),
         "all nodes": ({"allNodes": True}, {}, LACKS),
         "selected nodes that declare it": ({"nodeSelector": IN_ZONE["a"]}, {}, None),
         "selected nodes that don't": ({"nodeSelector": IN_ZONE["b"]}, {}, LACKS),
@@ -255,10 +301,12 @@ async def problem_with(client, made):
 )
 async def test_nodes_of_devices_declare_the_feature(where, of_device, problem):
     made = placed(where, of_device, PROVIDED)
-    assert await problem_with(client_of(ON_IN_1_37, DECLARED, OLD), made) == problem
-    assert await problem_with(client_of(NEXT, DECLARED, OLD), made) is None, "without the gate"
+    assert await problem_of(client_of(ON_IN_1_37, DECLARED, OLD).create(RESOURCE_SLICE, made)) == problem
+    assert await problem_of(client_of(NEXT, DECLARED, OLD).create(RESOURCE_SLICE, made)) is None, "without the gate"
     others = placed(where, of_device, None)
-    assert await problem_with(client_of(ON_IN_1_37, DECLARED, OLD), others) is None, "without such devices"
+    assert await problem_of(client_of(ON_IN_1_37, DECLARED, OLD).create(RESOURCE_SLICE, others)) is None, (
+        "without such devices"
+    )
 
 
 async def test_changed_slices_are_checked_too():

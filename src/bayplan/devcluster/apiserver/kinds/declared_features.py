@@ -16,10 +16,11 @@ from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import forbidden
 from bayplan.devcluster.apiserver.storage.resource import Resource
 from bayplan.devcluster.apiserver.storage.rest_storage import RestStorage
+from bayplan.devcluster.apiserver.validation.attributes import OVERHEAD_OF_DEVICES
 
 FEATURE = "DRANodeAllocatableResources"
 """What nodes declare that count resources which devices provide or need. Also a feature gate."""
-NEEDED = frozenset({FEATURE, "NodeDeclaredFeatures", "MappingsAndOverheadOfDevices"})
+NEEDED = frozenset({FEATURE, "NodeDeclaredFeatures", OVERHEAD_OF_DEVICES})
 """The gates and changes of Kubernetes without which there is no such rule."""
 
 

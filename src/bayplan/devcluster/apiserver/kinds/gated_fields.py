@@ -12,11 +12,9 @@ from bayplan.api import kinds
 from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.storage.strategy import Strategy
-from bayplan.devcluster.apiserver.validation import attributes
+from bayplan.devcluster.apiserver.validation.attributes import LISTS, LISTS_GATE, OVERHEAD_OF_DEVICES
 
 NODE_RESOURCES_GATE = "DRANodeAllocatableResources"
-OVERHEAD_OF_DEVICES = "MappingsAndOverheadOfDevices"
-"""The change that gives these resources another form."""
 CLAIMS_OF_GROUPS = "DRAWorkloadResourceClaims"
 PREEMPTION_OF_GROUPS = "PodGroupPreemptionPolicy"
 Parts = Callable[[Object, Object | None], Iterator[tuple[Object, Iterable[Object]]]]
@@ -143,11 +141,19 @@ _OF_WORKLOADS = (
 )
 GATED: Mapping[Kind, tuple[GatedFields, ...]] = {
     kinds.RESOURCE_SLICE: (
-        GatedFields(attributes.LISTS_GATE, _anywhere(_attributes), attributes.LISTS),
+        GatedFields(LISTS_GATE, _anywhere(_attributes), LISTS),
         GatedFields(
-            NODE_RESOURCES_GATE, _anywhere(_devices), ("nodeAllocatableResourceMappings",), until=OVERHEAD_OF_DEVICES
+            NODE_RESOURCES_GATE,
+            _anywhere(_devices),
+            ("nodeAllocatableResourceMappings",),
+            until=OVERHEAD_OF_DEVICES,
         ),
-        GatedFields(NODE_RESOURCES_GATE, _anywhere(_devices), ("nodeAllocatableResources",), since=OVERHEAD_OF_DEVICES),
+        GatedFields(
+            NODE_RESOURCES_GATE,
+            _anywhere(_devices),
+            ("nodeAllocatableResources",),
+            since=OVERHEAD_OF_DEVICES,
+        ),
     ),
     kinds.POD: (
         GatedFields(NODE_RESOURCES_GATE, _anywhere(_status), ("nodeAllocatableResourceClaimStatuses",)),
