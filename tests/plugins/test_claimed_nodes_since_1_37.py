@@ -142,8 +142,10 @@ async def test_an_extended_resource_takes_what_its_device_takes():
 async def bound(pod, *objects):
     """Assume and bind a pod. Returns the cluster, its client and the assumed pod."""
     client = InMemoryClient(ApiServer(listen=False, alpha=True, gates=ON, version="1.37"))
-    load(client.server, *objects, pod)
-    cluster = Devices([make_node("n1", cpu="4", memory="8Gi"), *objects], client, gates=ON)
+    node = make_node("n1", cpu="4", memory="8Gi")
+    node.status.declaredFeatures = ["DRANodeAllocatableResources"]
+    load(client.server, node, *objects, pod)
+    cluster = Devices([node, *objects], client, gates=ON)
     assert cluster.ask(pod) is None
     assumed = assumed_as(cluster.cycle, pod, "n1")
     assert cluster.plugin.reserve(cluster.cycle, assumed, "n1") is None

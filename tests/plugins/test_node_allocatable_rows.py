@@ -16,6 +16,7 @@ from claimed_nodes import container, pod
 from tests.support.tables import cases
 
 from bayplan.api import quantity
+from bayplan.api.kinds import RESOURCE_SLICE
 from bayplan.api.node_allocatable import Footprint, claimed_as
 from bayplan.cluster.pod_changes import PodChanges
 from bayplan.devices.claims import results_of
@@ -264,7 +265,7 @@ class Plain(NamedTuple):
             return None
         uses, provides = [], False
         for each in results_of(allocation):
-            spec, found = self.world.slices[each.pool]["spec"], self.find(each.pool, each.device)
+            spec, found = self.world.slices.get(each.pool, {}).get("spec", {}), self.find(each.pool, each.device)
             per_device = spec.get("perDeviceNodeSelection")
             subject = f"device {each.device}, driver {DRIVER}: device {each.device}"
             wrong = None
@@ -396,3 +397,6 @@ def answers_in(world, seed):
                 world.cluster.state.assume(assumed, node)
         if chance.random() < 0.5:
             put(world.cluster.state, *known(world.renew(chance.choice(POOLS))))
+        if world.slices and chance.random() < 0.1:
+            gone = world.slices.pop(chance.choice(sorted(world.slices)))
+            world.cluster.state.objects[RESOURCE_SLICE].remove(gone["metadata"]["name"])

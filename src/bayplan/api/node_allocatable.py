@@ -82,6 +82,13 @@ class Footprint(NamedTuple):
             yield resource, nanos * containers
 
 
+def provides(device: resource_v1.Device, *, since_1_37: bool) -> bool:
+    """Whether a device provides anything in the form of one version."""
+    if since_1_37:
+        return bool(device.nodeAllocatableResources)
+    return isinstance(device, MappedDevice) and bool(device.nodeAllocatableResourceMappings)
+
+
 def provisions_of(device: resource_v1.Device, *, since_1_37: bool) -> tuple[Provision, ...]:
     """What a device provides in the form of one version. Raises InvalidQuantity."""
     if since_1_37:

@@ -9,7 +9,7 @@ from bayplan.api.kinds import POD, RESOURCE_SLICE
 from bayplan.client import ApiError
 from bayplan.devcluster.apiserver import ApiServer
 from bayplan.devcluster.apiserver.kinds.strategies import strategy_of
-from bayplan.testing.builders import make_pod
+from bayplan.testing.builders import make_node, make_pod
 from bayplan.testing.in_memory import InMemoryClient, load
 from bayplan.versions import DEFAULT_GATES, gates_of
 
@@ -34,6 +34,19 @@ def a_slice(mappings, capacity=None, resources=None):
         "metadata": {"name": "s"},
         "spec": {"driver": "d.org", "pool": pool, "allNodes": True, "devices": [device]},
     }
+
+
+async def problem_of(request):
+    """The message of the error that a request fails with, after the name of the object."""
+    try:
+        await request
+    except ApiError as error:
+        return str(error).partition('" is ')[2]
+    return None
+
+
+def with_claim():
+    return make_pod("p", cpu="1", spec={"resourceClaims": [{"name": "c", "resourceClaimName": "c"}]})
 
 
 def client_of(gates, *objects):
@@ -70,10 +83,52 @@ async def test_resources_of_devices_are_stored_only_with_the_gate(gates, expecte
     },
 )
 async def test_statuses_of_pods_are_stored_only_with_the_gate(gates, expected):
-    client = client_of(gates, make_pod("p"))
+    client = client_of(gates, with_claim())
     patch = {"status": {"nodeAllocatableResourceClaimStatuses": [{**STATUS, **STATUS_IN_1_37}]}}
     stored = await client.patch(POD, "p", patch, "default", subresource="status")
     assert stored.to_dict()["status"].get("nodeAllocatableResourceClaimStatuses", []) == expected
+
+
+@cases(
+    "changed, problem",
+    {
+        "no name": ({"resourceClaimName": ""}, ".resourceClaimName: Required value: must not be empty"),
+        "another claim": (
+            {"resourceClaimName": "d"},
+            '.resourceClaimName: Invalid value: "d": no mapping found in pod reference',
+        ),
+        "no containers": ({"containers": []}, ".containers: Required value: must not be empty"),
+        "no resources": ({"resources": {}}, ".resources: Required value: must not be empty"),
+        "an extended resource": (
+            {"resources": {"example.com/gpu": "1"}},
+            '.resources[example.com/gpu]: Invalid value: "example.com/gpu": must be a node allocatable resource name',
+        ),
+        "a negative amount": (
+            {"resources": {"cpu": "-1"}},
+            '.resources[cpu]: Invalid value: "-1": must be non-negative',
+        ),
+    },
+)
+async def test_invalid_statuses_of_pods_are_rejected(changed, problem):
+    patch = {"status": {"nodeAllocatableResourceClaimStatuses": [{**STATUS, **changed}]}}
+    with pytest.raises(ApiError) as error:
+        await client_of(ON, with_claim()).patch(POD, "p", patch, "default", subresource="status")
+    assert f"status.nodeAllocatableResourceClaimStatuses[0]{problem}" in str(error.value)
+
+
+@cases(
+    "gates, problem",
+    {
+        "1.36": (ON, "invalid: spec: Forbidden: pods with node allocatable resource claims cannot be resized"),
+        "1.37": (ON_IN_1_37, None),
+    },
+)
+async def test_resizes_of_pods_that_take_resources_of_nodes(gates, problem):
+    client = client_of(gates, with_claim())
+    statuses = {"status": {"nodeAllocatableResourceClaimStatuses": [{**STATUS, **STATUS_IN_1_37}]}}
+    await client.patch(POD, "p", statuses, "default", subresource="status")
+    spec = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}
+    assert await problem_of(client.patch(POD, "p", {"spec": spec}, "default", subresource="resize")) == problem
 
 
 @cases(
@@ -208,3 +263,55 @@ async def test_invalid_resources_of_devices_are_rejected_in_1_37(resources, prob
 async def test_resources_of_devices_are_stored_in_1_37(resources):
     made = await client_of(ON_IN_1_37).create(RESOURCE_SLICE, a_slice({}, {"cores": {"value": "8"}}, resources))
     assert made.to_dict()["spec"]["devices"][0]["nodeAllocatableResources"] == resources
+
+
+DECLARED = make_node("new", labels={"zone": "a"})
+DECLARED.status.declaredFeatures = ["DRANodeAllocatableResources"]
+OLD = make_node("old", labels={"zone": "b"})
+IN_ZONE = {
+    zone: {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]}]}
+    for zone in "abc"
+}
+LACKS = 'forbidden: node "old" does not support DRANodeAllocatableResources feature'
+
+
+def placed(where, of_device, resources):
+    made = a_slice({}, resources=resources)
+    device = {**made["spec"]["devices"][0], **of_device}
+    spec = {**made["spec"], "devices": [device], **where}
+    if "allNodes" not in where:
+        del spec["allNodes"]
+    return {**made, "spec": spec}
+
+
+@cases(
+    "where, of_device, problem",
+    {
+        "a node that declares the feature": ({"nodeName": "new"}, {}, None),
+        "a node that doesn't": ({"nodeName": "old"}, {}, LACKS),
+        "no such node": ({"nodeName": "gone"}, {}, 'forbidden: node "gone" not found for device "d"'),
+        "all nodes": ({"allNodes": True}, {}, LACKS),
+        "selected nodes that declare it": ({"nodeSelector": IN_ZONE["a"]}, {}, None),
+        "selected nodes that don't": ({"nodeSelector": IN_ZONE["b"]}, {}, LACKS),
+        "no node is selected": ({"nodeSelector": IN_ZONE["c"]}, {}, None),
+        "by device, declared": ({"perDeviceNodeSelection": True}, {"nodeName": "new"}, None),
+        "by device, not declared": ({"perDeviceNodeSelection": True}, {"nodeSelector": IN_ZONE["b"]}, LACKS),
+        "by device, all nodes": ({"perDeviceNodeSelection": True}, {"allNodes": True}, LACKS),
+    },
+)
+async def test_nodes_of_devices_declare_the_feature(where, of_device, problem):
+    made = placed(where, of_device, PROVIDED)
+    assert await problem_of(client_of(ON_IN_1_37, DECLARED, OLD).create(RESOURCE_SLICE, made)) == problem
+    assert await problem_of(client_of(NEXT, DECLARED, OLD).create(RESOURCE_SLICE, made)) is None, "without the gate"
+    others = placed(where, of_device, None)
+    assert await problem_of(client_of(ON_IN_1_37, DECLARED, OLD).create(RESOURCE_SLICE, others)) is None, (
+        "without such devices"
+    )
+
+
+async def test_changed_slices_are_checked_too():
+    client = client_of(ON_IN_1_37, OLD)
+    await client.create(RESOURCE_SLICE, placed({"nodeName": "old"}, {}, None))
+    devices = placed({"nodeName": "old"}, {}, PROVIDED)["spec"]["devices"]
+    with pytest.raises(ApiError, match=LACKS):
+        await client.patch(RESOURCE_SLICE, "s", {"spec": {"devices": devices}})

@@ -43,6 +43,7 @@ from bayplan.devcluster.apiserver.http.negotiation import negotiate
 from bayplan.devcluster.apiserver.http.request_info import read_request_info
 from bayplan.devcluster.apiserver.kinds.admission import admit
 from bayplan.devcluster.apiserver.kinds.catalog import CONTROLLERS, FINALIZE, catalog
+from bayplan.devcluster.apiserver.kinds.declared_features import NEEDED, check_declared_features
 from bayplan.devcluster.apiserver.kinds.limit_ranges import check_limits
 from bayplan.devcluster.apiserver.kinds.quotas import Quotas
 from bayplan.devcluster.apiserver.schema import Object
@@ -139,6 +140,8 @@ class ApiServer:
         self._garbage = GarbageCollector(self.storage, FINALIZE)
         self._collecting: asyncio.Task[None] | None = None
         self.storage.reviews.append(partial(check_limits, self.storage))
+        if features >= NEEDED:
+            self.storage.reviews.append(partial(check_declared_features, self.storage))
         Quotas(self.storage)
         self._create_initial_objects()
         if rbac:

@@ -6,13 +6,14 @@ Mirrors plugins/dynamicresources/nodeallocatabledynamicresources.go.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 from lightkube.models.resource_v1 import DeviceRequestAllocationResult
 
 from bayplan.api import quantity
-from bayplan.api.node_allocatable import Footprint, Provision, provisions_of
+from bayplan.api.node_allocatable import Footprint, Provision, provides, provisions_of
 from bayplan.cluster.columns import Bool, Rows
 from bayplan.cluster.node_selection import match_selector
 from bayplan.cluster.nodes import Nodes
@@ -39,14 +40,34 @@ class Provisions:
     def __init__(self, slices: DeviceSlices, *, since_1_37: bool) -> None:
         self._slices = slices
         self._since_1_37 = since_1_37
-        self._stale: set[PoolId] = set(slices.by_pool)
-        self._provided: dict[Hashable, dict[str, Sequence[Provision]]] = {}
-        """By pool and device. As upstream, 1.36 looks only for the name of the pool, and the first one counts."""
+        self._named: dict[Hashable, dict[str, list[SliceDevice]]] = {}
+        """By pool and name. As upstream, 1.36 looks only for the name of the pool, and the first one counts."""
+        self._providing: set[tuple[PoolId, str]] = set()
+        """The slices with devices that provide resources."""
         self._field = "NodeAllocatableResources" if since_1_37 else "NodeAllocatableResourceMappings"
+        for each in chain.from_iterable(pool.values() for pool in slices.by_pool.values()):
+            self._changed(each)
         slices.listen(self._changed)
 
     def _changed(self, changed: Slice) -> None:
-        self._stale.add(changed.pool)
+        """Add a slice, or remove it if it isn't there any more."""
+        there = self._slices.by_pool.get(changed.pool, {}).get(changed.name) is changed
+        key, name = self._key(changed.pool), (changed.pool, changed.name)
+        named = self._named.setdefault(key, {})
+        for device in changed.devices:
+            same = named.setdefault(device.id.device, [])
+            if there:
+                same.append(device)
+                if provides(device.spec, since_1_37=self._since_1_37):
+                    self._providing.add(name)
+            else:
+                same.remove(device)
+                if not same:
+                    del named[device.id.device]
+        if not there:
+            self._providing.discard(name)
+            if not named:
+                del self._named[key]
 
     def _key(self, pool: PoolId) -> Hashable:
         return pool if self._since_1_37 else pool.pool
@@ -55,21 +76,18 @@ class Provisions:
     def exist(self) -> bool:
         """Whether there are such devices."""
         self._slices.refresh()
-        for pool in self._stale:
-            found: dict[str, Sequence[Provision]] = {}
-            for same in [pool] if self._since_1_37 else sorted(self._slices.namesakes(pool)):
-                for _, each in sorted(self._slices.by_pool.get(same, {}).items()):
-                    for device in each.devices:
-                        found.setdefault(device.id.device, provisions_of(device.spec, since_1_37=self._since_1_37))
-            if any(found.values()):
-                self._provided[self._key(pool)] = found
-            else:
-                self._provided.pop(self._key(pool), None)
-        self._stale.clear()
-        return bool(self._provided)
+        return bool(self._providing)
+
+    def _devices(self, device: DeviceId) -> list[SliceDevice]:
+        """The devices with an ID, by slice."""
+        named = self._named.get(self._key(PoolId(device.driver, device.pool)), {}).get(device.device, ())
+        return sorted(named, key=lambda each: (each.parent.pool, each.parent.name))
 
     def _of_device(self, device: DeviceId) -> Sequence[Provision]:
-        return self._provided.get(self._key(PoolId(device.driver, device.pool)), {}).get(device.device, ())
+        return next((self._provisions(each) for each in self._devices(device)), ())
+
+    def _provisions(self, device: SliceDevice) -> Sequence[Provision]:
+        return provisions_of(device.spec, since_1_37=self._since_1_37)
 
     def of_granted(self, granted: Granted) -> Taking:
         """What a claim takes with the devices that a search has found."""
@@ -100,7 +118,7 @@ class Provisions:
             found = [devices[code] for (_, devices), code in zip(placed, combination, strict=True)]
             uses: list[Use] = []
             for device, result in zip(found, results, strict=True):
-                provided = device if isinstance(device, str) else provisions_of(device.spec, since_1_37=True)
+                provided = device if isinstance(device, str) else self._provisions(device)
                 uses.append((result.device, provided, _consumed(result)))
             provides = any(provided for _, provided, _ in uses if not isinstance(provided, str))
             answers.append(self._taking(uses) if provides else None)
@@ -112,10 +130,8 @@ class Provisions:
         lacks = f"driver {driver}: device {name} not found in pool {pool} for driver {driver}"
         devices: list[SliceDevice | str] = [lacks]
         codes, missing = np.zeros(len(nodes), dtype=np.intp), np.ones(len(nodes), dtype=np.bool_)
-        for _, each in sorted(self._slices.by_pool.get(PoolId(driver, pool), {}).items()):
-            device = next((device for device in each.devices if device.id.device == name), None)
-            if device is None:
-                continue
+        for device in self._devices(_id(result)):
+            each = device.parent
             here = missing if each.per_device and not each.place.specified else missing & _among(each.place, nodes)
             missing = missing & ~here
             devices += [device, f"driver {driver}: device {name} does not match node"]

@@ -12,13 +12,11 @@ from bayplan.api import kinds
 from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.storage.strategy import Strategy
-from bayplan.devcluster.apiserver.validation import attributes
+from bayplan.devcluster.apiserver.validation.attributes import LISTS, LISTS_GATE, OVERHEAD_OF_DEVICES
 
 NODE_RESOURCES_GATE = "DRANodeAllocatableResources"
 GROUPS_GATE = "DRADeviceCompatibilityGroups"
 DERIVED_GATE = "DRADerivedAttributes"
-OVERHEAD_OF_DEVICES = "MappingsAndOverheadOfDevices"
-"""The change that gives these resources another form."""
 CLAIMS_OF_GROUPS = "DRAWorkloadResourceClaims"
 PREEMPTION_OF_GROUPS = "PodGroupPreemptionPolicy"
 Parts = Callable[[Object, Object | None], Iterator[tuple[Object, Iterable[Object]]]]
@@ -160,11 +158,19 @@ _OF_WORKLOADS = (
 _OF_CLAIMS = (GatedFields(DERIVED_GATE, _anywhere(_asking), ("derivedAttributes",)),)
 GATED: Mapping[Kind, tuple[GatedFields, ...]] = {
     kinds.RESOURCE_SLICE: (
-        GatedFields(attributes.LISTS_GATE, _anywhere(_attributes), attributes.LISTS),
+        GatedFields(LISTS_GATE, _anywhere(_attributes), LISTS),
         GatedFields(
-            NODE_RESOURCES_GATE, _anywhere(_devices), ("nodeAllocatableResourceMappings",), until=OVERHEAD_OF_DEVICES
+            NODE_RESOURCES_GATE,
+            _anywhere(_devices),
+            ("nodeAllocatableResourceMappings",),
+            until=OVERHEAD_OF_DEVICES,
         ),
-        GatedFields(NODE_RESOURCES_GATE, _anywhere(_devices), ("nodeAllocatableResources",), since=OVERHEAD_OF_DEVICES),
+        GatedFields(
+            NODE_RESOURCES_GATE,
+            _anywhere(_devices),
+            ("nodeAllocatableResources",),
+            since=OVERHEAD_OF_DEVICES,
+        ),
         GatedFields(GROUPS_GATE, _anywhere(_consumed), ("compatibilityGroups",)),
     ),
     **dict.fromkeys((kinds.RESOURCE_CLAIM, kinds.RESOURCE_CLAIM_TEMPLATE), _OF_CLAIMS),

@@ -17,6 +17,8 @@ from bayplan.devices.limits import MAX_ATTRIBUTE_VALUES, MAX_ATTRIBUTES, MAX_VAL
 
 LISTS_GATE = "DRAListTypeAttributes"
 """The feature gate of attributes with lists of values."""
+OVERHEAD_OF_DEVICES = "MappingsAndOverheadOfDevices"
+"""The change that gives resources of nodes, which devices provide, another form."""
 SINGLE = ("bool", "int", "string", "version")
 LISTS = ("bools", "ints", "strings", "versions")
 
@@ -56,8 +58,7 @@ def mappings(device: Object, at: At) -> Iterator[FieldError]:
     """The resources of its node that a device provides, in the form of 1.36."""
     for resource, mapping in device.get("nodeAllocatableResourceMappings", {}).items():
         path = f"{at.path}.nodeAllocatableResourceMappings[{resource}]"
-        if "/" in resource and "kubernetes.io/" not in resource:
-            yield invalid(path, resource, "must be a node allocatable resource name")
+        yield from native(resource, path)
         multiplier, key = mapping.get("allocationMultiplier"), mapping.get("capacityKey")
         if multiplier is None and key is None:
             yield invalid(path, "", "at least one of allocationMultiplier or capacityKey must be set")
@@ -73,6 +74,12 @@ def unique(value: str, at: At) -> Iterator[FieldError]:
     """An item of a list that isn't in it twice."""
     if value in at.before:
         yield duplicate(at.path, value)
+
+
+def native(resource: str, path: str) -> Iterator[FieldError]:
+    """A resource that nodes have, by the rule of 1.36."""
+    if "/" in resource and "kubernetes.io/" not in resource:
+        yield invalid(path, resource, "must be a node allocatable resource name")
 
 
 def node_resources(device: Object, at: At) -> Iterator[FieldError]:

@@ -129,6 +129,9 @@ def validate_resize(pod: Object, old: Object) -> Iterator[FieldError]:
     if qos_class(spec) != qos_class(was):
         detail = "Pod QOS Class may not change as a result of resizing"
         yield invalid("spec", old.get("status", {}).get("qosClass", ""), detail)
+    claimed = old.get("status", {}).get("nodeAllocatableResourceClaimStatuses", ())
+    if any("resources" in each for each in claimed):  # the form of 1.36: in 1.37, such pods can be resized
+        yield forbidden("spec", "pods with node allocatable resource claims cannot be resized")
     others = [error for field in ("containers", "initContainers") for error in _other_containers(field, spec, was)]
     if others:
         yield from others

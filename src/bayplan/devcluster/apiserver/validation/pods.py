@@ -7,9 +7,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from bayplan.api import quantity
 from bayplan.api.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, quoted, required
 from bayplan.api.labels import label_key_errors, label_value_errors
 from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.validation.attributes import OVERHEAD_OF_DEVICES, native
 from bayplan.devcluster.apiserver.validation.names import name_errors
 from bayplan.devcluster.apiserver.validation.rules import At, problems
 
@@ -73,6 +75,27 @@ def claim_source(claim: Object, at: At) -> Iterator[FieldError]:
         yield invalid(at.path, shown, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
     for source in sources:
         yield from problems(f"{at.path}.{source}", claim[source], name_errors(claim[source], "subdomain"))
+
+
+def claimed_resources(pod: Object, at: At) -> Iterator[FieldError]:
+    """What the status says a pod takes of its node through claims, in the form of 1.36."""
+    status = pod.get("status", {})
+    claims = [*pod["spec"].get("resourceClaims", ()), *status.get("resourceClaimStatuses", ())]
+    names = {each.get("resourceClaimName") for each in claims}
+    claimed = () if OVERHEAD_OF_DEVICES in at.features else status.get("nodeAllocatableResourceClaimStatuses", ())
+    for index, each in enumerate(claimed):
+        path, name = f"status.nodeAllocatableResourceClaimStatuses[{index}]", each.get("resourceClaimName")
+        if not name:
+            yield required(f"{path}.resourceClaimName", "must not be empty")
+        if name not in names:
+            yield invalid(f"{path}.resourceClaimName", name or "", "no mapping found in pod reference")
+        for field in ("containers", "resources"):
+            if not each.get(field):
+                yield required(f"{path}.{field}", "must not be empty")
+        for resource, amount in sorted(each.get("resources", {}).items()):
+            yield from native(resource, f"{path}.resources[{resource}]")
+            if quantity.parse(amount) < 0:
+                yield invalid(f"{path}.resources[{resource}]", amount, "must be non-negative")
 
 
 def label_keys(term: Object, at: At) -> Iterator[FieldError]:
