@@ -188,6 +188,25 @@ async def test_a_group_without_pods_on_nodes_returns_its_claims(consumers, other
     assert (await users(client) if now.status is not None else []) == left
 
 
+@cases(
+    "consumers, expected",
+    {
+        "its claim": ([GROUP], UNRESERVED),
+        "a claim that nobody uses": ([], DEALLOCATED),
+        "nothing": ([{"resource": "pods", "name": "x", "uid": "x"}], None),
+    },
+)
+def test_a_whole_group_gives_back_for_its_first_rejected_pod(consumers, expected):
+    """In place of PostFilter of its pods, since 1.37."""
+    cluster, _ = world(claim("c", request(), status=reserved(*consumers), **OF_GROUP), group(BY_NAME))
+    cluster.handle.client = None
+    pod = member()
+    assert cluster.ask(pod, "n2").message == NOT_THERE
+    rejected = [(CycleState(), member("before-devices")), (cluster.cycle, pod)]
+    status = cluster.plugin.gang_give_back(Gang("crew", (pod,), 1, whole=True), rejected)
+    assert (status and (status.code, status.message)) == expected
+
+
 def test_members_of_the_same_attempt_do_not_count_as_placed():
     made = claim("c", request(), status=reserved(GROUP), **OF_GROUP)
     cluster, _ = world(made, group(BY_NAME))

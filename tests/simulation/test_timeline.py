@@ -8,6 +8,7 @@ import sys
 from hashlib import sha256
 from pathlib import Path
 
+import pytest
 from tests.simulation.timelines import OWNED, pods_on, timeline_of
 
 from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS, kind_of
@@ -18,7 +19,9 @@ from bayplan.simulation.followers import Leaving
 from bayplan.simulation.happenings import NodeComes, NodeGoes, ObjectChanges, PodArrives, PodEnds
 from bayplan.simulation.models.termination import Termination
 from bayplan.simulation.timeline import Behaviour
+from bayplan.simulation.world import World
 from bayplan.testing import make_node, make_pod
+from bayplan.versions import gates_of, with_gangs
 
 AT_ONCE = Behaviour(attempt_seconds=0.0)
 
@@ -134,7 +137,12 @@ def crew(number, **spec):
     return make_pod(f"crew-{number}", cpu="3", spec={"schedulingGroup": {"podGroupName": "crew"}, **spec})
 
 
-def test_a_gang_waits_until_all_of_it_fits():
+BOUND_AT = {"1.36": "20.000", "1.37": "22.000"}
+"""A node comes at 20 seconds. As 1.37, a gang is attempted at 3, 5, 8, 13 and 22 seconds."""
+
+
+@pytest.mark.parametrize("version", BOUND_AT)
+def test_a_gang_waits_until_all_of_it_fits(version):
     kind = kind_of(POD_GROUPS)
     group = {
         "metadata": {"name": "crew", "namespace": "default", "uid": "crew"},
@@ -145,8 +153,9 @@ def test_a_gang_waits_until_all_of_it_fits():
         *(PodArrives(1.0 + n, crew(n)) for n in range(3)),
         *(NodeComes(10.0 * n, make_node(f"n{n}")) for n in range(1, 4)),
     ]
-    _, diary = timeline_of(happenings, nodes=["n0"], behaviour=AT_ONCE)
-    assert [line.split()[:3] for line in diary.lines] == [["20.000", "bound", f"crew-{n}"] for n in range(3)]
+    world = World(gates=with_gangs(gates_of(version)))
+    _, diary = timeline_of(happenings, nodes=["n0"], world=world, behaviour=AT_ONCE)
+    assert [line.split()[:3] for line in diary.lines] == [[BOUND_AT[version], "bound", f"crew-{n}"] for n in range(3)]
 
 
 def test_every_profile_schedules_its_pods(tmp_path):
@@ -204,9 +213,12 @@ def test_a_claim_gets_a_volume_where_its_pod_is_placed():
 SAME = """
 import random, sys
 sys.path.insert(0, {tests!r})
+import pytest
 from tests.simulation.timelines import OWNED, timeline_of
 from bayplan.simulation.happenings import NodeComes, NodeGoes, PodArrives
+from bayplan.simulation.world import World
 from bayplan.testing import make_node, make_pod
+from bayplan.versions import gates_of, with_gangs
 rng = random.Random(1)
 happenings = [
     PodArrives(

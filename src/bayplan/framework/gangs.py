@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Hashable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from bayplan.cluster.columns import Int64
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.status import Status
+
+if TYPE_CHECKING:
+    from bayplan.framework.interface import CycleState
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +146,17 @@ class GangDecided(Protocol):
     """Notifies the plugin that named a gang of the outcome of the gang's attempt. `message` explains it."""
 
     def gang_decided(self, gang: Gang, outcome: GangOutcome, message: str) -> None: ...
+
+
+@runtime_checkable
+class GangGiveBack(Protocol):
+    """Gives back what a whole gang holds that does not fit. It takes the place of PostFilter of its members.
+
+    `rejected`: the members that were rejected, with the states of their cycles. An unresolvable status keeps plugins
+    from making room for the gang in the same attempt; None does nothing.
+    """
+
+    def gang_give_back(self, gang: Gang, rejected: Sequence[tuple[CycleState, PodInfo]]) -> Status | None: ...
 
 
 @runtime_checkable

@@ -46,7 +46,7 @@ class AttemptBackoff:
         if failures == 0 or self.maximum == 0:
             return -math.inf
         if queued.backoff_expiration is None:
-            size = queued.size if type(queued) is QueuedGroup else 1
+            size = queued.size if isinstance(queued, QueuedGroup) else 1
             over = queued.queued_at + self.duration(failures, size)
             queued.backoff_expiration = (math.floor(over / self.window) + 1) * self.window
         return queued.backoff_expiration

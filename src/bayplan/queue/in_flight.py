@@ -66,9 +66,12 @@ class InFlight:
         self._attempts[pod.uid] = _Attempt(queued, pod, pod)
         self._starts[pod.uid] = self._first + len(self._events)
 
-    def decided(self, uid: str) -> None:
-        """Record that a pod has been placed: the running attempt is no longer about it, and its binding is."""
-        self.unit.pop(uid, None)
+    def decided(self, uid: str) -> QueuedPod | None:
+        """Record that a pod has been placed: the running attempt is no longer about it, and its binding is.
+
+        Returns the pod; None if the running attempt was not about it.
+        """
+        return self.unit.pop(uid, None)
 
     def record(self, event: ClusterEvent, old: object, new: object) -> None:
         """Store an event. Does nothing while no attempt needs events."""

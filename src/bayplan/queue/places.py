@@ -63,6 +63,7 @@ class Places:
         self.groups = RejectionGroups(self._unschedulable, backoff, sort_key, own)
         self._in_flight = InFlight()
         self._waiting: dict[str, QueuedPod] = {}
+        self._may_group = any(profile.queued_with is not None for profile in profiles.values())
         self._queued_groups: dict[Hashable, QueuedGroup] = {}
         """By key: the groups that have pods that wait, or an attempt that goes on."""
 
@@ -86,9 +87,8 @@ class Places:
 
     def _enter_unless_gated(self, entry: Entry, place: Place, cause: str, now: float) -> bool:
         """Run PreEnqueue, and move the entry to the place, or to the gated ones. Returns False if it is gated."""
-        if type(entry) is QueuedGroup:
+        if isinstance(entry, QueuedGroup):
             return self._enter_group_unless_gated(entry, place, cause, now)
-        assert isinstance(entry, QueuedPod)
         was_gated = entry.gated
         if entry.place is not None:
             self._leave(entry)
@@ -109,10 +109,9 @@ class Places:
         return is_still_gated(queued, plugins, self._caller(queued.pod), self._failures)
 
     def _enter(self, entry: Entry, place: Place, cause: str | None, now: float) -> None:
-        if type(entry) is QueuedGroup:
+        if isinstance(entry, QueuedGroup):
             self._enter_group(entry, place, cause, now)
             return
-        assert isinstance(entry, QueuedPod)
         if place is Place.ACTIVE:
             if entry.initial_attempt_at is None:
                 entry.initial_attempt_at = now
@@ -129,10 +128,9 @@ class Places:
             self.incoming[place, cause] += 1
 
     def _leave(self, entry: Entry) -> None:
-        if type(entry) is QueuedGroup:
+        if isinstance(entry, QueuedGroup):
             self._leave_group(entry)
             return
-        assert isinstance(entry, QueuedPod)
         if entry.place is Place.ACTIVE:
             self._active.remove(entry)
         elif entry.place is Place.BACKOFF:

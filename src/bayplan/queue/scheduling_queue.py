@@ -162,12 +162,11 @@ class SchedulingQueue(Places):
             if entry is None:
                 return None
             self.incoming[Place.ACTIVE, POPPED_FROM_BACKOFF] += 1
-        if type(entry) is QueuedGroup:
+        if isinstance(entry, QueuedGroup):
             entry.begin()
             queued = entry.first()
             entry.take(queued)
         else:
-            assert isinstance(entry, QueuedPod)
             queued = entry
         del self._waiting[queued.uid]
         self._start(queued, now)
@@ -194,9 +193,8 @@ class SchedulingQueue(Places):
 
     def placed(self, pod: PodInfo) -> None:
         """Record that a pod in flight was placed: pods that were rejected for the same reasons have their turn."""
-        self._in_flight.decided(pod.uid)
+        queued = self._in_flight.decided(pod.uid)
         self.groups.placed(pod)
-        queued = self._in_flight.get(pod.uid)
         if queued is not None and queued.group is not None:
             queued.group.placed = True
             self._decided(queued, queued.popped_at)
@@ -211,11 +209,11 @@ class SchedulingQueue(Places):
     def done(self, uid: str) -> None:
         """End the attempt of a pod that is bound or deleted. Unknown pods are ignored."""
         self.groups.left(uid)
-        known = self._in_flight.get(uid)
+        known = self._in_flight.get(uid) if self._queued_groups else None
         queued = self._in_flight.end(uid)
         if queued is not None:
             queued.place = None
-        if known is not None:
+        if known is not None and known.group is not None:
             self._decided(known, known.popped_at)
 
     def add_unschedulable(self, queued: QueuedPod, now: float) -> Place | None:
@@ -353,7 +351,7 @@ class SchedulingQueue(Places):
 
     def _add_new(self, pod: PodInfo, event: ClusterEvent, now: float) -> None:
         queued = QueuedPod(pod, queued_at=now)
-        key = self._group_of(pod)
+        key = self._group_of(pod) if self._may_group else None
         if self._to_active(queued, event.label, now) if key is None else self._join(queued, key, event.label, now):
             self.nominations.add(pod)
 

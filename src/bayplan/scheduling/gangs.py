@@ -20,6 +20,7 @@ from bayplan.framework.calling import call
 from bayplan.framework.extenders import Question
 from bayplan.framework.gangs import (
     Gang,
+    GangGiveBack,
     GangOutcome,
     GangPostFilter,
     GangTrial,
@@ -29,8 +30,8 @@ from bayplan.framework.gangs import (
     several_schedulers,
 )
 from bayplan.framework.placements import best_placement, generate_placements
-from bayplan.framework.profile import Profile, implements
-from bayplan.framework.status import PluginError, Status
+from bayplan.framework.profile import Point, Profile, implements
+from bayplan.framework.status import Code, PluginError, Status
 from bayplan.scheduling.cycle import Options, SchedulingCycle
 from bayplan.scheduling.decision import Outcome
 from bayplan.scheduling.fit import GangFit
@@ -117,7 +118,7 @@ class GangAttempt:
             room_is_made = self._room_is_made()
             if room_is_made and trial is not None and rules_of(plugin).reports:
                 fit.preemption = f"{rules_of(plugin).name}: {ONGOING}"
-            if not fit.fits and not fit.failed and not room_is_made:
+            if not fit.fits and not fit.failed and not room_is_made and self._give_back(fit):
                 fit = yield from self._make_room(fit, placements, trial, plugin)
         except PluginError as error:
             self.options.record(error, unit.pod)
@@ -217,6 +218,21 @@ class GangAttempt:
             ):
                 return True
         return False
+
+    def _give_back(self, fit: GangFit) -> bool:
+        """Let plugins give back what a whole gang holds that does not fit. Returns whether room may be made for it."""
+        if not self._gang.whole:
+            return True
+        rejected = [(one.cycle, one.pod) for one in fit.refused]
+        for plugin in self.profile.at(Point.POST_FILTER):
+            if implements(plugin, GangGiveBack):
+                status = call(plugin, "GangGiveBack", plugin.gang_give_back, self._gang, rejected)
+                if status is not None and status.code is Code.ERROR:
+                    raise PluginError(plugin.name, "GangGiveBack", status.message)
+                if status is not None and status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                    fit.preemption = status.message
+                    return False
+        return True
 
     def _make_room(
         self, fit: GangFit, placements: Sequence[Placement] | Status | None, trial: GangTrial | None, plugin: Any

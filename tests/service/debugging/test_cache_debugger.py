@@ -23,9 +23,9 @@ from bayplan.testing.in_memory import make_client
 class World:
     """A scheduler's state, and an API server."""
 
-    def __init__(self, clock, *objects):
+    def __init__(self, clock, *objects, plugins=()):
         self.client = make_client(*objects, retries=0)
-        profile = replace(make_cluster().profile, scheduler_name="default-scheduler")
+        profile = replace(make_cluster(plugins=plugins).profile, scheduler_name="default-scheduler")
         self.runtime = make_runtime(Services.of(self.client, clock), profile)
         self.state, self.queue, self.waiting = self.runtime.state, self.runtime.queue, self.runtime.waiting
         self.intake, self.clock = self.runtime.intake, clock
@@ -133,6 +133,41 @@ async def test_dump_contains_the_queue_with_reasons(clock, logged):
             "for 0.5 s"
         ),
     ]
+
+
+class Together:
+    """Puts pods with the same label into one group."""
+
+    name = "Together"
+    arguments = None
+
+    def pre_enqueue(self, pod):
+        return None
+
+    def queued_with(self, pod):
+        return pod.labels.get("crew")
+
+
+async def test_dump_says_what_the_pods_of_groups_wait_for(clock, logged):
+    world = World(clock, plugins=[Together()])
+    for crew in ("backoff", "tried", "gated"):
+        gates = [{"name": "later"}] if crew == "gated" else []
+        world.add(make_pod(f"{crew}-1", labels={"crew": crew}), make_pod(f"{crew}-2", labels={"crew": crew}))
+        world.add(make_pod(f"{crew}-3", labels={"crew": crew}, spec={"schedulingGates": gates}))
+        if crew != "gated":
+            queued = world.queue.pop(clock.monotonic())
+            if crew == "backoff":
+                world.queue.add_unschedulable(queued, clock.monotonic())
+    clock.seconds += 0.5
+    await world.debugger.dump()
+    waits = {line.split("attempts ")[1].partition(", ")[2] for line in logged()[2:-1]}
+    assert waits == {
+        "backing off for another 1.5 s",
+        "in an attempt for 0.5 s",
+        "waiting for the end of an attempt of its group",
+        "gated by SchedulingGates",
+        "gated by SchedulingGates: waiting for scheduling gates: [later]",
+    }
 
 
 async def test_json_dump_has_fields(clock, logged):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
 from lightkube.models.resource_v1 import ResourceClaim, ResourceClaimStatus
@@ -67,6 +67,17 @@ class Deallocation:
             return Status.unschedulable(NOTHING_TO_DO)
         self._return(*unused, pod)
         return UNRESERVED
+
+    def give_back(self, rejected: Iterable[tuple[CycleState, PodDevices | None, PodInfo]]) -> Status | None:
+        """Do so for the first pod of a group for which there is something to do; None if there is none.
+
+        Mirrors PodGroupPostFilter.
+        """
+        for cycle, state, pod in rejected:
+            status = None if state is None else self.post_filter(cycle, state, pod)
+            if status is not None and status.message != NOTHING_TO_DO:
+                return status
+        return None
 
     def _free(self, state: PodDevices, pod: PodInfo) -> str:
         """Free a claim that only this pod may use. Returns the message, "" without such a claim."""

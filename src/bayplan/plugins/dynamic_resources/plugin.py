@@ -5,7 +5,8 @@ higher. Reserve allocates the claims, and PreBind writes the allocations.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 
 import numpy as np
@@ -244,6 +245,10 @@ class DynamicResources(Plugin):
             return PostFilterResult(Status.error("not found"))
         state: PodDevices | None = cycle.data[self.name]
         return PostFilterResult(self._deallocation.post_filter(cycle, state, pod))
+
+    def gang_give_back(self, gang: Gang, rejected: Sequence[tuple[CycleState, PodInfo]]) -> Status | None:
+        """Deallocate a claim that makes nodes infeasible for one of the pods, or return one of their group."""
+        return self._deallocation.give_back((cycle, cycle.data.get(self.name), pod) for cycle, pod in rejected)
 
     def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
         """Higher scores for nodes with earlier alternatives of the claims' requests."""

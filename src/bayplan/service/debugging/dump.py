@@ -104,19 +104,22 @@ def _dump_queue(queue: SchedulingQueue, now: float) -> Iterator[None]:
 
 def _waits_for(queued: QueuedPod, now: float) -> LogField:
     """The reason why a pod is pending."""
+    entry = queued.group or queued
     if queued.place is Place.GATED:
-        text = f"gated by {queued.gating_plugin}"
+        text = f"gated by {(queued.gate or queued).gating_plugin}"
+    elif queued.place is Place.PENDING:
+        text = "waiting for the end of an attempt of its group"
     elif queued.place is Place.UNSCHEDULABLE:
         plugins = ", ".join(sorted(queued.unschedulable_plugins | queued.pending_plugins))
         text = f"waiting for {now - queued.queued_at:.1f} s for an event for {plugins}"
     elif queued.place is Place.BACKOFF:
-        ends = queued.backoff_expiration
+        ends = entry.backoff_expiration
         left = "" if ends is None else f" for another {max(0.0, ends - now):.1f} s"
         text = f"backing off{left}"
     elif queued.place is Place.IN_FLIGHT:
         text = f"in an attempt for {now - queued.popped_at:.1f} s"
     else:
-        text = f"ready for {now - queued.queued_at:.1f} s"
+        text = f"ready for {now - entry.queued_at:.1f} s"
     return LogField("waits", text, text)
 
 
