@@ -36,8 +36,10 @@ def _as_integer(one: Quantity) -> int:
     return one.whole
 
 
-def _amount(value: Quantity | int) -> int:
-    return value.nanos if isinstance(value, Quantity) else int(value) * NANO
+def _amount(value: Quantity | int, sign: int) -> Quantity:
+    if isinstance(value, Quantity):
+        return Quantity(sign * value.nanos, integer=value.integer)
+    return Quantity(sign * int(value) * NANO)
 
 
 def _compare(one: Any, other: Any) -> int:
@@ -53,8 +55,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "isInteger": lambda one: one.whole is not None,
     "asInteger": _as_integer,
     "asApproximateFloat": lambda one: one.nanos / NANO,
-    "add": lambda one, more: Quantity(one.nanos + _amount(more), computed=True),
-    "sub": lambda one, less: Quantity(one.nanos - _amount(less), computed=True),
+    "add": lambda one, more: one.plus(_amount(more, 1)),
+    "sub": lambda one, less: one.plus(_amount(less, -1)),
     "isGreaterThan": lambda one, other: _compare(one, other) > 0,
     "isLessThan": lambda one, other: _compare(one, other) < 0,
     "compareTo": _compare,
