@@ -197,6 +197,7 @@ TRUE = {
         quantity('50.703k').asApproximateFloat() == 50703.0 && quantity('50k').asInteger() == 50000
         quantity('80Gi').isInteger() && quantity('9999Gi').isInteger() && !quantity('100Ti').isInteger()
         !quantity('1.5Gi').isInteger() && !quantity('1000m').isInteger() && quantity('1.5k').asInteger() == 1500
+        quantity('1').sub(-9223372036854775808).asInteger() == -9223372036854775807
         !quantity('1.5Gi').add(quantity('1')).isInteger() && quantity('0m').add(2).isInteger()
         quantity('50').isInteger() && !quantity('1500m').isInteger() && quantity('50k').add(quantity('20')) == quantity('50020')
         quantity('50k').add(20) == quantity('50020') && quantity('50k').sub(quantity('20')) == quantity('49980')

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from bayplan.api.quantity import NANO
+from bayplan.api.quantity import LARGEST, NANO
 from bayplan.devices.cel.values import CelError, Quantity, Semver
 
 
@@ -39,7 +39,8 @@ def _as_integer(one: Quantity) -> int:
 def _amount(value: Quantity | int, sign: int) -> Quantity:
     if isinstance(value, Quantity):
         return Quantity(sign * value.nanos, integer=value.integer)
-    return Quantity(sign * int(value) * NANO)
+    number = sign * int(value)
+    return Quantity((number if number <= LARGEST else number - 2**64) * NANO)  # upstream negates 64 bits
 
 
 def _compare(one: Any, other: Any) -> int:
