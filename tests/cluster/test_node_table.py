@@ -146,6 +146,13 @@ def test_what_ifs_change_the_view_only(table):
     assert Nodes(table).port_conflicts(wanted).tolist() == [True, False, False]
 
 
+def test_scores_assume_defaults_for_a_container_without_amounts_whose_resize_is_infeasible():
+    pending = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
+    main = {"name": "main", "image": "", "imageID": "", "ready": True, "restartCount": 0, "resources": {}}
+    pod = make_pod("p", cpu="1", memory="8Gi", status={"conditions": [pending], "containerStatuses": [main]})
+    assert (pod.requested, pod.nonzero_cpu, pod.nonzero_memory) == ({}, 100, 200 * 2**20)
+
+
 def test_a_removed_pod_frees_its_ports_even_if_another_one_uses_them(table):
     low, high = (make_pod(name, node="a", host_ports=[80]) for name in ("low", "high"))
     table.add_pod(low)

@@ -56,6 +56,22 @@ def parse(text: str) -> int:
     return -nanos if prefix == "-" else nanos
 
 
+def is_integer(text: str) -> bool:
+    """Whether upstream keeps a quantity as a 64-bit integer, rather than as a decimal number or with a scale.
+
+    It does so for few digits only, and never for a fraction with a binary suffix (1.5Gi). Raises InvalidQuantity.
+    """
+    match = _SYNTAX.match(text)
+    if match is None:
+        raise InvalidQuantity(text)
+    whole, _, fraction = match[2].partition(".")
+    digits, suffix = whole.lstrip("0") or "0", match[3] or ""
+    if suffix in _BINARY:
+        return not fraction and len(digits) + _BINARY[suffix] * 3 // 10 < 15
+    scale = (_DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])) - len(fraction)
+    return len(digits + fraction) <= 18 and scale >= 0 and int(digits + fraction) * 10**scale <= LARGEST
+
+
 def value(nanos: int) -> int:
     """Whole units, rounded up, saturated to 64 bits."""
     return saturated(-(-nanos // NANO))

@@ -254,12 +254,13 @@ def _one(pod: Pod, container: Container, statuses: Mapping[str, Any], missing: M
 
 def _effective(pod: Pod, desired: Amounts, actual: Amounts, allocated: Amounts) -> Amounts:
     effective: Amounts = {}
-    for amounts in (actual, allocated) if _resize_infeasible(pod) else (desired, actual, allocated):
+    for amounts in (actual, allocated) if resize_infeasible(pod) else (desired, actual, allocated):
         _raise_to(effective, amounts)
     return effective
 
 
-def _resize_infeasible(pod: Pod) -> bool:
+def resize_infeasible(pod: Pod) -> bool:
+    """Whether the node can't give what the spec asks for, so that the spec doesn't count."""
     conditions: Iterable[Any] = (pod.status.conditions if pod.status else None) or ()
     pending = next((condition for condition in conditions if condition.type == "PodResizePending"), None)
     return pending is not None and pending.reason == "Infeasible"

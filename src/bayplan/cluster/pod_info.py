@@ -299,7 +299,7 @@ def _nonzero(pod: Pod, amounts: requests.Amounts, requested: Mapping[str, int]) 
     """Return the requests that scoring uses: cpu in millicores, memory in bytes."""
     if requests.pod_level_requests(pod):
         missing = {name: nanos for name, nanos in DEFAULT_REQUESTS.items() if name not in amounts}
-    elif _all_containers_request_both(pod):
+    elif _all_containers_request_both(pod) and not requests.resize_infeasible(pod):
         missing = {}
     else:
         missing = dict(DEFAULT_REQUESTS)

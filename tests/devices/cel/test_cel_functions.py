@@ -195,6 +195,10 @@ TRUE = {
         quantity('50Mi').isGreaterThan(quantity('50M')) && quantity('50M').isLessThan(quantity('50Mi'))
         quantity('200M').compareTo(quantity('0.2G')) == 0 && quantity('1').compareTo(quantity('2')) == -1
         quantity('50.703k').asApproximateFloat() == 50703.0 && quantity('50k').asInteger() == 50000
+        quantity('80Gi').isInteger() && quantity('9999Gi').isInteger() && !quantity('100Ti').isInteger()
+        !quantity('1.5Gi').isInteger() && !quantity('1000m').isInteger() && quantity('1.5k').asInteger() == 1500
+        quantity('1').sub(-9223372036854775808).asInteger() == -9223372036854775807
+        !quantity('1.5Gi').add(quantity('1')).isInteger() && quantity('0m').add(2).isInteger()
         quantity('50').isInteger() && !quantity('1500m').isInteger() && quantity('50k').add(quantity('20')) == quantity('50020')
         quantity('50k').add(20) == quantity('50020') && quantity('50k').sub(quantity('20')) == quantity('49980')
         quantity('50k').sub(-20) == quantity('50020') && device.capacity['d.org'].memory.isGreaterThan(quantity('39Gi'))
@@ -349,6 +353,9 @@ REFUSED = {
     "'a'.matches('(')": "invalid matches argument",
     "'%d'.format(['a']) == ''": "error during formatting: %d cannot write a value of type string",
     "'%s'.format([ip('::1')]) == ''": "%s cannot write a value of type net.IP",
+    "'%s'.format([device.attributes['d'].a]) == ''": "%s cannot write a value of type google.protobuf.Any",
+    "'%d'.format([device.attributes['d'].a]) == ''": "%d cannot write a value of type google.protobuf.Any",
+    "'%s'.format([[1, {'a': device.attributes['d'].a}]]) == ''": "%s cannot write a value of type google.protobuf.Any",
     "'%s'.format([1, 2]) == ''": "too many arguments supplied to string.format (expected 1, got 2)",
     "'%s'.format([]) == ''": "index 0 out of range",
     "'%'.format([1]) == ''": "unexpected end of string",

@@ -5,7 +5,8 @@ Mirrors cel-go's checker/checker.go and its validators.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from bayplan.devices.cel import celtypes as t
@@ -221,14 +222,17 @@ class _Checker:
         if name != "format" or argument.data != "list":
             return self.type_of(argument)
         outer, self._formatted = self._formatted, True
-        types = [self.type_of(element) for element in argument.children]
+        types = [[self._type_name(each) for each in _with_elements(element)] for element in argument.children]
         self._formatted = outer
         if receiver.data == "literal" and isinstance(text := literals.value_of(receiver.children[0]), str):
             try:
-                check_format(text, [self.unifier.substitute(each, t.DYN).name for each in types])
+                check_format(text, types)
             except CelError as error:
                 raise InvalidExpression(str(error)) from None
         return t.list_of(t.DYN)
+
+    def _type_name(self, tree: Tree) -> str:
+        return self.unifier.substitute(self.type_of(tree), t.DYN).name
 
     def _macro(self, receiver: Tree, name: str, macro: Macro, arguments: list[Tree]) -> t.Type:
         if name == "bind":
@@ -302,6 +306,15 @@ def _variable(tree: Tree, problem: str) -> str:
     if name is None:
         raise InvalidExpression(problem)
     return name
+
+
+def _with_elements(tree: Tree) -> Iterator[Tree]:
+    """Yield a literal and all elements of it, those of elements included; any other expression alone."""
+    yield tree
+    if tree.data in {"list", "map"}:
+        parts = tree.children if tree.data == "list" else chain.from_iterable(each.children for each in tree.children)
+        for part in parts:
+            yield from _with_elements(part)
 
 
 def _check_pattern(tree: Tree) -> None:

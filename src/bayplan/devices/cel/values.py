@@ -53,21 +53,31 @@ class Uint(int):
 
 @dataclass(frozen=True, slots=True, eq=True)
 class Quantity:
-    """A `kubernetes.Quantity`, in nano-units. As upstream, a `computed` one can't be the right operand of ==."""
+    """A `kubernetes.Quantity`, in nano-units. As upstream, a `computed` one can't be the right operand of ==.
+
+    `integer`: whether upstream keeps it as a 64-bit integer.
+    """
 
     nanos: int
     computed: bool = False
+    integer: bool = True
 
     @classmethod
     def parse(cls, text: str) -> Quantity:
         """Parse a quantity. Raises InvalidQuantity, a ValueError."""
-        return cls(quantity.parse(text))
+        return cls(quantity.parse(text), integer=quantity.is_integer(text))
 
     @property
     def whole(self) -> int | None:
-        """The value if it is a 64-bit integer, else None."""
-        value, rest = divmod(self.nanos, quantity.NANO)
-        return value if not rest and -(2**63) <= value < 2**63 else None
+        """The value if it is kept as an integer, else None."""
+        return self.nanos // quantity.NANO if self.integer else None
+
+    def plus(self, other: Quantity) -> Quantity:
+        """Return the sum. It is kept as both are; a zero counts for nothing."""
+        nanos = self.nanos + other.nanos
+        parts = [one for one in (self, other) if one.nanos] or [self]
+        integer = all(one.integer for one in parts) and -(2**63) <= nanos // quantity.NANO < 2**63
+        return Quantity(nanos, computed=True, integer=integer)
 
 
 @total_ordering

@@ -30,13 +30,17 @@ _PRECISION, _MAX_PRECISION = 6, 1000
 _SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
-def check_format(text: str, types: Sequence[str]) -> None:
-    """Check that a format string matches arguments of types with these names. Raises CelError."""
+def check_format(text: str, types: Sequence[Sequence[str]]) -> None:
+    """Check that a format string matches arguments of types with these names. Raises CelError.
+
+    An argument that is a literal has its own type, and then those of all its elements, which only %s looks at.
+    """
     clauses = [match for match in _clauses(text) if match[0] != "%%"]
     for index, clause in enumerate(clauses):
         if index >= len(types):
             raise CelError(f"index {index} out of range")
-        _check(clause[2], types[index])
+        for name in types[index] if clause[2] == "s" else types[index][:1]:
+            _check(clause[2], name)
     if len(types) > len(clauses):
         counts = f"(expected {len(clauses)}, got {len(types)})"
         raise CelError(f"too many arguments supplied to string.format {counts}")
@@ -75,7 +79,7 @@ def _clauses(text: str) -> list[re.Match[str]]:
 
 
 def _check(kind: str, name: str) -> None:
-    if name not in {"dyn", "google.protobuf.Any"} | _TAKES[kind]:
+    if name != "dyn" and name not in _TAKES[kind]:
         raise CelError(f"error during formatting: %{kind} cannot write a value of type {name}")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from bayplan.api.quantity import NANO
+from bayplan.api.quantity import LARGEST, NANO
 from bayplan.devices.cel.values import CelError, Quantity, Semver
 
 
@@ -36,8 +36,11 @@ def _as_integer(one: Quantity) -> int:
     return one.whole
 
 
-def _amount(value: Quantity | int) -> int:
-    return value.nanos if isinstance(value, Quantity) else int(value) * NANO
+def _amount(value: Quantity | int, sign: int) -> Quantity:
+    if isinstance(value, Quantity):
+        return Quantity(sign * value.nanos, integer=value.integer)
+    number = sign * int(value)
+    return Quantity((number if number <= LARGEST else number - 2**64) * NANO)  # upstream negates 64 bits
 
 
 def _compare(one: Any, other: Any) -> int:
@@ -53,8 +56,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "isInteger": lambda one: one.whole is not None,
     "asInteger": _as_integer,
     "asApproximateFloat": lambda one: one.nanos / NANO,
-    "add": lambda one, more: Quantity(one.nanos + _amount(more), computed=True),
-    "sub": lambda one, less: Quantity(one.nanos - _amount(less), computed=True),
+    "add": lambda one, more: one.plus(_amount(more, 1)),
+    "sub": lambda one, less: one.plus(_amount(less, -1)),
     "isGreaterThan": lambda one, other: _compare(one, other) > 0,
     "isLessThan": lambda one, other: _compare(one, other) < 0,
     "compareTo": _compare,
