@@ -61,7 +61,7 @@ class Blocker:
         if not isinstance(details, Details):
             details = Details()
         try:
-            hash(details.kind)
+            hash((details.kind, details.cause))
         except TypeError:
             details = Details(details.text, details.remedies)
         return cls(plugin.name, status.reasons, details.text or ", ".join(status.reasons), details)
@@ -94,9 +94,14 @@ class Blockers:
         self._rejections = [rejection for rejection in _rejections(world, pod) if (rejection.verdicts.codes != 0).any()]
 
     def of(self, position: int) -> list[Blocker]:
-        """Return what blocks a node; empty if the node is feasible."""
-        node = self.nodes.info(position)
-        return [each.blocker(node, position) for each in self._rejections if each.verdicts.codes[position]]
+        """Return what blocks a node, each cause once; empty if the node is feasible."""
+        node, found = self.nodes.info(position), dict[Hashable, Blocker]()
+        for each in self._rejections:
+            if each.verdicts.codes[position]:
+                blocker = each.blocker(node, position)
+                cause = blocker.details.cause
+                found.setdefault(each.plugin.name if cause is None else ("cause", cause), blocker)
+        return list(found.values())
 
     def alike(self, positions: Sequence[int]) -> list[AlikeNodes]:
         """Group nodes by what blocks them: few blockers first, and then large groups."""
@@ -115,14 +120,27 @@ class Blockers:
 
         `most`: only nodes with up to so many blockers.
         """
-        counts = np.zeros(len(self.nodes), dtype=np.int64)
-        for rejection in self._rejections:
-            counts += rejection.verdicts.codes != 0
+        counts = self._counts()
         blocked = np.flatnonzero(
             self.nodes.live & (counts > 0) & (counts <= (counts.max(initial=0) if most is None else most))
         )
         order = np.lexsort((blocked, self._shortage()[blocked], counts[blocked]))
         return [int(position) for position in blocked[order[:limit]]]
+
+    def _counts(self) -> NDArray[np.int64]:
+        """How many blockers each node has."""
+        counts, kinds = np.zeros(len(self.nodes), dtype=np.int64), np.zeros(len(self.nodes), dtype=np.int64)
+        for number, rejection in enumerate(self._rejections):
+            rejected = rejection.verdicts.codes != 0
+            counts += rejected
+            kinds += rejected * 2 ** min(number, 62)
+        several = np.flatnonzero(self.nodes.live & (counts > 1))
+        _, first, kind_of = np.unique(kinds[several], return_index=True, return_inverse=True)
+        for kind, example in enumerate(several[first].tolist()):
+            if len(self.of(example)) < counts[example]:  # some of the plugins reject for the same cause
+                for position in several[kind_of == kind].tolist():
+                    counts[position] = len(self.of(position))
+        return counts
 
     def _shortage(self) -> NDArray[np.float64]:
         """How much the nodes lack, as a sum of shares of the request."""

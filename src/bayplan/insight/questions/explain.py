@@ -21,7 +21,7 @@ from bayplan.framework.what_if import ProfileWhatIf
 from bayplan.insight.answers import INTERRUPTED, Answer, Progress, listed, plural, silent
 from bayplan.insight.json_values import fields_of
 from bayplan.insight.questions.blockers import LOOKED_AT, Blockers
-from bayplan.insight.questions.changes import Confirm, Help, accepted, what_would_help
+from bayplan.insight.questions.changes import Attempt, Confirm, Help, accepted, also, what_would_help
 from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.questions.gangs import MissingMember, ungating
 from bayplan.insight.questions.notes import message_of, notes_of
@@ -154,11 +154,12 @@ def explain(
     shown: int = 20,
     progress: Progress = silent,
     confirm: Confirm = accepted,
+    last: Sequence[Attempt] = (),
 ) -> Explanation:
     """Explain one pod of a world. `helps` and `nearest`: how many changes and groups of nodes to list; 0 for all nodes.
 
     `progress` may raise Stopped while changes are tried; the answer then has those that were found to help, and passed
-    `confirm`.
+    `confirm`. `last`: what else may help a pod for which other pods could be evicted.
     """
     if pod.scheduler_name not in world.profiles:
         return _without_scheduler(world, pod)
@@ -170,6 +171,8 @@ def explain(
             first = [*ungating(world, pod), *(missing.changes(world) if missing is not None else ())]
             blockers = Blockers(world, pod)
             helpful = what_would_help(world, pod, blockers, helps, progress=progress, first=first, confirm=confirm)
+            if found.preemption and len(helpful.found) < helps and not helpful.interrupted:
+                helpful = also(helpful, (attempt(world, pod, progress) for attempt in last))
             found = replace(found, help=helpful.found, interrupted=helpful.interrupted)
         return replace(found, shown=shown)
 
