@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+import itertools
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -64,14 +66,33 @@ class Blocker:
             hash((details.kind, details.cause))
         except TypeError:
             details = Details(details.text, details.remedies)
+        details = replace(details, remedies=Remedies(details.remedies))
         return cls(plugin.name, status.reasons, details.text or ", ".join(status.reasons), details)
 
     def remedies(self) -> Iterator[Remedy]:
-        """Yield what would lift the rejection. A plugin that fails has no more remedies. Iterate once."""
-        try:
-            yield from self.details.remedies
-        except Exception:  # noqa: BLE001 - a plugin's own code
-            return
+        """Yield what would lift the rejection. A plugin that fails has no more remedies."""
+        return iter(self.details.remedies)
+
+
+class Remedies(Iterable[Remedy]):
+    """What a plugin yields as remedies, asked for when it is needed, and once."""
+
+    def __init__(self, given: Iterable[Remedy]) -> None:
+        self._given = given
+        self._found: list[Remedy] = []
+        self._left: Iterator[Remedy] | None = None
+
+    def __iter__(self) -> Iterator[Remedy]:
+        """Yield them. A plugin that fails has no more remedies."""
+        for number in itertools.count():
+            if number == len(self._found):
+                try:
+                    self._left = iter(self._given) if self._left is None else self._left
+                    self._found.append(next(self._left))
+                except Exception:  # noqa: BLE001 - a plugin's own code, or there are no more
+                    self._left = iter(())
+                    return
+            yield self._found[number]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +107,31 @@ class AlikeNodes:
 
 
 class Blockers:
-    """The rejections of a pod by all plugins, each asked alone. `nodes`: the nodes of the world when it was made."""
+    """The rejections of a pod by all plugins, each asked alone when this is first used.
+
+    `nodes`: the nodes of the world when this was made.
+    """
 
     def __init__(self, world: World, pod: PodInfo) -> None:
         self._pod = pod
         self.nodes = world.state.nodes
-        self._rejections = [rejection for rejection in _rejections(world, pod) if (rejection.verdicts.codes != 0).any()]
+        self._known: dict[int, list[Blocker]] = {}
+        """By position: plugins may take long to say why."""
+        self._world = world
+
+    @cached_property
+    def _rejections(self) -> list[_Rejection]:
+        found = _rejections(self._world, self._pod)
+        return [rejection for rejection in found if (rejection.verdicts.codes != 0).any()]
 
     def of(self, position: int) -> list[Blocker]:
         """Return what blocks a node, each cause once; empty if the node is feasible."""
+        known = self._known.get(position)
+        if known is None:
+            known = self._known[position] = self._of(position)
+        return known
+
+    def _of(self, position: int) -> list[Blocker]:
         node, found = self.nodes.info(position), dict[Hashable, Blocker]()
         for each in self._rejections:
             if each.verdicts.codes[position]:
