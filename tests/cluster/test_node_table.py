@@ -4,10 +4,12 @@ from itertools import chain
 
 import numpy as np
 import pytest
+from tests.support.tables import cases
 
 from bayplan.api.quantity import InvalidQuantity
 from bayplan.cluster import node_table
 from bayplan.cluster.columns import CodedColumn
+from bayplan.cluster.host_ports import conflicts_with
 from bayplan.cluster.node_table import NO_PRIORITY, NodeTable
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_changes import PodChanges, Removals
@@ -162,6 +164,40 @@ def test_a_removed_pod_frees_its_ports_even_if_another_one_uses_them(table):
     assert not Nodes(table).changed(Removals([[low], [], []])).port_conflicts(wanted).any()
     added = PodChanges(removed=(low,), added=(make_pod("nominated", host_ports=[80]),))
     assert Nodes(table).changed({0: added}).port_conflicts(wanted).tolist() == [True, False, False]
+
+
+HOST, OTHER = "10.0.0.1", "10.0.0.2"
+
+
+@cases(
+    "wanted, used, conflict",
+    {
+        "the same address": ((HOST, "TCP", 80), (HOST, "TCP", 80), True),
+        "another address": ((HOST, "TCP", 80), (OTHER, "TCP", 80), False),
+        "all addresses are used": ((HOST, "TCP", 80), ("0.0.0.0", "TCP", 80), True),
+        "all addresses are wanted": (("0.0.0.0", "TCP", 80), (HOST, "TCP", 80), True),
+        "another port": (("0.0.0.0", "TCP", 81), (HOST, "TCP", 80), False),
+        "another protocol": (("0.0.0.0", "UDP", 80), (HOST, "TCP", 80), False),
+    },
+)
+def test_host_ports_conflict_on_the_node_and_in_what_ifs_alike(table, wanted, used, conflict):
+    wanted = HostPort(*wanted)
+    ip, protocol, port = used
+    ports = [{"hostIP": ip, "hostPort": port, "containerPort": port, "protocol": protocol}] * 2
+    users = [
+        make_pod(name, node=node, spec={"containers": [{"name": "c", "image": "i", "ports": ports}]})
+        for name, node in (("a", "a"), ("b", "b"), ("also-b", "b"))
+    ]
+    for user in users:
+        table.add_pod(user)
+    nodes = Nodes(table)
+    assert (nodes.port_conflicts(wanted) is not None and nodes.port_conflicts(wanted).tolist()) == (
+        conflict and [True, True, False]
+    )
+    changes = {0: PodChanges(removed=users[:1]), 1: PodChanges(removed=users[2:]), 2: PodChanges(added=users[:1])}
+    for what_if, expected in ((changes, [False, False, True]), (Removals([users[:1], users[1:], []]), [False] * 3)):
+        assert nodes.changed(what_if).port_conflicts(wanted).tolist() == [conflict and each for each in expected]
+    assert bool(conflicts_with(wanted, users[0].host_ports)) is conflict
 
 
 def test_value_without_rows_keeps_its_code_until_there_are_many():

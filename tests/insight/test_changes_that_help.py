@@ -162,8 +162,8 @@ def test_change_with_more_parts_than_needed_is_left_out():
     ]
 
 
-def replica(name, on=None, **spec):
-    made = pod(name, on=on, **spec)
+def replica(name, on=None, cpu="1", **spec):
+    made = pod(name, cpu, on=on, **spec)
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web", "controller": True}
     made["metadata"]["ownerReferences"] = [owner]
     return made
@@ -200,6 +200,60 @@ def test_a_cordon_is_one_blocker():
     found = helps(cordoned("a"), node("b", cpu="500m"), pod("new"))
 
     assert "uncordon a -> a" in found
+    insight = Insight(Snapshot.of([cordoned("a"), node("b", cpu="500m"), tainted("c", "x", cpu="500m"), pod("new")]))
+    assert [each.to_dict() for each in insight.why_not("default/new", "a").blockers] == [
+        {
+            "plugin": "NodeUnschedulable",
+            "reasons": ["node(s) were unschedulable"],
+            "text": "node(s) were unschedulable",
+        }
+    ]
+    assert [(miss.nodes, len(miss.blockers)) for miss in insight.explain("default/new").nearest] == [
+        (("a",), 1),
+        (("b",), 1),
+        (("c",), 2),
+    ]
+    assert "uncordon a" in [each["change"] for each in insight.explain_all().to_dict()["freeing"]["changes"]]
+
+
+def test_a_cordon_is_one_blocker_of_a_node_with_other_taints():
+    both = cordoned("a")
+    both["spec"]["taints"].append({"key": "state", "value": "x", "effect": "NoSchedule"})
+    insight = Insight(Snapshot.of([both, pod("new")]))
+
+    assert [each.text for each in insight.why_not("default/new", "a").blockers] == [
+        "node(s) were unschedulable",
+        "node(s) had untolerated taint(s): state=x:NoSchedule",
+    ]
+    assert "uncordon a and add a toleration of state=x:NoSchedule to the pod -> a" in helps(both, pod("new"))
+
+
+def priority_class(name, value):
+    return document("PriorityClass", name, "scheduling.k8s.io/v1", namespace="", value=value)
+
+
+CLASSES = [priority_class("medium", 5), priority_class("high", 50), priority_class("system-node-critical", 2000001000)]
+PRIORITIES = {
+    "a pod of higher priority has the node": (
+        [pod("full", cpu="2", on="a", priority=10), pod("new")],
+        ["give the pod the priority class high -> a (evicts 1 pod of default)"],
+    ),
+    "the lowest class is enough": (
+        [pod("full", cpu="2", on="a", priority=1), pod("new")],
+        ["give the pod the priority class medium -> a (evicts 1 pod of default)"],
+    ),
+    "it never preempts": ([pod("full", cpu="2", on="a", priority=1), pod("new", preemptionPolicy="Never")], []),
+    "only its siblings could go": ([replica("web-0", on="a", cpu="2"), replica("new")], []),
+    "only system classes are higher": ([pod("full", cpu="2", on="a", priority=50), pod("new", priority=50)], []),
+    "no eviction helps": ([pod("new", cpu="3")], []),
+}
+
+
+@cases("objects, expected", PRIORITIES)
+def test_a_higher_priority_class_is_proposed_with_its_victims(objects, expected):
+    found = helps(node("a"), *CLASSES, *objects)
+
+    assert [each for each in found if "priority class" in each] == expected
 
 
 @pytest.mark.parametrize("key", ["kubernetes.io/hostname", ZONE, "kubernetes.io/arch"])
@@ -244,8 +298,9 @@ def test_pod_of_a_daemon_set_goes_to_no_other_node():
         {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d", "controller": True}
     ]
 
-    assert helps(node("a"), node("b"), pod("full", cpu="2", on="a"), daemon) == [
-        "delete pod default/full on a -> a (evicts 1 pod of default)"
+    assert helps(node("a"), node("b"), pod("full", cpu="2", on="a"), *CLASSES, daemon) == [
+        "delete pod default/full on a -> a (evicts 1 pod of default)",
+        "give the pod the priority class medium -> a (evicts 1 pod of default)",
     ]
 
 

@@ -179,7 +179,7 @@ def _with_overhead_of_claims(
         found = own.resources.requests if own is not None and own.resources is not None else None
         return allocated(container) if found is None else found
 
-    infeasible, status = _resize_infeasible(pod), pod.status
+    infeasible, status = resize_infeasible(pod), pod.status
     assert status is not None
     statuses = {each.name: each for each in (*(status.initContainerStatuses or ()), *(status.containerStatuses or ()))}
     largest: Amounts = {}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from bayplan.cluster.columns import Bool
+from collections.abc import Collection, Iterable
+from collections.abc import Set as AbstractSet
+
+from bayplan.cluster.columns import Int64
 from bayplan.cluster.pod_info import ANY_IP, HostPort
 from bayplan.cluster.tally import Tally, Usage
 
@@ -25,16 +28,13 @@ class HostPorts(dict[tuple[str, int], dict[str, Tally]]):
             if not by_ip:
                 del self[used.protocol, used.port]
 
-    def conflicts(self, wanted: HostPort, size: int) -> Bool | None:
-        """Return the rows with a port that conflicts with `wanted`: bool, shape (size,); None for no row."""
-        column = self.get((wanted.protocol, wanted.port))
-        if column is None:
-            return None
-        addresses = column if wanted.ip == ANY_IP else {wanted.ip, ANY_IP} & column.keys()
-        conflicts: Bool | None = None
-        for ip in addresses:
-            taken = column[ip].dense(size) > 0
-            conflicts = taken if conflicts is None else conflicts | taken
+    def conflicts(self, wanted: HostPort, size: int) -> Int64 | None:
+        """Return how many ports of each row conflict with `wanted`: int64, shape (size,); None for no row."""
+        used = self.get((wanted.protocol, wanted.port), {})
+        conflicts: Int64 | None = None
+        for ip in _conflicting(wanted.ip, used.keys()):
+            numbers = used[ip].dense(size)
+            conflicts = numbers if conflicts is None else conflicts + numbers
         return conflicts
 
     def grow(self, capacity: int) -> None:
@@ -43,3 +43,15 @@ class HostPorts(dict[tuple[str, int], dict[str, Tally]]):
         for by_ip in self.values():
             for tally in by_ip.values():
                 tally.grow(capacity)
+
+
+def conflicts_with(wanted: HostPort, ports: Iterable[HostPort]) -> int:
+    """Return how many host ports conflict with `wanted` if they are used on the same node."""
+    addresses = [port.ip for port in ports if (port.protocol, port.port) == (wanted.protocol, wanted.port)]
+    conflicting = _conflicting(wanted.ip, set(addresses)) if addresses else ()
+    return sum(ip in conflicting for ip in addresses)
+
+
+def _conflicting(ip: str, used: AbstractSet[str]) -> Collection[str]:
+    """Return the addresses, of those on which a port is used, that conflict with the same port on `ip`."""
+    return used if ip == ANY_IP else {ip, ANY_IP} & used

@@ -257,8 +257,8 @@ class NodeTable:
         """Return the counts of the pods that match a key. Created at the first call, then kept up to date."""
         return self._groups.group(key)
 
-    def port_conflicts(self, wanted: HostPort) -> Bool | None:
-        """Return the rows with a host port that conflicts with `wanted`: bool, shape (size,); None for no row."""
+    def port_conflicts(self, wanted: HostPort) -> Int64 | None:
+        """Return how many host ports of each row conflict with `wanted`: int64, shape (size,); None for no row."""
         return self.ports.conflicts(wanted, self.size)
 
     # How a row changes

@@ -18,9 +18,10 @@ from bayplan.api import requests
 from bayplan.api.objects import bare, encode
 from bayplan.api.tolerations import Taint
 from bayplan.cluster.columns import Bool, Int64, Rows, locked
+from bayplan.cluster.host_ports import conflicts_with
 from bayplan.cluster.node_table import NodeTable
 from bayplan.cluster.pod_changes import Amounts, PodChanges, Removals
-from bayplan.cluster.pod_info import ANY_IP, HostPort, PodInfo
+from bayplan.cluster.pod_info import HostPort, PodInfo
 
 T = TypeVar("T", bound=np.generic)
 _NONZERO = {requests.CPU: 0, requests.MEMORY: 1}
@@ -160,17 +161,18 @@ class Nodes:
         As upstream, a removed pod frees its ports even if another pod uses the same ones, unless that came later.
         """
         column = self.table.port_conflicts(wanted)
-        conflicts = None if column is None else column[self.rows]
-        if not self.changes:
-            return conflicts if conflicts is None else _read_only(conflicts)
-        conflicts = np.zeros(len(self), dtype=np.bool_) if conflicts is None else conflicts.copy()
-        for position, changes in self.changes.items():
-            if changes.added or changes.removed:
-                freed = {port for pod in changes.removed for port in pod.host_ports}
-                freed -= {port for pod in (*changes.added, *changes.returned) for port in pod.host_ports}
-                taken = {port for pod in self.pods(position) for port in pod.host_ports} - freed
-                conflicts[position] = any(clash(wanted, port) for port in taken)
-        return conflicts
+        if column is None and not self.changes:
+            return None
+        now = self._zeros() if column is None else column[self.rows]
+        left = self._adjusted(now, ("port", wanted), _conflicts_with(wanted))
+        conflicts = left > 0
+        for position in np.flatnonzero(conflicts & (left < now)).tolist():
+            changes = self.changes[position]
+            freed = {port for pod in changes.removed for port in pod.host_ports}
+            freed -= {port for pod in (*changes.added, *changes.returned) for port in pod.host_ports}
+            taken = {port for pod in self.pods(position) for port in pod.host_ports} - freed
+            conflicts[position] = conflicts_with(wanted, taken) > 0
+        return _read_only(conflicts)
 
     # One node
 
@@ -256,6 +258,10 @@ class Nodes:
 
 def _requests_for(resource: str) -> Amounts:
     return lambda pods: [pod.requested.get(resource, 0) for pod in pods]
+
+
+def _conflicts_with(wanted: HostPort) -> Amounts:
+    return lambda pods: [conflicts_with(wanted, pod.host_ports) if pod.host_ports else 0 for pod in pods]
 
 
 def _read_only(column: NDArray[T]) -> NDArray[T]:
@@ -391,10 +397,3 @@ class NodeInfo:
 
     def __repr__(self) -> str:
         return f"NodeInfo({self.name})"
-
-
-def clash(one: HostPort, other: HostPort) -> bool:
-    """Return whether two host ports conflict if they are used on the same node."""
-    if (one.protocol, one.port) != (other.protocol, other.port):
-        return False
-    return one.ip == other.ip or ANY_IP in {one.ip, other.ip}

@@ -53,11 +53,14 @@ class Details:
         remedies: each would lift the rejection, the gentlest first. Iterated once, and only if changes are tried.
         kind: equal for nodes that the same remedies would help, so that one of them is enough to try; by default, the
             text. The text may have amounts or names that the kind has not.
+        cause: what the plugin rejects the node for, if another plugin may reject it for the same thing, such as a
+            cordon. Only the first of them is shown, and its remedies lift the others, too.
     """
 
     text: str = ""
     remedies: Iterable[Remedy] = ()
     kind: Hashable = None
+    cause: Hashable = None
 
 
 def together(*remedies: Remedy) -> Remedy:

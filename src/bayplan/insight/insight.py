@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from bayplan.api.kinds import DAEMON_SET, NODE, POD, Kind
@@ -77,10 +78,13 @@ class Insight:
         `nearest`: the number of nearest misses; 0 for all.
         """
         from bayplan.insight.questions.explain import explain
+        from bayplan.insight.questions.raised_priority import priorities_of, with_higher_priority
 
         self.world.reset()
         confirm = self._template_changes()
-        return explain(self.world, self.pod(pod), nearest=nearest, shown=shown, progress=progress, confirm=confirm)
+        with_class = partial(with_higher_priority, classes=priorities_of(self.snapshot), confirm=confirm)
+        asked, last = self.pod(pod), (with_class,)
+        return explain(self.world, asked, nearest=nearest, shown=shown, progress=progress, confirm=confirm, last=last)
 
     def explain_all(
         self,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bayplan.cluster.columns import Bool
-from bayplan.cluster.nodes import NodeInfo, Nodes, clash
+from bayplan.cluster.host_ports import conflicts_with
+from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import HostPort, PodInfo
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint, Topics
 from bayplan.framework.interface import CycleState, Plugin
@@ -42,7 +43,7 @@ class NodePorts(Plugin):
             (wanted.port, other)
             for wanted in pod.host_ports
             for other in node.pods
-            if any(clash(wanted, port) for port in other.host_ports)
+            if conflicts_with(wanted, other.host_ports)
         ]
         texts = ", ".join(f"port {port} is used by pod {other.key}" for port, other in used)
         return Details(f"{NO_FREE_PORTS.reasons[0]}: {texts}", delete_pods(pod, (other for _, other in used)))
@@ -61,7 +62,7 @@ def after_pod_deletion(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:
     """Requeue for a pod that used a conflicting port on its node or nominated node."""
     if not (old.node_name or old.nominated_node_name):
         return Hint.SKIP
-    freed = any(clash(wanted, port) for wanted in pod.host_ports for port in old.host_ports)
+    freed = any(conflicts_with(wanted, old.host_ports) for wanted in pod.host_ports)
     return Hint.QUEUE if freed else Hint.SKIP
 
 

@@ -37,7 +37,7 @@ class NodeUnschedulable(Plugin):
 
     def explain(self, cycle: CycleState, pod: PodInfo, node: NodeInfo | None) -> Details | None:
         """The node must be uncordoned."""
-        return Details(remedies=[uncordon(node)]) if node is not None else None
+        return Details(remedies=[uncordon(node)], cause=UNSCHEDULABLE_TAINT) if node is not None else None
 
     def events(self) -> Iterable[EventHint]:
         """Register new nodes, nodes that are uncordoned, and new tolerations of the pod."""

@@ -75,8 +75,13 @@ class TaintToleration(Plugin):
         if node is None:
             return None
         taints = untolerated(self._tolerations(pod), node.taints)
+        spec = node.object.spec
+        if spec is not None and spec.unschedulable:  # NodeUnschedulable explains the cordon
+            taints = [taint for taint in taints if taint[0] != UNSCHEDULABLE_TAINT] or taints
         listed = ", ".join(taint_text(taint) + self._comparison(pod, taint) for taint in taints)
-        return Details(f"node(s) had untolerated taint(s): {listed}", _remedies(node, taints))
+        cordoned = all(taint[0] == UNSCHEDULABLE_TAINT for taint in taints)
+        cause = UNSCHEDULABLE_TAINT if cordoned else None
+        return Details(f"node(s) had untolerated taint(s): {listed}", _remedies(node, taints), cause=cause)
 
     def _comparison(self, pod: PodInfo, taint: Taint) -> str:
         """Why the pod's tolerations with Lt and Gt don't tolerate a taint: ` (5 is not below 3)`; "" without any."""

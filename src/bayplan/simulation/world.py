@@ -176,7 +176,10 @@ class World:
 
         Pods are `PodInfo`s, other objects have the type of their kind.
         """
-        self._undo.append(partial(self._put, kind, key, self.state.objects[kind].known(key)))
+        before = self.state.objects[kind].known(key)
+        if isinstance(obj, PodInfo) and obj is not before:
+            obj.resource_version = ""  # not the version that the API server has, which the queue would know already
+        self._undo.append(partial(self._put, kind, key, before))
         self._changed[kind, key] = None
         self._put(kind, key, obj)
 

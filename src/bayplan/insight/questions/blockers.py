@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+import itertools
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -61,17 +63,36 @@ class Blocker:
         if not isinstance(details, Details):
             details = Details()
         try:
-            hash(details.kind)
+            hash((details.kind, details.cause))
         except TypeError:
             details = Details(details.text, details.remedies)
+        details = replace(details, remedies=Remedies(details.remedies))
         return cls(plugin.name, status.reasons, details.text or ", ".join(status.reasons), details)
 
     def remedies(self) -> Iterator[Remedy]:
-        """Yield what would lift the rejection. A plugin that fails has no more remedies. Iterate once."""
-        try:
-            yield from self.details.remedies
-        except Exception:  # noqa: BLE001 - a plugin's own code
-            return
+        """Yield what would lift the rejection. A plugin that fails has no more remedies."""
+        return iter(self.details.remedies)
+
+
+class Remedies(Iterable[Remedy]):
+    """What a plugin yields as remedies, asked for when it is needed, and once."""
+
+    def __init__(self, given: Iterable[Remedy]) -> None:
+        self._given = given
+        self._found: list[Remedy] = []
+        self._left: Iterator[Remedy] | None = None
+
+    def __iter__(self) -> Iterator[Remedy]:
+        """Yield them. A plugin that fails has no more remedies."""
+        for number in itertools.count():
+            if number == len(self._found):
+                try:
+                    self._left = iter(self._given) if self._left is None else self._left
+                    self._found.append(next(self._left))
+                except Exception:  # noqa: BLE001 - a plugin's own code, or there are no more
+                    self._left = iter(())
+                    return
+            yield self._found[number]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +107,38 @@ class AlikeNodes:
 
 
 class Blockers:
-    """The rejections of a pod by all plugins, each asked alone. `nodes`: the nodes of the world when it was made."""
+    """The rejections of a pod by all plugins, each asked alone when this is first used.
+
+    `nodes`: the nodes of the world when this was made.
+    """
 
     def __init__(self, world: World, pod: PodInfo) -> None:
         self._pod = pod
         self.nodes = world.state.nodes
-        self._rejections = [rejection for rejection in _rejections(world, pod) if (rejection.verdicts.codes != 0).any()]
+        self._known: dict[int, list[Blocker]] = {}
+        """By position: plugins may take long to say why."""
+        self._world = world
+
+    @cached_property
+    def _rejections(self) -> list[_Rejection]:
+        found = _rejections(self._world, self._pod)
+        return [rejection for rejection in found if (rejection.verdicts.codes != 0).any()]
 
     def of(self, position: int) -> list[Blocker]:
-        """Return what blocks a node; empty if the node is feasible."""
-        node = self.nodes.info(position)
-        return [each.blocker(node, position) for each in self._rejections if each.verdicts.codes[position]]
+        """Return what blocks a node, each cause once; empty if the node is feasible."""
+        known = self._known.get(position)
+        if known is None:
+            known = self._known[position] = self._of(position)
+        return known
+
+    def _of(self, position: int) -> list[Blocker]:
+        node, found = self.nodes.info(position), dict[Hashable, Blocker]()
+        for each in self._rejections:
+            if each.verdicts.codes[position]:
+                blocker = each.blocker(node, position)
+                cause = blocker.details.cause
+                found.setdefault(each.plugin.name if cause is None else ("cause", cause), blocker)
+        return list(found.values())
 
     def alike(self, positions: Sequence[int]) -> list[AlikeNodes]:
         """Group nodes by what blocks them: few blockers first, and then large groups."""
@@ -115,14 +157,27 @@ class Blockers:
 
         `most`: only nodes with up to so many blockers.
         """
-        counts = np.zeros(len(self.nodes), dtype=np.int64)
-        for rejection in self._rejections:
-            counts += rejection.verdicts.codes != 0
+        counts = self._counts()
         blocked = np.flatnonzero(
             self.nodes.live & (counts > 0) & (counts <= (counts.max(initial=0) if most is None else most))
         )
         order = np.lexsort((blocked, self._shortage()[blocked], counts[blocked]))
         return [int(position) for position in blocked[order[:limit]]]
+
+    def _counts(self) -> NDArray[np.int64]:
+        """How many blockers each node has."""
+        counts, kinds = np.zeros(len(self.nodes), dtype=np.int64), np.zeros(len(self.nodes), dtype=np.int64)
+        for number, rejection in enumerate(self._rejections):
+            rejected = rejection.verdicts.codes != 0
+            counts += rejected
+            kinds += rejected * 2 ** min(number, 62)
+        several = np.flatnonzero(self.nodes.live & (counts > 1))
+        _, first, kind_of = np.unique(kinds[several], return_index=True, return_inverse=True)
+        for kind, example in enumerate(several[first].tolist()):
+            if len(self.of(example)) < counts[example]:  # some of the plugins reject for the same cause
+                for position in several[kind_of == kind].tolist():
+                    counts[position] = len(self.of(position))
+        return counts
 
     def _shortage(self) -> NDArray[np.float64]:
         """How much the nodes lack, as a sum of shares of the request."""

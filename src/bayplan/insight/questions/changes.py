@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -100,6 +100,10 @@ Confirm = Callable[[World, PodInfo, Help, Progress], Help | None]
 """Tries a help further. Returns it with all that it costs; None if it doesn't help."""
 
 
+Attempt = Callable[[World, PodInfo, Progress], Help | None]
+"""Looks for one more change that helps. May raise Stopped."""
+
+
 def accepted(world: World, pod: PodInfo, found: Help, progress: Progress) -> Help | None:  # noqa: ARG001 - Confirm
     """Return the help: it is not tried further."""
     return found
@@ -144,6 +148,16 @@ def what_would_help(
     except Stopped:
         return Helpful(tuple(helps), interrupted=True)
     return Helpful(tuple(helps))
+
+
+def also(helpful: Helpful, more: Iterator[Help | None]) -> Helpful:
+    """Add more changes, until Stopped is raised."""
+    found = list(helpful.found)
+    try:
+        found += filter(None, more)
+    except Stopped:
+        return Helpful(tuple(found), interrupted=True)
+    return Helpful(tuple(found), helpful.interrupted)
 
 
 def node_after(world: World, pod: PodInfo, change: Change) -> str | None:
@@ -216,16 +230,19 @@ def changed_labels(node: NodeInfo, change: Change) -> set[str]:
 
 def cost_of(change: Change, node: NodeInfo, overwritten: Sequence[str]) -> str:
     """What a change does to other pods."""
-    parts = []
-    by_namespace = Counter(key.partition("/")[0] for key in change.delete)
-    if by_namespace:
-        evicted = [f"{plural(number, 'pod')} of {namespace}" for namespace, number in sorted(by_namespace.items())]
-        parts.append(f"evicts {listed(evicted)}")
+    parts = [evicted(change.delete)] if change.delete else []
     for key in overwritten:
         selecting = [other.key for other in node.pods if key in (other.spec.nodeSelector or {})]
         also = f", which {listed(selecting, 3)} selected" if selecting else ""
         parts.append(f"{key} was {node.labels[key]}{also}")
     return ", ".join(parts)
+
+
+def evicted(keys: Iterable[str]) -> str:
+    """Whose pods are evicted, such as "evicts 2 pods of team-b"."""
+    by_namespace = Counter(key.partition("/")[0] for key in keys)
+    texts = [f"{plural(number, 'pod')} of {namespace}" for namespace, number in sorted(by_namespace.items())]
+    return f"evicts {listed(texts)}"
 
 
 def _for_node(remedy: Remedy) -> bool:

@@ -21,7 +21,7 @@ from bayplan.framework.what_if import ProfileWhatIf
 from bayplan.insight.answers import INTERRUPTED, Answer, Progress, listed, plural, silent
 from bayplan.insight.json_values import fields_of
 from bayplan.insight.questions.blockers import LOOKED_AT, Blockers
-from bayplan.insight.questions.changes import Confirm, Help, accepted, what_would_help
+from bayplan.insight.questions.changes import Attempt, Confirm, Help, accepted, also, what_would_help
 from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.questions.gangs import MissingMember, ungating
 from bayplan.insight.questions.notes import message_of, notes_of
@@ -154,22 +154,28 @@ def explain(
     shown: int = 20,
     progress: Progress = silent,
     confirm: Confirm = accepted,
+    last: Sequence[Attempt] = (),
 ) -> Explanation:
     """Explain one pod of a world. `helps` and `nearest`: how many changes and groups of nodes to list; 0 for all nodes.
 
     `progress` may raise Stopped while changes are tried; the answer then has those that were found to help, and passed
-    `confirm`.
+    `confirm`. `last`: what else may help a pod for which other pods could be evicted.
     """
     if pod.scheduler_name not in world.profiles:
         return _without_scheduler(world, pod)
     with world.what_if():
         missing = None if pod.node_name or world.gate_of(pod) else MissingMember.of(world, pod)
-        found = _explain_bound(world, pod) if pod.node_name else _explain_pending(world, pod, missing, nearest)
+        blockers = Blockers(world, pod)
+        if pod.node_name:
+            found = _explain_bound(world, pod)
+        else:
+            found = _explain_pending(world, pod, missing, nearest, blockers)
         waits = world.gate_of(pod) is not None or world.unit_of(pod).gang is not None
         if found.outcome == Fate.PENDING.value and (found.nearest or waits):
             first = [*ungating(world, pod), *(missing.changes(world) if missing is not None else ())]
-            blockers = Blockers(world, pod)
             helpful = what_would_help(world, pod, blockers, helps, progress=progress, first=first, confirm=confirm)
+            if found.preemption and len(helpful.found) < helps and not helpful.interrupted:
+                helpful = also(helpful, (attempt(world, pod, progress) for attempt in last))
             found = replace(found, help=helpful.found, interrupted=helpful.interrupted)
         return replace(found, shown=shown)
 
@@ -220,7 +226,9 @@ def _explain_bound(world: World, pod: PodInfo) -> Explanation:
     )
 
 
-def _explain_pending(world: World, pod: PodInfo, missing: MissingMember | None, nearest: int) -> Explanation:
+def _explain_pending(
+    world: World, pod: PodInfo, missing: MissingMember | None, nearest: int, blockers: Blockers
+) -> Explanation:
     notes = notes_of(world, pod)
     with world.what_if():
         result = Simulation(world).outcome(pod)[pod.key]
@@ -256,7 +264,8 @@ def _explain_pending(world: World, pod: PodInfo, missing: MissingMember | None, 
         if decision.pod.uid != pod.uid:
             notes.append(f"{decision.pod.name} is the member that finds no node; what follows is about it")
     with missing.others_placed(world) if missing is not None else nullcontext():
-        misses, texts = _nearest(Blockers(world, pod if missing is None else missing.decision.pod), nearest)
+        about = blockers if missing is None else Blockers(world, missing.decision.pod)
+        misses, texts = _nearest(about, nearest)
     return Explanation(
         pod.key,
         result.fate.value,

@@ -1,0 +1,70 @@
+"""Whether a pending pod would preempt if it had another priority class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from bayplan.api.kinds import PRIORITY_CLASS
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.remedies import Remedy, may_make_room
+from bayplan.insight.answers import Progress
+from bayplan.insight.questions.changes import Confirm, Help, combined, evicted, make
+from bayplan.insight.questions.new_objects import bind_claims
+from bayplan.insight.snapshot import Snapshot
+from bayplan.simulation.results import Fate
+from bayplan.simulation.simulation import Simulation
+from bayplan.simulation.world import World
+
+
+class _Class(msgspec.Struct):
+    metadata: dict[str, Any]
+    value: int = 0
+
+
+_TRIED = 5
+"""The most classes to try."""
+_SYSTEM = "system-"
+"""Classes with this prefix are for pods of kube-system."""
+
+
+def priorities_of(snapshot: Snapshot) -> dict[str, int]:
+    """Return the priorities of a snapshot's priority classes, by name."""
+    classes = map(msgspec.json.Decoder(_Class).decode, snapshot.of_kind(PRIORITY_CLASS).values())
+    return {each.metadata["name"]: each.value for each in classes}
+
+
+def with_higher_priority(
+    world: World, pod: PodInfo, progress: Progress, *, classes: Mapping[str, int], confirm: Confirm
+) -> Help | None:
+    """Return the lowest class with which a pod would preempt, and what that costs; None if there is none.
+
+    `classes`: the priorities of the priority classes. A pod that would evict replicas of its own workload, or pods of a
+    DaemonSet, isn't helped. Raises Stopped.
+    """
+    if pod.spec.preemptionPolicy == "Never":
+        return None
+    lower = [name for name, value in classes.items() if value > pod.priority and not name.startswith(_SYSTEM)]
+    for name in sorted(lower, key=lambda each: (classes[each], each))[:_TRIED]:
+        progress(f"trying the priority class {name}")
+        remedy = Remedy(f"give the pod the priority class {name}", pod=partial(_give, name, classes[name]))
+        change = combined(pod, None, [remedy])
+        with world.trial():
+            make(world, change)
+            bind_claims(world, pod)
+            raised = world.pending.get(pod.key)
+            result = None if raised is None else Simulation(world).outcome(raised).get(pod.key)
+        if raised is None or result is None or result.node is None or result.fate is not Fate.PREEMPTS:
+            continue
+        if all(may_make_room(raised, victim) for victim in result.victims):
+            cost = evicted(victim.key for victim in result.victims)
+            return confirm(world, pod, Help(replace(change, cost=cost), result.node), progress)
+    return None
+
+
+def _give(name: str, priority: int, document: dict[str, Any]) -> None:
+    document["spec"] |= {"priorityClassName": name, "priority": priority}
