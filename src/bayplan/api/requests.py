@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from lightkube.models.core_v1 import Container, Pod
+from lightkube.models.core_v1 import Container, Pod, PodStatus
 
 from bayplan.api import quantity
 from bayplan.api.node_allocatable import ClaimedResources
@@ -24,25 +24,35 @@ _IN_WHOLE_UNITS = frozenset({MEMORY, EPHEMERAL_STORAGE})
 
 
 def pod_requests(
-    pod: Pod, *, use_status: bool = False, pod_level: bool = True, missing: Mapping[str, int] | None = None
+    pod: Pod,
+    *,
+    use_status: bool = False,
+    pod_level: bool = True,
+    missing: Mapping[str, int] | None = None,
+    atomic: bool = False,
 ) -> Amounts:
     """The pod's effective requests.
 
     `use_status` includes pending resizes, of which it takes the maximum of the desired, allocated and actual resources,
-    and what the pod takes of its node through claims.
+    and what the pod takes of its node through claims. `atomic`: it is the maximum for the pod as a whole, as since
+    1.37, and not the sum of each container's maximum.
     `pod_level` lets `spec.resources` replace the sum of the containers. `missing` are default requests for containers
     that don't set them; an explicit zero stays zero. Raises InvalidQuantity.
     """
     spec = pod.spec
     assert spec is not None
-    requests = _container_requests(pod, use_status, missing)
+    if atomic and use_status and pod.status is not None:
+        requests = _atomic_requests(pod, pod.status, missing)
+    else:
+        requests = _container_requests(pod, use_status, missing)
     if pod_level and (stated := pod_level_requests(pod)):
         if use_status and pod.status is not None and pod.status.resources is not None:
             desired = parse_amounts(spec.resources.requests if spec.resources else None)
             actual = parse_amounts(pod.status.resources.requests)
             allocated = parse_amounts(pod.status.allocatedResources)
             effective = _effective(pod, desired, actual, allocated)
-            stated = {name: effective.get(name, 0) for name in stated}
+            names = filter(_at_pod_level, effective) if atomic else stated
+            stated = {name: effective.get(name, 0) for name in names}
         requests.update(stated)
     if spec.overhead:
         _add(requests, parse_amounts(spec.overhead))
@@ -130,6 +140,23 @@ def is_written_in_binary(resource: str) -> bool:
     return resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-")
 
 
+def may_count_otherwise(pod: Pod) -> bool:
+    """Whether `atomic` may make a difference to `pod_requests`: the status has other resources than the spec."""
+    spec, status = pod.spec, pod.status
+    if spec is None or status is None:
+        return False
+    if status.resources is not None or status.allocatedResources is not None or _resize_infeasible(pod):
+        return True
+    containers = {each.name: each for each in (*(spec.containers or ()), *(spec.initContainers or ()))}
+    for known in (*(status.containerStatuses or ()), *(status.initContainerStatuses or ())):
+        container = containers.get(known.name)
+        desired = container.resources.requests if container is not None and container.resources else None
+        actual = known.resources.requests if known.resources is not None else None
+        if any((each or {}) != (desired or {}) for each in (actual, known.allocatedResources) if each is not None):
+            return True
+    return False
+
+
 def _container_requests(pod: Pod, use_status: bool, missing: Mapping[str, int] | None) -> Amounts:
     statuses = _statuses(pod) if use_status else {}
     total = _over_containers(
@@ -140,6 +167,43 @@ def _container_requests(pod: Pod, use_status: bool, missing: Mapping[str, int] |
     for claimed in claimed_resources(pod) if use_status else ():
         _add(total, parse_amounts(claimed.resources))
     return total
+
+
+def _atomic_requests(pod: Pod, status: PodStatus, missing: Mapping[str, int] | None) -> Amounts:
+    """The maximum of what the containers are to have, were granted, and have; each as a sum.
+
+    Mirrors AggregateContainerRequests of 1.37. A pod's own status has the sums, if there is one.
+    """
+    infeasible = _resize_infeasible(pod)
+    known = {each.name: each for each in (*(status.initContainerStatuses or ()), *(status.containerStatuses or ()))}
+
+    def desired(container: Container) -> Mapping[str, str] | None:
+        return container.resources.requests if container.resources else None
+
+    def allocated(container: Container) -> Mapping[str, str] | None:
+        own: Any = known.get(container.name)
+        granted: Mapping[str, str] | None = own.allocatedResources if own is not None else None
+        return granted if granted is not None or infeasible else desired(container)
+
+    def actual(container: Container) -> Mapping[str, str] | None:
+        own: Any = known.get(container.name)
+        has: Mapping[str, str] | None = own.resources.requests if own is not None and own.resources else None
+        return has if has is not None else allocated(container)
+
+    def total(of: Callable[[Container], Mapping[str, str] | None]) -> Amounts:
+        def one(container: Container) -> Amounts:
+            return {**(missing or {}), **parse_amounts(of(container))}
+
+        return _over_containers(pod, one, one)
+
+    of_pod = status.resources.requests if status.resources is not None else None
+    if status.allocatedResources is not None and of_pod is not None:
+        requests = _effective(pod, total(desired), parse_amounts(of_pod), parse_amounts(status.allocatedResources))
+    else:
+        requests = _effective(pod, total(desired), total(actual), total(allocated))
+    for claimed in claimed_resources(pod):
+        _add(requests, parse_amounts(claimed.resources))
+    return requests
 
 
 def _over_containers(

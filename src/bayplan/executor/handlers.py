@@ -33,8 +33,10 @@ from bayplan.framework.changes import (
     pod_changes,
 )
 from bayplan.framework.events import Action
+from bayplan.framework.profile import gates_followed
 from bayplan.framework.waiting_pods import PodInPermit, PodsInPermit
 from bayplan.log_fields import about_node, about_pod
+from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 log = logging.getLogger(__name__)
 
@@ -79,8 +81,8 @@ class PodQueue(Protocol):
 class Receiver:
     """What events about objects change.
 
-    `profiles`: the names of the schedulers whose pods are `pending`. `move` requeues the pods that an event may help.
-    `forget`: nothing more is written about a pod with this uid.
+    `profiles`: the names of the schedulers whose pods are `pending`. `gates`: what they follow. `move` requeues the
+    pods that an event may help. `forget`: nothing more is written about a pod with this uid.
     """
 
     state: ClusterState
@@ -91,9 +93,10 @@ class Receiver:
     now: Callable[[], float]
     move: MoveOnEvent
     forget: Callable[[str], None]
+    gates: FeatureGates = DEFAULT_GATES
 
     @classmethod
-    def of_state(cls, state: ClusterState) -> Receiver:
+    def of_state(cls, state: ClusterState, gates: FeatureGates = DEFAULT_GATES) -> Receiver:
         """A state in which nothing is scheduled."""
         return cls(
             state=state,
@@ -104,6 +107,7 @@ class Receiver:
             now=lambda: 0.0,
             move=lambda _event, _old, _new, _only=None: None,
             forget=lambda _: None,
+            gates=gates,
         )
 
     @classmethod
@@ -119,6 +123,7 @@ class Receiver:
             ports.now,
             move or runtime.move,
             ports.statuses.forget,
+            gates_followed(runtime.profiles.values()),
         )
 
 
@@ -152,6 +157,7 @@ class PodHandler:
         self._state = receiver.state
         self._queue = receiver.pending
         self._store = receiver.state.objects[POD]
+        self._atomic = receiver.gates.enabled("AtomicResizes")
         self._duplicates: dict[str, PodInfo] = {}
         """Pods by key whose uid is that of another pod. They are ignored while that pod exists."""
 
@@ -171,6 +177,8 @@ class PodHandler:
         self._receiver.intake.take(event.label, self._remove, key)
 
     def _put(self, new: PodInfo) -> None:
+        if self._atomic:
+            new = new.with_atomic_resizes()
         self._duplicates.pop(new.key, None)
         other = self._other_of(new)
         if other is not None:

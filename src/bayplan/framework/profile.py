@@ -13,6 +13,7 @@ from typing import Any
 
 from bayplan.framework import gangs, interface
 from bayplan.framework.events import ALL_EVENTS, EventHint
+from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 
 class Point(StrEnum):
@@ -82,6 +83,7 @@ class Profile:
         percentage_of_nodes_to_score: the share of nodes, in percent, among which a feasible one is selected; 0 picks a
             share that shrinks with the size of the cluster. See `scheduling.sampling`.
         placement_weights: the weights of PlacementScore plugins, by name.
+        gates: the version of Kubernetes that is followed, and what is on in it.
         looks_at_each_node: whether a Filter or Score plugin without `sign` has only the per-node form.
         extended: the PreFilter plugins with PreFilterExtensions.
     """
@@ -91,6 +93,7 @@ class Profile:
     weights: Mapping[str, int] = field(default_factory=dict)
     percentage_of_nodes_to_score: int = 0
     placement_weights: Mapping[str, int] = field(default_factory=dict)
+    gates: FeatureGates = DEFAULT_GATES
     looks_at_each_node: bool = field(init=False)
     extended: Sequence[Any] = field(init=False)
     _every: Sequence[Any] = field(init=False)
@@ -155,3 +158,8 @@ class Profile:
 def once(lists: Iterable[Sequence[Any]]) -> Sequence[Any]:
     """Return each plugin of these lists once."""
     return list({id(plugin): plugin for plugins in lists for plugin in plugins}.values())
+
+
+def gates_followed(profiles: Iterable[Profile]) -> FeatureGates:
+    """Return the gates of the profiles of one scheduler, which all have the same."""
+    return next((profile.gates for profile in profiles), DEFAULT_GATES)
