@@ -100,6 +100,8 @@ class Profile:
     """Each plugin once."""
     _parts: tuple[frozenset[str], Profile] | None = field(init=False, default=None)
     """The result of `settled`."""
+    _for_resizes: Profile | None = field(init=False, default=None)
+    """The result of `for_resizes`."""
 
     def __post_init__(self) -> None:
         pre_filters, extensions = self.at(Point.PRE_FILTER), interface.PreFilterExtensions
@@ -140,6 +142,24 @@ class Profile:
             for plugin in rejecting
         }
 
+    def for_resizes(self) -> Profile:
+        """Return the profile of pods that have a node, and whose resize waits for room there."""
+        if self._for_resizes is None:
+            own, filters = self.at(Point.PRE_FILTER), self.at(Point.FILTER)
+            stand_ins = {id(plugin): _for_resizes(plugin) for plugin in self.every()}
+            points = {
+                point: [stand_in for each in self.at(point) if (stand_in := stand_ins[id(each)]) is not None]
+                for point in (Point.PRE_ENQUEUE, Point.FILTER, Point.POST_FILTER, Point.PERMIT)
+            }
+            # A stand-in may have a PreFilter that its plugin doesn't have.
+            first = [stand_ins[id(each)] for each in once((own, filters))]
+            points[Point.PRE_FILTER] = [
+                each for each in first if takes_part(each, Point.PRE_FILTER) and (each in own or each not in filters)
+            ]
+            object.__setattr__(self, "_for_resizes", Profile(self.scheduler_name, points, gates=self.gates))
+        assert self._for_resizes is not None
+        return self._for_resizes
+
     def settled(self) -> tuple[frozenset[str], Profile]:
         """Return the names of the filters before the first that reads pods, and the profile without these filters.
 
@@ -153,6 +173,10 @@ class Profile:
             object.__setattr__(self, "_parts", parts)
             return parts
         return self._parts
+
+
+def _for_resizes(plugin: Any) -> Any | None:
+    return plugin.for_resizes() if implements(plugin, interface.ForResizes) else plugin
 
 
 def once(lists: Iterable[Sequence[Any]]) -> Sequence[Any]:

@@ -15,6 +15,7 @@ from bayplan.plugins.coscheduling.plugin import Coscheduling
 from bayplan.plugins.default_binder import DefaultBinder
 from bayplan.plugins.default_preemption.plugin import DefaultPreemption
 from bayplan.plugins.default_preemption.whole_groups import WorkloadAwarePreemption
+from bayplan.plugins.deferred_pod_scheduling import DeferredPodScheduling
 from bayplan.plugins.dynamic_resources.plugin import DynamicResources
 from bayplan.plugins.gang_scheduling.plugin import GangScheduling
 from bayplan.plugins.image_locality import ImageLocality
@@ -93,6 +94,7 @@ OTHER_PLUGINS: tuple[RegisteredPlugin, ...] = (
     RegisteredPlugin("TopologyPlacementGenerator", TopologyPlacementGenerator),
     RegisteredPlugin("PodGroupPodsCount", PodGroupPodsCount, weight=1),
     RegisteredPlugin("WorkloadAwarePreemption", WorkloadAwarePreemption),
+    RegisteredPlugin("DeferredPodScheduling", DeferredPodScheduling),
 )
 """In-tree plugins that are in the default configuration only if a feature gate says so, in order."""
 
