@@ -6,6 +6,8 @@ from lightkube.models.core_v1 import Node
 
 from bayplan.cluster.pod_info import PodInfo
 
+RESIZES_PREEMPT = "InPlacePodVerticalScalingSchedulerPreemption"
+"""The gate behind which pods whose resize is deferred are scheduled, so that others are evicted for it."""
 _KEY = (__name__, "deferred")
 _PENDING = "PodResizePending"
 

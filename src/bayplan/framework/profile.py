@@ -11,6 +11,8 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.resizes import RESIZES_PREEMPT, resize_deferred
 from bayplan.framework import gangs, interface
 from bayplan.framework.events import ALL_EVENTS, EventHint
 from bayplan.versions import DEFAULT_GATES, FeatureGates
@@ -141,6 +143,10 @@ class Profile:
             else (EventHint(ALL_EVENTS),)
             for plugin in rejecting
         }
+
+    def resizes(self, pod: PodInfo) -> bool:
+        """Whether an attempt of the pod is only about room for its resize: it has a node, which deferred the resize."""
+        return bool(pod.node_name) and self.gates.enabled(RESIZES_PREEMPT) and resize_deferred(pod)
 
     def for_resizes(self) -> Profile:
         """Return the profile of pods that have a node, and whose resize waits for room there."""

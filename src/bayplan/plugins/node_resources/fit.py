@@ -16,6 +16,7 @@ from bayplan.cluster.columns import Bool, Int32, Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_info import DEFAULT_REQUESTS, PodInfo
+from bayplan.cluster.resizes import RESIZES_PREEMPT
 from bayplan.devices.classes import CLASS_PREFIX, explicit_resource
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint, Topics
 from bayplan.framework.gangs import Gang, Placement
@@ -62,7 +63,7 @@ class NodeResourcesFit(Plugin):
     ) -> None:
         self._devices = DeviceCounts(handle, gates) if handle is not None else None
         self._nominations = handle.nominations if handle is not None else Nominations()
-        self._resizes = gates.enabled("InPlacePodVerticalScalingSchedulerPreemption")
+        self._resizes = gates.enabled(RESIZES_PREEMPT)
         self._ignored = frozenset(args.ignoredResources)
         self._ignored_groups = frozenset(args.ignoredResourceGroups)
         self._resources = [(resource.name, resource.weight) for resource in args.scoringStrategy.resources]
