@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from bayplan.api import kinds
 from bayplan.api.kinds import Kind
+from bayplan.cluster.resizes import RESIZES_PREEMPT
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.storage.strategy import Strategy
 from bayplan.devcluster.apiserver.validation import attributes
@@ -75,6 +76,10 @@ def _status(obj: Object) -> Iterator[Object]:
     yield obj.get("status") or {}
 
 
+def _spec(obj: Object) -> Iterator[Object]:
+    yield obj["spec"]
+
+
 def _attributes(obj: Object) -> Iterator[Object]:
     for device in _devices(obj):
         yield from device.get("attributes", {}).values()
@@ -85,6 +90,7 @@ GATED: Mapping[Kind, tuple[GatedFields, ...]] = {
         GatedFields(attributes.LISTS_GATE, _attributes, attributes.LISTS),
         GatedFields(NODE_RESOURCES_GATE, _devices, ("nodeAllocatableResourceMappings",)),
     ),
+    kinds.NODE: (GatedFields(RESIZES_PREEMPT, _spec, ("podPreemptionPolicy",)),),
     kinds.POD: (GatedFields(NODE_RESOURCES_GATE, _status, ("nodeAllocatableResourceClaimStatuses",)),),
 }
 """By kind."""
