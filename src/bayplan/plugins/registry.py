@@ -48,6 +48,8 @@ class RegisteredPlugin:
     weight: int = 0
     """The default weight of its scores; 0 stands for 1."""
     arguments: type[arguments.PluginArgs] | None = None
+    gated: bool = False
+    """Whether it is a default plugin only if a feature gate says so."""
 
 
 DEFAULT_PLUGINS: tuple[RegisteredPlugin, ...] = (
@@ -57,6 +59,8 @@ DEFAULT_PLUGINS: tuple[RegisteredPlugin, ...] = (
     # Then cheap checks of the node object alone.
     RegisteredPlugin("NodeUnschedulable", NodeUnschedulable),
     RegisteredPlugin("NodeName", NodeName),
+    # Where upstream has it isn't known. A node that forbids the preemption must be its rejection to requeue the pod.
+    RegisteredPlugin("DeferredPodScheduling", DeferredPodScheduling, gated=True),
     # Taints have the highest weight: administrators set them, while users set affinity.
     RegisteredPlugin("TaintToleration", TaintToleration, weight=3),
     RegisteredPlugin("NodeAffinity", NodeAffinity, weight=2, arguments=arguments.NodeAffinityArgs),
@@ -94,7 +98,6 @@ OTHER_PLUGINS: tuple[RegisteredPlugin, ...] = (
     RegisteredPlugin("TopologyPlacementGenerator", TopologyPlacementGenerator),
     RegisteredPlugin("PodGroupPodsCount", PodGroupPodsCount, weight=1),
     RegisteredPlugin("WorkloadAwarePreemption", WorkloadAwarePreemption),
-    RegisteredPlugin("DeferredPodScheduling", DeferredPodScheduling),
 )
 """In-tree plugins that are in the default configuration only if a feature gate says so, in order."""
 
