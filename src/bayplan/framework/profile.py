@@ -148,6 +148,10 @@ class Profile:
         """Whether an attempt of the pod is only about room for its resize: it has a node, which deferred the resize."""
         return bool(pod.node_name) and self.gates.enabled(RESIZES_PREEMPT) and resize_deferred(pod)
 
+    def for_pod(self, pod: PodInfo) -> Profile:
+        """Return the profile that an attempt of the pod has: this one, or that for resizes."""
+        return self.for_resizes() if self.resizes(pod) else self
+
     def for_resizes(self) -> Profile:
         """Return the profile of pods that have a node, and whose resize waits for room there."""
         if self._for_resizes is None:

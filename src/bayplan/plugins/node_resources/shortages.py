@@ -47,7 +47,7 @@ def details(pod: PodInfo, request: Mapping[str, int], node: NodeInfo, nomination
                 instead = f" (did you mean {near}, which {count:,} {'node has' if count == 1 else 'nodes have'}?)"
             parts.append(f"Insufficient {resource}: the pod requests {need}, the whole node has {has}{instead}")
         else:
-            held = held_text(resource, node, nominated)
+            held = held_text(resource, node, nominated, pod)
             parts.append(f"Insufficient {resource}: lacks {amount_text(resource, amount)}{held}")
     kind = tuple(lacking), pod_count >= node.allowed_pods
     remedies = _remedies(pod, request, node, lacking, pod_count)
