@@ -5,40 +5,49 @@ The cases are those of upstream's integration tests: a node of 300m, and a pod t
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from tests.support.stories import in_virtual_time, scheduling
 from tests.support.tables import cases
 
-from bayplan.api.kinds import NODE, POD, PRIORITY_CLASS
+from bayplan.api.kinds import CORE_EVENT, NODE, POD, POD_DISRUPTION_BUDGET, PRIORITY_CLASS
 from bayplan.client import PatchType
+from bayplan.cluster.resizes import RESIZES_PREEMPT
 from bayplan.testing.in_memory import stored
 
-GATE = "InPlacePodVerticalScalingSchedulerPreemption"
-pytestmark = pytest.mark.scheduler(version="1.37", gates=(GATE,))
+pytestmark = pytest.mark.scheduler(version="1.37", gates=(RESIZES_PREEMPT,))
 DEFERRED = {"type": "PodResizePending", "status": "True", "reason": "Deferred"}
 SCHEDULED = {"type": "PodScheduled", "status": "True"}
 
 
-async def run(here, name: str, cpu: str, *, on: str = "n", priority: int = 0, **spec) -> None:
-    """Create a running pod."""
-    resources = {"requests": {"cpu": cpu}}
+def running(name: str, cpu: str, *, on: str = "n", priority: int = 0, wants: str = "", **spec) -> dict[str, Any]:
+    """A running pod. `wants`: what it was resized to, if that is deferred."""
     container = {"name": "c", "image": "i"}
-    status = {**container, "ready": True, "imageID": "", "restartCount": 0, "resources": resources}
-    pod = {
-        "metadata": {"name": name},
+    status = {**container, "ready": True, "imageID": "", "restartCount": 0}
+    sizes = {"resources": {"requests": {"cpu": cpu}}, "allocatedResources": {"cpu": cpu}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": name}},
         "spec": {
             "nodeName": on,
             "priority": priority,
             "terminationGracePeriodSeconds": 0,
-            "containers": [{**container, "resources": resources}],
+            "containers": [{**container, "resources": {"requests": {"cpu": wants or cpu}}}],
             **spec,
         },
         "status": {
             "phase": "Running",
-            "conditions": [SCHEDULED],
-            "containerStatuses": [{**status, "allocatedResources": {"cpu": cpu}}],
+            "conditions": [SCHEDULED, DEFERRED] if wants else [SCHEDULED],
+            "containerStatuses": [{**status, **sizes}],
         },
     }
-    await here.create(POD, pod)
+
+
+async def run(here, name: str, cpu: str, **pod) -> None:
+    """Create a running pod."""
+    await here.create(POD, running(name, cpu, **pod))
 
 
 async def resize(here, name: str, cpu: str) -> None:
@@ -67,6 +76,13 @@ def queued(here) -> list[tuple[str, str]]:
     return sorted((each.pod.name, each.place.value) for each in here.scheduler.queue)
 
 
+def events_about(here) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for event in stored(here.client.server, CORE_EVENT):
+        found.setdefault(event["involvedObject"]["name"], []).append(event["reason"])
+    return found
+
+
 async def test_a_pod_of_lower_priority_is_evicted_for_a_deferred_resize(here):
     await here.add_node("n", "300m")
     await here.add_node("other", "300m")
@@ -78,6 +94,7 @@ async def test_a_pod_of_lower_priority_is_evicted_for_a_deferred_resize(here):
     await defer(here, "grows", "300m")
     await here.settle()
     assert here.evicted() == {"low"}
+    assert events_about(here) == {"low": ["Preempted"]}
     assert queued(here) == [("grows", "unschedulable")]  # it fits, and the kubelet has not resized it yet
     pod = await here.client.get(POD, "grows", "default")
     assert pod.spec.nodeName == "n"
@@ -120,7 +137,6 @@ async def test_victims_are_chosen_as_for_pods_without_a_node(here, others, resiz
     assert here.evicted() == evicted
     assert queued(here) == [("grows", "unschedulable")]
     assert not (await here.client.get(POD, "grows", "default")).status.nominatedNodeName
-    assert not [event for event in stored(here.client.server, NODE) if event.get("reason")]
 
 
 async def forbid(here, *whose: str) -> None:
@@ -219,3 +235,49 @@ async def test_what_happens_on_its_own_node_wakes_a_pod(here, change, more):
     await change(here)
     await here.settle()
     assert await attempts(here) - before == more
+
+
+@pytest.mark.scheduler(gates=())
+async def test_nobody_is_evicted_without_the_gate(here):
+    await here.add_node("n", "300m")
+    await run(here, "low", "200m")
+    await run(here, "grows", "100m", priority=10)
+    await defer(here, "grows", "300m")
+    await here.settle()
+    assert here.evicted() == set()
+    assert queued(here) == []
+
+
+async def test_the_budgets_of_victims_are_heeded(here):
+    await here.add_node("n", "500m")
+    spec = {"selector": {"matchLabels": {"app": "low-1"}}, "minAvailable": 1}
+    await here.create(POD_DISRUPTION_BUDGET, {"metadata": {"name": "b"}, "spec": spec})
+    for name in ("low-1", "low-2"):
+        await run(here, name, "200m")
+    await run(here, "grows", "100m", priority=10)
+    await defer(here, "grows", "300m")
+    await here.settle()
+    assert here.evicted() == {"low-2"}
+
+
+async def test_a_pod_waits_only_once_it_is_bound(here):
+    """A resize of a pod that another client has just bound may be deferred already."""
+    await here.add_node("n", "300m")
+    await run(here, "low", "200m")
+    await here.create(POD, running("grows", "100m", priority=10, wants="300m"))
+    await here.settle()
+    assert here.evicted() == {"low"}
+    assert queued(here) == [("grows", "unschedulable")]
+
+
+async def start_late() -> set[str]:
+    room = {"cpu": "300m", "memory": "64Gi", "pods": "110"}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": room}}
+    pods = [running("low", "200m"), running("grows", "100m", priority=10, wants="300m")]
+    async with scheduling(node, *pods, version="1.37", gates=(RESIZES_PREEMPT,)) as here:
+        await here.settle()
+        return here.evicted()
+
+
+def test_a_resize_that_was_deferred_before_the_scheduler_started():
+    assert in_virtual_time(start_late()) == {"low"}
