@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 
 from bayplan.api import kinds
 from bayplan.api.kinds import Kind
-from bayplan.cluster.resizes import RESIZES_PREEMPT
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.storage.strategy import Strategy
 from bayplan.devcluster.apiserver.validation import attributes
 
 NODE_RESOURCES_GATE = "DRANodeAllocatableResources"
+RESIZES_GATE = "InPlacePodVerticalScalingSchedulerPreemption"
 Parts = Callable[[Object], Iterator[Object]]
 
 
@@ -90,7 +90,7 @@ GATED: Mapping[Kind, tuple[GatedFields, ...]] = {
         GatedFields(attributes.LISTS_GATE, _attributes, attributes.LISTS),
         GatedFields(NODE_RESOURCES_GATE, _devices, ("nodeAllocatableResourceMappings",)),
     ),
-    kinds.NODE: (GatedFields(RESIZES_PREEMPT, _spec, ("podPreemptionPolicy",)),),
+    kinds.NODE: (GatedFields(RESIZES_GATE, _spec, ("podPreemptionPolicy",)),),
     kinds.POD: (GatedFields(NODE_RESOURCES_GATE, _status, ("nodeAllocatableResourceClaimStatuses",)),),
 }
 """By kind."""
