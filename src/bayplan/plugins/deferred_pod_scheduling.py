@@ -46,9 +46,9 @@ class DeferredPodScheduling(Plugin):
         yield EventHint(ClusterEvent(NODE, Action.UPDATE_NODE_PREEMPTION_POLICY), after_policy_change)
         yield EventHint(ClusterEvent(NODE, Action.ADD), after_node_added)
 
-    def sign(self, pod: PodInfo) -> str | None:
-        """The pod's node, for deferred pods."""
-        return pod.node_name if resize_deferred(pod) else None
+    def sign(self, pod: PodInfo) -> str:
+        """The pod's node, if its resize is deferred."""
+        return pod.node_name if resize_deferred(pod) else ""
 
 
 def after_policy_change(pod: PodInfo, old: Node | None, new: Node) -> Hint:
