@@ -85,8 +85,10 @@ class Executor:
                 plan = self._place_all(plan)
         else:
             for decision in plan.placed:
-                place = self._leave_to_kubelet if decision.pod.node_name else self._assume
-                place(unit[decision.pod.uid], decision, times)
+                if decision.pod.node_name:
+                    self._leave_to_kubelet(unit[decision.pod.uid], decision, times)
+                else:
+                    self._assume(unit[decision.pod.uid], decision, times)
         for refusal in plan.refused:
             self._refuse(unit[refusal.pod.uid], refusal)
         for pod in plan.leftover:
@@ -230,10 +232,10 @@ class Executor:
         )
         self._runtime.move(ASSIGNED_POD_DELETE, pod, None, only=lambda other: other.uid != pod.uid)
 
-    def _leave_to_kubelet(self, queued: QueuedPod, decision: Decision, times: Stopwatch | None) -> bool:
-        """Requeue a pod that has a node: there is room for its resize now, which is the kubelet's turn.
+    def _leave_to_kubelet(self, queued: QueuedPod, decision: Decision, times: Stopwatch | None) -> None:
+        """Requeue a pod that has a node, for its kubelet to carry out the resize: there is room for it now.
 
-        Permit parks it. Returns whether its binding started, which never happens.
+        Permit rejects it. It is counted on its node anyway, so that neither Reserve nor Bind have anything to do.
         """
         pod, node = queued.pod, decision.node
         assert node is not None
@@ -241,7 +243,6 @@ class Executor:
         status, _ = self._reserve_and_permit(Binding(queued, pod, node, profile, decision.cycle, times))
         refusal = Refusal.failed(pod, status.message or f'pod {pod.key} is already assigned to node "{node}"')
         self._refuse(queued, _rejected_on_node(pod, status) if status.rejected else refusal)
-        return False
 
     # Making room
 
