@@ -81,8 +81,7 @@ PROBLEMS = {
         "AllAlpha=true,AllBeta=true",
         (
             "AllAlpha=true: Bayplan can't switch all of them: add CompositePodGroup=false, "
-            "DRAOptionalNodeOperations=false, "
-            "InPlacePodVerticalScalingSchedulerPreemption=false, or name the gates that you need"
+            "DRAOptionalNodeOperations=false, or name the gates that you need"
         ),
     ),
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from lightkube.models.core_v1 import Container, Pod
+from lightkube.models.core_v1 import Container, Pod, PodStatus
 
 from bayplan.api import quantity
 from bayplan.api.node_allocatable import ClaimedResources, footprint_of
@@ -24,25 +24,36 @@ _IN_WHOLE_UNITS = frozenset({MEMORY, EPHEMERAL_STORAGE})
 
 
 def pod_requests(
-    pod: Pod, *, use_status: bool = False, pod_level: bool = True, missing: Mapping[str, int] | None = None
+    pod: Pod,
+    *,
+    use_status: bool = False,
+    pod_level: bool = True,
+    missing: Mapping[str, int] | None = None,
+    atomic: bool = False,
 ) -> Amounts:
     """The pod's effective requests.
 
     `use_status` includes pending resizes, of which it takes the maximum of the desired, allocated and actual resources,
-    and what the pod takes of its node through claims.
+    and what the pod takes of its node through claims. `atomic`: it is the maximum for the pod as a whole, as since
+    1.37, and not the sum of each container's maximum. So it is for all pods whose claims have the form of 1.37.
     `pod_level` lets `spec.resources` replace the sum of the containers. `missing` are default requests for containers
     that don't set them; an explicit zero stays zero. Raises InvalidQuantity.
     """
     spec = pod.spec
     assert spec is not None
-    requests = _container_requests(pod, use_status, missing)
+    claimed = claimed_resources(pod) if use_status else []
+    if use_status and pod.status is not None and (atomic or any(each.resources is None for each in claimed)):
+        requests = _atomic_requests(pod, pod.status, claimed, missing)
+    else:
+        requests = _container_requests(pod, claimed, use_status, missing)
     if pod_level and (stated := pod_level_requests(pod)):
         if use_status and pod.status is not None and pod.status.resources is not None:
             desired = parse_amounts(spec.resources.requests if spec.resources else None)
             actual = parse_amounts(pod.status.resources.requests)
             allocated = parse_amounts(pod.status.allocatedResources)
             effective = _effective(pod, desired, actual, allocated)
-            stated = {name: effective.get(name, 0) for name in stated}
+            names = filter(_at_pod_level, effective) if atomic else stated
+            stated = {name: effective.get(name, 0) for name in names}
         requests.update(stated)
     if spec.overhead:
         _add(requests, parse_amounts(spec.overhead))
@@ -135,10 +146,26 @@ def is_written_in_binary(resource: str) -> bool:
     return resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-")
 
 
-def _container_requests(pod: Pod, use_status: bool, missing: Mapping[str, int] | None) -> Amounts:
-    claimed = claimed_resources(pod) if use_status else []
-    if any(each.resources is None for each in claimed):
-        return _with_overhead_of_claims(pod, claimed, missing)
+def may_count_otherwise(pod: Pod) -> bool:
+    """Whether `atomic` may make a difference to `pod_requests`: the status has other resources than the spec."""
+    spec, status = pod.spec, pod.status
+    if spec is None or status is None:
+        return False
+    if status.resources is not None or status.allocatedResources is not None or resize_infeasible(pod):
+        return True
+    containers = {each.name: each for each in (*(spec.containers or ()), *(spec.initContainers or ()))}
+    for known in (*(status.containerStatuses or ()), *(status.initContainerStatuses or ())):
+        container = containers.get(known.name)
+        desired = container.resources.requests if container is not None and container.resources else None
+        actual = known.resources.requests if known.resources is not None else None
+        if any((each or {}) != (desired or {}) for each in (actual, known.allocatedResources) if each is not None):
+            return True
+    return False
+
+
+def _container_requests(
+    pod: Pod, claimed: Iterable[ClaimedResources], use_status: bool, missing: Mapping[str, int] | None
+) -> Amounts:
     statuses = _statuses(pod) if use_status else {}
     total = _over_containers(
         pod,
@@ -149,53 +176,44 @@ def _container_requests(pod: Pod, use_status: bool, missing: Mapping[str, int] |
     return total
 
 
-def _with_overhead_of_claims(
-    pod: Pod, claimed: Iterable[ClaimedResources], missing: Mapping[str, int] | None
+def _atomic_requests(
+    pod: Pod, status: PodStatus, claimed: Iterable[ClaimedResources], missing: Mapping[str, int] | None
 ) -> Amounts:
-    """The requests of a pod that takes resources through claims, by the rules of 1.37 for that.
+    """The maximum of what the containers are to have, were granted, and have; each as a sum.
 
-    While it is resized, the largest of three sums counts. What the kubelet has set includes what is claimed.
+    Mirrors AggregateContainerRequests of 1.37. A pod's own status has the sums, if there is one. What the kubelet has
+    set includes what is claimed.
     """
-
-    def total(amounts_of: Callable[[Container], Mapping[str, str] | None]) -> Amounts:
-        def with_missing(container: Container) -> Amounts:
-            return {**(missing or {}), **parse_amounts(amounts_of(container))}
-
-        return _over_containers(pod, with_missing, with_missing)
+    infeasible = resize_infeasible(pod)
+    known = {each.name: each for each in (*(status.initContainerStatuses or ()), *(status.containerStatuses or ()))}
 
     def desired(container: Container) -> Mapping[str, str] | None:
         return container.resources.requests if container.resources else None
 
-    def planned(container: Container) -> Mapping[str, str] | None:
-        return None if infeasible else desired(container)
-
     def allocated(container: Container) -> Mapping[str, str] | None:
-        own = statuses.get(container.name)
-        found = own.allocatedResources if own is not None else None
-        return planned(container) if found is None else found
+        own: Any = known.get(container.name)
+        granted: Mapping[str, str] | None = own.allocatedResources if own is not None else None
+        return granted if granted is not None or infeasible else desired(container)
 
     def actual(container: Container) -> Mapping[str, str] | None:
-        own = statuses.get(container.name)
-        found = own.resources.requests if own is not None and own.resources is not None else None
-        return allocated(container) if found is None else found
+        own: Any = known.get(container.name)
+        has: Mapping[str, str] | None = own.resources.requests if own is not None and own.resources else None
+        return has if has is not None else allocated(container)
 
-    infeasible, status = resize_infeasible(pod), pod.status
-    assert status is not None
-    statuses = {each.name: each for each in (*(status.initContainerStatuses or ()), *(status.containerStatuses or ()))}
-    largest: Amounts = {}
-    if not infeasible:
-        largest = total(desired)
-        _add_claimed(largest, claimed)
+    def total(of: Callable[[Container], Mapping[str, str] | None]) -> Amounts:
+        def one(container: Container) -> Amounts:
+            return {**(missing or {}), **parse_amounts(of(container))}
+
+        return _over_containers(pod, one, one)
+
+    planned = total(desired)
+    _add_claimed(planned, claimed)
     of_pod = status.resources.requests if status.resources is not None else None
     if status.allocatedResources is not None and of_pod is not None:
-        _raise_to(largest, parse_amounts(status.allocatedResources))
-        _raise_to(largest, parse_amounts(of_pod))
-    else:
-        with_claimed = total(allocated)
-        _add_claimed(with_claimed, claimed)
-        _raise_to(largest, with_claimed)
-        _raise_to(largest, total(actual))
-    return largest
+        return _effective(pod, planned, parse_amounts(of_pod), parse_amounts(status.allocatedResources))
+    granted = total(allocated)
+    _add_claimed(granted, claimed)
+    return _effective(pod, planned, total(actual), granted)
 
 
 def _add_claimed(total: Amounts, claimed: Iterable[ClaimedResources]) -> None:

@@ -32,6 +32,8 @@ ANY_IP = "0.0.0.0"  # noqa: S104 - the API's value for all addresses of a node; 
 
 
 T = TypeVar("T")
+_ATOMIC = (__name__, "atomic")
+"""In the cache of pods whose requests are known to be right since 1.37."""
 
 
 class HostPort(NamedTuple):
@@ -96,14 +98,21 @@ class PodInfo:
         self.host_ports: tuple[HostPort, ...] = _host_ports(spec)
         self.volumes: tuple[Volume, ...] = volumes.decisive(spec) if spec.volumes else ()
         """The volumes that scheduling may depend on: claims and disks, but no secrets or scratch space."""
-        amounts = requests.pod_requests(pod, use_status=True)
-        self.requested: dict[str, int] = requests.counted(amounts)
-        self.nonzero_cpu, self.nonzero_memory = _nonzero(pod, amounts, self.requested)
+        self.requested: dict[str, int]
+        self.nonzero_cpu: int
+        self.nonzero_memory: int
+        self._count(pod)
         self.counted_claims: tuple[str, ...] = tuple([each.resourceClaimName for each in claimed_resources(pod)])
         """The claims through which it takes resources of its node, by name."""
         self.spec_cache: dict[Hashable, Any] = {}
         """Like `cache`, for values that depend only on the spec, except its node, and on what is computed from it."""
         self._read(metadata, status)
+
+    def _count(self, pod: Pod, *, atomic: bool = False) -> None:
+        """Read the requests. `atomic`: see `requests.pod_requests`."""
+        amounts = requests.pod_requests(pod, use_status=True, atomic=atomic)
+        self.requested = requests.counted(amounts)
+        self.nonzero_cpu, self.nonzero_memory = _nonzero(pod, amounts, self.requested, atomic=atomic)
 
     def _read(self, metadata: ObjectMeta, status: PodStatus | None) -> None:
         """Read the metadata and the status."""
@@ -216,6 +225,19 @@ class PodInfo:
         status = structs.replace(self.status, nodeAllocatableResourceClaimStatuses=taken)
         return PodInfo(structs.replace(self.object, status=status))
 
+    def with_atomic_resizes(self) -> PodInfo:
+        """Return the pod as it counts since 1.37: see `atomic` of `requests.pod_requests`. Mostly, that is the same."""
+        if _ATOMIC in self.cache:
+            return self
+        pod = self.object
+        if not requests.may_count_otherwise(pod):
+            self.cache[_ATOMIC] = True
+            return self
+        other = self._copy(pod, self._unassigned)
+        other._raw, other.cache = self._raw, {_ATOMIC: True}  # noqa: SLF001 - of this class
+        other._count(pod, atomic=True)  # noqa: SLF001
+        return other
+
     def replica(self, name: str, uid: str, node_name: str) -> PodInfo:
         """Return a pod that differs only in its name, its uid and its node.
 
@@ -295,7 +317,7 @@ def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
     )
 
 
-def _nonzero(pod: Pod, amounts: requests.Amounts, requested: Mapping[str, int]) -> tuple[int, int]:
+def _nonzero(pod: Pod, amounts: requests.Amounts, requested: Mapping[str, int], *, atomic: bool) -> tuple[int, int]:
     """Return the requests that scoring uses: cpu in millicores, memory in bytes."""
     if requests.pod_level_requests(pod):
         missing = {name: nanos for name, nanos in DEFAULT_REQUESTS.items() if name not in amounts}
@@ -304,7 +326,7 @@ def _nonzero(pod: Pod, amounts: requests.Amounts, requested: Mapping[str, int]) 
     else:
         missing = dict(DEFAULT_REQUESTS)
     if missing:
-        requested = requests.counted(requests.pod_requests(pod, use_status=True, missing=missing))
+        requested = requests.counted(requests.pod_requests(pod, use_status=True, missing=missing, atomic=atomic))
     return requested.get(requests.CPU, 0), requested.get(requests.MEMORY, 0)
 
 

@@ -128,7 +128,8 @@ def _build(
             except PluginLoadError as error:
                 faults.append(FieldError(place_of(name, profile, path), str(error)))
     points = {point: [built[name] for name in names if name in built] for point, names in plan.points.items()}
-    return Profile(plan.scheduler_name, points, plan.weights, plan.percentage, plan.placement_weights), faults
+    weights, gates = (plan.weights, plan.percentage, plan.placement_weights), catalog.gates
+    return Profile(plan.scheduler_name, points, *weights, gates=gates), faults
 
 
 def _instance(name: str, plan: ProfilePlan, catalog: Catalog, handle: Handle) -> Any:

@@ -160,17 +160,20 @@ class PodManager(Controller):
         if node is None or (record.generation == pod.metadata.generation and not record.deferred):
             return
         record.generation = pod.metadata.generation
-        if accounting.requests(pod.metadata.uid) == requests_of(pod):
+        known = pods.condition(pod, kubelet_status.RESIZE_PENDING)
+        granted = accounting.requests(pod.metadata.uid)
+        if granted == requests_of(pod) and known is None:
             return
         rejection = accounting.check(node, pod)
         if rejection is None:
             accounting.add(pod)
             record.deferred = False
             await self._report(pod, record, kubelet_status.resized(pod))
+            if any(amount > requests_of(pod).get(name, 0) for name, amount in (granted or {}).items()):
+                self._retry_resizes(record.node)
             return
         record.deferred = Accounting().check(node, pod) is None
         reason = "Deferred" if record.deferred else "Infeasible"
-        known = pods.condition(pod, kubelet_status.RESIZE_PENDING)
         if known is None or (known.reason, known.observedGeneration) != (reason, pod.metadata.generation):
             patch = kubelet_status.resize_pending(pod, reason, rejection.message, whole_seconds(now))
             await self._report(pod, record, patch)
@@ -253,6 +256,10 @@ class PodManager(Controller):
 
     def _make_room(self, node: str, uid: str) -> None:
         self.accounting(node).remove(uid)
+        self._retry_resizes(node)
+
+    def _retry_resizes(self, node: str) -> None:
+        """Try the deferred resizes on a node again, because it may have room for them."""
         for pod in self._by_node.get(node):
             record = self._records.get(pod.metadata.uid)
             if record is not None and record.deferred:
@@ -261,6 +268,12 @@ class PodManager(Controller):
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         if old is not None and new is None:
             self._accounting.pop(old.metadata.name, None)
+        elif old is not None and new is not None and _allocatable(old) != _allocatable(new):
+            self._retry_resizes(new.metadata.name)
+
+
+def _allocatable(node: Node) -> dict[str, str]:
+    return (node.status.allocatable if node.status else None) or {}
 
 
 def _exit_code(pod: Pod) -> int:

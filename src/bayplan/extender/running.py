@@ -24,6 +24,7 @@ from bayplan.extender.verbs import Verbs
 from bayplan.extender.watched_cluster import WatchedCluster
 from bayplan.failures import Failures
 from bayplan.framework.handle import Handle
+from bayplan.framework.profile import gates_followed
 from bayplan.http_server import Limits
 from bayplan.service.handle import SchedulerHandle
 from bayplan.service.services import Services
@@ -88,7 +89,7 @@ async def running_extender(
         handle = SchedulerHandle(own, _activate)
         profiles, started = build(handle), handle.started
         handle.freeze()
-        watched = WatchedCluster(client, state, handle.watched)
+        watched = WatchedCluster(client, state, handle.watched, gates_followed(profiles.profiles.values()))
         binding = PodBinder(profiles, client, state.objects[POD], failures)
     known = watched or SentNodes(state)
     server = ExtenderServer(

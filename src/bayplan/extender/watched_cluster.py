@@ -17,6 +17,7 @@ from bayplan.extender.problems import NotYet, Unanswerable
 from bayplan.extender.sent_nodes import RequestedNodes, names_of
 from bayplan.extender.wire import ExtenderArgs
 from bayplan.service.informers import LIVE_PODS, NodeInformer, ObjectInformer, PodInformer
+from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 log = logging.getLogger(__name__)
 
@@ -25,13 +26,19 @@ class WatchedCluster:
     """Keeps the state in sync with the API server while `run` runs.
 
     `kinds` are watched in addition to nodes and pods. If the server lacks a kind, it is retried every `look_for_kind`
-    seconds.
+    seconds. `gates`: how pods count.
     """
 
     def __init__(
-        self, client: Client, state: ClusterState, kinds: Iterable[Kind] = (), *, look_for_kind: float = 10.0
+        self,
+        client: Client,
+        state: ClusterState,
+        kinds: Iterable[Kind] = (),
+        gates: FeatureGates = DEFAULT_GATES,
+        *,
+        look_for_kind: float = 10.0,
     ) -> None:
-        self._receiver = Receiver.of_state(state)
+        self._receiver = Receiver.of_state(state, gates)
         self.pods: ListWatch[PodInfo] = ListWatch(
             client, POD, PodInformer(self._receiver), field_selector=LIVE_PODS, decode=PodInfo.from_raw
         )

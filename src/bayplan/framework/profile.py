@@ -11,8 +11,11 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.resizes import RESIZES_PREEMPT, resize_deferred
 from bayplan.framework import gangs, interface
 from bayplan.framework.events import ALL_EVENTS, EventHint
+from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 
 class Point(StrEnum):
@@ -82,6 +85,7 @@ class Profile:
         percentage_of_nodes_to_score: the share of nodes, in percent, among which a feasible one is selected; 0 picks a
             share that shrinks with the size of the cluster. See `scheduling.sampling`.
         placement_weights: the weights of PlacementScore plugins, by name.
+        gates: the version of Kubernetes that is followed, and what is on in it.
         looks_at_each_node: whether a Filter or Score plugin without `sign` has only the per-node form.
         extended: the PreFilter plugins with PreFilterExtensions.
     """
@@ -91,12 +95,15 @@ class Profile:
     weights: Mapping[str, int] = field(default_factory=dict)
     percentage_of_nodes_to_score: int = 0
     placement_weights: Mapping[str, int] = field(default_factory=dict)
+    gates: FeatureGates = DEFAULT_GATES
     looks_at_each_node: bool = field(init=False)
     extended: Sequence[Any] = field(init=False)
     _every: Sequence[Any] = field(init=False)
     """Each plugin once."""
     _parts: tuple[frozenset[str], Profile] | None = field(init=False, default=None)
     """The result of `settled`."""
+    _for_resizes: Profile | None = field(init=False, default=None)
+    """The result of `for_resizes`."""
 
     def __post_init__(self) -> None:
         pre_filters, extensions = self.at(Point.PRE_FILTER), interface.PreFilterExtensions
@@ -137,6 +144,32 @@ class Profile:
             for plugin in rejecting
         }
 
+    def resizes(self, pod: PodInfo) -> bool:
+        """Whether an attempt of the pod is only about room for its resize: it has a node, which deferred the resize."""
+        return bool(pod.node_name) and self.gates.enabled(RESIZES_PREEMPT) and resize_deferred(pod)
+
+    def for_pod(self, pod: PodInfo) -> Profile:
+        """Return the profile that an attempt of the pod has: this one, or that for resizes."""
+        return self.for_resizes() if self.resizes(pod) else self
+
+    def for_resizes(self) -> Profile:
+        """Return the profile of pods that have a node, and whose resize waits for room there."""
+        if self._for_resizes is None:
+            own, filters = self.at(Point.PRE_FILTER), self.at(Point.FILTER)
+            stand_ins = {id(plugin): _for_resizes(plugin) for plugin in self.every()}
+            points = {
+                point: [stand_in for each in self.at(point) if (stand_in := stand_ins[id(each)]) is not None]
+                for point in (Point.PRE_ENQUEUE, Point.FILTER, Point.POST_FILTER, Point.PERMIT)
+            }
+            # A stand-in may have a PreFilter that its plugin doesn't have.
+            first = [stand_ins[id(each)] for each in once((own, filters))]
+            points[Point.PRE_FILTER] = [
+                each for each in first if takes_part(each, Point.PRE_FILTER) and (each in own or each not in filters)
+            ]
+            object.__setattr__(self, "_for_resizes", Profile(self.scheduler_name, points, gates=self.gates))
+        assert self._for_resizes is not None
+        return self._for_resizes
+
     def settled(self) -> tuple[frozenset[str], Profile]:
         """Return the names of the filters before the first that reads pods, and the profile without these filters.
 
@@ -152,6 +185,15 @@ class Profile:
         return self._parts
 
 
+def _for_resizes(plugin: Any) -> Any | None:
+    return plugin.for_resizes() if implements(plugin, interface.ForResizes) else plugin
+
+
 def once(lists: Iterable[Sequence[Any]]) -> Sequence[Any]:
     """Return each plugin of these lists once."""
     return list({id(plugin): plugin for plugins in lists for plugin in plugins}.values())
+
+
+def gates_followed(profiles: Iterable[Profile]) -> FeatureGates:
+    """Return the gates of the profiles of one scheduler, which all have the same."""
+    return next((profile.gates for profile in profiles), DEFAULT_GATES)

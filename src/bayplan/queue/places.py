@@ -101,11 +101,11 @@ class Places:
 
     def _is_gated(self, queued: QueuedPod) -> bool:
         """Run PreEnqueue for a pod that is in no place."""
-        plugins = self._profiles[queued.pod.scheduler_name].pre_enqueue
+        plugins = self._profiles[queued.pod.scheduler_name].pre_enqueue_for(queued.pod)
         return run_pre_enqueue(queued, plugins, self._caller(queued.pod), self._failures)
 
     def _is_still_gated(self, queued: QueuedPod) -> bool:
-        plugins = self._profiles[queued.pod.scheduler_name].pre_enqueue
+        plugins = self._profiles[queued.pod.scheduler_name].pre_enqueue_for(queued.pod)
         return is_still_gated(queued, plugins, self._caller(queued.pod), self._failures)
 
     def _enter(self, entry: Entry, place: Place, cause: str | None, now: float) -> None:
@@ -145,9 +145,9 @@ class Places:
     # Groups
 
     def _group_of(self, pod: PodInfo) -> Hashable:
-        """The key of the group that a pod waits in; None if it has turns of its own."""
+        """The key of the group that a pod waits in; None if it has turns of its own, as for a deferred resize."""
         of = self._profiles[pod.scheduler_name].queued_with
-        return None if of is None else of(pod)
+        return None if of is None or pod.node_name else of(pod)
 
     def _enter_group_unless_gated(self, group: QueuedGroup, place: Place, cause: str, now: float) -> bool:
         """Run PreEnqueue for all pods of the group: if one of them is gated, all of them wait."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_info import PodInfo
@@ -25,11 +26,10 @@ POPPED_FROM_BACKOFF = "PopFromBackoffQ"
 
 
 class SchedulingQueue(Places):
-    """The pods that are not bound yet, each in one `Place`.
+    """The pods that are not bound yet, and those whose resize may preempt others, each in one `Place`.
 
     The queue is a pure state machine: it reads no clock and starts no task. The caller passes the time as `now`, in
-    seconds, which must not decrease. Pods that are bound or terminated, or whose scheduler name has no profile, are
-    ignored.
+    seconds, which must not decrease. Pods that it doesn't take are ignored: see `takes`.
 
     Args:
         profiles: by scheduler name.
@@ -62,28 +62,34 @@ class SchedulingQueue(Places):
         hints = Hints(profiles, ask_hint, failures)
         super().__init__(profiles, hints, AttemptBackoff(initial_backoff, max_backoff), own, caller, failures)
         self.nominations = nominations
+        self._changes = partial(changes.pod_changes, scale_ups=any(each.resizes for each in profiles.values()))
         self._unschedulable_timeout = unschedulable_timeout
         self.unit: Mapping[str, QueuedPod] = self._in_flight.unit
         """By uid, the pods of the running attempt: popped or taken for it, and neither placed nor requeued yet."""
 
     # Events from the API server
 
+    def takes(self, pod: PodInfo) -> bool:
+        """Return whether a pod belongs in the queue: a profile has its scheduler name, and takes it."""
+        profile = self._profiles.get(pod.scheduler_name)
+        return profile is not None and profile.takes(pod)
+
     def add(self, pod: PodInfo, now: float) -> None:
-        """Add a pod without a node. A pod that is known already is updated."""
+        """Add a pod. A pod that is known already is updated."""
         if pod.uid in self._waiting or pod.uid in self._in_flight:
             self.update(None, pod, now)
-        elif self._is_ours(pod):
+        elif self.takes(pod):
             self._add_new(pod, changes.UNSCHEDULED_POD_ADD, now)
 
     def update(self, old: PodInfo | None, new: PodInfo, now: float) -> None:
-        """Update a pod without a node. An unknown pod is added.
+        """Update a pod. An unknown pod is added.
 
-        The caller must not pass pods that are assumed or bound, because they would be scheduled again.
+        The caller must not pass pods that are assumed, because they would be scheduled again.
         """
         if new.terminated:
             self.delete(new, now)
             return
-        if not self._is_ours(new):
+        if not self.takes(new):
             self.remove(new.uid)
             return
         known = self.get(new.uid)
@@ -346,9 +352,6 @@ class SchedulingQueue(Places):
 
     # Additions and updates
 
-    def _is_ours(self, pod: PodInfo) -> bool:
-        return not pod.node_name and not pod.terminated and pod.scheduler_name in self._profiles
-
     def _add_new(self, pod: PodInfo, event: ClusterEvent, now: float) -> None:
         queued = QueuedPod(pod, queued_at=now)
         key = self._group_of(pod) if self._may_group else None
@@ -360,7 +363,7 @@ class SchedulingQueue(Places):
             # The pod was reported as deleted, but exists. Events in between may have been missed.
             self._in_flight.record(changes.FORCE_ACTIVATE, None, new)
         elif not changes.only_status_changed(old, new):
-            for event in changes.pod_changes(old, new):
+            for event in self._changes(old, new):
                 self._in_flight.record(event, old, new)
         self._in_flight.update(new)
 
@@ -377,7 +380,7 @@ class SchedulingQueue(Places):
                 self.groups.separate(queued)
             if not only_status:
                 self._unschedulable.update(queued)
-                for event in changes.pod_changes(old, new):
+                for event in self._changes(old, new):
                     requeue = self._hints.ask(queued, event, old, new)
                     entry = queued.group or queued
                     if requeue is not Requeue.SKIP and self._requeue(entry, requeue, event.label, now):

@@ -200,5 +200,6 @@ class ReplayedScheduler:
 
     def _decode(self, kind: Any, raw: bytes) -> Any:
         if kind is POD:
-            return self._decoder.decode(raw)
+            pod = self._decoder.decode(raw)
+            return pod.with_atomic_resizes() if self._receiver.gates.enabled("AtomicResizes") else pod
         return SentNode.read(raw) if kind is NODE else decode(kind.type, raw)

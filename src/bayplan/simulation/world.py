@@ -118,6 +118,7 @@ class World:
             now=lambda: 0.0,
             move=self._happen,
             forget=lambda _: None,
+            gates=gates,
         )
         self._receiver = receiver
         self._pods, self._nodes = PodHandler(receiver), _Nodes(receiver, self.problems)

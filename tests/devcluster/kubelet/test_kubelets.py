@@ -145,6 +145,43 @@ async def test_running_pod_is_resized_when_resources_are_free(world):
     await world.until(lambda: pending(world, "b") == "Infeasible")
 
 
+async def shrink_the_other_pod(world) -> None:
+    await resize(world, "a", "1")
+
+
+async def delete_the_other_pod(world) -> None:
+    await world.client.delete(POD, "a", "default", grace_period_seconds=0)
+
+
+async def grow_the_node(world) -> None:
+    name = world.one(POD, "b").spec.nodeName
+    status = {"status": {"allocatable": {"cpu": "16"}, "capacity": {"cpu": "16"}}}
+    await world.client.patch(NODE, name, status, type=PatchType.STRATEGIC, subresource="status")
+
+
+async def take_the_resize_back(world) -> None:
+    await resize(world, "b", "3")
+
+
+@cases(
+    "change, then",
+    {
+        "another pod is deleted": (delete_the_other_pod, "6"),
+        "another pod shrinks": (shrink_the_other_pod, "6"),
+        "the node grows": (grow_the_node, "6"),
+        "it is taken back": (take_the_resize_back, "3"),
+    },
+)
+async def test_a_deferred_resize_is_tried_again(world, change, then):
+    for name in ("a", "b"):
+        await world.create(POD, pod(name, **sized("3")))
+    await world.until(lambda: phase(world, "a") == phase(world, "b") == "Running", step=0.5)
+    await resize(world, "b", "6")
+    await world.until(lambda: pending(world, "b") == "Deferred")
+    await change(world)
+    await world.until(lambda: granted(world, "b") == then and pending(world, "b") is None)
+
+
 async def test_deleted_pod_stops_within_its_grace_period(world):
     await world.create(POD, pod(terminationGracePeriodSeconds=60))
     await world.until(lambda: phase(world) == "Running", step=0.5)

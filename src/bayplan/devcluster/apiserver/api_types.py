@@ -70,8 +70,11 @@ def go_name(kind: str) -> str:
 
 @cache
 def table() -> dict[str, Fields]:
-    """All types."""
-    return {name: fields for file in ("api_types.json", "api_types_1.37.json") for name, fields in _read(file).items()}
+    """All types, with the fields that either version has."""
+    types = _read("api_types.json")
+    for name, fields in _read("api_types_1.37.json").items():
+        types[name] = types.get(name, {}) | fields
+    return types
 
 
 def _read(file: str) -> dict[str, Fields]:

@@ -19,6 +19,7 @@ GROUPS_GATE = "DRADeviceCompatibilityGroups"
 DERIVED_GATE = "DRADerivedAttributes"
 CLAIMS_OF_GROUPS = "DRAWorkloadResourceClaims"
 PREEMPTION_OF_GROUPS = "PodGroupPreemptionPolicy"
+RESIZES_GATE = "InPlacePodVerticalScalingSchedulerPreemption"
 Parts = Callable[[Object, Object | None], Iterator[tuple[Object, Iterable[Object]]]]
 """Yields the parts of a new or changed object, each with the parts of the old object that keep its fields."""
 
@@ -173,6 +174,7 @@ GATED: Mapping[Kind, tuple[GatedFields, ...]] = {
         ),
         GatedFields(GROUPS_GATE, _anywhere(_consumed), ("compatibilityGroups",)),
     ),
+    kinds.NODE: (GatedFields(RESIZES_GATE, _anywhere(_spec), ("podPreemptionPolicy",)),),
     **dict.fromkeys((kinds.RESOURCE_CLAIM, kinds.RESOURCE_CLAIM_TEMPLATE), _OF_CLAIMS),
     kinds.POD: (
         GatedFields(NODE_RESOURCES_GATE, _anywhere(_status), ("nodeAllocatableResourceClaimStatuses",)),
