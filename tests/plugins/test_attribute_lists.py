@@ -11,7 +11,7 @@ from tests.support.tables import cases
 
 from bayplan.api.objects import convert
 from bayplan.devices.slices import Slice
-from bayplan.plugins.dynamic_resources.rules import Rules
+from bayplan.plugins.dynamic_resources.rules import SearchRules
 from bayplan.plugins.dynamic_resources.value_sets import constraint_of
 from bayplan.testing import make_cluster, make_node
 from bayplan.versions import DEFAULT_GATES, gates_of
@@ -128,7 +128,7 @@ def test_lists_are_unknown_values_in_1_36(kind, attributes, expected):
 )
 def test_devices_are_added_one_by_one(lists, kind, given, expected):
     document = resource_slice("s", *(device(f"d{index}", a_a=value) for index, value in enumerate(given)), node="n1")
-    added = constraint_of(convert(DeviceConstraint, of(kind)), replace(Rules.of(ON), lists=lists))
+    added = constraint_of(convert(DeviceConstraint, of(kind)), replace(SearchRules.of(ON), lists=lists))
     found = Slice(convert(ResourceSlice, document)).devices
     assert [added.add(f"r{index}", "", each) for index, each in enumerate(found)] == expected
 

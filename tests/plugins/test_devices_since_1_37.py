@@ -10,7 +10,7 @@ from tests.support.tables import cases
 
 from bayplan.api import quantity
 from bayplan.plugins.dynamic_resources.capacity import UncountableAmount, consumption, fits
-from bayplan.plugins.dynamic_resources.rules import Rules
+from bayplan.plugins.dynamic_resources.rules import SearchRules
 from bayplan.testing.builders import make_node
 from bayplan.versions import gates_of
 from devices import DRIVER, Devices, allocated, claim, device, device_class, first_available, pod_with, request
@@ -272,7 +272,7 @@ def ranged(value, **valid):
 )
 def test_amounts_that_can_not_be_computed_with(requested, spec, fractions, expected):
     """#140442, #140161"""
-    rules = replace(Rules.of(NEW), fractions=fractions)
+    rules = replace(SearchRules.of(NEW), fractions=fractions)
     if expected.startswith(RANGE):
         with pytest.raises(UncountableAmount, match=re.escape(expected)):
             consumption(requested, spec, rules)
@@ -293,7 +293,7 @@ def test_amounts_that_can_not_be_computed_with(requested, spec, fractions, expec
     },
 )
 def test_amounts_that_fit(amount, spec, fractions, expected):
-    rules = replace(Rules.of(NEW), fractions=fractions)
+    rules = replace(SearchRules.of(NEW), fractions=fractions)
     assert fits({"share": amount}, {"share": spec}, {}, {}, rules) is expected
 
 
@@ -307,7 +307,7 @@ def test_amounts_that_fit(amount, spec, fractions, expected):
 def test_amounts_that_no_device_can_have(requested, problem):
     spec = {"a": {"value": "1"}, "b": ranged("9223372036854775808", min="0", step="2")}
     with pytest.raises(UncountableAmount, match=re.escape(problem)):
-        fits(requested, spec, {}, {}, Rules.of(NEW))
+        fits(requested, spec, {}, {}, SearchRules.of(NEW))
 
 
 def test_a_claim_for_an_amount_that_can_not_be_computed_with_fails():

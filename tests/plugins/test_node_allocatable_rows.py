@@ -24,7 +24,7 @@ from bayplan.framework.assuming import assumed_as
 from bayplan.framework.gangs import PLACED_WITH, Gang
 from bayplan.framework.interface import CycleState
 from bayplan.framework.status import Status
-from bayplan.plugins.dynamic_resources.demand import Demand
+from bayplan.plugins.dynamic_resources.demand import NodeDemand
 from bayplan.plugins.dynamic_resources.plugin import DynamicResources
 from bayplan.plugins.dynamic_resources.provisions import Unknown
 from bayplan.testing import make_node
@@ -308,7 +308,7 @@ class Plain(NamedTuple):
         return found if any(found) else None
 
     def fits(self, takings, node):
-        demand = Demand(self.pod, since_1_37=self.world.since_1_37)
+        demand = NodeDemand(self.pod, since_1_37=self.world.since_1_37)
         taken = demand.taken(takings)
         if isinstance(taken, Status):
             return taken

@@ -28,7 +28,7 @@ from bayplan.plugins.dynamic_resources.node_pools import Reach
 from bayplan.plugins.dynamic_resources.offers import Offers
 from bayplan.plugins.dynamic_resources.pools import _pool
 from bayplan.plugins.dynamic_resources.results import allocation_result
-from bayplan.plugins.dynamic_resources.rules import Rules
+from bayplan.plugins.dynamic_resources.rules import SearchRules
 from bayplan.plugins.dynamic_resources.solutions import AllocationError, InvalidPools
 from bayplan.plugins.dynamic_resources.wanted import ClaimsOnNode
 from bayplan.testing.builders import make_node
@@ -161,7 +161,7 @@ def a_claim(rng, number):
 class World:
     def __init__(self, rng, gates):
         self.rng, self.state, self.in_flight = rng, ClusterState(), {}
-        self.lists, self.rules = gates.enabled("DRAListTypeAttributes"), Rules.of(gates)
+        self.lists, self.rules = gates.enabled("DRAListTypeAttributes"), SearchRules.of(gates)
         self.hurried = random.Random(0)
         for document in CLASSES:
             put(self.state, *known(document))

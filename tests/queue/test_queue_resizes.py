@@ -22,7 +22,7 @@ HINTS = {
 
 
 def queue_of(*, resizes=True, first=(), other=()):
-    profile = QueueProfile(by_priority, first, HINTS, resizes, other)
+    profile = QueueProfile(by_priority, first, HINTS, resizes=resizes, pre_enqueue_of_resizes=other)
     return SchedulingQueue({SCHEDULER: profile}, Nominations())
 
 

@@ -1,6 +1,6 @@
 """Resources of nodes that devices provide, in the two forms that Kubernetes has: that of 1.36, and that since 1.37.
 
-Lightkube's models have the newer one. Both are read into Provision and Footprint.
+Lightkube's models have the newer one. Both are read into NodeProvision and Footprint.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ClaimedResources(core_v1.NodeAllocatableResourceClaimStatus):
     resources: dict[str, str] | None = None
 
 
-class Provision(NamedTuple):
+class NodeProvision(NamedTuple):
     """How a device provides a resource of its node. Amounts are in nano-units.
 
     `maps`: whether it provides the resource itself: what is consumed of the capacity `key`, times `times` (None for
@@ -89,7 +89,7 @@ def provides(device: resource_v1.Device, *, since_1_37: bool) -> bool:
     return isinstance(device, MappedDevice) and bool(device.nodeAllocatableResourceMappings)
 
 
-def provisions_of(device: resource_v1.Device, *, since_1_37: bool) -> tuple[Provision, ...]:
+def provisions_of(device: resource_v1.Device, *, since_1_37: bool) -> tuple[NodeProvision, ...]:
     """What a device provides in the form of one version. Raises InvalidQuantity."""
     if since_1_37:
         return tuple([_provision(*each) for each in (device.nodeAllocatableResources or {}).items()])
@@ -98,13 +98,13 @@ def provisions_of(device: resource_v1.Device, *, since_1_37: bool) -> tuple[Prov
     found = []
     for resource, mapping in (device.nodeAllocatableResourceMappings or {}).items():
         times = _nanos(mapping, "allocationMultiplier")
-        found.append(Provision(resource, key=mapping.get("capacityKey") or "", times=times, fixed=times or 0))
+        found.append(NodeProvision(resource, key=mapping.get("capacityKey") or "", times=times, fixed=times or 0))
     return tuple(found)
 
 
-def _provision(resource: str, provided: Mapping[str, Any]) -> Provision:
+def _provision(resource: str, provided: Mapping[str, Any]) -> NodeProvision:
     mapping, overhead = provided.get("mapping"), provided.get("overhead")
-    return Provision(
+    return NodeProvision(
         resource,
         maps=mapping is not None,
         key=(mapping or {}).get("capacityKey") or "",

@@ -24,7 +24,7 @@ from bayplan.plugins.dynamic_resources.compatibility import SearchGroups
 from bayplan.plugins.dynamic_resources.constraints import MatchAttribute
 from bayplan.plugins.dynamic_resources.interchangeable import Interchangeable
 from bayplan.plugins.dynamic_resources.pools import Pool
-from bayplan.plugins.dynamic_resources.rules import Groups
+from bayplan.plugins.dynamic_resources.rules import CompatibilityGroups
 from bayplan.plugins.dynamic_resources.solutions import AllocationError, Grant, Granted, InvalidPools
 from bayplan.plugins.dynamic_resources.wanted import ClaimsOnNode, Request, Wanted
 
@@ -236,7 +236,7 @@ class Search:
         counts = bool(device.counters) and not (shared and self._has_shares(device.id))
         ungroup: Callable[[], None] | None = None
         if counts:
-            if pool.has_groups and rules.groups is not Groups.UNKNOWN:
+            if pool.has_groups and rules.groups is not CompatibilityGroups.UNKNOWN:
                 ungroup = self._take_groups(device, pool)
                 if ungroup is None:
                     return None
@@ -296,7 +296,7 @@ class Search:
     def _take_groups(self, device: SliceDevice, pool: Pool) -> Callable[[], None] | None:
         """Choose a device for its groups: see SearchGroups."""
         if self._groups is None:
-            counters, compares = self._supply.counters, self._rules.groups is Groups.COMPARED
+            counters, compares = self._supply.counters, self._rules.groups is CompatibilityGroups.COMPARED
             self._groups = SearchGroups(lambda pool: counters.of(pool).groups, compares=compares)
         return self._groups.take(device, pool)
 

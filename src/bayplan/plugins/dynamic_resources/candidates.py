@@ -23,7 +23,7 @@ from bayplan.plugins.dynamic_resources.capacity import UncountableAmount, fits, 
 from bayplan.plugins.dynamic_resources.constraints import Value, values_of
 from bayplan.plugins.dynamic_resources.counters import SharedCounters, suffice
 from bayplan.plugins.dynamic_resources.pools import Pool
-from bayplan.plugins.dynamic_resources.rules import RULES_OF_1_36, Rules
+from bayplan.plugins.dynamic_resources.rules import RULES_OF_1_36, SearchRules
 
 Required = Sequence[tuple[str, frozenset[Value]]]
 """Attributes of which a device must have one of some values."""
@@ -46,7 +46,7 @@ class Supply:
     classes: Mapping[str, DeviceClass]
     selectors: Selectors
     counters: SharedCounters
-    rules: Rules = RULES_OF_1_36
+    rules: SearchRules = RULES_OF_1_36
     derivations: Derivations = field(default_factory=Derivations)
 
 
@@ -187,7 +187,7 @@ class _Found:
 
     __slots__ = ("_by_value", "_certain", "_counts", "_lists", "devices")
 
-    def __init__(self, devices: Sequence[SliceDevice], certain: bool, rules: Rules) -> None:
+    def __init__(self, devices: Sequence[SliceDevice], certain: bool, rules: SearchRules) -> None:
         self.devices = devices
         self._certain, self._lists = certain, rules.lists
         self._counts = not rules.gives_back and any(device.counters for device in devices)

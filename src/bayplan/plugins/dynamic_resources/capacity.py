@@ -10,7 +10,7 @@ from typing import Any
 
 from bayplan.api import quantity
 from bayplan.api.quantity import LARGEST, NANO
-from bayplan.plugins.dynamic_resources.rules import Rules
+from bayplan.plugins.dynamic_resources.rules import SearchRules
 
 Amounts = Mapping[str, int]
 _MILLI = NANO // 1000
@@ -22,7 +22,11 @@ class UncountableAmount(ValueError):
 
 
 def fits(
-    requested: Mapping[str, Any], capacity: Mapping[str, Any], consumed: Amounts, allocating: Amounts, rules: Rules
+    requested: Mapping[str, Any],
+    capacity: Mapping[str, Any],
+    consumed: Amounts,
+    allocating: Amounts,
+    rules: SearchRules,
 ) -> bool:
     """Whether a request complies with the request policies and fits into the remaining capacity.
 
@@ -60,7 +64,7 @@ def never_negative(capacity: Mapping[str, Any]) -> bool:
     return True
 
 
-def consumptions(requested: Mapping[str, Any], capacity: Mapping[str, Any], rules: Rules) -> dict[str, int]:
+def consumptions(requested: Mapping[str, Any], capacity: Mapping[str, Any], rules: SearchRules) -> dict[str, int]:
     """A request's consumption of each capacity of a device. Raises UncountableAmount."""
     found = {}
     for name, spec in capacity.items():
@@ -71,7 +75,7 @@ def consumptions(requested: Mapping[str, Any], capacity: Mapping[str, Any], rule
     return found
 
 
-def consumption(requested: Any, spec: Mapping[str, Any], rules: Rules) -> int:
+def consumption(requested: Any, spec: Mapping[str, Any], rules: SearchRules) -> int:
     """A request's consumption of one capacity. Raises UncountableAmount.
 
     That is the requested amount, rounded up according to the policy. Without one, it is the default or everything.
@@ -92,7 +96,7 @@ def consumption(requested: Any, spec: Mapping[str, Any], rules: Rules) -> int:
     return amount
 
 
-def _round_up(amount: int, text: str, valid: Mapping[str, Any], rules: Rules) -> int:
+def _round_up(amount: int, text: str, valid: Mapping[str, Any], rules: SearchRules) -> int:
     least = _parse(valid["min"])
     if amount < least:
         return least
@@ -113,7 +117,7 @@ def _round_up(amount: int, text: str, valid: Mapping[str, Any], rules: Rules) ->
     return (low + step * steps) * unit
 
 
-def _violates(amount: int, policy: Mapping[str, Any] | None, rules: Rules) -> bool:
+def _violates(amount: int, policy: Mapping[str, Any] | None, rules: SearchRules) -> bool:
     if not policy:
         return False
     default = policy.get("default")
@@ -135,7 +139,7 @@ def _violates(amount: int, policy: Mapping[str, Any] | None, rules: Rules) -> bo
     return False
 
 
-def _unit(valid: Mapping[str, Any], rules: Rules) -> int:
+def _unit(valid: Mapping[str, Any], rules: SearchRules) -> int:
     """What a range is computed in: thousandths if its numbers have no finer fractions, otherwise whole units."""
     if not rules.fractions:
         return NANO

@@ -12,7 +12,7 @@ from bayplan.devices.allocations import ClaimAllocations, Taken
 from bayplan.devices.slices import DeviceId, DeviceSlices, PoolId, SliceDevice
 from bayplan.plugins.dynamic_resources.compatibility import JoinedGroups
 from bayplan.plugins.dynamic_resources.pools import Pool
-from bayplan.plugins.dynamic_resources.rules import Rules
+from bayplan.plugins.dynamic_resources.rules import SearchRules
 
 _MOST_SKIPPED = 32
 
@@ -74,7 +74,7 @@ class CountersLeft:
 class SharedCounters:
     """What is left for the claims of one pod. As upstream, the first node's pool counts: of a name, or of an ID."""
 
-    def __init__(self, left: CountersLeft, taken: Taken, rules: Rules) -> None:
+    def __init__(self, left: CountersLeft, taken: Taken, rules: SearchRules) -> None:
         self._all_left = left
         self._taken = taken
         self._rules = rules

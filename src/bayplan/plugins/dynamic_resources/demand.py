@@ -22,7 +22,7 @@ Takings = Sequence[tuple[ResourceClaim, Taking]]
 """Claims of a pod, and what the pod takes of a node through each of them."""
 
 
-class Taken(NamedTuple):
+class TakenByClaim(NamedTuple):
     """What a pod takes through a claim, which some of its containers use."""
 
     claim: str
@@ -34,7 +34,7 @@ class Taken(NamedTuple):
         return self.footprint.of(len(self.containers))
 
 
-class Demand:
+class NodeDemand:
     """The requests of a pod on nodes where it takes different amounts. `since_1_37`: by the rules that 1.37 has."""
 
     def __init__(self, pod: PodInfo, *, since_1_37: bool) -> None:
@@ -45,7 +45,7 @@ class Demand:
         self._summed = requests.pod_requests(pod.object, pod_level=False)
         """Of the containers, with the overhead."""
 
-    def taken(self, takings: Takings) -> list[Taken] | Status:
+    def taken(self, takings: Takings) -> list[TakenByClaim] | Status:
         """What the pod takes, by claim, or the error that it can't be told."""
         found = []
         for claim, taking in takings:
@@ -53,17 +53,17 @@ class Demand:
             if isinstance(taking, Unknown):
                 return Status.error(f"claim {self._pod.namespace}/{name}, {taking.problem}")
             if taking is not None:
-                found.append(Taken(name, list(_containers_with(self._pod, claim)), taking))
+                found.append(TakenByClaim(name, list(_containers_with(self._pod, claim)), taking))
         return sorted(found, key=lambda each: each.claim)
 
-    def with_taken(self, taken: Sequence[Taken]) -> dict[str, int]:
+    def with_taken(self, taken: Sequence[TakenByClaim]) -> dict[str, int]:
         """What the pod requests in all, in the units of `PodInfo.requested`."""
         total = self._with(taken)
         for resource, nanos in self._stated.items():
             total[resource] = nanos + self._overhead.get(resource, 0)
         return requests.counted(total)
 
-    def problem(self, taken: Sequence[Taken]) -> Status | None:
+    def problem(self, taken: Sequence[TakenByClaim]) -> Status | None:
         """Why the pod can be on no node where it takes that much."""
         if self._since_1_37:
             return self._too_low_requests(taken) or self._too_low_limits(taken)
@@ -73,13 +73,13 @@ class Demand:
                 return Status.unresolvable(f"claim {each.claim}: {why}")
         return self._too_low_requests(taken)
 
-    def _with(self, taken: Sequence[Taken]) -> requests.Amounts:
+    def _with(self, taken: Sequence[TakenByClaim]) -> requests.Amounts:
         total = dict(self._summed)
         for each in taken:
             requests.add_amounts(total, each.amounts())
         return total
 
-    def _too_low_requests(self, taken: Sequence[Taken]) -> Status | None:
+    def _too_low_requests(self, taken: Sequence[TakenByClaim]) -> Status | None:
         summed = self._with(taken) if self._stated else {}
         for resource, nanos in sorted(self._stated.items()):
             if summed.get(resource, 0) - self._overhead.get(resource, 0) > nanos:
@@ -89,7 +89,7 @@ class Demand:
                 )
         return None
 
-    def _too_low_limits(self, taken: Sequence[Taken]) -> Status | None:
+    def _too_low_limits(self, taken: Sequence[TakenByClaim]) -> Status | None:
         spec = self._pod.spec
         stated = requests.parse_amounts(spec.resources.limits if spec.resources is not None else None)
         if not stated:
@@ -119,7 +119,7 @@ class Demand:
         return None
 
 
-def statuses_of(taken: Sequence[Taken], *, since_1_37: bool) -> list[ClaimedResources]:
+def statuses_of(taken: Sequence[TakenByClaim], *, since_1_37: bool) -> list[ClaimedResources]:
     """What the pod's status says about what it takes."""
     return [claimed_as(*each, _text, since_1_37=since_1_37) for each in taken]
 

@@ -20,7 +20,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.devices.claims import allocation_of, is_reserved_for, key_of, reservations, results_of
 from bayplan.framework.shortages import rejections
 from bayplan.framework.status import Status
-from bayplan.plugins.dynamic_resources.demand import Demand, Takings, statuses_of
+from bayplan.plugins.dynamic_resources.demand import NodeDemand, Takings, statuses_of
 from bayplan.plugins.dynamic_resources.needs import NodeNeeds
 from bayplan.plugins.dynamic_resources.offers import Offers
 from bayplan.plugins.dynamic_resources.provisions import Provisions, Taking
@@ -131,7 +131,7 @@ class NodeAllocatable:
         statuses: list[Status],
     ) -> None:
         """Reject nodes by distinct takings, of which each node has one, by index."""
-        demand = Demand(pod, since_1_37=self._since_1_37)
+        demand = NodeDemand(pod, since_1_37=self._since_1_37)
         open_ = nodes.live & (index == 0)
         wanted: list[Mapping[str, int]] = []
         for number, each in enumerate(takings):
@@ -163,7 +163,7 @@ class NodeAllocatable:
         state.taken = []
         if position is not None and self.matters:
             node = state.nodes.at(np.array([position]))
-            taken = Demand(pod, since_1_37=self._since_1_37).taken(self._takings_on(state, pod, node))
+            taken = NodeDemand(pod, since_1_37=self._since_1_37).taken(self._takings_on(state, pod, node))
             if not isinstance(taken, Status):
                 state.taken = statuses_of(taken, since_1_37=self._since_1_37)
         return pod.with_claimed(state.taken) if state.taken or pod.counted_claims else pod
@@ -184,7 +184,7 @@ class NodeAllocatable:
             if resource == reason:
                 texts.append(reason)
                 continue
-            demand = Demand(pod, since_1_37=self._since_1_37)
+            demand = NodeDemand(pod, since_1_37=self._since_1_37)
             taken = demand.taken(takings)
             assert not isinstance(taken, Status)
             has, used = node.allocatable_of(resource), node.requested_of(resource)

@@ -16,7 +16,7 @@ from bayplan.devices.slices import DeviceSlices, PoolId, Slice
 from bayplan.latest import Latest
 from bayplan.plugins.dynamic_resources.candidates import MOST_KINDS, Candidates, Criteria, Path, Supply
 from bayplan.plugins.dynamic_resources.pools import Pool, Views, pool_without_devices, slices_for
-from bayplan.plugins.dynamic_resources.rules import RULES_OF_1_36, Rules
+from bayplan.plugins.dynamic_resources.rules import RULES_OF_1_36, SearchRules
 
 
 @dataclass(eq=False, slots=True)
@@ -73,7 +73,7 @@ class NodePools:
     its pools or of their allocations.
     """
 
-    def __init__(self, slices: DeviceSlices, allocations: ClaimAllocations, rules: Rules = RULES_OF_1_36) -> None:
+    def __init__(self, slices: DeviceSlices, allocations: ClaimAllocations, rules: SearchRules = RULES_OF_1_36) -> None:
         self.version = 0
         self.changed: Int64 = np.zeros(0, dtype=np.int64)
         self._slices = slices

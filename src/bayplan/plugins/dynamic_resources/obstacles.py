@@ -22,7 +22,7 @@ from bayplan.plugins.dynamic_resources.candidates import Supply
 from bayplan.plugins.dynamic_resources.capacity import UncountableAmount, consumption, fits
 from bayplan.plugins.dynamic_resources.compatibility import NO_GROUPS
 from bayplan.plugins.dynamic_resources.pools import Pool
-from bayplan.plugins.dynamic_resources.rules import Groups
+from bayplan.plugins.dynamic_resources.rules import CompatibilityGroups
 
 _LONGEST = 120
 """The most characters of an expression."""
@@ -183,9 +183,9 @@ class Examination:
     def _kept_apart(self, device: SliceDevice, pool: Pool) -> Iterator[Obstacle]:
         """The groups of other devices with which a device can't share counters."""
         rules, taken = self.supply.rules, self.supply.taken
-        if not pool.has_groups or rules.groups is Groups.UNKNOWN or self._has_shares(device):
+        if not pool.has_groups or rules.groups is CompatibilityGroups.UNKNOWN or self._has_shares(device):
             return
-        compares = rules.groups is Groups.COMPARED
+        compares = rules.groups is CompatibilityGroups.COMPARED
         if not compares and device.groups:
             text = f"left out, because the gate DRADeviceCompatibilityGroups is off: it has {_groups_text(device)}"
             yield Obstacle(text, "groups")

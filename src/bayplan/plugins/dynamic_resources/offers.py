@@ -31,7 +31,7 @@ from bayplan.plugins.dynamic_resources.node_pools import NodePools, Reach
 from bayplan.plugins.dynamic_resources.passes import Outcome, Pass, StoppedPasses, StoppedSearch
 from bayplan.plugins.dynamic_resources.provisions import Taking
 from bayplan.plugins.dynamic_resources.results import allocation_result, node_selector
-from bayplan.plugins.dynamic_resources.rules import RULES_OF_1_36, Rules
+from bayplan.plugins.dynamic_resources.rules import RULES_OF_1_36, SearchRules
 from bayplan.plugins.dynamic_resources.solutions import AllocationError, Granted, InvalidPools, OutOfTime
 from bayplan.plugins.dynamic_resources.wanted import ClaimsOnNode
 
@@ -93,7 +93,7 @@ class Offers:
         timeout: float,
         give_way: Callable[[], None],
         *,
-        rules: Rules = RULES_OF_1_36,
+        rules: SearchRules = RULES_OF_1_36,
         lists: bool = False,
         takes: Callable[[Granted], Taking] | None = None,
     ) -> None:

@@ -48,7 +48,7 @@ from bayplan.plugins.dynamic_resources.offers import Offers, score_of
 from bayplan.plugins.dynamic_resources.pod_claims import claims_of, has_claims
 from bayplan.plugins.dynamic_resources.provisions import Provisions
 from bayplan.plugins.dynamic_resources.results import results_of_subrequests
-from bayplan.plugins.dynamic_resources.rules import Rules
+from bayplan.plugins.dynamic_resources.rules import SearchRules
 from bayplan.plugins.dynamic_resources.state import Needs, NodeAllocation, PodDevices
 from bayplan.versions import DEFAULT_GATES, FeatureGates
 
@@ -95,7 +95,7 @@ class DynamicResources(OnlyPlaces):
             handle.monotonic,
             timeout,
             handle.give_way,
-            rules=Rules.of(gates),
+            rules=SearchRules.of(gates),
             lists=selectors_read_lists(gates),
             takes=provisions.of_granted if provisions is not None else None,
         )

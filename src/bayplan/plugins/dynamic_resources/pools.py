@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bayplan.devices.slices import DeviceSlices, PoolId, Slice, SliceDevice
-from bayplan.plugins.dynamic_resources.rules import Rules
+from bayplan.plugins.dynamic_resources.rules import SearchRules
 
 
 @dataclass(eq=False, slots=True)
@@ -37,7 +37,7 @@ class Pool:
         return any(device.spec.bindingConditions is not None for device in self.devices)
 
 
-def slices_for(slices: DeviceSlices, node_name: str, labels: Mapping[str, str], rules: Rules) -> list[Slice]:
+def slices_for(slices: DeviceSlices, node_name: str, labels: Mapping[str, str], rules: SearchRules) -> list[Slice]:
     """The slices with devices for a node, its own first. Raises ValueError for an invalid node selector.
 
     If the rules place counters, slices with counters for the node are among them.
@@ -51,7 +51,7 @@ def slices_for(slices: DeviceSlices, node_name: str, labels: Mapping[str, str], 
 class Views:
     """The views of pools from nodes. Nodes with the same slices of a pool share one."""
 
-    def __init__(self, slices: DeviceSlices, rules: Rules) -> None:
+    def __init__(self, slices: DeviceSlices, rules: SearchRules) -> None:
         self._slices = slices
         self._rules = rules
         self._by_pool: dict[PoolId, dict[tuple[str, ...], Pool | None]] = {}

@@ -13,7 +13,7 @@ import numpy as np
 from lightkube.models.resource_v1 import DeviceRequestAllocationResult
 
 from bayplan.api import quantity
-from bayplan.api.node_allocatable import Footprint, Provision, provides, provisions_of
+from bayplan.api.node_allocatable import Footprint, NodeProvision, provides, provisions_of
 from bayplan.cluster.columns import Bool, Rows
 from bayplan.cluster.node_selection import match_selector
 from bayplan.cluster.nodes import Nodes
@@ -30,7 +30,7 @@ class Unknown(NamedTuple):
 Taking = Footprint | Unknown | None
 """What a claim takes of a node; None if that is nothing."""
 
-Use = tuple[str, Sequence[Provision] | str, Mapping[str, int] | None]
+Use = tuple[str, Sequence[NodeProvision] | str, Mapping[str, int] | None]
 """An allocated device: its name, what it provides or why that isn't known, and the consumed capacity in nano-units."""
 
 
@@ -83,10 +83,10 @@ class Provisions:
         named = self._named.get(self._key(PoolId(device.driver, device.pool)), {}).get(device.device, ())
         return sorted(named, key=lambda each: (each.parent.pool, each.parent.name))
 
-    def _of_device(self, device: DeviceId) -> Sequence[Provision]:
+    def _of_device(self, device: DeviceId) -> Sequence[NodeProvision]:
         return next((self._provisions(each) for each in self._devices(device)), ())
 
-    def _provisions(self, device: SliceDevice) -> Sequence[Provision]:
+    def _provisions(self, device: SliceDevice) -> Sequence[NodeProvision]:
         return provisions_of(device.spec, since_1_37=self._since_1_37)
 
     def of_granted(self, granted: Granted) -> Taking:

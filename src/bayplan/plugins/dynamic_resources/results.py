@@ -18,11 +18,11 @@ from bayplan.api.selectors import NAME_FIELD
 from bayplan.devices.claims import results_of
 from bayplan.devices.classes import configuration_of
 from bayplan.devices.requests import DeviceDemand, devices_of
-from bayplan.plugins.dynamic_resources.rules import Rules
+from bayplan.plugins.dynamic_resources.rules import SearchRules
 from bayplan.plugins.dynamic_resources.solutions import AllocationError, Grant, Granted
 
 
-def allocation_result(granted: Granted, node_name: str, rules: Rules) -> AllocationResult:
+def allocation_result(granted: Granted, node_name: str, rules: SearchRules) -> AllocationResult:
     """The result for one claim. Raises AllocationError for a slice with an unsupported node selector."""
     claim = granted.claim
     uid = (claim.metadata.uid if claim.metadata is not None else None) or ""

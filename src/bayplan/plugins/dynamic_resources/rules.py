@@ -8,7 +8,7 @@ from enum import Enum
 from bayplan.versions import FeatureGates
 
 
-class Groups(Enum):
+class CompatibilityGroups(Enum):
     """What the compatibilityGroups of devices mean."""
 
     UNKNOWN = 0
@@ -18,9 +18,14 @@ class Groups(Enum):
     COMPARED = 2
     """Devices that share counters must have a group in common."""
 
+    @classmethod
+    def of(cls, *, compares: bool, knows: bool) -> CompatibilityGroups:
+        """The meaning by whether the gate is on, and whether the version has the field."""
+        return cls.COMPARED if compares else cls.AVOIDED if knows else cls.UNKNOWN
+
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class SearchRules:
     """The rules of a search. The default values are those of 1.36."""
 
     names_devices: bool = False
@@ -47,10 +52,10 @@ class Rules:
     """A configuration for all requests of a claim appears once, and without the names of the requests."""
     derives: bool | None = None
     """Whether requests may derive attributes; None if they have no such field."""
-    groups: Groups = Groups.UNKNOWN
+    groups: CompatibilityGroups = CompatibilityGroups.UNKNOWN
 
     @classmethod
-    def of(cls, gates: FeatureGates) -> Rules:
+    def of(cls, gates: FeatureGates) -> SearchRules:
         """The rules of a version with its gates."""
         knows = gates.enabled("DeviceFieldsOfDisabledGates")
         compares, derives = gates.enabled("DRADeviceCompatibilityGroups"), gates.enabled("DRADerivedAttributes")
@@ -67,8 +72,8 @@ class Rules:
             fractions=gates.enabled("DRAFractionalCapacityRange"),
             sums_up_configuration=gates.enabled("ConfigurationOfAllRequests"),
             derives=derives if derives or knows else None,
-            groups=Groups.COMPARED if compares else Groups.AVOIDED if knows else Groups.UNKNOWN,
+            groups=CompatibilityGroups.of(compares=compares, knows=knows),
         )
 
 
-RULES_OF_1_36 = Rules()
+RULES_OF_1_36 = SearchRules()

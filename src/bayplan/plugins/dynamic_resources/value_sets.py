@@ -21,7 +21,7 @@ from bayplan.plugins.dynamic_resources.constraints import (
     Value,
     values_of,
 )
-from bayplan.plugins.dynamic_resources.rules import Rules
+from bayplan.plugins.dynamic_resources.rules import SearchRules
 
 
 class MatchAnyValue(MatchAttribute):
@@ -69,7 +69,7 @@ class DistinctValues(DistinctDevices):
 
 
 def constraint_of(
-    spec: DeviceConstraint, rules: Rules, read: Callable[[str], Reading | None] | None = None
+    spec: DeviceConstraint, rules: SearchRules, read: Callable[[str], Reading | None] | None = None
 ) -> Constraint | None:
     """A claim's constraint; None for an unknown type. `read` is given the attribute, as requests may derive it."""
     if spec.matchAttribute is not None:

@@ -10,7 +10,7 @@ from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.validation.names import name_errors
 
 KEPT = ("qosClass",)
-KEPT_CLAIMS = ("resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses")
+KEPT_CLAIMS = ("resourceClaimStatuses", "extendedResourceClaimStatus")
 """What clients that are older than these fields would remove."""
 GATED: Object = {
     "type": "PodScheduled",
