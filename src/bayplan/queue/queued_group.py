@@ -67,7 +67,11 @@ class QueuedGroup:
 
     @property
     def rejected(self) -> bool:
-        """False: a group has its turn once its backoff is over, and not before that if no other pod is active."""
+        """False: a group has its turn once its backoff is over, and not before that if no other pod is active.
+
+        Upstream, the plugins that rejected pods of a group are not those of the group, so that it backs off as after an
+        error.
+        """
         return False
 
     def add(self, queued: QueuedPod) -> None:
