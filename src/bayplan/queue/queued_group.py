@@ -39,7 +39,7 @@ class QueuedGroup:
     failed: bool = False
     """Whether the attempt of one of them failed."""
     undone: bool = False
-    """Whether one of them was placed, and rejected on its node."""
+    """Whether one of them was placed, and rejected on its node, or could not be bound."""
 
     @classmethod
     def of(cls, key: Hashable, queued: QueuedPod) -> Self:
