@@ -230,12 +230,14 @@ def test_a_pod_whose_binding_fails_returns_to_its_group(others):
     assert places(queue) == {"a": "active", "b": "active"} if others else {"a": "backoff"}
 
 
-def test_a_pod_that_is_rejected_on_its_node_lets_the_group_wait():
+@pytest.mark.parametrize("plugins", [["Fit"], []], ids=["rejected", "failed"])
+def test_a_pod_that_does_not_stay_on_its_node_lets_the_group_wait(plugins):
+    """Otherwise, a plugin that fails in Reserve would be asked again at once, without an end."""
     queue = queue_of("a", "b")
     unit = turn(queue, 0, ["a", "b"])
     queue.placed(unit["a"].pod)
-    unit["a"].undone = True
-    fail(queue, unit["a"], 0, ["Fit"])
+    unit["a"].undone = bool(plugins)
+    fail(queue, unit["a"], 0, plugins)
     fail(queue, unit["b"], 0, ["Fit"])
     assert places(queue) == {"a": "backoff", "b": "backoff"}
 

@@ -283,7 +283,7 @@ class Places:
         group.returned = True
         if refused:
             group.refused = True
-            group.undone |= queued.undone
+            group.undone |= queued.undone or queued.uid not in group.attempted
             group.failed |= not queued.rejected
         self._decided(queued, now)
 

@@ -39,7 +39,7 @@ class QueuedGroup:
     failed: bool = False
     """Whether the attempt of one of them failed."""
     undone: bool = False
-    """Whether one of them was placed, and rejected on its node."""
+    """Whether one of them was placed, and rejected on its node, or could not be bound."""
 
     @classmethod
     def of(cls, key: Hashable, queued: QueuedPod) -> Self:
@@ -67,7 +67,11 @@ class QueuedGroup:
 
     @property
     def rejected(self) -> bool:
-        """False: a group has its turn once its backoff is over, and not before that if no other pod is active."""
+        """False: a group has its turn once its backoff is over, and not before that if no other pod is active.
+
+        Upstream, the plugins that rejected pods of a group are not those of the group, so that it backs off as after an
+        error.
+        """
         return False
 
     def add(self, queued: QueuedPod) -> None:
