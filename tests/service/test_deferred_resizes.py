@@ -5,16 +5,21 @@ The cases are those of upstream's integration tests: a node of 300m, and a pod t
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
-from tests.support.stories import in_virtual_time, scheduling
+from tests.support.stories import NAME, in_virtual_time, scheduling
 from tests.support.tables import cases
 
 from bayplan.api.kinds import CORE_EVENT, NODE, POD, POD_DISRUPTION_BUDGET, PRIORITY_CLASS
 from bayplan.client import PatchType
 from bayplan.cluster.resizes import RESIZES_PREEMPT
+from bayplan.config import default_profile
+from bayplan.framework.interface import Plugin
+from bayplan.framework.profile import Point
 from bayplan.testing.in_memory import stored
+from bayplan.versions import gates_of
 
 pytestmark = pytest.mark.scheduler(version="1.37", gates=(RESIZES_PREEMPT,))
 DEFERRED = {"type": "PodResizePending", "status": "True", "reason": "Deferred"}
@@ -268,6 +273,39 @@ async def test_a_pod_waits_only_once_it_is_bound(here):
     await here.settle()
     assert here.evicted() == {"low"}
     assert queued(here) == [("grows", "unschedulable")]
+
+
+class SlowBind(Plugin):
+    """Binds a pod, and learns that only later."""
+
+    name = "SlowBind"
+
+    def __init__(self, handle):
+        self.client = handle.client
+
+    async def bind(self, cycle, pod, node_name):
+        await self.client.bind(pod.namespace, pod.name, node_name, uid=pod.uid)
+        await asyncio.sleep(5)
+
+
+def binding_slowly(handle):
+    profile = default_profile(NAME, handle, gates=gates_of("1.37").but(RESIZES_PREEMPT))
+    return {NAME: profile.with_plugins({Point.BIND: [SlowBind(handle)]})}
+
+
+@pytest.mark.scheduler(build=binding_slowly)
+async def test_a_resize_that_is_deferred_before_the_binding_has_ended(here):
+    await here.add_node("n", "300m")
+    await run(here, "low", "200m")
+    await here.add("grows", cpu="100m", priority=10)
+    await asyncio.sleep(1)
+    assert here.nodes()["grows"] == "n"
+    await defer(here, "grows", "300m")
+    await asyncio.sleep(1)
+    assert here.scheduler.bound == 0
+    await here.settle()
+    assert here.scheduler.bound == 1
+    assert here.evicted() == {"low"}
 
 
 async def start_late() -> set[str]:

@@ -303,6 +303,7 @@ class Executor:
         self._queue.done(queued.uid)  # stores the latest version in `queued`
         if (queued.pod.key, queued.pod.node_name) != (key, node) and (successor := self._known(queued)) is not None:
             self._queue.add(successor, self._ports.now())
+            self._ports.wake()
 
     def _known(self, queued: QueuedPod) -> PodInfo | None:
         """The latest version of a pod; None if it was deleted, replaced by another of its name, or bound.
