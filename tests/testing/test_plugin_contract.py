@@ -111,7 +111,9 @@ DECLARES = {
 }
 EXAMPLES = 30
 """Half of the default. These find every broken plugin, and the properties draw richer clusters for correct ones."""
+DEFERRED = {"conditions": [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}]}
 MORE = {
+    "DeferredPodScheduling": {"pods": [make_pod("waiting", node="n0", status=DEFERRED)]},
     "DynamicResources": {"objects": DEVICES, "pods": [USES_CLAIM]},
     "NodeDeclaredFeatures": {"objects": [DECLARES], "pods": [USER_NAMESPACE]},
     # Pending pods have no node, unless a user sets one.

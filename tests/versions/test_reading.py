@@ -82,7 +82,7 @@ PROBLEMS = {
         (
             "AllAlpha=true: Bayplan can't switch all of them: add CompositePodGroup=false, DRADerivedAttributes=false, "
             "DRADeviceCompatibilityGroups=false, DRANodeAllocatableResources=false, DRAOptionalNodeOperations=false, "
-            "InPlacePodVerticalScalingSchedulerPreemption=false, or name the gates that you need"
+            "or name the gates that you need"
         ),
     ),
 }

@@ -28,10 +28,13 @@ class Nominations:
         """The nodes of the latest changes, one for each version."""
 
     def add(self, pod: PodInfo, node_name: str | None = None) -> None:
-        """Nominate a pod to a node, by default that of its status. Replaces its earlier nomination."""
+        """Nominate a pod to a node, by default that of its status. Replaces its earlier nomination.
+
+        A pod that has a node is never nominated.
+        """
         self.remove(pod.uid)
         node_name = node_name or pod.nominated_node_name
-        if node_name:
+        if node_name and not pod.node_name:
             self._by_node.setdefault(node_name, {})[pod.uid] = pod
             self._node_of[pod.uid] = node_name
             self._changed(node_name)

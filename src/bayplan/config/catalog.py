@@ -25,7 +25,7 @@ class Catalog:
     def __init__(self, extra_plugins: Sequence[ExtraPlugin] = (), gates: FeatureGates = DEFAULT_GATES) -> None:
         self.gates = gates
         self.defaults: tuple[RegisteredPlugin, ...] = (
-            *DEFAULT_PLUGINS,
+            *(entry for entry in DEFAULT_PLUGINS if not entry.gated or entry.name in gates.plugins),
             *(entry for entry in OTHER_PLUGINS if entry.name in gates.plugins),
         )
         """The default plugins of multiPoint, in order."""

@@ -85,7 +85,10 @@ class Executor:
                 plan = self._place_all(plan)
         else:
             for decision in plan.placed:
-                self._assume(unit[decision.pod.uid], decision, times)
+                if decision.pod.node_name:
+                    self._leave_to_kubelet(unit[decision.pod.uid], decision, times)
+                else:
+                    self._assume(unit[decision.pod.uid], decision, times)
         for refusal in plan.refused:
             self._refuse(unit[refusal.pod.uid], refusal)
         for pod in plan.leftover:
@@ -125,12 +128,15 @@ class Executor:
             self._refuse(queued, Refusal.failed(queued.pod, message))
 
     def skip(self, queued: QueuedPod) -> bool:
-        """Drop a pod that needs no attempt: it is being deleted, or is on a node. Returns whether it was dropped."""
+        """Drop a pod that needs no attempt: it is being deleted, or is on a node and needs no room there.
+
+        Returns whether it was dropped.
+        """
         pod = queued.pod
         if pod.terminating:
             note = f"skip schedule deleting pod: {pod.key}"
             self._runtime.record(pod, "Warning", "FailedScheduling", "Scheduling", note)
-        elif self._state.pod(pod.uid) is None:
+        elif self._state.pod(pod.uid) is None or (pod.node_name and self._queue.takes(pod)):
             return False
         self._queue.done(pod.uid)
         return True
@@ -220,12 +226,23 @@ class Executor:
         for error in run_unreserve(binding.profile, binding.cycle, pod, binding.node_name):
             error.record(self._runtime.failures, f"pod {about_pod(pod)}")
         self._ports.assumptions.forget(pod.uid)
-        refusal = Refusal.failed(pod, status.message)
-        if status.rejected:
-            message = f"0/1 nodes are available: 1 {status.message}."
-            refusal = Refusal(pod, message, frozenset({status.plugin} - {""}), nominated_node="", undone=True)
-        self._refuse(binding.queued, refusal)
+        rejected = status.rejected
+        self._refuse(
+            binding.queued, _rejected_on_node(pod, status) if rejected else Refusal.failed(pod, status.message)
+        )
         self._runtime.move(ASSIGNED_POD_DELETE, pod, None, only=lambda other: other.uid != pod.uid)
+
+    def _leave_to_kubelet(self, queued: QueuedPod, decision: Decision, times: Stopwatch | None) -> None:
+        """Requeue a pod that has a node, for its kubelet to carry out the resize: there is room for it now.
+
+        Permit rejects it. It is counted on its node anyway, so that neither Reserve nor Bind have anything to do.
+        """
+        pod, node = queued.pod, decision.node
+        assert node is not None
+        profile = self._runtime.profiles[pod.scheduler_name].for_resizes()
+        status, _ = self._reserve_and_permit(Binding(queued, pod, node, profile, decision.cycle, times))
+        refusal = Refusal.failed(pod, status.message or f'pod {pod.key} is already assigned to node "{node}"')
+        self._refuse(queued, _rejected_on_node(pod, status) if status.rejected else refusal)
 
     # Making room
 
@@ -246,7 +263,7 @@ class Executor:
     # Requeueing
 
     def _refuse(self, queued: QueuedPod, refusal: Refusal) -> None:
-        """Requeue a pod, with an event and a condition."""
+        """Requeue a pod, with an event and a condition if it has no node."""
         self._ports.measures.failed(queued, error=refusal.error)
         queued.clear_rejectors()
         queued.undone = refusal.undone
@@ -262,6 +279,8 @@ class Executor:
             return
         queued.pod, queued.message = pod, refusal.message
         self._queue.add_unschedulable(queued, self._ports.now())
+        if pod.node_name:  # as upstream in its alpha form, nothing is written about resizes
+            return
         node = "" if refusal.error else refusal.nominated_node
         if node:
             self._state.nominations.add(pod, node)
@@ -276,16 +295,25 @@ class Executor:
         self._ports.statuses.not_scheduled(pod, reason, refusal.message, node)
 
     def _end(self, queued: QueuedPod) -> None:
-        """End the attempt of a pod that is bound or gone. Queue the pod that was created with its uid since, if any."""
-        key = queued.pod.key
+        """End the attempt of a pod that is bound or gone. Queue the pod that was created with its uid since, if any.
+
+        Queue a bound pod again whose resize is deferred already.
+        """
+        key, node = queued.pod.key, queued.pod.node_name
         self._queue.done(queued.uid)  # stores the latest version in `queued`
-        if queued.pod.key != key and (successor := self._known(queued)) is not None:
+        if (queued.pod.key, queued.pod.node_name) != (key, node) and (successor := self._known(queued)) is not None:
             self._queue.add(successor, self._ports.now())
+            self._ports.wake()
 
     def _known(self, queued: QueuedPod) -> PodInfo | None:
-        """The latest version of a pod; None if it was deleted, replaced by another of its name, or bound."""
+        """The latest version of a pod; None if it was deleted, replaced by another of its name, or bound.
+
+        Of a bound pod, the version whose resize is deferred.
+        """
         pod: PodInfo | None = self._state.objects[POD].get(queued.pod.key)
-        return None if pod is None or pod.uid != queued.uid or pod.node_name else pod
+        if pod is None or pod.uid != queued.uid or pod.node_name != queued.pod.node_name:
+            return None
+        return pod if not pod.node_name or self._queue.takes(pod) else None
 
     def _is_gone(self, queued: QueuedPod) -> bool:
         pod = self._known(queued)
@@ -301,3 +329,9 @@ class Executor:
                 call(plugin, "GangDecided", plugin.gang_decided, gang, plan.outcome, message)
             except PluginError as error:
                 error.record(self._runtime.failures, f"pod {about_pod(plan.unit.pod)}")
+
+
+def _rejected_on_node(pod: PodInfo, status: Status) -> Refusal:
+    """The refusal of a pod that Reserve or Permit rejected."""
+    message = f"0/1 nodes are available: 1 {status.message}."
+    return Refusal(pod, message, frozenset({status.plugin} - {""}), nominated_node="", undone=True)

@@ -16,6 +16,7 @@ from lightkube.models.core_v1 import Node
 from bayplan.api.kinds import NODE, POD, Kind
 from bayplan.api.objects import bare, decode
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.resizes import RESIZES_PREEMPT
 from bayplan.cluster.state import ClusterState
 from bayplan.executor.intake import Intake
 from bayplan.executor.runtime import MoveOnEvent, Runtime
@@ -59,7 +60,10 @@ class SentNode(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodQueue(Protocol):
-    """The pods without a node, as the handler of pods sees them. A SchedulingQueue is one."""
+    """The pods that are scheduled, as the handler of pods sees them. A SchedulingQueue is one."""
+
+    def takes(self, pod: PodInfo) -> bool:
+        """Return whether a pod of one of the schedulers belongs in the queue."""
 
     def pending(self, uid: str) -> PodInfo | None:
         """Return a pending pod by uid; None if it is unknown."""
@@ -130,6 +134,10 @@ class Receiver:
 class NoPendingPods:
     """Implements PodQueue where nothing is scheduled."""
 
+    def takes(self, pod: PodInfo) -> bool:
+        """Take no pod."""
+        return False
+
     def pending(self, uid: str) -> PodInfo | None:
         """No pod is pending."""
         return None
@@ -148,7 +156,10 @@ class NoPendingPods:
 
 
 class PodHandler:
-    """Bound pods go to the state; pending pods of this scheduler's profiles go to the queue."""
+    """Bound pods go to the state; pending pods of this scheduler's profiles go to the queue.
+
+    So do bound pods whose resize is deferred, where resizes may preempt.
+    """
 
     def __init__(self, receiver: Receiver) -> None:
         self._receiver = receiver
@@ -158,6 +169,7 @@ class PodHandler:
         self._queue = receiver.pending
         self._store = receiver.state.objects[POD]
         self._atomic = receiver.gates.enabled("AtomicResizes")
+        self._resizes = receiver.gates.enabled(RESIZES_PREEMPT)
         self._duplicates: dict[str, PodInfo] = {}
         """Pods by key whose uid is that of another pod. They are ignored while that pod exists."""
 
@@ -216,7 +228,9 @@ class PodHandler:
             if not old.node_name:
                 self._place(new)
                 return
-            events = pod_changes(old, new)
+            events = pod_changes(old, new, scale_ups=self._resizes)
+            if self._resizes:
+                self._follow_resize(old, new)
             self._state.set_pod(new)
             new.release()
             for event in events:
@@ -265,6 +279,19 @@ class PodHandler:
             return
         pod.release()
         self._move(ASSIGNED_POD_ADD, None, pod)
+        if self._resizes and self._queue.takes(pod):
+            self._queue.add(pod, self._now())
+
+    def _follow_resize(self, old: PodInfo, new: PodInfo) -> None:
+        """Queue a pod while its resize is deferred."""
+        waited = self._queue.takes(old)
+        if not self._queue.takes(new):
+            if waited:
+                self._queue.delete(old, self._now())
+        elif waited:
+            self._queue.update(old, new, self._now())
+        else:
+            self._queue.add(new, self._now())
 
     def _ours(self, pod: PodInfo) -> bool:
         return pod.scheduler_name in self._receiver.profiles

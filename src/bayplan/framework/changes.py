@@ -36,17 +36,20 @@ def object_event(resource: str, action: Action) -> ClusterEvent:
     return ClusterEvent(resource, action, f"{resource}{_LABELS[action]}")
 
 
-def pod_changes(old: PodInfo, new: PodInfo) -> list[ClusterEvent]:
+def pod_changes(old: PodInfo, new: PodInfo, *, scale_ups: bool = False) -> list[ClusterEvent]:
     """Return the events for an update of a pod; the general update event if no specific one applies.
 
-    Mirrors PodSchedulingPropertiesChange.
+    `scale_ups`: whether larger requests are an event, too. Mirrors PodSchedulingPropertiesChange.
     """
     assigned = bool(new.node_name)
     events = []
     if old.labels != new.labels:
         events.append(_pod_update(assigned, Action.UPDATE_POD_LABEL))
-    if old.requested != new.requested and _scaled_down(old, new):
-        events.append(_pod_update(assigned, Action.UPDATE_POD_SCALE_DOWN))
+    if old.requested != new.requested:
+        if _scaled_down(old, new):
+            events.append(_pod_update(assigned, Action.UPDATE_POD_SCALE_DOWN))
+        if scale_ups and _scaled_down(new, old):
+            events.append(_pod_update(assigned, Action.UPDATE_POD_SCALE_UP))
     if old.scheduling_gates and not new.scheduling_gates:
         events.append(_pod_update(assigned, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED))
     old_tolerations, old_claims = _tolerations_and_claims(old)
@@ -94,6 +97,8 @@ def node_changes(old: Node, new: Node) -> list[ClusterEvent]:
         events.append(object_event(NODE, Action.UPDATE_NODE_ANNOTATION))
     if (old_status.declaredFeatures or []) != (new_status.declaredFeatures or []):
         events.append(object_event(NODE, Action.UPDATE_NODE_DECLARED_FEATURE))
+    if old_spec.podPreemptionPolicy != new_spec.podPreemptionPolicy:
+        events.append(object_event(NODE, Action.UPDATE_NODE_PREEMPTION_POLICY))
     return events
 
 

@@ -32,6 +32,10 @@ class Action(IntFlag):
     UPDATE_POD_TOLERATION = auto()
     UPDATE_POD_SCHEDULING_GATES_ELIMINATED = auto()
     UPDATE_POD_GENERATED_RESOURCE_CLAIM = auto()
+    UPDATE_NODE_PREEMPTION_POLICY = auto()
+    """The node's `spec.podPreemptionPolicy`."""
+    UPDATE_POD_SCALE_UP = auto()
+    """A resource request of a pod on a node was increased. It is reported only where resizes may preempt."""
     UPDATE = (
         UPDATE_NODE_ALLOCATABLE
         | UPDATE_NODE_LABEL
@@ -44,6 +48,8 @@ class Action(IntFlag):
         | UPDATE_POD_TOLERATION
         | UPDATE_POD_SCHEDULING_GATES_ELIMINATED
         | UPDATE_POD_GENERATED_RESOURCE_CLAIM
+        | UPDATE_NODE_PREEMPTION_POLICY
+        | UPDATE_POD_SCALE_UP
     )
     ALL = ADD | DELETE | UPDATE
 

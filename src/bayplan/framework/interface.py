@@ -354,6 +354,17 @@ class RestsOn(Protocol):
 
 
 @runtime_checkable
+class ForResizes(Protocol):
+    """Returns what takes the plugin's part where a pod has a node already, and its resize waits for room there.
+
+    That is another object with the plugin's name, or None: the plugin is not asked. A plugin without this method takes
+    part itself. Only PreEnqueue, PreFilter, Filter, PostFilter and Permit are called for such a pod.
+    """
+
+    def for_resizes(self) -> Any | None: ...
+
+
+@runtime_checkable
 class Explain(Protocol):
     """Says more about a rejection of the plugin's: which objects it is about, and which changes would lift it.
 

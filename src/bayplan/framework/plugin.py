@@ -41,6 +41,7 @@ class Plugin:
         def events(self) -> Iterable[EventHint]
         def sign(self, pod) -> Hashable
         def rests_on(self, pod, nodes) -> Hashable | OnlyNow
+        def for_resizes(self) -> Any | None
 
     Answer is a Status, None for success, or a string: the reason of a rejection. `bayplan.framework.interface`
     documents each extension point, and docs/plugins.md has an example of each.

@@ -11,6 +11,8 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.resizes import RESIZES_PREEMPT, resize_deferred
 from bayplan.framework import gangs, interface
 from bayplan.framework.events import ALL_EVENTS, EventHint
 from bayplan.versions import DEFAULT_GATES, FeatureGates
@@ -100,6 +102,8 @@ class Profile:
     """Each plugin once."""
     _parts: tuple[frozenset[str], Profile] | None = field(init=False, default=None)
     """The result of `settled`."""
+    _for_resizes: Profile | None = field(init=False, default=None)
+    """The result of `for_resizes`."""
 
     def __post_init__(self) -> None:
         pre_filters, extensions = self.at(Point.PRE_FILTER), interface.PreFilterExtensions
@@ -140,6 +144,32 @@ class Profile:
             for plugin in rejecting
         }
 
+    def resizes(self, pod: PodInfo) -> bool:
+        """Whether an attempt of the pod is only about room for its resize: it has a node, which deferred the resize."""
+        return bool(pod.node_name) and self.gates.enabled(RESIZES_PREEMPT) and resize_deferred(pod)
+
+    def for_pod(self, pod: PodInfo) -> Profile:
+        """Return the profile that an attempt of the pod has: this one, or that for resizes."""
+        return self.for_resizes() if self.resizes(pod) else self
+
+    def for_resizes(self) -> Profile:
+        """Return the profile of pods that have a node, and whose resize waits for room there."""
+        if self._for_resizes is None:
+            own, filters = self.at(Point.PRE_FILTER), self.at(Point.FILTER)
+            stand_ins = {id(plugin): _for_resizes(plugin) for plugin in self.every()}
+            points = {
+                point: [stand_in for each in self.at(point) if (stand_in := stand_ins[id(each)]) is not None]
+                for point in (Point.PRE_ENQUEUE, Point.FILTER, Point.POST_FILTER, Point.PERMIT)
+            }
+            # A stand-in may have a PreFilter that its plugin doesn't have.
+            first = [stand_ins[id(each)] for each in once((own, filters))]
+            points[Point.PRE_FILTER] = [
+                each for each in first if takes_part(each, Point.PRE_FILTER) and (each in own or each not in filters)
+            ]
+            object.__setattr__(self, "_for_resizes", Profile(self.scheduler_name, points, gates=self.gates))
+        assert self._for_resizes is not None
+        return self._for_resizes
+
     def settled(self) -> tuple[frozenset[str], Profile]:
         """Return the names of the filters before the first that reads pods, and the profile without these filters.
 
@@ -153,6 +183,10 @@ class Profile:
             object.__setattr__(self, "_parts", parts)
             return parts
         return self._parts
+
+
+def _for_resizes(plugin: Any) -> Any | None:
+    return plugin.for_resizes() if implements(plugin, interface.ForResizes) else plugin
 
 
 def once(lists: Iterable[Sequence[Any]]) -> Sequence[Any]:

@@ -24,10 +24,11 @@ from bayplan.cluster.node_selection import match_required, match_selector, match
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import NODE, Action, ClusterEvent, EventHint, Hint
-from bayplan.framework.interface import CycleState, NodeNames, Plugin
+from bayplan.framework.interface import CycleState, NodeNames
 from bayplan.framework.near_names import near_name
 from bayplan.framework.normalization import scale_to_best
 from bayplan.framework.remedies import Details, Remedy, add_labels, is_daemon
+from bayplan.framework.resizes import OnlyPlaces
 from bayplan.framework.status import SKIP, Status, aggregate
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.arguments import NodeAffinityArgs
@@ -40,7 +41,7 @@ _NO_ARGUMENTS = NodeAffinityArgs()
 _HOSTNAME = "kubernetes.io/hostname"
 
 
-class NodeAffinity(Plugin):
+class NodeAffinity(OnlyPlaces):
     """Mirrors plugins/nodeaffinity/node_affinity.go."""
 
     name = "NodeAffinity"

@@ -11,14 +11,15 @@ from bayplan.cluster.columns import Bool
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
-from bayplan.framework.interface import CycleState, Plugin
+from bayplan.framework.interface import CycleState
+from bayplan.framework.resizes import OnlyPlaces
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
 
 UNSATISFIED = Status.unresolvable("node(s) didn't match Pod's required features")
 
 
-class NodeDeclaredFeatures(Plugin):
+class NodeDeclaredFeatures(OnlyPlaces):
     """Mirrors plugins/nodedeclaredfeatures, with the features of component-helpers/nodedeclaredfeatures."""
 
     name = "NodeDeclaredFeatures"

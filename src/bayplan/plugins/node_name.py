@@ -9,7 +9,7 @@ import numpy as np
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import NODE, Action, ClusterEvent, EventHint
-from bayplan.framework.interface import CycleState, Plugin
+from bayplan.framework.interface import CycleState, NodeNames, Plugin
 from bayplan.framework.status import Status
 from bayplan.framework.verdicts import Rejections
 
@@ -39,3 +39,15 @@ class NodeName(Plugin):
     def sign(self, pod: PodInfo) -> str:
         """The node name."""
         return pod.node_name
+
+    def for_resizes(self) -> OwnNode:
+        """Leave out all nodes but the pod's own before they are filtered."""
+        return OwnNode()
+
+
+class OwnNode(NodeName):
+    """NodeName for a pod that has a node: nothing else is known about the others. Mirrors its PreFilter of 1.37."""
+
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> NodeNames:
+        """Name the pod's own node."""
+        return NodeNames(frozenset({pod.node_name}))

@@ -8,15 +8,16 @@ from bayplan.cluster.columns import Bool
 from bayplan.cluster.nodes import NodeInfo, Nodes, clash
 from bayplan.cluster.pod_info import HostPort, PodInfo
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint, Topics
-from bayplan.framework.interface import CycleState, Plugin
+from bayplan.framework.interface import CycleState
 from bayplan.framework.remedies import Details, delete_pods
+from bayplan.framework.resizes import OnlyPlaces
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
 
 NO_FREE_PORTS = Status.unschedulable("node(s) didn't have free ports for the requested pod ports")
 
 
-class NodePorts(Plugin):
+class NodePorts(OnlyPlaces):
     """Mirrors plugins/nodeports/node_ports.go."""
 
     name = "NodePorts"

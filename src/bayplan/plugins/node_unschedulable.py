@@ -11,8 +11,9 @@ from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.hints import OWN_UPDATE
-from bayplan.framework.interface import CycleState, Plugin
+from bayplan.framework.interface import CycleState
 from bayplan.framework.remedies import Details, uncordon
+from bayplan.framework.resizes import OnlyPlaces
 from bayplan.framework.status import Status
 from bayplan.framework.verdicts import Rejections
 
@@ -22,7 +23,7 @@ _CORDON: Taint = (UNSCHEDULABLE_TAINT, "", NO_SCHEDULE)
 """A pod that tolerates this taint tolerates cordoned nodes, whether or not they have the taint."""
 
 
-class NodeUnschedulable(Plugin):
+class NodeUnschedulable(OnlyPlaces):
     """Mirrors plugins/nodeunschedulable/node_unschedulable.go."""
 
     name = "NodeUnschedulable"

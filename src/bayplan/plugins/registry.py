@@ -15,6 +15,7 @@ from bayplan.plugins.coscheduling.plugin import Coscheduling
 from bayplan.plugins.default_binder import DefaultBinder
 from bayplan.plugins.default_preemption.plugin import DefaultPreemption
 from bayplan.plugins.default_preemption.whole_groups import WorkloadAwarePreemption
+from bayplan.plugins.deferred_pod_scheduling import DeferredPodScheduling
 from bayplan.plugins.dynamic_resources.plugin import DynamicResources
 from bayplan.plugins.gang_scheduling.plugin import GangScheduling
 from bayplan.plugins.image_locality import ImageLocality
@@ -47,6 +48,8 @@ class RegisteredPlugin:
     weight: int = 0
     """The default weight of its scores; 0 stands for 1."""
     arguments: type[arguments.PluginArgs] | None = None
+    gated: bool = False
+    """Whether it is a default plugin only if a feature gate says so."""
 
 
 DEFAULT_PLUGINS: tuple[RegisteredPlugin, ...] = (
@@ -56,6 +59,8 @@ DEFAULT_PLUGINS: tuple[RegisteredPlugin, ...] = (
     # Then cheap checks of the node object alone.
     RegisteredPlugin("NodeUnschedulable", NodeUnschedulable),
     RegisteredPlugin("NodeName", NodeName),
+    # Where upstream has it isn't known. A node that forbids the preemption must be its rejection to requeue the pod.
+    RegisteredPlugin("DeferredPodScheduling", DeferredPodScheduling, gated=True),
     # Taints have the highest weight: administrators set them, while users set affinity.
     RegisteredPlugin("TaintToleration", TaintToleration, weight=3),
     RegisteredPlugin("NodeAffinity", NodeAffinity, weight=2, arguments=arguments.NodeAffinityArgs),

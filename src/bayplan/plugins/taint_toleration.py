@@ -23,9 +23,10 @@ from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.hints import OWN_UPDATE, after_own_update
-from bayplan.framework.interface import CycleState, Plugin
+from bayplan.framework.interface import CycleState
 from bayplan.framework.normalization import scale_to_best
 from bayplan.framework.remedies import Details, Remedy, remove_taints, together, tolerate_taints, uncordon
+from bayplan.framework.resizes import OnlyPlaces
 from bayplan.framework.status import Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.versions import DEFAULT_GATES, FeatureGates
@@ -33,7 +34,7 @@ from bayplan.versions import DEFAULT_GATES, FeatureGates
 UNTOLERATED = Status.unresolvable("node(s) had untolerated taint(s)")
 
 
-class TaintToleration(Plugin):
+class TaintToleration(OnlyPlaces):
     """Mirrors plugins/tainttoleration/taint_toleration.go."""
 
     name = "TaintToleration"

@@ -20,11 +20,11 @@ from bayplan.framework.events import Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.gangs import Gang, Placement
 from bayplan.framework.handle import Handle
 from bayplan.framework.hints import labels_of
-from bayplan.framework.interface import Plugin
+from bayplan.framework.resizes import OnlyPlaces
 from bayplan.framework.status import Status
 
 
-class TopologyPlacementGenerator(Plugin):
+class TopologyPlacementGenerator(OnlyPlaces):
     """Generates one placement per domain. If pods of the gang are on nodes already, only their domain is used."""
 
     name = "TopologyPlacementGenerator"

@@ -15,9 +15,10 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint, Topics
 from bayplan.framework.handle import Handle
 from bayplan.framework.hints import OWN_CLAIM, after_claim_change
-from bayplan.framework.interface import CycleState, OnlyNow, Plugin
+from bayplan.framework.interface import CycleState, OnlyNow
 from bayplan.framework.missing_volumes import MissingVolumes
 from bayplan.framework.remedies import Details, delete_pods
+from bayplan.framework.resizes import OnlyPlaces
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
 
@@ -42,7 +43,7 @@ class _Exclusive:
         self.used += by * sum(name in self.claims for name in _claim_names(other.volumes))
 
 
-class VolumeRestrictions(Plugin):
+class VolumeRestrictions(OnlyPlaces):
     """Mirrors plugins/volumerestrictions/volume_restrictions.go."""
 
     name = "VolumeRestrictions"

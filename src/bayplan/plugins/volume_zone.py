@@ -19,9 +19,10 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import NODE, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.handle import Handle
 from bayplan.framework.hints import OWN_CLAIM, after_claim_change
-from bayplan.framework.interface import CycleState, Plugin
+from bayplan.framework.interface import CycleState
 from bayplan.framework.missing_volumes import MissingVolumes
 from bayplan.framework.remedies import Details, add_labels
+from bayplan.framework.resizes import OnlyPlaces
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
 
@@ -39,7 +40,7 @@ class _Topology:
     values: frozenset[str]
 
 
-class VolumeZone(Plugin):
+class VolumeZone(OnlyPlaces):
     """Checks bound claims; VolumeBinding checks ephemeral volumes. Mirrors plugins/volumezone/volume_zone.go."""
 
     name = "VolumeZone"

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any
 
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.resizes import RESIZES_PREEMPT, resize_deferred
 from bayplan.failures import Failures
 from bayplan.framework.events import ALL_EVENTS, ANY, NODE, Action, ClusterEvent, EventHint, Hint, HintFunction, Topics
 from bayplan.framework.profile import Point, Profile
@@ -30,11 +31,15 @@ class QueueProfile:
         sort_key: maps a pod and its `queued_at` to a comparable key; the same function for all profiles of a queue.
         pre_enqueue: the PreEnqueue plugins in order.
         hints: the registered events, by plugin name. Every event requeues pods that an unknown plugin rejected.
+        resizes: whether pods on nodes are queued while their resize is deferred.
+        pre_enqueue_of_resizes: the PreEnqueue plugins of these pods.
     """
 
     sort_key: Callable[[PodInfo, float], Any]
     pre_enqueue: Sequence[Any] = ()
     hints: Mapping[str, Sequence[EventHint]] = field(default_factory=dict)
+    resizes: bool = False
+    pre_enqueue_of_resizes: Sequence[Any] = ()
 
     @classmethod
     def of(cls, profile: Profile, any_event: Iterable[str] = ()) -> QueueProfile:
@@ -47,7 +52,18 @@ class QueueProfile:
         if len(queue_sort) != 1:
             raise ValueError(f"profile {profile.scheduler_name} has {len(queue_sort)} QueueSort plugins, expected one")
         hints = profile.events() | dict.fromkeys(any_event, (EventHint(ALL_EVENTS),))
-        return cls(queue_sort[0].sort_key, tuple(profile.at(Point.PRE_ENQUEUE)), hints)
+        before = tuple(profile.at(Point.PRE_ENQUEUE))
+        if not profile.gates.enabled(RESIZES_PREEMPT):
+            return cls(queue_sort[0].sort_key, before, hints)
+        return cls(queue_sort[0].sort_key, before, hints, True, tuple(profile.for_resizes().at(Point.PRE_ENQUEUE)))
+
+    def takes(self, pod: PodInfo) -> bool:
+        """Whether a pod of this profile belongs in the queue."""
+        return not pod.terminated and (not pod.node_name or (self.resizes and resize_deferred(pod)))
+
+    def pre_enqueue_for(self, pod: PodInfo) -> Sequence[Any]:
+        """Return the PreEnqueue plugins of a pod."""
+        return self.pre_enqueue_of_resizes if pod.node_name else self.pre_enqueue
 
 
 class Requeue(Enum):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_info import PodInfo
@@ -30,11 +31,10 @@ POPPED_FROM_BACKOFF = "PopFromBackoffQ"
 
 
 class SchedulingQueue:
-    """The pods that are not bound yet, each in one `Place`.
+    """The pods that are not bound yet, and those whose resize may preempt others, each in one `Place`.
 
     The queue is a pure state machine: it reads no clock and starts no task. The caller passes the time as `now`, in
-    seconds, which must not decrease. Pods that are bound or terminated, or whose scheduler name has no profile, are
-    ignored.
+    seconds, which must not decrease. Pods that it doesn't take are ignored: see `takes`.
 
     Args:
         profiles: by scheduler name.
@@ -67,6 +67,7 @@ class SchedulingQueue:
         self.incoming: Counter[tuple[Place, str]] = Counter()
         """How often pods entered a place, by place and cause."""
         self._profiles = profiles
+        self._changes = partial(changes.pod_changes, scale_ups=any(each.resizes for each in profiles.values()))
         self._unschedulable_timeout = unschedulable_timeout
         self._caller = caller
         self._failures = failures or Failures()
@@ -84,22 +85,27 @@ class SchedulingQueue:
 
     # Events from the API server
 
+    def takes(self, pod: PodInfo) -> bool:
+        """Return whether a pod belongs in the queue: a profile has its scheduler name, and takes it."""
+        profile = self._profiles.get(pod.scheduler_name)
+        return profile is not None and profile.takes(pod)
+
     def add(self, pod: PodInfo, now: float) -> None:
-        """Add a pod without a node. A pod that is known already is updated."""
+        """Add a pod. A pod that is known already is updated."""
         if pod.uid in self._waiting or pod.uid in self._in_flight:
             self.update(None, pod, now)
-        elif self._is_ours(pod):
+        elif self.takes(pod):
             self._add_new(pod, changes.UNSCHEDULED_POD_ADD, now)
 
     def update(self, old: PodInfo | None, new: PodInfo, now: float) -> None:
-        """Update a pod without a node. An unknown pod is added.
+        """Update a pod. An unknown pod is added.
 
-        The caller must not pass pods that are assumed or bound, because they would be scheduled again.
+        The caller must not pass pods that are assumed, because they would be scheduled again.
         """
         if new.terminated:
             self.delete(new, now)
             return
-        if not self._is_ours(new):
+        if not self.takes(new):
             self.remove(new.uid)
             return
         known = self.get(new.uid)
@@ -329,9 +335,6 @@ class SchedulingQueue:
 
     # Additions and updates
 
-    def _is_ours(self, pod: PodInfo) -> bool:
-        return not pod.node_name and not pod.terminated and pod.scheduler_name in self._profiles
-
     def _add_new(self, pod: PodInfo, event: ClusterEvent, now: float) -> None:
         queued = QueuedPod(pod, queued_at=now)
         if self._to_active(queued, event.label, now):
@@ -342,7 +345,7 @@ class SchedulingQueue:
             # The pod was reported as deleted, but exists. Events in between may have been missed.
             self._in_flight.record(changes.FORCE_ACTIVATE, None, new)
         elif not changes.only_status_changed(old, new):
-            for event in changes.pod_changes(old, new):
+            for event in self._changes(old, new):
                 self._in_flight.record(event, old, new)
         self._in_flight.update(new)
 
@@ -359,7 +362,7 @@ class SchedulingQueue:
                 self.groups.separate(queued)
             if not only_status:
                 self._unschedulable.update(queued)
-                for event in changes.pod_changes(old, new):
+                for event in self._changes(old, new):
                     requeue = self._hints.ask(queued, event, old, new)
                     if requeue is not Requeue.SKIP and self._requeue(queued, requeue, event.label, now):
                         break
@@ -403,7 +406,7 @@ class SchedulingQueue:
         was_gated = queued.gated
         if queued.place is not None:
             self._leave(queued)
-        plugins = self._profiles[queued.pod.scheduler_name].pre_enqueue
+        plugins = self._profiles[queued.pod.scheduler_name].pre_enqueue_for(queued.pod)
         if run_pre_enqueue(queued, plugins, self._caller(queued.pod), self._failures):
             self.groups.left(queued.uid)
             self._enter(queued, Place.GATED, None if was_gated else cause, now)
@@ -412,7 +415,7 @@ class SchedulingQueue:
         return True
 
     def _is_still_gated(self, queued: QueuedPod) -> bool:
-        plugins = self._profiles[queued.pod.scheduler_name].pre_enqueue
+        plugins = self._profiles[queued.pod.scheduler_name].pre_enqueue_for(queued.pod)
         return is_still_gated(queued, plugins, self._caller(queued.pod), self._failures)
 
     def _enter(self, queued: QueuedPod, place: Place, cause: str | None, now: float) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any
 
 from bayplan.cluster.pod_info import PodInfo
@@ -34,11 +35,15 @@ def attempt(
 ) -> Attempt:
     """Decide about a unit. Errors of plugins and extenders are part of the plan; only bugs are raised.
 
+    A pod whose resize is deferred is placed on its node if the resize has room; else, others may be preempted for that.
+
     Mirrors the scheduling part of ScheduleOne, and podGroupCycle in pkg/scheduler/schedule_one_podgroup.go.
     """
     options = options or Options()
     if unit.gang is not None:
         return (yield from GangAttempt(unit, profile, state, rng, options).run())
+    if profile.resizes(unit.pod):
+        profile, options = profile.for_resizes(), replace(options, start=PodRun.start)
     return Plan.of(unit, (yield from SchedulingCycle(profile, state, unit.pod, rng, options).run()))
 
 

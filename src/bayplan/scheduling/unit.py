@@ -33,9 +33,11 @@ class Unit(NamedTuple):
 def unit_of(pod: PodInfo, profile: Profile, pending: Callable[[str], PodInfo | None]) -> Unit:
     """Return the unit that a pod belongs to; the first GangOf plugin that names a gang decides.
 
+    A pod whose resize is attempted is one by itself.
+
     `pending` looks up a pod of the scheduling queue by uid. Raises PluginError.
     """
-    for plugin in profile.at(Point.PERMIT):
+    for plugin in () if profile.resizes(pod) else profile.at(Point.PERMIT):
         if implements(plugin, GangOf):
             gang = call(plugin, "GangOf", plugin.gang_of, pod)
             if isinstance(gang, Gang):

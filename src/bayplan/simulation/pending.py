@@ -41,6 +41,10 @@ class PendingPodsOfWorld:
         """Return a pending pod by uid; None if there is none."""
         return self._by_uid.get(uid)
 
+    def takes(self, pod: PodInfo) -> bool:
+        """Take pods without a node only: a simulation evicts no pods for resizes."""
+        return not (pod.node_name or pod.terminated)
+
     def add(self, pod: PodInfo, now: float) -> None:
         """Add a pod, which waits until a simulation schedules it."""
         self.by_key[pod.key] = self._by_uid[pod.uid] = pod

@@ -36,7 +36,6 @@ NOT_SERVED = {
     "core_v1.HTTPGetAction": {"protocol"},
     "core_v1.KeyToPath": {"user"},
     "core_v1.NodeAllocatableResourceClaimStatus": {"mapping", "overhead"},
-    "core_v1.NodeSpec": {"podPreemptionPolicy"},
     "core_v1.NodeSystemInfo": {"runningInUserNamespace"},
     "core_v1.PersistentVolumeClaimStatus": {"healthStatus"},
     "core_v1.PodCertificateProjection": {"user"},

@@ -1,7 +1,7 @@
 """The types of the Kubernetes API, as the table `api_types.json` has them.
 
-The table is generated from the sources of 1.36: `python tools/api_tables.py /path/to/kubernetes`. The types that 1.37
-adds are in `api_types_1.37.json`. Bodies in protobuf can't have the fields there that have no number.
+The table is generated from the sources of 1.36: `python tools/api_tables.py /path/to/kubernetes`. The types and fields
+that 1.37 adds are in `api_types_1.37.json`. Bodies in protobuf can't have the fields there that have no number.
 """
 
 from __future__ import annotations
@@ -70,8 +70,11 @@ def go_name(kind: str) -> str:
 
 @cache
 def table() -> dict[str, Fields]:
-    """All types."""
-    return {name: fields for file in ("api_types.json", "api_types_1.37.json") for name, fields in _read(file).items()}
+    """All types, with the fields that either version has."""
+    types = _read("api_types.json")
+    for name, fields in _read("api_types_1.37.json").items():
+        types[name] = types.get(name, {}) | fields
+    return types
 
 
 def _read(file: str) -> dict[str, Fields]:

@@ -150,7 +150,7 @@ class _Rejection:
 
 
 def _rejections(world: World, pod: PodInfo) -> Iterator[_Rejection]:
-    profile, nodes = world.profiles[pod.scheduler_name], world.state.nodes
+    profile, nodes = world.profiles[pod.scheduler_name].for_pod(pod), world.state.nodes
     plugins = {plugin.name: plugin for point in (Point.FILTER, Point.PRE_FILTER) for plugin in profile.at(point)}
     for name, plugin in plugins.items():
         points = {point: [plugin] for point in _POINTS if any(each is plugin for each in profile.at(point))}

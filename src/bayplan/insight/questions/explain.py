@@ -164,7 +164,11 @@ def explain(
         return _without_scheduler(world, pod)
     with world.what_if():
         missing = None if pod.node_name or world.gate_of(pod) else MissingMember.of(world, pod)
+        resize = _deferred_resize(world, pod)
         found = _explain_bound(world, pod) if pod.node_name else _explain_pending(world, pod, missing, nearest)
+        if resize is not None:
+            notes, victims, trials = resize
+            found = replace(found, notes=(*notes, *found.notes), victims=victims, preemption=trials)
         waits = world.gate_of(pod) is not None or world.unit_of(pod).gang is not None
         if found.outcome == Fate.PENDING.value and (found.nearest or waits):
             first = [*ungating(world, pod), *(missing.changes(world) if missing is not None else ())]
@@ -218,6 +222,29 @@ def _explain_bound(world: World, pod: PodInfo) -> Explanation:
         scores=scores,
         notes=tuple(notes),
     )
+
+
+def _deferred_resize(
+    world: World, pod: PodInfo
+) -> tuple[Sequence[str], tuple[str, ...], tuple[PreemptionTrial, ...]] | None:
+    """What a deferred resize waits for, as notes, the pods that it would evict now, and trials of that if it wouldn't.
+
+    None where the scheduler does nothing about it.
+    """
+    position = world.state.nodes.position(pod.node_name)
+    if position is None or not world.profiles[pod.scheduler_name].resizes(pod):
+        return None
+    decision = world.attempt(Unit(pod)).decisions[0]
+    if decision.node is not None:
+        return ["its deferred resize fits now; it waits for the kubelet to carry it out"], (), ()
+    victims = tuple(victim.key for victim in decision.victims)
+    texts = "; ".join(each.text for each in Blockers(world, pod).of(position))
+    notes = [f"its resize is deferred: {texts}"]
+    if victims:
+        notes.append(f"it would preempt {listed(victims)} for its resize now")
+    elif pod.spec.preemptionPolicy == "Never":
+        notes.append("its preemptionPolicy is Never, so it preempts no pod for its resize")
+    return notes, victims, () if victims else preemption_trials(world, pod, decision)
 
 
 def _explain_pending(world: World, pod: PodInfo, missing: MissingMember | None, nearest: int) -> Explanation:
@@ -287,7 +314,7 @@ def preemption_trials(world: World, pod: PodInfo, decision: Decision) -> tuple[P
     resolvable = np.array([status.code is Code.UNSCHEDULABLE for status in verdicts.table])
     positions = np.flatnonzero(resolvable[verdicts.codes])
     nodes = verdicts.nodes.at(positions)
-    profile = world.profiles[pod.scheduler_name]
+    profile = world.profiles[pod.scheduler_name].for_pod(pod)
     what_if = ProfileWhatIf(profile, world.state.nominations, world.rng)
     budgets = Budgets(world.state.objects[POD_DISRUPTION_BUDGET].values())
     dry_run = DryRun(what_if, decision.cycle, pod, nodes, budgets, world.state.nominations)

@@ -30,9 +30,10 @@ from bayplan.framework.device_slices import device_slices
 from bayplan.framework.events import EventHint
 from bayplan.framework.gangs import PLACED_WITH, Gang
 from bayplan.framework.handle import Handle
-from bayplan.framework.interface import CycleState, Plugin, PostFilterResult, WhatIf
+from bayplan.framework.interface import CycleState, PostFilterResult, WhatIf
 from bayplan.framework.normalization import scale_to_best
 from bayplan.framework.remedies import Details
+from bayplan.framework.resizes import OnlyPlaces
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Diagnosis, Rejections
 from bayplan.plugins.arguments import DynamicResourcesArgs
@@ -70,7 +71,7 @@ NOT_AVAILABLE = Status.unresolvable("resourceclaim not available on the node")
 _DEFAULT_ARGUMENTS = DynamicResourcesArgs()
 
 
-class DynamicResources(Plugin):
+class DynamicResources(OnlyPlaces):
     """Mirrors plugins/dynamicresources/dynamicresources.go with default feature gates.
 
     A search per node finds devices for the claims; `Offers` caches its results. `sleep` takes seconds.

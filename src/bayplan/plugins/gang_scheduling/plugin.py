@@ -20,9 +20,10 @@ from bayplan.framework import events
 from bayplan.framework.events import Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.gangs import PLACED_WITH, Gang, GangOutcome
 from bayplan.framework.handle import Handle
-from bayplan.framework.interface import Answer, CycleState, Plugin, Wait
+from bayplan.framework.interface import Answer, CycleState, Wait
 from bayplan.framework.near_names import near_name
 from bayplan.framework.remedies import Details
+from bayplan.framework.resizes import OnlyPlaces
 from bayplan.framework.status import Status
 from bayplan.plugins.gang_scheduling.conditions import PodGroupConditions
 from bayplan.versions import DEFAULT_GATES, FeatureGates
@@ -33,7 +34,7 @@ _ALL = "all pods in a single pod group should have the same"
 TOO_FEW = Status.unresolvable("waiting for minCount pods from a gang to appear in scheduling queue")
 
 
-class GangScheduling(Plugin):
+class GangScheduling(OnlyPlaces):
     """Gates the pods of a gang until enough exist, and makes them wait in Permit until enough have a node.
 
     Groups without a gang policy are not restricted. The outcome of every group is written to its status.

@@ -23,8 +23,9 @@ from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint,
 from bayplan.framework.giving_way import ManySteps
 from bayplan.framework.handle import Handle
 from bayplan.framework.hints import labels_of, requeue_if_invalid
-from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, OnlyNow, Plugin
+from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, OnlyNow
 from bayplan.framework.remedies import Details
+from bayplan.framework.resizes import OnlyPlaces
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.latest import Latest
@@ -47,7 +48,7 @@ between two pods of a kind than a template updates at little cost."""
 _DEFAULT_ARGUMENTS = InterPodAffinityArgs()
 
 
-class InterPodAffinity(Plugin):
+class InterPodAffinity(OnlyPlaces):
     """Evaluates the terms of the pending pod, and of the pods on nodes."""
 
     name = "InterPodAffinity"

@@ -16,6 +16,7 @@ from bayplan.cluster.columns import Bool, Int32, Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_info import DEFAULT_REQUESTS, PodInfo
+from bayplan.cluster.resizes import RESIZES_PREEMPT
 from bayplan.devices.classes import CLASS_PREFIX, explicit_resource
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint, Topics
 from bayplan.framework.gangs import Gang, Placement
@@ -26,15 +27,22 @@ from bayplan.framework.status import Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.arguments import NodeResourcesFitArgs
 from bayplan.plugins.node_resources.devices import DeviceCounts
+from bayplan.plugins.node_resources.resizes import (
+    SCALE_UPS,
+    ResizeFit,
+    after_scale_up,
+    name_of,
+    node_of_pod,
+    on_own_node,
+)
 from bayplan.plugins.node_resources.shares import amounts, amounts_of_placement, scored_resources
-from bayplan.plugins.node_resources.shortages import details
+from bayplan.plugins.node_resources.shortages import TOO_MANY_PODS, details
 from bayplan.plugins.node_resources.strategies import most_allocated_of_one, strategy_of
 from bayplan.versions import DEFAULT_GATES, FeatureGates
 
 N = TypeVar("N", int, Int64)
 """A number, or an array with one for each node."""
 
-TOO_MANY_PODS = "Too many pods"
 _BITS = 32
 """How many shortages are combined before their combinations are renumbered."""
 
@@ -55,6 +63,7 @@ class NodeResourcesFit(Plugin):
     ) -> None:
         self._devices = DeviceCounts(handle, gates) if handle is not None else None
         self._nominations = handle.nominations if handle is not None else Nominations()
+        self._resizes = gates.enabled(RESIZES_PREEMPT)
         self._ignored = frozenset(args.ignoredResources)
         self._ignored_groups = frozenset(args.ignoredResourceGroups)
         self._resources = [(resource.name, resource.weight) for resource in args.scoringStrategy.resources]
@@ -95,7 +104,7 @@ class NodeResourcesFit(Plugin):
         for name, amount in request.items():
             has = allocatable(name)
             lacking = has - requested(name) < amount
-            yield f"Insufficient {name}", lacking & (has > 0) if self._may_be_devices(name) else lacking, has, amount
+            yield f"Insufficient {name}", lacking & (has > 0) if self.may_be_devices(name) else lacking, has, amount
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> None:
         """Store the requests that scoring uses."""
@@ -127,15 +136,26 @@ class NodeResourcesFit(Plugin):
         wanted = {
             name: amount
             for name, amount in request.items()
-            if node.allocatable_of(name) or not self._may_be_devices(name)
+            if node.allocatable_of(name) or not self.may_be_devices(name)
         }
         return details(pod, wanted, node, self._nominations)
 
     def events(self) -> Iterable[EventHint]:
         """Register deletions and scale-downs of pods, more resources of nodes, and changes of device classes."""
-        yield EventHint(ClusterEvent(POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN), after_pod_event, _REDUCED)
-        yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE), self.after_node_change)
+        gone = ClusterEvent(POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN)
+        more = ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE)
+        if self._resizes:
+            yield EventHint(gone, on_own_node(after_pod_event, node_of_pod), _REDUCED)
+            yield EventHint(ClusterEvent(POD, Action.UPDATE_POD_SCALE_UP), after_scale_up, SCALE_UPS)
+            yield EventHint(more, on_own_node(self.after_node_change, name_of))
+        else:
+            yield EventHint(gone, after_pod_event, _REDUCED)
+            yield EventHint(more, self.after_node_change)
         yield EventHint(ClusterEvent(DEVICE_CLASS.kind, Action.ADD | Action.UPDATE), after_device_class_change)
+
+    def for_resizes(self) -> ResizeFit:
+        """Compare the room of a pod's own node with what its resize adds."""
+        return ResizeFit(self, self._nominations)
 
     def sign(self, pod: PodInfo) -> Hashable:
         """The requests that Filter and Score use."""
@@ -143,13 +163,13 @@ class NodeResourcesFit(Plugin):
 
     def after_node_change(self, pod: PodInfo, old: Node | None, new: Node) -> Hint:
         """Requeue as the function `after_node_change` does. Devices may provide extended resources."""
-        return after_node_change(pod, old, new, self._may_be_devices)
+        return after_node_change(pod, old, new, self.may_be_devices)
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
         """Results for pods that request resources backed by devices are not shared."""
         return None if self._devices is not None and self._devices.back_any(pod.requested) else ()
 
-    def _may_be_devices(self, name: str) -> bool:
+    def may_be_devices(self, name: str) -> bool:
         """Whether devices may provide a resource that a node does not have. DynamicResources filters such nodes."""
         return self._devices is not None and self._devices.back(name)
 

@@ -25,14 +25,17 @@ def nominated_to(node: NodeInfo, pod: PodInfo, nominations: Nominations) -> list
     return [each for each in nominations.on(node.name) if each.priority >= pod.priority and each.uid != pod.uid]
 
 
-def held_text(resource: str, node: NodeInfo, nominated: Sequence[PodInfo]) -> str:
-    """Say who holds a resource of a node without using it, in parentheses after a space; "" if nobody does."""
+def held_text(resource: str, node: NodeInfo, nominated: Sequence[PodInfo], pod: PodInfo) -> str:
+    """Say who holds a resource of a node without using it, in parentheses after a space; "" if nobody does.
+
+    What `pod` itself holds isn't said.
+    """
     parts = [
         f"{amount_text(resource, amount)} {resource} is held for nominated pod {each.key}"
         for each in nominated
         if (amount := each.requested.get(resource, 0))
     ]
-    parts += [text for pod in node.pods for text in _held_by(pod, resource)]
+    parts += [text for other in node.pods if other.uid != pod.uid for text in _held_by(other, resource)]
     if len(parts) > _SHOWN:
         parts[_SHOWN:] = [f"and {len(parts) - _SHOWN:,} more"]
     return f" ({'; '.join(parts)})" if parts else ""

@@ -20,6 +20,8 @@ from bayplan.framework.near_names import near_name
 from bayplan.framework.remedies import Details, Remedy, delete_pods, may_make_room, request_resource
 from bayplan.plugins.node_resources.held import held_text, nominated_to
 
+TOO_MANY_PODS = "Too many pods"
+
 
 def details(pod: PodInfo, request: Mapping[str, int], node: NodeInfo, nominations: Nominations) -> Details:
     """Return what a node lacks. `request`: what the pod needs, in the units of `PodInfo.requested`."""
@@ -32,7 +34,7 @@ def details(pod: PodInfo, request: Mapping[str, int], node: NodeInfo, nomination
     if pod_count >= node.allowed_pods:
         few = ", ".join(each.key for each in nominated[:3])
         which = f", {len(nominated):,} of which {'is' if len(nominated) == 1 else 'are'} nominated ({few})"
-        parts.append(f"Too many pods: {pod_count} of {node.allowed_pods}{which if nominated else ''}")
+        parts.append(f"{TOO_MANY_PODS}: {pod_count} of {node.allowed_pods}{which if nominated else ''}")
     misnamed: dict[str, str] = {}
     for resource, amount in lacking.items():
         allocatable = node.allocatable_of(resource)
@@ -45,7 +47,7 @@ def details(pod: PodInfo, request: Mapping[str, int], node: NodeInfo, nomination
                 instead = f" (did you mean {near}, which {count:,} {'node has' if count == 1 else 'nodes have'}?)"
             parts.append(f"Insufficient {resource}: the pod requests {need}, the whole node has {has}{instead}")
         else:
-            held = held_text(resource, node, nominated)
+            held = held_text(resource, node, nominated, pod)
             parts.append(f"Insufficient {resource}: lacks {amount_text(resource, amount)}{held}")
     kind = tuple(lacking), pod_count >= node.allowed_pods
     remedies = _remedies(pod, request, node, lacking, pod_count)

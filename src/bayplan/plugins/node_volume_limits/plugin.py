@@ -27,9 +27,10 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import POD, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.handle import Handle
 from bayplan.framework.hints import OWN_CLAIM
-from bayplan.framework.interface import CycleState, OnlyNow, Plugin
+from bayplan.framework.interface import CycleState, OnlyNow
 from bayplan.framework.missing_volumes import MissingVolumes
 from bayplan.framework.remedies import Details, delete_pods
+from bayplan.framework.resizes import OnlyPlaces
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.node_volume_limits.attached import AttachedVolumes
@@ -40,7 +41,7 @@ from bayplan.versions import DEFAULT_GATES, FeatureGates
 TOO_MANY = Status.unschedulable("node(s) exceed max volume count")
 
 
-class NodeVolumeLimits(Plugin):
+class NodeVolumeLimits(OnlyPlaces):
     """Mirrors plugins/nodevolumelimits/csi.go."""
 
     name = "NodeVolumeLimits"

@@ -27,8 +27,9 @@ from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint,
 from bayplan.framework.giving_way import ManySteps
 from bayplan.framework.handle import Handle
 from bayplan.framework.hints import labels_of, requeue_if_invalid
-from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, OnlyNow, Plugin
+from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, OnlyNow
 from bayplan.framework.remedies import Details
+from bayplan.framework.resizes import OnlyPlaces
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.arguments import PodTopologySpreadArgs
@@ -100,7 +101,7 @@ class SoftSpreads:
     keys: frozenset[str]
 
 
-class PodTopologySpread(Plugin):
+class PodTopologySpread(OnlyPlaces):
     """Spreads pods by their own constraints, or else by the default constraints."""
 
     name = "PodTopologySpread"

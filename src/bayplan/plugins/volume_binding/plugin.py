@@ -24,10 +24,11 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import EventHint
 from bayplan.framework.gangs import PLACED_WITH, Gang
 from bayplan.framework.handle import Handle
-from bayplan.framework.interface import CycleState, Plugin
+from bayplan.framework.interface import CycleState
 from bayplan.framework.missing_volumes import MissingVolumes
 from bayplan.framework.normalization import MAX_SHAPE_SCORE, utilization_curve
 from bayplan.framework.remedies import Details
+from bayplan.framework.resizes import OnlyPlaces
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.arguments import VolumeBindingArgs
@@ -55,7 +56,7 @@ class _PodState:
     reservation: Reservation | None = None
 
 
-class VolumeBinding(Plugin):
+class VolumeBinding(OnlyPlaces):
     """Mirrors plugins/volumebinding/volume_binding.go."""
 
     name = "VolumeBinding"

@@ -15,6 +15,7 @@ from bayplan.devcluster.apiserver.storage.strategy import Strategy
 from bayplan.devcluster.apiserver.validation import attributes
 
 NODE_RESOURCES_GATE = "DRANodeAllocatableResources"
+RESIZES_GATE = "InPlacePodVerticalScalingSchedulerPreemption"
 Parts = Callable[[Object], Iterator[Object]]
 
 
@@ -75,6 +76,10 @@ def _status(obj: Object) -> Iterator[Object]:
     yield obj.get("status") or {}
 
 
+def _spec(obj: Object) -> Iterator[Object]:
+    yield obj["spec"]
+
+
 def _attributes(obj: Object) -> Iterator[Object]:
     for device in _devices(obj):
         yield from device.get("attributes", {}).values()
@@ -85,6 +90,7 @@ GATED: Mapping[Kind, tuple[GatedFields, ...]] = {
         GatedFields(attributes.LISTS_GATE, _attributes, attributes.LISTS),
         GatedFields(NODE_RESOURCES_GATE, _devices, ("nodeAllocatableResourceMappings",)),
     ),
+    kinds.NODE: (GatedFields(RESIZES_GATE, _spec, ("podPreemptionPolicy",)),),
     kinds.POD: (GatedFields(NODE_RESOURCES_GATE, _status, ("nodeAllocatableResourceClaimStatuses",)),),
 }
 """By kind."""

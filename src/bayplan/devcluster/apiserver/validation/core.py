@@ -32,6 +32,13 @@ def distinct_taint(taint: Object, at: At) -> Iterator[FieldError]:
         yield FieldError(at.path, f"{twice.message}: taints must be unique by key and effect pair", twice.reason)
 
 
+def distinct_owner(owner: str, at: At) -> Iterator[FieldError]:
+    """Who wants a restriction has a name like a label's key, once."""
+    if owner in at.before:
+        yield duplicate(at.path, owner)
+    yield from problems(at.path, owner, label_key_errors(owner))
+
+
 def priority(priority_class: Object, _at: At) -> Iterator[FieldError]:
     """Names of priority classes that begin with `system-` are reserved, and so are high values."""
     name, value = priority_class["metadata"].get("name", ""), priority_class["value"]

@@ -152,7 +152,11 @@ FIELDS: Mapping[tuple[str, str], Rule] = {
     ("", "pods"): obj("pod", spec=POD_SPEC, status=POD_STATUS),
     ("", "nodes"): obj(
         "node",
-        spec=fields("unschedulable", taints=each(keyed)),
+        spec=fields(
+            "unschedulable",
+            taints=each(keyed),
+            podPreemptionPolicy=fields(disableResizePreemption=each(name("owner"))),
+        ),
         status=fields(
             allocatable=amounts,
             capacity=amounts,
