@@ -182,7 +182,8 @@ def explain(
 
 def _without_scheduler(world: World, pod: PodInfo) -> Explanation:
     names = ", ".join(world.profiles)
-    near = near_name(pod.scheduler_name, world.profiles)
+    asked = pod.scheduler_name  # most names end in -scheduler, which makes them similar
+    near = near_name(asked, world.profiles, 0.8) or next((name for name in world.profiles if name in asked), None)
     instead = f"; did you mean {near}?" if near else f"; there are profiles for {names}"
     note = f"no scheduler here has the pod's schedulerName {pod.scheduler_name!r}{instead}"
     return Explanation(
@@ -211,7 +212,10 @@ def _explain_bound(world: World, pod: PodInfo) -> Explanation:
             notes.append(f"without the pod, no node would accept it now: {decision.message}")
     blocked = Blockers(world, again)
     position = blocked.nodes.position(pod.node_name)
-    if position is not None:
+    if position is None:
+        near = near_name(pod.node_name, blocked.nodes.table.row_of, 0.8)
+        notes.append(f"there is no node {pod.node_name}{f'; did you mean {near}?' if near else ''}")
+    else:
         notes += [f"its node would reject it now: {each.text}" for each in blocked.of(position)]
     return Explanation(
         pod.key,
