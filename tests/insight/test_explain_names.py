@@ -298,7 +298,7 @@ CASES = {
     ),
     "node without the topology key": (
         [node("n1"), pod("new", claims=(), labels=WEB, topologySpreadConstraints=[spread("rack")])],
-        "n1 lacks the label rack, over which the pod's constraint spreads",
+        "the node lacks the label rack, over which the pod's constraint spreads",
         "set whenUnsatisfiable to ScheduleAnyway in the pod's spread over rack -> n1",
     ),
     "affinity to a pod elsewhere": (
