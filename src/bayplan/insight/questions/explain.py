@@ -20,6 +20,7 @@ from bayplan.framework.status import Code
 from bayplan.framework.what_if import ProfileWhatIf
 from bayplan.insight.answers import INTERRUPTED, Answer, Progress, listed, plural, silent
 from bayplan.insight.json_values import fields_of
+from bayplan.insight.nodes import no_node
 from bayplan.insight.questions.blockers import LOOKED_AT, Blockers
 from bayplan.insight.questions.changes import Attempt, Confirm, Help, accepted, also, what_would_help
 from bayplan.insight.questions.documents import pending_copy
@@ -213,8 +214,7 @@ def _explain_bound(world: World, pod: PodInfo) -> Explanation:
     blocked = Blockers(world, again)
     position = blocked.nodes.position(pod.node_name)
     if position is None:
-        near = near_name(pod.node_name, blocked.nodes.table.row_of, 0.8)
-        notes.append(f"there is no node {pod.node_name}{f'; did you mean {near}?' if near else ''}")
+        notes.append(no_node(pod.node_name, blocked.nodes.table.row_of))
     else:
         notes += [f"its node would reject it now: {each.text}" for each in blocked.of(position)]
     return Explanation(
