@@ -18,7 +18,7 @@ from bayplan.insight.pools import pool_of
 from bayplan.insight.questions.blockers import LOOKED_AT, Blockers, gates_of
 from bayplan.insight.questions.documents import copy_of_node, node_document, pod_document
 from bayplan.insight.questions.new_objects import bind_claims
-from bayplan.insight.questions.node_groups import attached_objects
+from bayplan.insight.questions.node_groups import attached_objects, devices_by_node
 from bayplan.insight.sources.documents import identify
 from bayplan.simulation.evictions import evict
 from bayplan.simulation.results import Fate
@@ -301,9 +301,11 @@ def _new_nodes(
 ) -> Iterator[Change]:
     """New nodes like others, of the types that need the fewest differences."""
     by_type: dict[object, int] = {}
+    devices = devices_by_node(world)
     for position in positions:
         node = blockers.nodes.info(position)
-        by_type.setdefault((tuple(sorted(node.allocatable.items())), node.taints, pool_of(node.labels)), position)
+        amounts = tuple(sorted(node.allocatable.items())), devices.get(node.name)
+        by_type.setdefault((amounts, node.taints, pool_of(node.labels)), position)
     changes = [
         _new_node(world, pod, blockers.nodes.info(position), ungate)
         for position in list(by_type.values())[: _SHAPES[0]]
