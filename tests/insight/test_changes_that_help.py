@@ -196,6 +196,35 @@ def test_each_taint_is_tried_and_the_one_of_most_nodes_first():
     assert any("state=batch" in each for each in found)
 
 
+CHANGED_PODS = {
+    "toleration": ([tainted("a", "x")], {}, "add a toleration of state=x:NoSchedule to the pod -> a"),
+    "node selector": (
+        [node("a")],
+        {"nodeSelector": {"disk": "ssd"}},
+        "remove disk=ssd from the pod's nodeSelector -> a",
+    ),
+    "gate": ([node("a")], {"schedulingGates": [{"name": "a.io/b"}]}, "remove the scheduling gate a.io/b -> a"),
+    "request": ([node("a", cpu="500m")], {}, "let the pod request only 500m cpu -> a"),
+}
+
+
+@cases("nodes, spec, change", CHANGED_PODS)
+def test_a_pod_of_a_server_is_changed_as_one_of_a_manifest(nodes, spec, change):
+    """The changed pod has the version that the server knows."""
+    new = pod("new", **spec)
+    new["metadata"]["resourceVersion"] = "7"
+
+    assert change in helps(*nodes, new)
+
+
+def test_a_change_has_no_part_that_is_for_other_nodes():
+    """With less cpu, the pod fits b as well, where it needs no toleration."""
+    found = helps(tainted("a", "x", cpu="2"), node("b", cpu="3"), pod("new", cpu="4"))
+
+    assert "let the pod request only 3 cpu -> b" in found
+    assert [each for each in found if "toleration" in each and "-> b" in each] == []
+
+
 def test_a_cordon_is_one_blocker():
     found = helps(cordoned("a"), node("b", cpu="500m"), pod("new"))
 

@@ -155,6 +155,29 @@ def test_daemon_pods_are_replaced_node_by_node():
     assert {"web-x", "web-y"} < {each[0] for each in outcomes(same)}
 
 
+def test_daemon_pods_that_do_not_run_are_replaced_first():
+    """More of them than may be unavailable: the controller replaces them nevertheless."""
+    nodes = [("a", "2"), ("b", "2"), ("c", "2")]
+    old = [pod("web-x", "DaemonSet", "a"), *(waiting(f"web-{name}", name) for name in "bc")]
+    full = [pod(f"full-{name}", "Job", name, cpu="1500m") for name in "bc"]
+    small = fit([workload("DaemonSet", cpu="500m")], workload("DaemonSet"), *old, *full, nodes=nodes)
+
+    assert [(outcome, node_name) for _, outcome, node_name in sorted(outcomes(small), key=lambda each: each[2])] == [
+        ("placed", "a"),
+        ("placed", "b"),
+        ("placed", "c"),
+    ]
+
+
+def waiting(name, node_name):
+    """A pod of a DaemonSet that finds no room on its node."""
+    made = pod(name, "DaemonSet", "")
+    field = {"key": "metadata.name", "operator": "In", "values": [node_name]}
+    terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    made["spec"] |= {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+    return made
+
+
 def test_existing_pod_stays_and_may_not_change():
     old = {**pod("solo", "Deployment"), "metadata": {"name": "solo", "namespace": "shop"}}
     manifest = {**old, "spec": template()["spec"]}

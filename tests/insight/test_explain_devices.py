@@ -161,10 +161,14 @@ CASES = {
             device_class("fpga", selectors=[{"cel": {"expression": 'device.driver == "fpga.acme.io"'}}]),
             claim("new"),
         ],
-        "claim new, request r: needs 1 device of class gpu; n1 has none (its 1 device is of other classes)",
+        "claim new, request r: needs 1 device of class gpu; the node has none (its 1 device is of other classes)",
         [f"{FEW} with class fpga in request r -> n1"],
     ),
-    "the node has no devices": ([claim("new")], "claim new, request r: needs 1 device of class gpu; n1 has none", []),
+    "the node has no devices": (
+        [claim("new")],
+        "claim new, request r: needs 1 device of class gpu; the node has none",
+        [],
+    ),
     "no common value": (
         [
             resource_slice(device("g0", "big"), device("g1", "small")),
@@ -237,7 +241,7 @@ CASES = {
     "a pool that is invalid": (
         [resource_slice(device("g0"), device("g0")), claim("new")],
         (
-            "claim new, request r: needs 1 device of class gpu; n1 has none; "
+            "claim new, request r: needs 1 device of class gpu; the node has none; "
             "resource pool gpu.acme.io/n1 is invalid: duplicate device name g0"
         ),
         [],
@@ -245,7 +249,7 @@ CASES = {
     "a pool that is being published": (
         [resource_slice(device("g0"), of=2), claim("new")],
         (
-            "claim new, request r: needs 1 device of class gpu; n1 has none; "
+            "claim new, request r: needs 1 device of class gpu; the node has none; "
             "resource pool gpu.acme.io/n1 is incomplete, because its driver is publishing it"
         ),
         [],
@@ -383,13 +387,17 @@ def held_by_extended_resource():
 EXTENDED = {
     "held by a pod that asked for the resource": (
         [resource_slice(device("g0")), held_by_extended_resource(), pod("first", on="n1", resource="acme.io/gpu")],
-        "1: g0 is allocated to claim first-ext of pod default/first",
+        "n1 has 1: g0 is allocated to claim first-ext of pod default/first",
         [EVICTS, NEW_NODE],
     ),
-    "held by a pod with a claim": ([resource_slice(device("g0")), *first("g0")], f"1: {HELD}", [EVICTS, NEW_NODE]),
+    "held by a pod with a claim": (
+        [resource_slice(device("g0")), *first("g0")],
+        f"n1 has 1: {HELD}",
+        [EVICTS, NEW_NODE],
+    ),
     "tainted, and there is no request to tolerate it": (
         [resource_slice(device("g0", taints=[BROKEN]))],
-        "1: g0 is tainted broken=yes:NoSchedule",
+        "n1 has 1: g0 is tainted broken=yes:NoSchedule",
         [],
     ),
     "another resource has devices": (
@@ -401,7 +409,7 @@ EXTENDED = {
                 selectors=[{"cel": {"expression": 'device.driver == "fpga.acme.io"'}}],
             ),
         ],
-        "none (its 1 device is of other classes)",
+        "the node has none (its 1 device is of other classes)",
         ["let the pod request acme.io/fpga instead of acme.io/gpu -> n1"],
     ),
 }
@@ -411,7 +419,7 @@ EXTENDED = {
 def test_devices_behind_extended_resources_are_named(objects, has, helps):
     blockers, found = explained([*objects, pod("new", resource="acme.io/gpu")])
 
-    assert blockers == [f"acme.io/gpu: needs 1 device of class gpu; n1 has {has}"]
+    assert blockers == [f"acme.io/gpu: needs 1 device of class gpu; {has}"]
     assert found == helps
 
 
@@ -435,3 +443,14 @@ def test_nodes_with_the_same_causes_are_one_kind():
         f"{FEW} with a toleration of broken=yes:NoSchedule in request r"
     ]
     assert len(tried) == 1
+
+
+def test_nodes_of_one_size_with_and_without_devices():
+    """The node with devices isn't the first one; the others are shown together, and a new node is like this one."""
+    plain = yaml.safe_load(CLUSTER.partition("---")[0])
+    others = [{**plain, "metadata": {"name": name, "labels": {}}} for name in ("a", "b", "c")]
+    cluster = [*others, *yaml.safe_load_all(CLUSTER), resource_slice(device("g0")), *first("g0")]
+    answer = Insight(Snapshot.of([*cluster, claim("new"), pod("new", "new")])).explain("default/new")
+
+    assert [miss.nodes for miss in answer.nearest] == [("a", "b", "c"), ("n1",)]
+    assert NEW_NODE in [each.text for each in answer.help]

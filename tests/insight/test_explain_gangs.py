@@ -89,7 +89,7 @@ def test_member_that_finds_no_device_is_explained_with_the_others_on_their_nodes
     assert "w-3 is the member that finds no node; what follows is about it" in answer.notes
     assert [(each.plugin, len(each.nodes)) for each in answer.groups] == [("DynamicResources", 2)]
     assert {name for miss in answer.nearest for name in miss.nodes} == {"a", "b"}
-    assert [each.text for each in answer.help] == ["add a node like a -> a"]
+    assert [each.text for each in answer.help] == ["add a node like a -> a", "add a node like b -> b"]
     texts = [text for miss in answer.nearest for text in miss.blockers]
     assert all("of a pod that is placed first" in text and "no pod" not in text for text in texts), texts
 

@@ -109,6 +109,14 @@ def volume(name="pv", claim="data", key=None, value="", labels=None, **source):
     }
 
 
+def local_volume(size, zone):
+    made = volume(key=ZONE, value=zone)
+    del made["spec"]["claimRef"]
+    made["spec"] |= {"capacity": {"storage": size}, "storageClassName": "disk"}
+    made["status"] = {"phase": "Available"}
+    return made
+
+
 def storage_class(name="disk", mode="WaitForFirstConsumer", provisioner="disk.acme.io", **fields):
     return {
         "apiVersion": "storage.k8s.io/v1",
@@ -120,6 +128,9 @@ def storage_class(name="disk", mode="WaitForFirstConsumer", provisioner="disk.ac
     }
 
 
+NO_VOLUME = (
+    "claim data (5Gi of class disk) finds no free volume that the node can access, and the class provisions none"
+)
 CSI = {"csi": {"driver": "disk.acme.io", "volumeHandle": "h"}}
 CAPACITY = yaml.safe_load(
     """
@@ -200,8 +211,30 @@ CASES = {
     ),
     "no local volume": (
         [node("n1"), storage_class(provisioner="kubernetes.io/no-provisioner"), claim(class_name="disk"), pod("new")],
-        "claim data (5Gi of class disk) finds no free volume that n1 can access, and the class provisions none",
+        NO_VOLUME,
         "create a persistent volume of 5Gi for the persistentvolumeclaim data -> n1",
+    ),
+    "only a smaller local volume": (
+        [
+            node("n1"),
+            storage_class(provisioner="kubernetes.io/no-provisioner"),
+            claim(class_name="disk"),
+            local_volume("1Gi", zone="a"),
+            pod("new"),
+        ],
+        f"{NO_VOLUME}; volume pv has 1Gi",
+        "create a persistent volume of 5Gi for the persistentvolumeclaim data -> n1",
+    ),
+    "only a local volume elsewhere": (
+        [
+            node("n1"),
+            storage_class(provisioner="kubernetes.io/no-provisioner"),
+            claim(class_name="disk"),
+            local_volume("5Gi", zone="b"),
+            pod("new"),
+        ],
+        f"{NO_VOLUME}; volume pv has 5Gi and wants {ZONE} in (b), which no node has",
+        f"add a node like n1 with {ZONE}=b -> n1-new",
     ),
     "all slots of the driver are taken": (
         [
@@ -265,7 +298,7 @@ CASES = {
     ),
     "node without the topology key": (
         [node("n1"), pod("new", claims=(), labels=WEB, topologySpreadConstraints=[spread("rack")])],
-        "n1 lacks the label rack, over which the pod's constraint spreads",
+        "the node lacks the label rack, over which the pod's constraint spreads",
         "set whenUnsatisfiable to ScheduleAnyway in the pod's spread over rack -> n1",
     ),
     "affinity to a pod elsewhere": (

@@ -10,6 +10,7 @@ def did_you_mean(name: str, known: Collection[str]) -> str:
     """`: did you mean 'weight'?`, or "" if no known name is similar."""
     by_lower = {each.lower(): each for each in known}
     close = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.8)
+    close = close or [each for each in by_lower if sorted(each) == sorted(name.lower())]  # letters in another order
     return f": did you mean {by_lower[close[0]]!r}?" if close else ""
 
 

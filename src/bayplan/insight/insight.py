@@ -358,12 +358,13 @@ class Insight:
         All nodes are cordoned first. Then they are drained one after the other, as kubectl does, or all `at_once`.
         `shown` and `progress`: as for `capacity`.
         """
+        from bayplan.insight.nodes import no_node
         from bayplan.insight.questions.drain import drain
         from bayplan.insight.questions.drain_rules import DrainRules
 
         for name in nodes:
             if self.world.state.nodes.position(name) is None:
-                raise QuestionError(f"there is no node {name} in {self._where}{did_you_mean(name, self.nodes())}")
+                raise QuestionError(no_node(name, self.nodes(), f" in {self._where}"))
         self.world.reset()
         rules = DrainRules(ignore_daemonsets, delete_emptydir_data, force, self._daemon_set_exists)
         names = list(dict.fromkeys(nodes))

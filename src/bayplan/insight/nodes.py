@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from bayplan.api.suggestions import did_you_mean
 from bayplan.cluster.nodes import NodeInfo
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.answers import QuestionError, listed
@@ -25,9 +28,14 @@ def position_of(world: World, name: str) -> int:
     """Return the position of a node. Raises QuestionError, which offers nodes with similar names, if there is none."""
     position = world.state.nodes.position(name)
     if position is None:
-        near = sorted(known for known in world.state.table.row_of if name in known)
-        raise QuestionError(f"there is no node {name}{f'; there is {listed(near)}' if near else ''}")
+        raise QuestionError(no_node(name, world.state.table.row_of))
     return position
+
+
+def no_node(name: str, known: Collection[str], where: str = "") -> str:
+    """Say that there is no node of this name, and which have similar names."""
+    near = sorted(each for each in known if name in each)
+    return f"there is no node {name}{where}{f'; there is {listed(near)}' if near else did_you_mean(name, known)}"
 
 
 def pods_on(world: World, name: str) -> list[PodInfo]:

@@ -38,12 +38,15 @@ class Redeployment:
     """Whether `document` makes the pods that stay, too."""
     is_new: Callable[[Document], bool] = lambda _: True
     is_successor: Callable[[Document], bool] = lambda _: True
+    turn: Callable[[Document], bool] = lambda _: False
+    """False for successors that come before others."""
     least: int = 0
     most: int = 0
 
     def rollout(self, new: Iterable[Document]) -> Rollout:
         """Return the rollout to these new pods."""
-        keys = [f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in new if self.is_successor(pod)]
+        successors = sorted(filter(self.is_successor, new), key=self.turn)
+        keys = [f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in successors]
         ordered = sorted(keys, key=_place, reverse=True) if self.kind is STATEFUL_SET else keys
         return Rollout(self.workload, self.replaced, ordered, self.least, self.most)
 
@@ -134,20 +137,21 @@ def _stateful_set(workload: str, owned: Sequence[PodInfo], now: Document, *, cha
 
 
 def _daemon_set(workload: str, owned: Sequence[PodInfo], now: Document, *, changed: bool) -> Redeployment:
-    """A pod for each node. With a new template, they are replaced node by node."""
+    """A pod for each node. With a new template, they are replaced node by node, those that don't run first."""
     strategy = now["spec"].get("updateStrategy") or {}
     rolling = strategy.get("rollingUpdate") or {}
     replaces = changed and strategy.get("type") != "OnDelete"
     surge = rollout.scaled(rolling.get("maxSurge"), len(owned), round_up=True)
     at_once = rollout.scaled(rolling.get("maxUnavailable"), len(owned), round_up=True) or (0 if surge else 1)
-    nodes = {_node_of(msgspec.json.decode(pod.raw)) for pod in owned}
+    nodes = {_node_of(msgspec.json.decode(pod.raw)): bool(pod.node_name) for pod in owned}
     return Redeployment(
         workload=workload,
         kind=DAEMON_SET,
         kept=() if replaces else _keys(owned),
-        replaced=_keys(owned) if replaces else (),
+        replaced=_keys(sorted(owned, key=lambda pod: bool(pod.node_name))) if replaces else (),
         document=now,
         makes_all=True,
+        turn=lambda pod: nodes.get(_node_of(pod), False),
         is_new=lambda pod: replaces or _node_of(pod) not in nodes,
         is_successor=lambda pod: _node_of(pod) in nodes,
         least=len(owned) - at_once,

@@ -18,7 +18,7 @@ from bayplan.insight.pools import pool_of
 from bayplan.insight.questions.blockers import LOOKED_AT, Blockers, gates_of
 from bayplan.insight.questions.documents import copy_of_node, node_document, pod_document
 from bayplan.insight.questions.new_objects import bind_claims
-from bayplan.insight.questions.node_groups import attached_objects
+from bayplan.insight.questions.node_groups import attached_objects, devices_by_node
 from bayplan.insight.sources.documents import identify
 from bayplan.simulation.evictions import evict
 from bayplan.simulation.results import Fate
@@ -51,7 +51,8 @@ class Change:
     `text`: for people. `apply`: the changed and new objects, as whole documents. `delete`: pods to delete, by
     `namespace/name`. `parts`: the single changes that it consists of. `cost`: what else it does, such as "evicts 2 pods
     of team-b". `nodes`: how many nodes are blocked in the same way as the one that it changes. `edits`: what it does
-    to the pod's manifest. `like`: the node that a new one is like; it is called as that one, with `-new`.
+    to the pod's manifest. `like`: the node that a new one is like; it is called as that one, with `-new`. `among`: the
+    nodes that it is meant for, if it is for some.
     """
 
     text: str
@@ -62,6 +63,11 @@ class Change:
     nodes: int = 1
     edits: tuple[Edit, ...] = ()
     like: str = ""
+    among: frozenset[str] = frozenset()
+
+    def is_for(self, node: str) -> bool:
+        """Return whether all of its parts are needed there: not if it is meant for other nodes."""
+        return len(self.parts) == 1 or not self.among or node in self.among
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +146,9 @@ def what_would_help(
                         node = node_after(world, pod, change)
                     except ValueError:  # a plugin made a manifest that can't be read
                         continue
-                    confirmed = None if node is None else confirm(world, pod, Help(change, node), progress)
+                    if node is None or not change.is_for(node):
+                        continue
+                    confirmed = confirm(world, pod, Help(change, node), progress)
                     if confirmed is not None:
                         helps.append(confirmed)
             if helps:
@@ -213,7 +221,8 @@ def candidates(
             if labels.isdisjoint(FIXED_LABELS):
                 overwritten = sorted(labels & node.labels.keys())
                 nodes = len(group.positions) if any(each.node for each in chosen) else 1
-                change = replace(change, nodes=nodes, cost=cost_of(change, node, overwritten))
+                among = frozenset(map(blockers.nodes.name, group.positions))
+                change = replace(change, nodes=nodes, cost=cost_of(change, node, overwritten), among=among)
                 found.append((bool(overwritten), rank, change))
     yield from (change for _, _, change in sorted(found, key=lambda each: each[:2]))
     if only is None and not is_daemon(pod):
@@ -292,9 +301,11 @@ def _new_nodes(
 ) -> Iterator[Change]:
     """New nodes like others, of the types that need the fewest differences."""
     by_type: dict[object, int] = {}
+    devices = devices_by_node(world)
     for position in positions:
         node = blockers.nodes.info(position)
-        by_type.setdefault((tuple(sorted(node.allocatable.items())), node.taints, pool_of(node.labels)), position)
+        amounts = tuple(sorted(node.allocatable.items())), devices.get(node.name)
+        by_type.setdefault((amounts, node.taints, pool_of(node.labels)), position)
     changes = [
         _new_node(world, pod, blockers.nodes.info(position), ungate)
         for position in list(by_type.values())[: _SHAPES[0]]

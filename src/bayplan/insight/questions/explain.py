@@ -20,6 +20,7 @@ from bayplan.framework.status import Code
 from bayplan.framework.what_if import ProfileWhatIf
 from bayplan.insight.answers import INTERRUPTED, Answer, Progress, listed, plural, silent
 from bayplan.insight.json_values import fields_of
+from bayplan.insight.nodes import no_node
 from bayplan.insight.questions.blockers import LOOKED_AT, Blockers
 from bayplan.insight.questions.changes import Attempt, Confirm, Help, accepted, also, what_would_help
 from bayplan.insight.questions.documents import pending_copy
@@ -186,7 +187,8 @@ def explain(
 
 def _without_scheduler(world: World, pod: PodInfo) -> Explanation:
     names = ", ".join(world.profiles)
-    near = near_name(pod.scheduler_name, world.profiles)
+    asked = pod.scheduler_name  # most names end in -scheduler, which makes them similar
+    near = near_name(asked, world.profiles, 0.8) or next((name for name in world.profiles if name in asked), None)
     instead = f"; did you mean {near}?" if near else f"; there are profiles for {names}"
     note = f"no scheduler here has the pod's schedulerName {pod.scheduler_name!r}{instead}"
     return Explanation(
@@ -215,7 +217,9 @@ def _explain_bound(world: World, pod: PodInfo) -> Explanation:
             notes.append(f"without the pod, no node would accept it now: {decision.message}")
     blocked = Blockers(world, again)
     position = blocked.nodes.position(pod.node_name)
-    if position is not None:
+    if position is None:
+        notes.append(no_node(pod.node_name, blocked.nodes.table.row_of))
+    else:
         notes += [f"its node would reject it now: {each.text}" for each in blocked.of(position)]
     return Explanation(
         pod.key,

@@ -11,8 +11,8 @@ import msgspec
 from bayplan.api.kinds import CSI_NODE, NODE, RESOURCE_SLICE, VOLUME_ATTACHMENT
 from bayplan.api.labels import InvalidSelector, label_key_errors, label_value_errors, parse_label_selector
 from bayplan.api.tolerations import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, UNSCHEDULABLE_TAINT, tolerate
-from bayplan.insight.answers import QuestionError, listed, plural
-from bayplan.insight.nodes import node_of
+from bayplan.insight.answers import QuestionError, plural
+from bayplan.insight.nodes import no_node, node_of
 from bayplan.insight.questions.documents import copy_of_node
 from bayplan.insight.questions.draft import Draft
 from bayplan.insight.questions.node_groups import attached_objects
@@ -40,8 +40,7 @@ def _names(draft: Draft, given: str) -> list[str]:
     if given in known:
         return [given]
     if not re.search(r"[=!,()\s]", given):
-        names = sorted(name for name in known if given in name)
-        raise QuestionError(f"there is no node {given}{f'; there is {listed(names)}' if names else ''}")
+        raise QuestionError(no_node(given, known))
     try:
         selector = parse_label_selector(given)
     except InvalidSelector as error:

@@ -134,6 +134,15 @@ def attached_objects(world: World, like: str, name: str) -> Iterator[dict[str, A
             }
 
 
+def devices_by_node(world: World) -> dict[str, frozenset[tuple[str, int]]]:
+    """Return the drivers of each node that has devices of its own, with the numbers of devices in their slices."""
+    found: dict[str, set[tuple[str, int]]] = {}
+    for each in world.state.objects[RESOURCE_SLICE].values():
+        if each.spec.nodeName:
+            found.setdefault(each.spec.nodeName, set()).add((each.spec.driver, len(each.spec.devices or ())))
+    return {name: frozenset(devices) for name, devices in found.items()}
+
+
 def _decoded(document: dict[str, Any]) -> tuple[Kind, str, Any]:
     kind, key, raw = identify(document)
     if kind is POD:

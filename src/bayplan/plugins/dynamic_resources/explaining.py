@@ -211,10 +211,12 @@ class _Lack:
         demand, resource = asked.demand, self._resources.get(asked.demand.name)
         which = f"claim {asked.where.name}, request {demand.full_name}"
         number = "all devices" if demand.mode == ALL else _devices(asked.count)
-        text = f"{resource or which}: needs {number} of class {demand.class_name}; {self._node.name} has "
-        if not asked.devices:
+        needs = f"{resource or which}: needs {number} of class {demand.class_name}"
+        if not asked.devices:  # many nodes have none, and are shown together
             others = sum(len(pool.devices) for pool in self._pools)
-            return f"{text}none{f' (its {_devices(others)} {_is(others)} of other classes)' if others else ''}"
+            of_others = f" (its {_devices(others)} {_is(others)} of other classes)" if others else ""
+            return f"{needs}; the node has none{of_others}"
+        text = f"{needs}; {self._node.name} has "
         groups: dict[str, list[str]] = {}
         several = len({each.device.id.device for each in asked.devices}) < len(asked.devices)
         for each in asked.devices:

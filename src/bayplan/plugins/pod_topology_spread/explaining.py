@@ -76,7 +76,7 @@ class _Broken:
         self.minimum = spread.minimum()
 
     def missing_label(self) -> str:
-        return f"{self.node.name} lacks the label {self.key}, over which the pod's constraint spreads"
+        return f"the node lacks the label {self.key}, over which the pod's constraint spreads"
 
     def sentence(self) -> str:
         """The constraint, and the counts of its domains."""

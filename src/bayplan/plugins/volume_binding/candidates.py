@@ -62,7 +62,7 @@ class VolumesByClass:
 
     def _add(self, volume: PersistentVolume) -> None:
         key = _reference(volume)
-        if key is None and not _is_available(volume):
+        if key is None and not is_available(volume):
             return
         known = self._classes.setdefault(class_of_volume(volume), _Class())
         if key is not None:
@@ -73,7 +73,7 @@ class VolumesByClass:
 
     def _remove(self, volume: PersistentVolume) -> None:
         key, name = _reference(volume), class_of_volume(volume)
-        if key is None and not _is_available(volume):
+        if key is None and not is_available(volume):
             return
         known = self._classes[name]
         if key is not None:
@@ -93,5 +93,6 @@ def _reference(volume: PersistentVolume) -> _ClaimKey | None:
     return None if reference is None else (reference.namespace or "", reference.name or "")
 
 
-def _is_available(volume: PersistentVolume) -> bool:
+def is_available(volume: PersistentVolume) -> bool:
+    """Return whether a volume may be bound: the controller says so."""
     return volume.spec is not None and volume.status is not None and volume.status.phase == "Available"

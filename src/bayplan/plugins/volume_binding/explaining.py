@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -24,14 +25,18 @@ from bayplan.api.volumes import (
     requested_storage,
     volume_name,
 )
+from bayplan.api.volumes import capacity as capacity_of
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.missing_volumes import MissingVolumes
 from bayplan.framework.remedies import Details, Remedy, add_labels
+from bayplan.plugins.volume_binding.candidates import is_available
 from bayplan.plugins.volume_binding.capacity import Capacities, topology_allowed
 from bayplan.plugins.volume_binding.claims import PodClaims
 from bayplan.plugins.volume_binding.search import VolumeSearch
+
+_MOST_VOLUMES = 100
 
 
 class VolumeExplanations:
@@ -50,6 +55,8 @@ class VolumeExplanations:
         self._classes = classes
         self._capacities = capacities
         self._missing = missing
+        self._known: tuple[int, str, list[PersistentVolume]] | None = None
+        """A version of the volumes, a class, and its free volumes."""
 
     def of(self, claims: PodClaims, pod: PodInfo, node: NodeInfo) -> Details:
         """Explain why a node can't satisfy the claims of a pod."""
@@ -84,7 +91,9 @@ class VolumeExplanations:
         which = f"claim {_name(claim)} ({size} of class {class_name or 'none'})"
         storage_class = self._classes.get(class_name)
         if storage_class is None or storage_class.provisioner in {"", NO_PROVISIONER}:
-            return f"{which} finds no free volume that {node.name} can access, and the class provisions none"
+            nearest = self._nearest_volume(claim, node)
+            none = f"{which} finds no free volume that the node can access, and the class provisions none"
+            return f"{none}; {nearest}" if nearest else none
         if not topology_allowed(storage_class, node.alone)[0]:
             terms = [
                 [f"{each.key} in ({', '.join(each.values or ())})" for each in term.matchLabelExpressions or ()]
@@ -97,6 +106,33 @@ class VolumeExplanations:
         most = max(limit for _, limit in free)
         return f"{which}: {_size(most * NANO)} is free for {node.name}"
 
+    def _nearest_volume(self, claim: PersistentVolumeClaim, node: NodeInfo) -> str:
+        """What is wrong with the free volume that the claim could almost have; "" if none of its class is free."""
+        free, wanted = self._free(class_of_claim(claim)), requested_storage(claim) or 0
+        if not free:
+            return ""
+        here = [volume for volume in free if self._accessible(volume, node.alone)]
+        nearest = max(here or free, key=capacity_of)
+        text = f"volume {_name(nearest)} has {_size(capacity_of(nearest))}"
+        if not here:
+            return f"{text} and wants {_wants(nearest, node)[0]}"
+        return (
+            text if capacity_of(nearest) < wanted else f"{text}, but other labels, access modes or another volume mode"
+        )
+
+    def _free(self, class_name: str) -> list[PersistentVolume]:
+        """The volumes of a class that no claim has; not all, if they are very many."""
+        if self._known is None or self._known[:2] != (self._volumes.version, class_name):
+            free = (
+                volume
+                for volume in self._volumes.values()
+                if is_available(volume)
+                and volume.spec.claimRef is None
+                and (volume.spec.storageClassName or "") == class_name
+            )
+            self._known = self._volumes.version, class_name, list(islice(free, _MOST_VOLUMES))
+        return self._known[2]
+
     def _other_ways(self, claim: PersistentVolumeClaim, node: NodeInfo) -> Iterator[Remedy]:
         """A node where the class provisions, more capacity, another class, or a smaller claim."""
         storage_class = self._classes.get(class_of_claim(claim))
@@ -107,6 +143,10 @@ class VolumeExplanations:
             for term in storage_class.allowedTopologies or ():
                 labels = {each.key: each.values[0] for each in term.matchLabelExpressions or () if each.values}
                 yield replace(add_labels(node, labels), node=None)
+        for volume in () if provisions else self._free(class_of_claim(claim)):
+            if capacity_of(volume) >= wanted and not self._accessible(volume, node.alone):
+                yield from _wants(volume, node)[1][:1]
+                break
         if allowed:
             for capacity, limit in self._capacities.free(class_of_claim(claim), node.alone):
                 larger = _document(capacity, "storage.k8s.io/v1", "CSIStorageCapacity")
