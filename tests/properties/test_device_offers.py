@@ -28,10 +28,12 @@ from bayplan.plugins.dynamic_resources.node_pools import Reach
 from bayplan.plugins.dynamic_resources.offers import Offers
 from bayplan.plugins.dynamic_resources.pools import _pool
 from bayplan.plugins.dynamic_resources.results import allocation_result
+from bayplan.plugins.dynamic_resources.rules import Rules
 from bayplan.plugins.dynamic_resources.solutions import AllocationError, InvalidPools
 from bayplan.plugins.dynamic_resources.wanted import ClaimsOnNode
 from bayplan.testing.builders import make_node
 from bayplan.testing.documents import known, put, typed
+from bayplan.versions import gates_of
 
 pytestmark = pytest.mark.feature("DynamicResources: cached searches against plain ones")
 
@@ -40,6 +42,12 @@ DRIVERS = ["gpu.example.com", "nic.example.com"]
 KINDS = ["matchAttribute", "matchAttribute", "matchAttribute", "distinctAttribute"]
 API = "resource.k8s.io/v1"
 SELECTORS = {lists: Selectors(lists=lists) for lists in (False, True)}
+GATES = [
+    gates_of("1.36"),
+    gates_of("1.36").but("DRAListTypeAttributes"),
+    gates_of("1.37"),
+    gates_of("1.37").but("DRAListTypeAttributes", "DRADeviceCompatibilityGroups", "DRADerivedAttributes"),
+]
 MODEL = "device.attributes['gpu.example.com'].model == 'x'"
 """Fails for devices of other drivers."""
 
@@ -95,7 +103,8 @@ def a_device(rng, number, place, counters=None):
     if counters is None and rng.random() < 0.3:
         counters = {"memory": {"value": str(rng.randint(1, 2))}}
     if counters is not None:
-        more["consumesCounters"] = [{"counterSet": "card", "counters": counters}]
+        groups = rng.choice([{}, {}, {"compatibilityGroups": rng.sample("xyz", rng.randint(1, 2))}])
+        more["consumesCounters"] = [{"counterSet": "card", "counters": counters, **groups}]
     if rng.random() < 0.2:
         policy = rng.choice([{}, {"requestPolicy": {"default": rng.choice(["1", "1", "-1"])}}])
         more |= {"allowMultipleAllocations": True, "capacity": {"share": {"value": "2", **policy}}}
@@ -132,6 +141,12 @@ def a_claim(rng, number):
     else:
         alternatives = [{"name": f"a{index}", **each} for index, each in enumerate(exactly)]
         requests = [{"name": "r", "firstAvailable": alternatives}]
+    for each in exactly:
+        if shape.random() < 0.15:
+            derived = shape.choice(
+                ["device.driver", "device.attributes[device.driver].model", "device.attributes['a'].b"]
+            )
+            each["derivedAttributes"] = [{"name": "gpu.example.com/model", "expression": derived}]
     constraints = [{shape.choice(KINDS): "gpu.example.com/model"}]
     devices = {"requests": requests, "constraints": constraints[: shape.randint(0, 1)]}
     metadata = {"name": f"c{number}", "namespace": "default", "uid": f"c{number}"}
@@ -144,8 +159,9 @@ def a_claim(rng, number):
 
 
 class World:
-    def __init__(self, rng, *, lists=False):
-        self.rng, self.state, self.in_flight, self.lists = rng, ClusterState(), {}, lists
+    def __init__(self, rng, gates):
+        self.rng, self.state, self.in_flight = rng, ClusterState(), {}
+        self.lists, self.rules = gates.enabled("DRAListTypeAttributes"), Rules.of(gates)
         self.hurried = random.Random(0)
         for document in CLASSES:
             put(self.state, *known(document))
@@ -155,7 +171,7 @@ class World:
         classes = self.state.objects[DEVICE_CLASS]
         slices = self.slices.view(DeviceSlices)
         self.offers = Offers(
-            slices, self.allocations, classes, lambda: 0.0, 0.0, self.give_way, lists=lists, compares_lists=lists
+            slices, self.allocations, classes, lambda: 0.0, 0.0, self.give_way, rules=self.rules, lists=self.lists
         )
         for name in NODES:
             self.state.set_node(a_node(rng, name))
@@ -287,8 +303,10 @@ def uncached(world, claims):
         taken,
         world.state.objects[DEVICE_CLASS],
         SELECTORS[world.lists],
-        SharedCounters(CountersLeft(DeviceSlices(type(world.slices)()), ClaimAllocations(type(world.claims)())), taken),
-        lists=world.lists,
+        SharedCounters(
+            CountersLeft(DeviceSlices(type(world.slices)()), ClaimAllocations(type(world.claims)())), taken, world.rules
+        ),
+        world.rules,
     )
     found = {}
     for position in np.flatnonzero(world.state.nodes.live).tolist():
@@ -296,7 +314,7 @@ def uncached(world, claims):
         try:
             reach = AllDevices((), pools_of(slices, node.name, node.labels), (), uniform=False, repeatable=False)
             granted = Exhaustive(ClaimsOnNode(supply, reach, node.name, node.labels, claims), lambda: None).run()
-            results = None if granted is None else [allocation_result(each, node.name) for each in granted]
+            results = None if granted is None else [allocation_result(each, node.name, world.rules) for each in granted]
             found[node.name] = "cannot allocate all claims" if results is None else devices(results)
         except (AllocationError, InvalidPools) as problem:
             found[node.name] = str(problem)
@@ -325,10 +343,10 @@ def cached(world, claims):
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.integers(0, 2**32), st.booleans())
-def test_cached_results_equal_uncached_ones(seed, lists):
+@given(st.integers(0, 2**32), st.sampled_from(GATES))
+def test_cached_results_equal_uncached_ones(seed, gates):
     rng = random.Random(seed)
-    world = World(rng, lists=lists)
+    world = World(rng, gates)
     for _ in range(12):
         for claims in [[claim] for claim in world.free()[:3]] + [world.free()[:2]]:
             if claims:
@@ -338,11 +356,11 @@ def test_cached_results_equal_uncached_ones(seed, lists):
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.integers(0, 2**32), st.booleans())
-def test_searches_skip_pools_without_effect_on_the_result(seed, lists):
-    """Devices that a constraint rejects still consume counters, for other requests of the same search."""
+@given(st.integers(0, 2**32), st.sampled_from(GATES))
+def test_searches_skip_pools_without_effect_on_the_result(seed, gates):
+    """In 1.36, devices that a constraint rejects still consume counters, for other requests of the same search."""
     rng = random.Random(seed)
-    world = World(rng, lists=lists)
+    world = World(rng, gates)
     for name in "ghi":
         for each in a_partitioned_card(rng, name, [1, 1, 2, 3]):
             world.put({**each, "spec": {**each["spec"], "nodeName": "n0"}})

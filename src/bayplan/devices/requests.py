@@ -6,7 +6,7 @@ Mirrors requestAccessor of structured/internal/*/allocator_*.go.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from lightkube.models.resource_v1 import (
@@ -38,6 +38,8 @@ class DeviceDemand:
     selectors: Sequence[DeviceSelector]
     tolerations: Sequence[DeviceToleration]
     capacity: Mapping[str, Any]
+    derived: Mapping[str, str] = field(default_factory=dict)
+    """The attributes that it derives: CEL expressions by name."""
 
     @property
     def full_name(self) -> str:
@@ -106,6 +108,7 @@ def _demand(name: str, parent: str, spec: ExactDeviceRequest | DeviceSubRequest)
         spec.selectors or (),
         spec.tolerations or (),
         (capacity.requests if capacity is not None else None) or {},
+        {each.name: each.expression for each in spec.derivedAttributes or ()},
     )
 
 

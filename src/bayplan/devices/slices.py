@@ -20,6 +20,7 @@ from bayplan.devices.observable import Observable
 K = TypeVar("K")
 Counters = Mapping[str, Mapping[str, int]]
 """Nano-units by counter set and counter."""
+_NO_GROUPS: Mapping[str, frozenset[str]] = {}
 
 
 class PoolId(NamedTuple):
@@ -115,6 +116,8 @@ class SliceDevice:
         self.taints: tuple[DeviceTaint, ...] = (*(spec.taints or ()), *added)
         self.attributes: Mapping[str, Mapping[str, Any]] = spec.attributes or {}
         self.counters: Counters = {each.counterSet: _amounts(each.counters) for each in spec.consumesCounters or ()}
+        self.groups = _groups(spec) if spec.consumesCounters else _NO_GROUPS
+        """Its compatibility groups, by counter set, without the sets for which it has none."""
 
     @cached_property
     def facts(self) -> DeviceFacts:
@@ -274,6 +277,11 @@ def _drop(index: dict[K, dict[str, Slice]], key: K, name: str) -> None:
     del index[key][name]
     if not index[key]:
         del index[key]
+
+
+def _groups(spec: Device) -> Mapping[str, frozenset[str]]:
+    consumed = [(each.counterSet, each.compatibilityGroups) for each in spec.consumesCounters or ()]
+    return {name: frozenset(groups) for name, groups in consumed if groups}
 
 
 def _amounts(counters: Mapping[str, Any] | None) -> dict[str, int]:

@@ -1,26 +1,30 @@
-"""Device selectors: compiled expressions, and a cache of their results.
+"""Device selectors, and other expressions about a device: compiled expressions, and a cache of their results.
 
 Mirrors k8s.io/dynamic-resource-allocation/cel/compile.go and cache.go.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from bayplan.devices.cel.costs import CostExceeded, Meter
 from bayplan.devices.cel.device import DeviceFacts, UnreadableAttribute
 from bayplan.devices.cel.values import Failure, type_name
 
 if TYPE_CHECKING:
+    from bayplan.devices.cel.celtypes import Type
     from bayplan.devices.cel.compiling import Program
     from bayplan.devices.cel.reading import Path
 
 _MAX_COMPILED = 256
 _MAX_RESULTS = 65536
 
-__all__ = ["CompileError", "DeviceFacts", "RuntimeFailure", "Selector", "Selectors"]
+R = TypeVar("R")
+
+__all__ = ["CompileError", "DeviceFacts", "Evaluations", "Expression", "RuntimeFailure", "Selector", "Selectors"]
 
 
 _NO_BOOL = {
@@ -40,8 +44,8 @@ class RuntimeFailure(ValueError):
     """The evaluation of an expression failed for a device."""
 
 
-class Selector:
-    """A compiled expression.
+class Expression(ABC, Generic[R]):
+    """A compiled expression about a device.
 
     `lists`: attributes may have lists of values, as with the feature gate DRAListTypeAttributes. `stored`: it may use
     what the gates disable, as expressions of stored objects may.
@@ -50,7 +54,16 @@ class Selector:
     def __init__(self, expression: str, *, lists: bool = False, stored: bool = True) -> None:
         """Raises CompileError."""
         self._lists = lists
-        self._program, self._reads = _compiled(expression, lists=lists, stored=stored)
+        self._program, self._reads = _compiled(expression, self._refuse, lists=lists, stored=stored)
+
+    @staticmethod
+    @abstractmethod
+    def _refuse(found: Type, *, lists: bool) -> str:
+        """Why an expression can't be of this type; "" if it can."""
+
+    @abstractmethod
+    def result(self, device: DeviceFacts, meter: Meter | None = None) -> R:
+        """The result for a device. `meter` limits the evaluation. Raises RuntimeFailure."""
 
     def reading(self, device: DeviceFacts) -> Hashable:
         """What the expression can read of a device: devices with the same reading have the same result.
@@ -62,8 +75,8 @@ class Selector:
         except UnreadableAttribute as error:
             raise RuntimeFailure(str(error)) from None
 
-    def matches(self, device: DeviceFacts, meter: Meter | None = None) -> bool:
-        """Whether the expression selects a device. `meter` limits the evaluation. Raises RuntimeFailure."""
+    def _value(self, device: DeviceFacts, meter: Meter | None) -> Any:
+        """The value of the expression. Raises RuntimeFailure."""
         try:
             value = self._program.run(device.variable(lists=self._lists), device, meter)
         except UnreadableAttribute as error:
@@ -74,39 +87,61 @@ class Selector:
             raise RuntimeFailure("expression is nested too deeply") from None
         if isinstance(value, Failure):
             raise RuntimeFailure(value.message)
+        return value
+
+
+class Selector(Expression[bool]):
+    """An expression that selects devices."""
+
+    @staticmethod
+    def _refuse(found: Type, *, lists: bool) -> str:
+        known = found.name in {"bool", "google.protobuf.Any"} or (lists and found.name == "dyn")
+        return "" if known else f"must evaluate to bool or the unknown type, not {found.declared}"
+
+    def result(self, device: DeviceFacts, meter: Meter | None = None) -> bool:
+        """Whether the expression selects a device. `meter` limits the evaluation. Raises RuntimeFailure."""
+        value = self._value(device, meter)
         if not isinstance(value, bool):
             name = type_name(value)
             why = _NO_BOOL.get(name) or f"type conversion error from '{name.rpartition('.')[2]}' to 'bool'"
             raise RuntimeFailure(f"CEL result of type {name} could not be converted to bool: {why}")
         return value
 
+    matches = result
 
-def _go_on() -> None:
+
+def go_on() -> None:
     """Neither stop an evaluation nor what follows it."""
 
 
-class Selectors:
-    """A cache of compiled expressions and of their results. `lists` is that of Selector.
+class Evaluations(Generic[R]):
+    """A cache of compiled expressions of one `kind`, and of their results. `lists` is that of Expression.
 
     `during` is called every few milliseconds of an evaluation, `after` after each one, once its result is cached. They
     stop the work by raising an exception.
     """
 
     def __init__(
-        self, during: Callable[[], None] = _go_on, after: Callable[[], None] = _go_on, *, lists: bool = False
+        self,
+        kind: type[Expression[R]],
+        during: Callable[[], None] = go_on,
+        after: Callable[[], None] = go_on,
+        *,
+        lists: bool = False,
     ) -> None:
+        self._kind = kind
         self._during, self._after, self._lists = during, after, lists
-        self._compiled: OrderedDict[str, Selector | CompileError] = OrderedDict()
-        self._results: OrderedDict[tuple[str, Hashable], bool | RuntimeFailure] = OrderedDict()
+        self._compiled: OrderedDict[str, Expression[R] | CompileError] = OrderedDict()
+        self._results: OrderedDict[tuple[str, Hashable], R | RuntimeFailure] = OrderedDict()
 
-    def matches(self, expression: str, device: DeviceFacts) -> bool:
-        """Whether an expression selects a device. Raises CompileError or RuntimeFailure."""
-        selector = self._selector(expression)
-        key = (expression, selector.reading(device))
+    def result(self, expression: str, device: DeviceFacts) -> R:
+        """The result of an expression for a device. Raises CompileError or RuntimeFailure."""
+        compiled = self._expression(expression)
+        key = (expression, compiled.reading(device))
         result = self._results.get(key)
         if result is None:
             try:
-                result = selector.matches(device, Meter(checkpoint=self._during))
+                result = compiled.result(device, Meter(checkpoint=self._during))
             except RuntimeFailure as failure:
                 result = failure
             self._results[key] = result
@@ -119,13 +154,13 @@ class Selectors:
 
     def reading(self, expression: str, device: DeviceFacts) -> Hashable:
         """What an expression can read of a device. Raises CompileError or RuntimeFailure."""
-        return self._selector(expression).reading(device)
+        return self._expression(expression).reading(device)
 
-    def _selector(self, expression: str) -> Selector:
+    def _expression(self, expression: str) -> Expression[R]:
         found = self._compiled.get(expression)
         if found is None:
             try:
-                found = Selector(expression, lists=self._lists)
+                found = self._kind(expression, lists=self._lists)
             except CompileError as error:
                 found = error
             self._compiled[expression] = found
@@ -136,9 +171,22 @@ class Selectors:
         return found
 
 
-def _compiled(expression: str, *, lists: bool, stored: bool) -> tuple[Program, Sequence[Path]]:
-    # Imported at the first selector: most clusters have none.
-    from bayplan.devices.cel.celtypes import ANY, BOOL, DYN
+class Selectors(Evaluations[bool]):
+    """A cache of selectors and of their results."""
+
+    def __init__(
+        self, during: Callable[[], None] = go_on, after: Callable[[], None] = go_on, *, lists: bool = False
+    ) -> None:
+        super().__init__(Selector, during, after, lists=lists)
+
+    matches = Evaluations.result
+    """Whether an expression selects a device."""
+
+
+def _compiled(
+    expression: str, refuse: Callable[..., str], *, lists: bool, stored: bool
+) -> tuple[Program, Sequence[Path]]:
+    # Imported at the first expression: most clusters have none.
     from bayplan.devices.cel.checking import InvalidExpression, check
     from bayplan.devices.cel.compiling import compile_program
     from bayplan.devices.cel.parsing import InvalidSyntax, parse
@@ -148,8 +196,9 @@ def _compiled(expression: str, *, lists: bool, stored: bool) -> tuple[Program, S
     try:
         tree = parse(expression)
         found = check(tree, lists=lists, stored=stored)
-        if found not in {BOOL, ANY} and not (lists and found == DYN):
-            raise CompileError(f"must evaluate to bool or the unknown type, not {found.declared}")
+        problem = refuse(found, lists=lists)
+        if problem:
+            raise CompileError(problem)
         planned = plan(tree)
         return compile_program(planned), reads(planned) or ()
     except (InvalidSyntax, InvalidExpression) as error:

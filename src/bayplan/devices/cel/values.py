@@ -79,6 +79,7 @@ class Semver:
     minor: int
     patch: int
     pre: tuple[str, ...] = ()
+    build: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Semver:
@@ -90,7 +91,7 @@ class Semver:
         if any(len(number) > 20 or int(number) > LARGEST_UINT for number in numbers):
             raise ValueError(f"{text!r} is not a semantic version: a number does not fit into 64 bits")
         major, minor, patch = (int(number) for number in numbers[:3])
-        return cls(major, minor, patch, tuple(match[4].split(".")) if match[4] else ())
+        return cls(major, minor, patch, tuple(match[4].split(".")) if match[4] else (), match[5] or "")
 
     @classmethod
     def parse_tolerant(cls, text: str) -> Semver:
@@ -105,6 +106,10 @@ class Semver:
                 raise ValueError("short version cannot contain PreRelease/Build meta data")
             parts += ["0"] * (3 - len(parts))
         return cls.parse(".".join(parts))
+
+    def __str__(self) -> str:
+        pre, build = f"-{'.'.join(self.pre)}" if self.pre else "", f"+{self.build}" if self.build else ""
+        return f"{self.major}.{self.minor}.{self.patch}{pre}{build}"
 
     @property
     def _key(self) -> tuple[Any, ...]:

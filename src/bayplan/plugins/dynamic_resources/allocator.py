@@ -2,13 +2,13 @@
 
 The search can stop between two steps and go on later: its steps are generators, which a loop calls (`_Steps`).
 
-Mirrors structured/internal/incubating/allocator_incubating.go, the allocator of kube-scheduler 1.36 with default
-feature gates, including its surprising results.
+Mirrors structured/internal/incubating/allocator_incubating.go, the allocator of kube-scheduler with default feature
+gates, including its surprising results in 1.36. For gates that need it, it mirrors experimental/ as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
@@ -20,9 +20,11 @@ from bayplan.devices.requests import DeviceDemand
 from bayplan.devices.slices import DeviceId, SliceDevice
 from bayplan.plugins.dynamic_resources.candidates import START, Candidates, Criteria, Path, Place, Required
 from bayplan.plugins.dynamic_resources.capacity import consumptions
-from bayplan.plugins.dynamic_resources.constraints import MatchAttribute
+from bayplan.plugins.dynamic_resources.compatibility import SearchGroups
+from bayplan.plugins.dynamic_resources.constraints import Constraint, MatchAttribute
 from bayplan.plugins.dynamic_resources.interchangeable import Interchangeable
 from bayplan.plugins.dynamic_resources.pools import Pool
+from bayplan.plugins.dynamic_resources.rules import Groups
 from bayplan.plugins.dynamic_resources.solutions import AllocationError, Grant, Granted, InvalidPools
 from bayplan.plugins.dynamic_resources.wanted import ClaimsOnNode, Request, Wanted
 
@@ -56,6 +58,10 @@ class Search:
         self._consuming: dict[DeviceId, dict[str, int]] = {}
         self._wanted = Wanted(given, self._consuming)
         self._counters = given.supply.counters.search(self._allocating)
+        self._rules = given.supply.rules
+        self._groups = SearchGroups(
+            lambda pool: given.supply.counters.of(pool).groups, compares=self._rules.groups is Groups.COMPARED
+        )
         self._interchangeable: Interchangeable | None = None
         """None if devices differ by more than can be compared."""
         self._leaks = 0
@@ -84,7 +90,11 @@ class Search:
         requests = [each for claim in self._wanted.requests for alternatives in claim for each in alternatives]
         if any(pool.counter_sets for pool in self._reach.pools) or any(each.demand.admin_access for each in requests):
             return None
-        expressions = (expression for each in requests for expression in each.criteria.expressions)
+        expressions = (
+            expression
+            for each in requests
+            for expression in (*each.criteria.expressions, *each.demand.derived.values())
+        )
         return Interchangeable(self._supply, expressions, self._wanted.constraints)
 
     def _walk(self) -> _Result:
@@ -188,7 +198,7 @@ class Search:
             device = choice[0]
             if self._is_used(claim, demand, device.id):
                 continue
-            if self._wanted.selects(key, wanted, device) and self._wanted.has_capacity(demand, device):
+            if self._wanted.selects(key, wanted, device) and self._wanted.has_capacity(key[0], demand, device):
                 yield choice
 
     def _candidates(self, criteria: Criteria) -> Candidates:
@@ -205,7 +215,7 @@ class Search:
         """
         found = []
         for constraint in self._wanted.constraints[claim]:
-            if not isinstance(constraint, MatchAttribute):
+            if not isinstance(constraint, MatchAttribute) or demand.derived:
                 return ()
             required = constraint.required(demand.base_name, demand.alternative)
             if required is not None:
@@ -222,18 +232,37 @@ class Search:
     ) -> Callable[[], None] | None:
         """Take a device for a request. Returns a function that undoes it; None if the device is unavailable.
 
-        As upstream, a failure doesn't undo all changes of counters and constraints.
+        In 1.36, a failure doesn't undo all changes of counters and constraints.
         """
-        demand, shared = request.demand, device.allows_multiple
+        demand, shared, rules = request.demand, device.allows_multiple, self._rules
         if self._is_used(claim, demand, device.id) and not (shared and demand.admin_access):
             return None
-        in_use = device.id in self._supply.taken.consumed or device.id in self._consuming
-        if device.counters and not (shared and in_use) and not self._counters.consume(device, pool):
-            return None
-        if any(taint.effect in PREVENTING and not demand.tolerates(taint) for taint in device.taints):
-            return None
+        counts = bool(device.counters) and not (shared and self._has_shares(device.id))
+        ungroup: Callable[[], None] | None = None
+        if counts:
+            if pool.has_groups and rules.groups is not Groups.UNKNOWN:
+                ungroup = self._groups.take(device, pool)
+                if ungroup is None:
+                    return None
+            if not self._counters.consume(device, pool):
+                if ungroup is not None:
+                    ungroup()
+                return None
         constraints = self._wanted.constraints[claim]
         names = (demand.base_name, demand.alternative)
+
+        def give_back(added: Sequence[Constraint], *, counters: bool) -> None:
+            if counters and counts:
+                self._counters.release(device)
+            if ungroup is not None:
+                ungroup()
+            for each in added:
+                each.remove(*names, device)
+            self._allocating.get(device.id, set()).discard(claim)
+
+        if any(taint.effect in PREVENTING and not demand.tolerates(taint) for taint in device.taints):
+            give_back((), counters=rules.gives_back)
+            return None
         for index, constraint in enumerate(constraints):
             if constraint.add(*names, device):
                 continue
@@ -242,15 +271,18 @@ class Search:
                     f"claim {key_of(self._claims[claim])}, request {demand.name}: cannot add device {device.id} "
                     "because a claim constraint would not be satisfied"
                 )
-            for added in constraints[:index]:
-                added.remove(*names, device)
+            give_back(constraints[:index], counters=rules.gives_back)
             return None
         if not shared:
             self._allocating.setdefault(device.id, set()).add(claim)
-        if not self._wanted.has_capacity(demand, device):
-            self._leaks += 1
+        if not self._wanted.has_capacity(claim, demand, device):
+            if rules.gives_back:
+                give_back(constraints, counters=True)
+            else:
+                self._leaks += 1
             return None
-        consumed = consumptions(demand.capacity, device.spec.capacity or {}) if shared else None
+        consumed = consumptions(demand.capacity, device.spec.capacity or {}, rules) if shared else None
+        has_shares = device.id in self._consuming
         if consumed is not None:
             total = self._consuming.setdefault(device.id, {})
             for name, amount in consumed.items():
@@ -260,20 +292,24 @@ class Search:
         grants.append(Grant(device, demand, consumed))
 
         def undo() -> None:
-            if not shared and device.counters:
-                self._counters.release(device)
-            for constraint in constraints:
-                constraint.remove(*names, device)
-            self._allocating.get(device.id, set()).discard(claim)
-            if consumed:
-                self._stop_consuming(device.id, consumed)
+            give_back(constraints, counters=rules.gives_back or not shared)
+            if consumed or (consumed is not None and rules.gives_back):
+                self._stop_consuming(device.id, consumed, keep=has_shares and rules.gives_back)
             del grants[before:]
 
         return undo
 
-    def _stop_consuming(self, device: DeviceId, consumed: Mapping[str, int]) -> None:
+    def _has_shares(self, device: DeviceId) -> bool:
+        """Whether any claim has a share of a device, so that its counters are consumed."""
+        taken = self._supply.taken
+        if device in taken.consumed or device in self._consuming:
+            return True
+        return self._rules.counts_shares and device in taken.shared
+
+    def _stop_consuming(self, device: DeviceId, consumed: Mapping[str, int], *, keep: bool) -> None:
+        """Undo the consumption of a share. `keep`: there is another share, even if no capacity is consumed any more."""
         total = self._consuming[device]
         for name, amount in consumed.items():
             total[name] -= amount
-        if not any(total.values()):
+        if not keep and not any(total.values()):
             del self._consuming[device]

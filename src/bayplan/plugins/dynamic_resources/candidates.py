@@ -8,20 +8,22 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lightkube.models.resource_v1 import DeviceClass
 
 from bayplan.devices.allocations import Taken
+from bayplan.devices.cel.derivations import Derivations
 from bayplan.devices.cel.selectors import CompileError, RuntimeFailure, Selectors
 from bayplan.devices.classes import selectors_of
 from bayplan.devices.requests import DeviceDemand
 from bayplan.devices.slices import SliceDevice
-from bayplan.plugins.dynamic_resources.capacity import fits, never_negative
+from bayplan.plugins.dynamic_resources.capacity import UncountableAmount, fits, never_negative
 from bayplan.plugins.dynamic_resources.constraints import Value, values_of
 from bayplan.plugins.dynamic_resources.counters import SharedCounters, suffice
 from bayplan.plugins.dynamic_resources.pools import Pool
+from bayplan.plugins.dynamic_resources.rules import RULES_OF_1_36, Rules
 
 Required = Sequence[tuple[str, frozenset[Value]]]
 """Attributes of which a device must have one of some values."""
@@ -37,17 +39,15 @@ MOST_KINDS = 16
 class Supply:
     """The inputs of a search that don't depend on the node. `classes` by name.
 
-    `counters` caches the remaining shared counters for all searches with this supply. `names_devices`: whether messages
-    about a failed expression name the device, as since 1.37. `lists`: whether constraints compare the lists of values
-    that attributes may have.
+    `counters` caches the remaining shared counters for all searches with this supply.
     """
 
     taken: Taken
     classes: Mapping[str, DeviceClass]
     selectors: Selectors
     counters: SharedCounters
-    names_devices: bool = False
-    lists: bool = False
+    rules: Rules = RULES_OF_1_36
+    derivations: Derivations = field(default_factory=Derivations)
 
 
 class Criteria(NamedTuple):
@@ -159,14 +159,13 @@ class Candidates:
             try:
                 if not all(self._supply.selectors.matches(each, device.facts) for each in self._expressions):
                     continue
-            except (CompileError, RuntimeFailure):
-                certain = False  # the search fails when it gets there
-            else:
                 if not self._has_capacity(device) or not self._has_counters(device, pool):
                     continue
+            except (CompileError, RuntimeFailure, UncountableAmount):
+                certain = False  # the search fails when it gets there
             certain = certain and not device.parent.per_device and not device.allows_multiple
             devices.append(device)
-        return _Found(devices, certain, self._supply.lists)
+        return _Found(devices, certain, self._supply.rules)
 
     def _has_capacity(self, device: SliceDevice) -> bool:
         requested, capacity = self._capacity, device.spec.capacity or {}
@@ -174,7 +173,7 @@ class Candidates:
             return True
         if device.allows_multiple and not never_negative(capacity):
             return True  # the search can release capacity
-        return fits(requested, capacity, self._supply.taken.consumed.get(device.id, {}), {})
+        return fits(requested, capacity, self._supply.taken.consumed.get(device.id, {}), {}, self._supply.rules)
 
     def _has_counters(self, device: SliceDevice, pool: Pool) -> bool:
         if not device.counters or device.allows_multiple or not pool.counts_down:
@@ -187,10 +186,10 @@ class _Found:
 
     __slots__ = ("_by_value", "_certain", "_counts", "_lists", "devices")
 
-    def __init__(self, devices: Sequence[SliceDevice], certain: bool, lists: bool) -> None:
+    def __init__(self, devices: Sequence[SliceDevice], certain: bool, rules: Rules) -> None:
         self.devices = devices
-        self._certain, self._lists = certain, lists
-        self._counts = any(device.counters for device in devices)
+        self._certain, self._lists = certain, rules.lists
+        self._counts = not rules.gives_back and any(device.counters for device in devices)
         self._by_value: dict[str, dict[Value, list[int]]] = {}
         """The positions of devices by attribute and value, as far as they were asked for."""
 

@@ -5,7 +5,7 @@ They are updated during the search: `add` before a device is taken, and `remove`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from bayplan.devices.slices import SliceDevice
@@ -15,6 +15,8 @@ _LISTS = {"strings": "string", "ints": "int", "bools": "bool", "versions": "vers
 
 Value = tuple[str, Any]
 """The kind and the value of an attribute."""
+Reading = Callable[[str, str, SliceDevice], Mapping[str, Any] | None]
+"""Returns a device's attribute for a request and its alternative ("" for a request itself)."""
 
 
 class Constraint(Protocol):
@@ -35,12 +37,19 @@ class Constraint(Protocol):
 
 
 class _Concerned:
-    """A constraint on an attribute. It applies to the requests that it names, or to all if it names none."""
+    """A constraint on an attribute. It applies to the requests that it names, or to all if it names none.
 
-    def __init__(self, requests: list[str] | None, attribute: str) -> None:
+    With `read`, the value of the attribute isn't simply the device's: it depends on the request.
+    """
+
+    def __init__(self, requests: list[str] | None, attribute: str, read: Reading | None = None) -> None:
         self._requests = frozenset(requests or ())
         self.attribute = attribute
+        self._read = read
         self._count = 0
+
+    def _value_of(self, request: str, sub_request: str, device: SliceDevice) -> Mapping[str, Any] | None:
+        return device.attribute(self.attribute) if self._read is None else self._read(request, sub_request, device)
 
     def _concerns(self, request: str, sub_request: str) -> bool:
         if not self._requests or request in self._requests:
@@ -63,7 +72,7 @@ class MatchAttribute(_Concerned):
         """Add a device with the common value."""
         if not self._concerns(request, sub_request):
             return True
-        value = device.attribute(self.attribute)
+        value = self._value_of(request, sub_request, device)
         if value is None:
             return False
         if not self._count:
@@ -99,10 +108,10 @@ class DistinctAttribute(_Concerned):
         """Add a device with a new value."""
         if not self._concerns(request, sub_request):
             return True
-        value = device.attribute(self.attribute)
+        value = self._value_of(request, sub_request, device)
         if value is None:
             return False
-        if self._count and not self._distinct(value):
+        if self._count and not _differs(value, self._values.values()):
             return False
         self._values[request] = value
         self._count += 1
@@ -118,9 +127,41 @@ class DistinctAttribute(_Concerned):
         """The number of devices, and the values by request."""
         return self._count, dict(self._values)
 
-    def _distinct(self, value: Mapping[str, Any]) -> bool:
-        kind = _kind(value)
-        return all(kind and other.get(kind) != value[kind] for other in self._values.values())
+
+class DistinctDevices(_Concerned):
+    """All devices must have different values. Mirrors distinctAttributeConstraint of 1.37."""
+
+    def __init__(self, requests: list[str] | None, attribute: str, read: Reading | None = None) -> None:
+        super().__init__(requests, attribute, read)
+        self._values: list[Mapping[str, Any]] = []
+
+    def add(self, request: str, sub_request: str, device: SliceDevice) -> bool:
+        """Add a device with a new value."""
+        if not self._concerns(request, sub_request):
+            return True
+        value = self._value_of(request, sub_request, device)
+        if value is None or not self._is_new(value):
+            return False
+        self._values.append(value)
+        return True
+
+    def remove(self, request: str, sub_request: str, device: SliceDevice) -> None:
+        """Remove the last device."""
+        if self._concerns(request, sub_request):
+            self._values.pop()
+
+    def state(self) -> object:
+        """The values of the devices."""
+        return tuple(self._values)
+
+    def _is_new(self, value: Mapping[str, Any]) -> bool:
+        return _differs(value, self._values)
+
+
+def _differs(value: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a value differs from others. One of an unknown kind doesn't."""
+    kind = _kind(value)
+    return all(kind and other.get(kind) != value[kind] for other in others)
 
 
 def values_of(attribute: Mapping[str, Any] | None, *, lists: bool) -> frozenset[Value]:

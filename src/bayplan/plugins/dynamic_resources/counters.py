@@ -1,15 +1,18 @@
 """Counters that the devices of a pool share: a device is available while the counters that it consumes suffice.
 
-Mirrors checkAvailableCounters of structured/internal/*/allocator_*.go, which identifies pools by name only.
+Mirrors checkAvailableCounters of structured/internal/*/allocator_*.go, which identifies pools by name only until 1.37.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from bayplan.devices.allocations import ClaimAllocations, Taken
 from bayplan.devices.slices import DeviceId, DeviceSlices, PoolId, SliceDevice
+from bayplan.plugins.dynamic_resources.compatibility import JoinedGroups
 from bayplan.plugins.dynamic_resources.pools import Pool
+from bayplan.plugins.dynamic_resources.rules import Rules
 
 _MOST_SKIPPED = 32
 
@@ -27,91 +30,123 @@ def suffice(left: _Amounts, device: SliceDevice, consumed: _Amounts) -> bool:
     return not any(amount < 0 for available in left.values() for amount in available.values())
 
 
+@dataclass(frozen=True, slots=True)
+class PoolUse:
+    """What the allocations of a pool leave: counters, which can be negative, by set and name.
+
+    `groups` are the compatibility groups of the allocated devices.
+    """
+
+    left: _Sets
+    groups: JoinedGroups = field(default_factory=JoinedGroups)
+
+
 class CountersLeft:
-    """The remaining counters of pools after all allocations, cached until a pool changes."""
+    """What is left of pools after all allocations, cached until a pool changes."""
 
     def __init__(self, slices: DeviceSlices, allocations: ClaimAllocations) -> None:
         self._slices = slices
-        self._left: dict[PoolId, _Sets] = {}
+        self._uses: dict[PoolId, PoolUse] = {}
         slices.listen(lambda changed: self._forget(changed.pool))
         allocations.listen(self._forget)
 
-    def of(self, pool: Pool, taken: Taken) -> _Sets:
-        """The remaining counters of a pool. They can be negative."""
-        found = self._left.get(pool.id)
+    def of(self, pool: Pool, taken: Taken) -> PoolUse:
+        """What is left of a pool."""
+        found = self._uses.get(pool.id)
         if found is None:
-            found = {name: dict(counters) for name, counters in pool.counter_sets.items()}
+            found = PoolUse({name: dict(counters) for name, counters in pool.counter_sets.items()})
             others = (device for each in pool.other_slices for device in each.devices)
             for device in (*pool.devices, *others):
                 if device.counters and taken.includes(device.id):
-                    _subtract(found, device)
+                    _subtract(found.left, device)
+                    if pool.has_groups:
+                        found.groups.add(device)
             if not self._slices.is_ambiguous(pool.id):
-                self._left[pool.id] = found
+                self._uses[pool.id] = found
         return found
 
     def _forget(self, pool: PoolId) -> None:
-        self._left.pop(pool, None)
+        self._uses.pop(pool, None)
 
 
 class SharedCounters:
-    """The remaining counters for the claims of one pod, by pool name. As upstream, the first node's pool counts."""
+    """What is left for the claims of one pod. As upstream, the first node's pool counts: of a name, or of an ID."""
 
-    def __init__(self, left: CountersLeft, taken: Taken) -> None:
+    def __init__(self, left: CountersLeft, taken: Taken, rules: Rules) -> None:
         self._all_left = left
         self._taken = taken
-        self._left: dict[str, _Sets] = {}
+        self._rules = rules
+        self._uses: dict[PoolId, PoolUse] = {}
 
     def search(self, in_use: Mapping[DeviceId, object]) -> SearchCounters:
         """The counters of one search."""
-        return SearchCounters(self, in_use)
+        return SearchCounters(self, in_use, waits=not self._rules.gives_back)
+
+    def key(self, of: PoolId | DeviceId) -> PoolId:
+        """What the counters of a pool are kept by: 1.36 doesn't tell the drivers of pools with the same name apart."""
+        return PoolId(of.driver if self._rules.tells_drivers_apart else "", of.pool)
+
+    def of(self, pool: Pool) -> PoolUse:
+        """What is left of a pool."""
+        key = self.key(pool.id)
+        found = self._uses.get(key)
+        if found is None:
+            found = self._uses[key] = self._all_left.of(pool, self._taken)
+        return found
 
     def left(self, pool: Pool) -> _Sets:
         """The remaining counters of a pool. They can be negative."""
-        found = self._left.get(pool.id.pool)
-        if found is None:
-            found = self._left[pool.id.pool] = self._all_left.of(pool, self._taken)
-        return found
+        return self.of(pool).left
 
 
 class SearchCounters:
-    """The counters that the devices of one search consume. `in_use` has the devices that the search has chosen."""
+    """The counters that the devices of one search consume. `in_use` has the devices that the search has chosen.
 
-    def __init__(self, shared: SharedCounters, in_use: Mapping[DeviceId, object]) -> None:
+    It `waits` for what `skip` reports, if rejected candidates keep the counters that they have consumed.
+    """
+
+    def __init__(self, shared: SharedCounters, in_use: Mapping[DeviceId, object], *, waits: bool) -> None:
         self._shared = shared
         self._in_use = in_use
-        self._consumed: dict[str, _Sets] = {}
-        self._skipped: dict[str, list[tuple[Pool, Sequence[SliceDevice]]]] = {}
+        self._waits = waits
+        self._consumed: dict[PoolId, _Sets] = {}
+        self._skipped: dict[PoolId, list[tuple[Pool, Sequence[SliceDevice]]]] = {}
 
     def consume(self, device: SliceDevice, pool: Pool) -> bool:
         """Consume a device's counters. Returns False if they don't suffice or any counter of the pool is negative."""
-        self._catch_up(pool.id.pool)
-        return self._consume(device, pool)
+        key = self._shared.key(pool.id)
+        self._catch_up(key)
+        return self._consume(key, device, pool)
 
     def release(self, device: SliceDevice) -> None:
         """Undo `consume`."""
-        self._catch_up(device.id.pool)
-        _subtract(self._consumed[device.id.pool], device)
+        key = self._shared.key(device.id)
+        self._catch_up(key)
+        _subtract(self._consumed[key], device)
 
     def skip(self, pool: Pool, devices: Sequence[SliceDevice]) -> None:
         """Consume the counters of all these devices that are not in use, as far as they suffice.
 
         That happens only when the pool's counters are needed next, or when there is too much to remember.
         """
-        skipped = self._skipped.setdefault(pool.id.pool, [])
+        if not self._waits:
+            return
+        key = self._shared.key(pool.id)
+        skipped = self._skipped.setdefault(key, [])
         skipped.append((pool, devices))
         if len(skipped) > _MOST_SKIPPED:
-            self._catch_up(pool.id.pool)
+            self._catch_up(key)
 
-    def _catch_up(self, pool_name: str) -> None:
-        for pool, devices in self._skipped.pop(pool_name, ()):
+    def _catch_up(self, key: PoolId) -> None:
+        for pool, devices in self._skipped.pop(key, ()):
             for device in devices:
                 if device.counters and not self._in_use.get(device.id):
-                    self._consume(device, pool)
+                    self._consume(key, device, pool)
 
-    def _consume(self, device: SliceDevice, pool: Pool) -> bool:
-        if not suffice(self._shared.left(pool), device, self._consumed.get(pool.id.pool, {})):
+    def _consume(self, key: PoolId, device: SliceDevice, pool: Pool) -> bool:
+        if not suffice(self._shared.left(pool), device, self._consumed.get(key, {})):
             return False
-        consumed = self._consumed.setdefault(pool.id.pool, {})
+        consumed = self._consumed.setdefault(key, {})
         for set_name, counters in device.counters.items():
             own = consumed.setdefault(set_name, {})
             for name, amount in counters.items():

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from lightkube.models.resource_v1 import AllocationResult, ResourceClaim
 
@@ -16,14 +15,17 @@ from bayplan.devices.allocations import ClaimAllocations
 from bayplan.devices.claims import UnusableClaim, claim_name, key_of, results_of
 from bayplan.devices.classes import resources_of
 from bayplan.devices.requests import ALL, DeviceDemand, constraints_of, demands_of, requests_of
+from bayplan.devices.slices import SliceDevice
 from bayplan.framework.near_names import near_name
 from bayplan.framework.remedies import Details, Remedy, request_resource, together
 from bayplan.plugins.dynamic_resources.candidates import Supply
 from bayplan.plugins.dynamic_resources.changed_claims import Where, delete_users, recreated, tolerated, use_claim
 from bayplan.plugins.dynamic_resources.constraints import values_of
+from bayplan.plugins.dynamic_resources.derived import DerivedAttributes
 from bayplan.plugins.dynamic_resources.node_pools import Reach
 from bayplan.plugins.dynamic_resources.obstacles import Examination, Examined, Holders, names_text, users_text
 from bayplan.plugins.dynamic_resources.offers import Offers
+from bayplan.plugins.dynamic_resources.solutions import AllocationError
 from bayplan.plugins.dynamic_resources.state import Needs, PodDevices
 
 _SHOWN = 4
@@ -254,15 +256,23 @@ class _Lack:
             named = not requests or {asked.demand.base_name, asked.demand.full_name} & {*requests}
             if asked.where.claim is claim and named:
                 for each in asked.free:
-                    text = self._value_text(each.device.attribute(attribute))
+                    text = self._value_text(asked.demand, attribute, each.device)
                     found.setdefault(text, {})[each.device.id.device] = None
         shown = list(found.items())[:_SHOWN]
         parts = [f"{names_text(list(names))} {'has' if len(names) == 1 else 'have'} {text}" for text, names in shown]
         return ", ".join(parts) + (f", and {len(found) - len(shown)} more values" if len(found) > len(shown) else "")
 
-    def _value_text(self, attribute: Mapping[str, Any] | None) -> str:
+    def _value_text(self, demand: DeviceDemand, name: str, device: SliceDevice) -> str:
+        """The value of a device's attribute, which the request may derive."""
+        attribute = device.attribute(name)
+        read = DerivedAttributes(self._supply.derivations, [demand]).reading(name)
+        if read is not None:
+            try:
+                attribute = read(demand.base_name, demand.alternative, device)
+            except AllocationError:
+                return "no derived value"
         values = values_of(attribute, lists=True)
-        if values and not values_of(attribute, lists=self._supply.lists):
+        if values and not values_of(attribute, lists=self._supply.rules.lists):
             return "a list, which isn't compared"
         return ", ".join(sorted(str(value) for _, value in values)) or "no value"
 

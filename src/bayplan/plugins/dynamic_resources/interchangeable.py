@@ -42,7 +42,7 @@ class Interchangeable:
             readings = tuple(self._supply.selectors.reading(each, device.facts) for each in self._expressions)
         except (CompileError, RuntimeFailure):
             return device.id
-        values = tuple(values_of(device.attribute(each), lists=self._supply.lists) for each in self._attributes)
+        values = tuple(values_of(device.attribute(each), lists=self._supply.rules.lists) for each in self._attributes)
         taints = tuple((each.key, each.value, each.effect) for each in device.taints)
         capacity = repr((device.spec.capacity, self._supply.taken.consumed.get(device.id)))
         return readings, values, taints, capacity

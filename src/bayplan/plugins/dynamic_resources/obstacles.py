@@ -19,8 +19,10 @@ from bayplan.devices.requests import DeviceDemand
 from bayplan.devices.slices import DeviceId, SliceDevice
 from bayplan.plugins.dynamic_resources.allocator import PREVENTING
 from bayplan.plugins.dynamic_resources.candidates import Supply
-from bayplan.plugins.dynamic_resources.capacity import consumption, fits
+from bayplan.plugins.dynamic_resources.capacity import UncountableAmount, consumption, fits
+from bayplan.plugins.dynamic_resources.compatibility import NO_GROUPS
 from bayplan.plugins.dynamic_resources.pools import Pool
+from bayplan.plugins.dynamic_resources.rules import Groups
 
 _LONGEST = 120
 """The most characters of an expression."""
@@ -124,20 +126,26 @@ class Examination:
             yield Obstacle(f"tainted {names}", names, taints=taints)
         yield from self._lacking_capacity(device, demand)
         yield from self._lacking_counters(device, pool)
+        yield from self._kept_apart(device, pool)
 
     def _lacking_capacity(self, device: SliceDevice, demand: DeviceDemand) -> Iterator[Obstacle]:
         capacity = device.spec.capacity or {}
         if not demand.capacity and device.is_exclusive:
             return
         consumed = self.supply.taken.consumed.get(device.id, {})
-        if fits(demand.capacity, capacity, consumed, {}):
+        rules = self.supply.rules
+        try:
+            if fits(demand.capacity, capacity, consumed, {}, rules):
+                return
+        except UncountableAmount as error:
+            yield Obstacle(f"not to be had in such amounts: {error}", "uncountable")
             return
         for name in demand.capacity:
             if name not in capacity:
                 yield Obstacle(f"without {name}", ("capacity", name))
                 return
         for name, spec in capacity.items():
-            needed = consumption(demand.capacity.get(name), spec)
+            needed = consumption(demand.capacity.get(name), spec, rules)
             left = quantity.parse(str(spec["value"])) - consumed.get(name, 0)
             if needed > left:
                 amounts = f"{_amount(needed)} of {name}, of which {_amount(left)} is left"
@@ -148,7 +156,7 @@ class Examination:
         yield Obstacle("not to be had in such amounts: its request policy rejects them", "policy")
 
     def _lacking_counters(self, device: SliceDevice, pool: Pool) -> Iterator[Obstacle]:
-        if device.allows_multiple and device.id in self.supply.taken.consumed:
+        if self._has_shares(device):
             return
         left = self.supply.counters.left(pool)
         for name, counters in device.counters.items():
@@ -161,11 +169,39 @@ class Examination:
                     yield Obstacle(text, ("counter", counter), claims=claims)
                     return
 
+    def _has_shares(self, device: SliceDevice) -> bool:
+        """Whether a claim has a share of a device, so that another share needs no counters."""
+        taken = self.supply.taken
+        shared = device.id in taken.consumed or (self.supply.rules.counts_shares and device.id in taken.shared)
+        return device.allows_multiple and shared
+
     def _consumers(self, name: str, counter: str, device: SliceDevice, pool: Pool) -> Iterator[ResourceClaim]:
-        others = (each for part in pool.other_slices for each in part.devices)
-        for other in (*pool.devices, *others):
-            if other.id != device.id and counter in other.counters.get(name, {}):
+        for other in _others(device, pool):
+            if counter in other.counters.get(name, {}):
                 yield from self.holders.by_device.get(other.id, ())
+
+    def _kept_apart(self, device: SliceDevice, pool: Pool) -> Iterator[Obstacle]:
+        """The groups of other devices with which a device can't share counters."""
+        rules, taken = self.supply.rules, self.supply.taken
+        if not pool.has_groups or rules.groups is Groups.UNKNOWN or self._has_shares(device):
+            return
+        compares = rules.groups is Groups.COMPARED
+        if not compares and device.groups:
+            text = f"left out, because the gate DRADeviceCompatibilityGroups is off: it has {_groups_text(device)}"
+            yield Obstacle(text, "groups")
+            return
+        for name in device.counters:
+            peers = [each for each in _others(device, pool) if name in each.counters and taken.includes(each.id)]
+            apart = [each for each in peers if not (compares and _go_together(device, each, name))]
+            if not compares and not any(name in each.groups for each in apart):
+                continue
+            if apart:
+                claims = tuple(claim for each in apart for claim in self.holders.by_device.get(each.id, ()))
+                with_them = names_text([f"{each.id.device} ({_groups_text(each, name)})" for each in apart], 2)
+                used = f", which {_claims_text(claims)} uses" if claims else ""
+                text = f"kept apart ({_groups_text(device, name)}) on {name} from {with_them}{used}"
+                yield Obstacle(text, ("groups", name), claims=claims)
+                return
 
     def _rejecting(self, selectors: Sequence[DeviceSelector], device: SliceDevice) -> str | None:
         """The first of these selectors that doesn't select a device."""
@@ -177,6 +213,23 @@ class Examination:
             except (CompileError, RuntimeFailure):
                 return expression
         return None
+
+
+def _others(device: SliceDevice, pool: Pool) -> Iterator[SliceDevice]:
+    """The other devices of a pool, on any node."""
+    everywhere = (*pool.devices, *(each for part in pool.other_slices for each in part.devices))
+    return (each for each in everywhere if each.id != device.id)
+
+
+def _go_together(one: SliceDevice, other: SliceDevice, counter_set: str) -> bool:
+    groups, others = one.groups.get(counter_set), other.groups.get(counter_set)
+    return groups is others is None or not (groups or NO_GROUPS).isdisjoint(others or NO_GROUPS)
+
+
+def _groups_text(device: SliceDevice, counter_set: str = "") -> str:
+    """The compatibility groups of a device: on one counter set, or on all."""
+    found = sorted({each for name, groups in device.groups.items() if counter_set in {"", name} for each in groups})
+    return f"group{'s' if len(found) > 1 else ''} {', '.join(found)}" if found else "no groups"
 
 
 def users_text(claim: ResourceClaim) -> str:

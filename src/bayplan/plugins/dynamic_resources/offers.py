@@ -14,6 +14,7 @@ from bayplan.cluster.node_table import NodeTable
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.objects import ObjectStore
 from bayplan.devices.allocations import ClaimAllocations
+from bayplan.devices.cel.derivations import Derivations
 from bayplan.devices.cel.selectors import Selectors
 from bayplan.devices.classes import selectors_of
 from bayplan.devices.limits import MAX_ALTERNATIVES
@@ -29,6 +30,7 @@ from bayplan.plugins.dynamic_resources.counters import CountersLeft, SharedCount
 from bayplan.plugins.dynamic_resources.node_pools import NodePools, Reach
 from bayplan.plugins.dynamic_resources.passes import Outcome, Pass, StoppedPasses, StoppedSearch
 from bayplan.plugins.dynamic_resources.results import allocation_result, node_selector
+from bayplan.plugins.dynamic_resources.rules import RULES_OF_1_36, Rules
 from bayplan.plugins.dynamic_resources.solutions import AllocationError, InvalidPools, OutOfTime
 from bayplan.plugins.dynamic_resources.wanted import ClaimsOnNode
 
@@ -74,8 +76,7 @@ class Offers:
 
     `clock` returns seconds. `timeout` limits the search on one node, in seconds; 0 means no limit. `give_way` is called
     repeatedly while nodes are searched, and raises GiveWay to stop that. The next call for the same claims goes on.
-    `lists`: selectors read lists of values, as with the feature gate DRAListTypeAttributes; `compares_lists`:
-    constraints compare them.
+    `lists`: selectors read lists of values, as with the feature gate DRAListTypeAttributes.
     """
 
     def __init__(
@@ -87,18 +88,17 @@ class Offers:
         timeout: float,
         give_way: Callable[[], None],
         *,
-        names_devices: bool = False,
+        rules: Rules = RULES_OF_1_36,
         lists: bool = False,
-        compares_lists: bool = False,
     ) -> None:
-        self._names_devices = names_devices
-        self._compares_lists = compares_lists
+        self._rules = rules
         self._pools = NodePools(slices, allocations)
         self._counters = CountersLeft(slices, allocations)
         self._allocations = allocations
         self._classes = classes
         self._limit = _Limit(clock, timeout, give_way)
         self._selectors = Selectors(during=self._limit.check_time, after=self._limit.check, lists=lists)
+        self._derivations = Derivations(during=self._limit.check_time, after=self._limit.check)
         self._shapes: Latest[tuple[bytes, ...], Shape] = Latest(_SHAPES)
         self._found: Pass | None = None
         """By the last call, for the node that is chosen then."""
@@ -108,8 +108,8 @@ class Offers:
     def supply(self) -> Supply:
         """The inputs of searches for the claims of one pod. Raises ValueError for unreadable amounts in allocations."""
         taken = self._allocations.taken()
-        counters = SharedCounters(self._counters, taken)
-        return Supply(taken, self._classes, self._selectors, counters, self._names_devices, self._compares_lists)
+        counters = SharedCounters(self._counters, taken, self._rules)
+        return Supply(taken, self._classes, self._selectors, counters, self._rules, self._derivations)
 
     def rejections(self, supply: Supply, claims: Sequence[ResourceClaim], nodes: Nodes) -> Rejections:
         """Reject the nodes on which the claims can't all be allocated."""
@@ -143,7 +143,7 @@ class Offers:
                 return Status.error(str(late))
         if isinstance(granted, Status):
             return granted
-        return tuple(allocation_result(each, table.names[row]) for each in granted)
+        return tuple(allocation_result(each, table.names[row], self._rules) for each in granted)
 
     def reach(self, node: Nodes) -> Reach:
         """The pools of the one node of a selection. Raises ValueError for an invalid node selector."""

@@ -61,6 +61,7 @@ from bayplan.plugins.dynamic_resources.node_allocatable import (
 from bayplan.plugins.dynamic_resources.offers import Offers, score_of
 from bayplan.plugins.dynamic_resources.pod_claims import claims_of, has_claims
 from bayplan.plugins.dynamic_resources.results import results_of_subrequests
+from bayplan.plugins.dynamic_resources.rules import Rules
 from bayplan.plugins.dynamic_resources.state import Needs, NodeAllocation, PodDevices
 from bayplan.versions import DEFAULT_GATES, FeatureGates
 
@@ -97,7 +98,6 @@ class DynamicResources(Plugin):
         self._now = handle.now
         slices = device_slices(handle, gates)
         timeout = durations.parse(args.filterTimeout)
-        lists = gates.enabled("DRAListTypeAttributes")
         self._offers = Offers(
             slices,
             self._allocations,
@@ -105,9 +105,8 @@ class DynamicResources(Plugin):
             handle.monotonic,
             timeout,
             handle.give_way,
-            names_devices=gates.enabled("CelMessages"),
-            lists=lists,
-            compares_lists=lists and gates.enabled("ConstraintsOnLists"),
+            rules=Rules.of(gates),
+            lists=gates.enabled("DRAListTypeAttributes") or gates.enabled("SelectorsReadLists"),
         )
         pods = handle.objects(POD)
         self._explanations = Explanations(self._offers, self._claims, self._classes, self._allocations, pods)

@@ -25,6 +25,8 @@ class Pool:
     invalid: str = ""
     """The reason, "" for a valid pool."""
     counts_down: bool = False
+    has_groups: bool = False
+    """Whether any device of the pool, here or elsewhere, has compatibility groups."""
     candidates: dict[Hashable, Any] = field(default_factory=dict)
     """What is known about its devices for each kind of demand, until an allocation changes."""
 
@@ -134,6 +136,9 @@ def _checked(pool: Pool, own: list[Slice], others: list[Slice]) -> Pool:
     if not pool.invalid:
         pool.devices = tuple(device for each in with_devices for device in each.devices)
         pool.other_slices = others
+        pool.has_groups = bool(pool.counter_sets) and any(
+            device.groups for each in (*with_devices, *others) for device in each.devices
+        )
     return pool
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import NAMESPACE_OID, uuid5
 
 from lightkube.models.core_v1 import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
@@ -16,16 +17,20 @@ from bayplan.api.quantity import NANO
 from bayplan.api.selectors import NAME_FIELD
 from bayplan.devices.claims import results_of
 from bayplan.devices.classes import configuration_of
-from bayplan.devices.requests import devices_of, requests_of
+from bayplan.devices.requests import DeviceDemand, devices_of
+from bayplan.plugins.dynamic_resources.rules import Rules
 from bayplan.plugins.dynamic_resources.solutions import AllocationError, Grant, Granted
 
 
-def allocation_result(granted: Granted, node_name: str) -> AllocationResult:
+def allocation_result(granted: Granted, node_name: str, rules: Rules) -> AllocationResult:
     """The result for one claim. Raises AllocationError for a slice with an unsupported node selector."""
     claim = granted.claim
     uid = (claim.metadata.uid if claim.metadata is not None else None) or ""
     results = [_result(grant, f"{uid}/{index}/{grant.device.id}") for index, grant in enumerate(granted.grants)]
-    config = [*_class_configuration(granted), *_claim_configuration(granted)]
+    config = [*_class_configuration(granted), *_claim_configuration(granted, once=rules.sums_up_configuration)]
+    for each in config if rules.sums_up_configuration else ():
+        if each.requests and all(_names(each.requests, demand) for demand, _ in granted.chosen):
+            each.requests = None
     return AllocationResult(
         devices=DeviceAllocationResult(config=config or None, results=results),
         nodeSelector=node_selector(granted, node_name),
@@ -73,20 +78,24 @@ def _class_configuration(granted: Granted) -> list[DeviceAllocationConfiguration
     ]
 
 
-def _claim_configuration(granted: Granted) -> list[DeviceAllocationConfiguration]:
-    """The claim's own configuration for the chosen requests and alternatives."""
+def _claim_configuration(granted: Granted, *, once: bool) -> list[DeviceAllocationConfiguration]:
+    """The claim's own configuration for the chosen requests and alternatives: once, or for each of them."""
     devices = devices_of(granted.claim)
     found = []
     for config in (devices.config if devices is not None else None) or ():
         named = config.requests or ()
         times = 1 if not named else 0
-        for request, (demand, _) in zip(requests_of(granted.claim), granted.chosen, strict=True):
-            times += bool(named) and (request.name in named or (bool(demand.parent) and demand.full_name in named))
+        times += sum(_names(named, demand) for demand, _ in granted.chosen)
         found += [
             DeviceAllocationConfiguration(source="FromClaim", requests=config.requests, opaque=config.opaque)
-            for _ in range(times)
+            for _ in range(min(times, 1) if once else times)
         ]
     return found
+
+
+def _names(requests: Sequence[str], demand: DeviceDemand) -> bool:
+    """Whether some names of requests include that of a request or of its alternative."""
+    return demand.base_name in requests or (bool(demand.parent) and demand.full_name in requests)
 
 
 def node_selector(granted: Granted, node_name: str) -> NodeSelector | None:

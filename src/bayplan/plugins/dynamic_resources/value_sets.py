@@ -6,7 +6,7 @@ structured/internal/experimental, which kube-scheduler uses with that gate from 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from lightkube.models.resource_v1 import DeviceConstraint
@@ -15,17 +15,20 @@ from bayplan.devices.slices import SliceDevice
 from bayplan.plugins.dynamic_resources.constraints import (
     Constraint,
     DistinctAttribute,
+    DistinctDevices,
     MatchAttribute,
+    Reading,
     Value,
     values_of,
 )
+from bayplan.plugins.dynamic_resources.rules import Rules
 
 
 class MatchAnyValue(MatchAttribute):
     """All devices must have a value in common."""
 
-    def __init__(self, requests: list[str] | None, attribute: str) -> None:
-        super().__init__(requests, attribute)
+    def __init__(self, requests: list[str] | None, attribute: str, read: Reading | None = None) -> None:
+        super().__init__(requests, attribute, read)
         self._common: list[frozenset[Value]] = []
         """The common values of the first devices: of one, of two, and so on."""
 
@@ -33,7 +36,7 @@ class MatchAnyValue(MatchAttribute):
         """Add a device that has one of the common values."""
         if not self._concerns(request, sub_request):
             return True
-        values = values_of(device.attribute(self.attribute), lists=True)
+        values = values_of(self._value_of(request, sub_request, device), lists=True)
         common = values & self._common[-1] if self._common else values
         if not common:
             return False
@@ -55,18 +58,26 @@ class MatchAnyValue(MatchAttribute):
         return self._common[-1]
 
 
-class DistinctValues(DistinctAttribute):
-    """The devices of different requests must have no value in common. Only the last device of each request counts."""
+class DistinctValues(DistinctDevices):
+    """The devices must have no value in common."""
 
-    def _distinct(self, value: Mapping[str, Any]) -> bool:
+    def _is_new(self, value: Mapping[str, Any]) -> bool:
         values = values_of(value, lists=True)
-        return bool(values) and all(values.isdisjoint(values_of(other, lists=True)) for other in self._values.values())
+        return bool(values) and all(values.isdisjoint(values_of(other, lists=True)) for other in self._values)
 
 
-def constraint_of(spec: DeviceConstraint, *, lists: bool) -> Constraint | None:
-    """A claim's constraint; None for an unknown type. `lists`: attributes may have several values."""
+def constraint_of(
+    spec: DeviceConstraint, rules: Rules, read: Callable[[str], Reading | None] | None = None
+) -> Constraint | None:
+    """A claim's constraint; None for an unknown type. `read` is given the attribute, as requests may derive it."""
     if spec.matchAttribute is not None:
-        return (MatchAnyValue if lists else MatchAttribute)(spec.requests, spec.matchAttribute)
-    if spec.distinctAttribute is not None:
-        return (DistinctValues if lists else DistinctAttribute)(spec.requests, spec.distinctAttribute)
-    return None
+        attribute = spec.matchAttribute
+        kind = MatchAnyValue if rules.lists else MatchAttribute
+        return kind(spec.requests, attribute, read(attribute) if read is not None else None)
+    if spec.distinctAttribute is None:
+        return None
+    attribute = spec.distinctAttribute
+    if not rules.distinct_devices:
+        return DistinctAttribute(spec.requests, attribute)
+    distinct = DistinctValues if rules.lists else DistinctDevices
+    return distinct(spec.requests, attribute, read(attribute) if read is not None else None)

@@ -17,8 +17,9 @@ from bayplan.devices.limits import MAX_RESULTS
 from bayplan.devices.requests import ALL, EXACT_COUNT, DeviceDemand, constraints_of, demands_of, requests_of
 from bayplan.devices.slices import DeviceId, SliceDevice
 from bayplan.plugins.dynamic_resources.candidates import Criteria, Supply
-from bayplan.plugins.dynamic_resources.capacity import fits
+from bayplan.plugins.dynamic_resources.capacity import UncountableAmount, fits
 from bayplan.plugins.dynamic_resources.constraints import Constraint
+from bayplan.plugins.dynamic_resources.derived import DerivedAttributes
 from bayplan.plugins.dynamic_resources.node_pools import Reach
 from bayplan.plugins.dynamic_resources.pools import Pool
 from bayplan.plugins.dynamic_resources.solutions import AllocationError
@@ -85,9 +86,12 @@ class Wanted:
             raise AllocationError(
                 f"claim {key_of(claim)}: number of requested devices {minimum} exceeds the claim limit of {MAX_RESULTS}"
             )
+        supply = self._given.supply
+        demands = [each.demand for alternatives in self.requests[index] for each in alternatives]
+        derived = DerivedAttributes(supply.derivations, demands) if any(each.derived for each in demands) else None
         constraints = []
         for number, spec in enumerate(constraints_of(claim)):
-            constraint = constraint_of(spec, lists=self._given.supply.lists)
+            constraint = constraint_of(spec, supply.rules, None if derived is None else derived.reading)
             if constraint is None:
                 problem = "empty constraint (unsupported constraint type?)"
                 raise AllocationError(f"claim {key_of(claim)}, constraint #{number}: {problem}")
@@ -96,6 +100,8 @@ class Wanted:
 
     def _prepare_request(self, key: tuple[int, int, int], claim: ResourceClaim, demand: DeviceDemand) -> Request:
         where = f"claim {key_of(claim)}, request {demand.name}"
+        if demand.derived and not self._given.supply.rules.derives:
+            raise AllocationError(f"{where}: cannot handle request with derived attributes, the feature is disabled")
         for number, selector in enumerate(demand.selectors):
             if selector.cel is None:
                 raise AllocationError(f"{where}, selector #{number}: CEL expression empty (unsupported selector type?)")
@@ -125,7 +131,7 @@ class Wanted:
             found += [
                 (device, pool)
                 for device in pool.devices
-                if self.selects(key, request, device) and self.has_capacity(request.demand, device)
+                if self.selects(key, request, device) and self._counts_for_all(where, request.demand, device)
             ]
         return found
 
@@ -164,15 +170,35 @@ class Wanted:
             except CompileError as error:
                 raise AllocationError(f"{owner}: selector #{number}: CEL compile error: {error}") from None
             except RuntimeFailure as error:
-                where = f" on device {device.id}" if self._given.supply.names_devices else ""
+                where = f" on device {device.id}" if self._given.supply.rules.names_devices else ""
                 hint = _ABOUT_MISSING_KEYS if where and "no such key:" in str(error) else ""
                 raise AllocationError(f"{owner}: selector #{number}{where}: CEL runtime error: {error}{hint}") from None
         return True
 
-    def has_capacity(self, demand: DeviceDemand, device: SliceDevice) -> bool:
-        """Whether a device has the capacity that is asked for."""
-        capacity = device.spec.capacity
-        if not demand.capacity and (not capacity or device.is_exclusive):
+    def has_capacity(self, claim: int, demand: DeviceDemand, device: SliceDevice) -> bool:
+        """Whether a device has the capacity that a claim, by index, asks for. Raises AllocationError."""
+        if _asks_for_none(demand, device):
             return True
-        consumed = self._given.supply.taken.consumed.get(device.id, {})
-        return fits(demand.capacity, capacity or {}, consumed, self._consuming.get(device.id, {}))
+        supply = self._given.supply
+        consumed, consuming = supply.taken.consumed.get(device.id, {}), self._consuming.get(device.id, {})
+        try:
+            return fits(demand.capacity, device.spec.capacity or {}, consumed, consuming, supply.rules)
+        except UncountableAmount as error:
+            where = f"claim {key_of(self._given.claims[claim])}, request {demand.name}"
+            raise AllocationError(f"{where}: checking capacity for device {device.id}: {error}") from None
+
+    def _counts_for_all(self, where: str, demand: DeviceDemand, device: SliceDevice) -> bool:
+        """Whether a device is one of all devices that a request asks for: by its capacity, taken or not."""
+        supply = self._given.supply
+        if _asks_for_none(demand, device):
+            return True
+        consumed = {} if supply.rules.all_or_nothing else supply.taken.consumed.get(device.id, {})
+        try:
+            return fits(demand.capacity, device.spec.capacity or {}, consumed, {}, supply.rules)
+        except UncountableAmount as error:
+            raise AllocationError(f"{where}: checking capacity for device {device.spec.name}: {error}") from None
+
+
+def _asks_for_none(demand: DeviceDemand, device: SliceDevice) -> bool:
+    """Whether a request needs no look at the capacity of a device."""
+    return not demand.capacity and (not device.spec.capacity or device.is_exclusive)
