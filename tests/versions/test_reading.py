@@ -80,8 +80,8 @@ PROBLEMS = {
         "1.37",
         "AllAlpha=true,AllBeta=true",
         (
-            "AllAlpha=true: Bayplan can't switch all of them: add CompositePodGroup=false, DRADerivedAttributes=false, "
-            "DRADeviceCompatibilityGroups=false, DRANodeAllocatableResources=false, DRAOptionalNodeOperations=false, "
+            "AllAlpha=true: Bayplan can't switch all of them: add CompositePodGroup=false, "
+            "DRANodeAllocatableResources=false, DRAOptionalNodeOperations=false, "
             "InPlacePodVerticalScalingSchedulerPreemption=false, or name the gates that you need"
         ),
     ),

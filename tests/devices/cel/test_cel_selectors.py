@@ -204,13 +204,13 @@ def test_facts_of_different_devices_differ():
 
 def _evaluations(monkeypatch):
     """The devices for which an expression is evaluated from now on."""
-    seen, matches = [], compiled.Selector.matches
+    seen, matches = [], compiled.Selector.result
 
     def recorded(self, device, *meter):
         seen.append(device)
         return matches(self, device, *meter)
 
-    monkeypatch.setattr(compiled.Selector, "matches", recorded)
+    monkeypatch.setattr(compiled.Selector, "result", recorded)
     return seen
 
 

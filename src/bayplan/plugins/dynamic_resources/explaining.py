@@ -266,7 +266,7 @@ class _Lack:
         """The value of a device's attribute, which the request may derive."""
         attribute = device.attribute(name)
         read = DerivedAttributes(self._supply.derivations, [demand]).reading(name)
-        if read is not None:
+        if read is not None and self._supply.rules.derives:
             try:
                 attribute = read(demand.base_name, demand.alternative, device)
             except AllocationError:

@@ -88,7 +88,11 @@ class Wanted:
             )
         supply = self._given.supply
         demands = [each.demand for alternatives in self.requests[index] for each in alternatives]
-        derived = DerivedAttributes(supply.derivations, demands) if any(each.derived for each in demands) else None
+        derived = (
+            DerivedAttributes(supply.derivations, demands)
+            if supply.rules.derives and any(each.derived for each in demands)
+            else None
+        )
         constraints = []
         for number, spec in enumerate(constraints_of(claim)):
             constraint = constraint_of(spec, supply.rules, None if derived is None else derived.reading)
@@ -100,7 +104,7 @@ class Wanted:
 
     def _prepare_request(self, key: tuple[int, int, int], claim: ResourceClaim, demand: DeviceDemand) -> Request:
         where = f"claim {key_of(claim)}, request {demand.name}"
-        if demand.derived and not self._given.supply.rules.derives:
+        if demand.derived and self._given.supply.rules.derives is False:
             raise AllocationError(f"{where}: cannot handle request with derived attributes, the feature is disabled")
         for number, selector in enumerate(demand.selectors):
             if selector.cel is None:
