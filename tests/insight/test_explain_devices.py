@@ -6,6 +6,7 @@ import yaml
 from tests.support.tables import cases
 
 from bayplan.insight import Insight, Snapshot
+from bayplan.versions import gates_of
 
 CLUSTER = """
 apiVersion: v1
@@ -53,8 +54,9 @@ def counters(*devices, memory):
     return [resource_slice(*devices, of=2), sets]
 
 
-def using(memory):
-    return {"consumesCounters": [{"counterSet": "card", "counters": {"memory": {"value": memory}}}]}
+def using(memory, groups=None):
+    more = {"compatibilityGroups": groups} if groups else {}
+    return {"consumesCounters": [{"counterSet": "card", "counters": {"memory": {"value": memory}}, **more}]}
 
 
 def device_class(name, **spec):
@@ -275,8 +277,8 @@ CASES = {
 }
 
 
-def explained(objects):
-    answer = Insight(Snapshot.of([*yaml.safe_load_all(CLUSTER), *objects])).explain("default/new")
+def explained(objects, gates=None):
+    answer = Insight(Snapshot.of([*yaml.safe_load_all(CLUSTER), *objects]), gates=gates).explain("default/new")
     return [each for miss in answer.nearest for each in miss.blockers], [each.text for each in answer.help]
 
 
@@ -288,6 +290,74 @@ def test_blockers_name_devices(objects, blocker, helps):
     for each in helps:
         assert any(text.startswith(each) for text in found), found
     assert bool(found) is bool(helps)
+
+
+GROUPS = {
+    "devices of different groups": (
+        True,
+        [*counters(device("g0", **using("1Gi", ["mig"])), device("g1", **using("1Gi", ["vgpu"])), memory="8Gi")],
+        needs(
+            1,
+            f"{HELD}, g1 is kept apart (group vgpu) on card from g0 (group mig), "
+            "which claim first of pod default/first uses",
+            2,
+        ),
+        [EVICTS],
+    ),
+    "a device without groups": (
+        True,
+        [*counters(device("g0", **using("1Gi", ["b", "a"])), device("g1", **using("1Gi")), memory="8Gi")],
+        needs(
+            1,
+            f"{HELD}, g1 is kept apart (no groups) on card from g0 (groups a, b), "
+            "which claim first of pod default/first uses",
+            2,
+        ),
+        [EVICTS],
+    ),
+    "without the gate": (
+        False,
+        [*counters(device("g0", **using("1Gi", ["mig"])), device("g1", **using("1Gi", ["mig"])), memory="8Gi")],
+        needs(
+            1,
+            f"{HELD} and left out, because the gate DRADeviceCompatibilityGroups is off: it has group mig, "
+            "g1 is left out, because the gate DRADeviceCompatibilityGroups is off: it has group mig",
+            2,
+        ),
+        [],
+    ),
+    "beside a device with groups, without the gate": (
+        False,
+        [*counters(device("g0", **using("1Gi", ["mig"])), device("g1", **using("1Gi")), memory="8Gi")],
+        needs(
+            1,
+            f"{HELD} and left out, because the gate DRADeviceCompatibilityGroups is off: it has group mig, "
+            "g1 is kept apart (no groups) on card from g0 (group mig), which claim first of pod default/first uses",
+            2,
+        ),
+        [EVICTS],
+    ),
+}
+
+
+@cases("on, slices, blocker, helps", GROUPS)
+def test_compatibility_groups_are_named(on, slices, blocker, helps):
+    gates = gates_of("1.37").but(*(["DRADeviceCompatibilityGroups"] if on else []))
+    blockers, found = explained([*slices, *first("g0"), claim("new"), pod("new", "new")], gates)
+    assert blockers == [blocker]
+    assert [each for each in helps if any(text.startswith(each) for text in found)] == helps
+    assert bool(found) is bool(helps)
+
+
+def test_values_of_derived_attributes_are_named():
+    expression = 'device.attributes["gpu.acme.io"].kind'
+    requests = [exactly("r", derivedAttributes=[{"name": "derived/kind", "expression": expression}], count=2)]
+    slices = [resource_slice(device("g0", "big"), device("g1", "small"))]
+    wanted = claim("new", *requests, constraints=[{"matchAttribute": "derived/kind"}])
+    blockers, _ = explained([*slices, wanted, pod("new", "new")], gates_of("1.37").but("DRADerivedAttributes"))
+    assert blockers == [
+        "claim new: the devices don't meet the constraint matchAttribute derived/kind: g0 has big, g1 has small"
+    ]
 
 
 def held_by_extended_resource():

@@ -79,6 +79,7 @@ _EXACT = {
     "adminAccess": keep,
     "tolerations": each(keyed),
     "capacity": fields(requests=_CAPACITY),
+    "derivedAttributes": each(fields(name=verbatim, expression=expression)),
 }
 _DEVICE_CLAIM = fields(
     devices=fields(
@@ -117,7 +118,9 @@ _DEVICE = fields(
     name=_DEVICE_NAME,
     attributes=attributes,
     capacity=by_resource(keep),
-    consumesCounters=each(fields(counterSet=name("counterset"), counters=_COUNTERS)),
+    consumesCounters=each(
+        fields(counterSet=name("counterset"), counters=_COUNTERS, compatibilityGroups=each(name("devicegroup")))
+    ),
     taints=each(keyed),
     nodeName=name("node"),
     nodeSelector=NODE_SELECTOR,
