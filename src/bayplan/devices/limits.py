@@ -21,3 +21,7 @@ MAX_VALUE_LENGTH = 64
 """Characters of an attribute that is a text or a version."""
 MAX_EXPRESSION_LENGTH = 10 * 1024
 """Characters of one CEL expression."""
+MAX_DERIVED = 32
+"""Attributes that one request derives."""
+MAX_GROUPS = 2
+"""Compatibility groups of a device for one counter set."""

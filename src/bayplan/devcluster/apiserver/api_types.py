@@ -1,7 +1,7 @@
 """The types of the Kubernetes API, as the table `api_types.json` has them.
 
-The table is generated from the sources of 1.36: `python tools/api_tables.py /path/to/kubernetes`. The types that 1.37
-adds are in `api_types_1.37.json`. Bodies in protobuf can't have the fields there that have no number.
+The table is generated from the sources of 1.36: `python tools/api_tables.py /path/to/kubernetes`. Types that 1.37 adds,
+or gives more fields, are in `api_types_1.37.json`. Bodies in protobuf can't have the fields there that have no number.
 """
 
 from __future__ import annotations

@@ -15,6 +15,8 @@ from bayplan.devcluster.apiserver.storage.strategy import Strategy
 from bayplan.devcluster.apiserver.validation import attributes
 
 NODE_RESOURCES_GATE = "DRANodeAllocatableResources"
+GROUPS_GATE = "DRADeviceCompatibilityGroups"
+DERIVED_GATE = "DRADerivedAttributes"
 Parts = Callable[[Object], Iterator[Object]]
 
 
@@ -80,11 +82,28 @@ def _attributes(obj: Object) -> Iterator[Object]:
         yield from device.get("attributes", {}).values()
 
 
+def _consumed(obj: Object) -> Iterator[Object]:
+    for device in _devices(obj):
+        yield from device.get("consumesCounters", ())
+
+
+def _asking(obj: Object) -> Iterator[Object]:
+    """The requests of a claim, or of a claim template, and their alternatives."""
+    spec = obj["spec"].get("spec", obj["spec"])
+    for request in spec.get("devices", {}).get("requests", ()):
+        if "exactly" in request:
+            yield request["exactly"]
+        yield from request.get("firstAvailable", ())
+
+
+_OF_CLAIMS = (GatedFields(DERIVED_GATE, _asking, ("derivedAttributes",)),)
 GATED: Mapping[Kind, tuple[GatedFields, ...]] = {
     kinds.RESOURCE_SLICE: (
         GatedFields(attributes.LISTS_GATE, _attributes, attributes.LISTS),
         GatedFields(NODE_RESOURCES_GATE, _devices, ("nodeAllocatableResourceMappings",)),
+        GatedFields(GROUPS_GATE, _consumed, ("compatibilityGroups",)),
     ),
+    **dict.fromkeys((kinds.RESOURCE_CLAIM, kinds.RESOURCE_CLAIM_TEMPLATE), _OF_CLAIMS),
     kinds.POD: (GatedFields(NODE_RESOURCES_GATE, _status, ("nodeAllocatableResourceClaimStatuses",)),),
 }
 """By kind."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bayplan.api import quantity
-from bayplan.api.field_errors import FieldError, invalid, not_found, too_long
+from bayplan.api.field_errors import FieldError, duplicate, invalid, not_found, too_long
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.validation.rules import At
 from bayplan.devices.cel.values import is_semver
@@ -66,6 +66,12 @@ def mappings(device: Object, at: At) -> Iterator[FieldError]:
             yield invalid(f"{path}.capacityKey", "", "capacityKey must not be an empty string")
         elif key is not None and key not in device.get("capacity", {}):
             yield not_found(f"{path}.capacityKey", key)
+
+
+def unique(value: str, at: At) -> Iterator[FieldError]:
+    """An item of a list that isn't in it twice."""
+    if value in at.before:
+        yield duplicate(at.path, value)
 
 
 def _text(kind: str, text: str, path: str) -> Iterator[FieldError]:

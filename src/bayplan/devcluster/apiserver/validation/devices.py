@@ -97,7 +97,7 @@ def constraint(one: Object, at: At) -> Iterator[FieldError]:
     fields = ("matchAttribute", "distinctAttribute")
     for field in fields[: 1 if "matchAttribute" in one else 2]:
         if field in one:
-            yield from _full_name(one[field], f"{at.path}.{field}")
+            yield from full_name(one[field], f"{at.path}.{field}")
     if not any(field in one for field in fields):
         detail = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
         yield required(at.path, detail)
@@ -179,7 +179,7 @@ def place(spec: Object, _at: At) -> Iterator[FieldError]:
         yield invalid("spec", f"{{{shown}}}", f"{ways}, but multiple fields are set")
 
 
-def _full_name(name: str, where: str) -> Iterator[FieldError]:
+def full_name(name: str, where: str) -> Iterator[FieldError]:
     """Rules for the name of an attribute with its domain."""
     domain, slash, identifier = name.rpartition("/")
     if slash and not domain:
