@@ -139,6 +139,35 @@ def test_all_devices(consumed, requested, old, new):
     assert (gets(OLD, *there), gets(NEW, *there)) == (old, new)
 
 
+DUPLICATE = [{"name": "card", "counters": {"memory": {"value": "1"}}}] * 2
+UPDATED = f"claim default/c, request r: asks for all devices, but resource pool {DRIVER}/q is currently being updated"
+INVALID = "invalid resource pools were encountered"
+
+
+@cases(
+    "counters, wanted, old, new",
+    {
+        "incomplete, elsewhere": ({"node": "n2", "count": 3}, request(mode="All"), UPDATED, "r=a"),
+        "incomplete, here": ({"node": "n1", "count": 3}, request(mode="All"), UPDATED, UPDATED),
+        "incomplete, everywhere": ({"allNodes": True, "count": 3}, request(mode="All"), UPDATED, UPDATED),
+        "invalid, elsewhere": ({"node": "n2", "sharedCounters": DUPLICATE}, request(count=2), INVALID, NONE),
+        "invalid, everywhere": ({"allNodes": True, "sharedCounters": DUPLICATE}, request(count=2), INVALID, INVALID),
+        "valid, everywhere": ({"allNodes": True}, request(mode="All"), "r=a", "r=a"),
+    },
+)
+def test_pools_of_which_a_node_has_no_device(counters, wanted, old, new):
+    """#138917"""
+    of_q = slice_of("q", **{"pool": "q", "sharedCounters": DUPLICATE[:1], **counters})
+    there = [slice_of("s", "a", node="n1"), of_q, claim("c", wanted)]
+    assert (gets(OLD, *there), gets(NEW, *there)) == (old, new)
+
+
+def test_counters_of_a_pool_count_wherever_their_slice_is():
+    counters = slice_of("c", node="n2", pool="p", count=2, sharedCounters=DUPLICATE[:1])
+    there = [counters, slice_of("s", part("a", "2"), part("b"), node="n1", pool="p", count=2), claim("c", request())]
+    assert (gets(OLD, *there), gets(NEW, *there)) == ("r=b", "r=b")
+
+
 def config(*requests):
     return {"requests": list(requests), "opaque": {"driver": DRIVER, "parameters": {}}}
 

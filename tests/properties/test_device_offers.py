@@ -71,7 +71,7 @@ def a_slice(rng, number):
     spec = {"driver": driver, "pool": {"name": pool, "generation": rng.choice([1, 1, 1, 2])}}
     spec["pool"]["resourceSliceCount"] = rng.randint(1, 3)
     if rng.random() < 0.25:
-        spec["sharedCounters"] = [{"name": "card", "counters": counters}]
+        spec |= {"sharedCounters": [{"name": "card", "counters": counters}], **(place if rng.random() < 0.8 else {})}
     else:
         spec |= {"devices": [a_device(rng, number, each) for each in range(rng.randint(0, 3))], **place}
     return {"apiVersion": API, "kind": "ResourceSlice", "metadata": {"name": f"s{number}"}, "spec": spec}
@@ -255,11 +255,11 @@ class World:
         return counted.taken()
 
 
-def pools_of(slices, name, labels):
+def pools_of(slices, name, labels, rules):
     """All pools of a node. Its own slices come before those for several nodes."""
     newest = {}
     for each in slices:
-        if not each.concerns(name, labels):
+        if not (each.targets if rules.places_counters else each.concerns)(name, labels):
             continue
         own = newest.get(each.pool)
         if own is None or each.generation > own[0].generation:
@@ -312,7 +312,9 @@ def uncached(world, claims):
     for position in np.flatnonzero(world.state.nodes.live).tolist():
         node = world.state.nodes.info(position)
         try:
-            reach = AllDevices((), pools_of(slices, node.name, node.labels), (), uniform=False, repeatable=False)
+            reach = AllDevices(
+                (), pools_of(slices, node.name, node.labels, world.rules), (), uniform=False, repeatable=False
+            )
             granted = Exhaustive(ClaimsOnNode(supply, reach, node.name, node.labels, claims), lambda: None).run()
             results = None if granted is None else [allocation_result(each, node.name, world.rules) for each in granted]
             found[node.name] = "cannot allocate all claims" if results is None else devices(results)

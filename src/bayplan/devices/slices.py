@@ -161,9 +161,11 @@ class Slice:
         ]
 
     def concerns(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Whether the slice has devices or counters for a node. Raises ValueError for an invalid selector."""
-        if self.counter_sets:
-            return True
+        """Whether the slice has devices for a node, or counters, whose place 1.36 doesn't look at. As `targets`."""
+        return bool(self.counter_sets) or self.targets(name, labels)
+
+    def targets(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether a node is one of those that the slice is for. Raises ValueError for an invalid selector."""
         if self.place.specified:
             try:
                 return self.place.includes(name, labels)
@@ -194,6 +196,10 @@ class DeviceSlices:
         """pool -> name -> slice"""
         self.counting: dict[PoolId, dict[str, Slice]] = {}
         """pool -> name -> slice with counter sets instead of devices"""
+        self.counting_by_node: dict[str, dict[str, Slice]] = {}
+        """node -> name -> such a slice for this node only"""
+        self.counting_shared: dict[str, Slice] = {}
+        """name -> such a slice for several nodes"""
         self._slices: dict[str, Slice] = {}
         self._pools_named: dict[str, set[PoolId]] = {}
         self._stale: dict[str, ResourceSlice | None] = {}
@@ -254,10 +260,14 @@ class DeviceSlices:
         self.by_pool.setdefault(new.pool, {})[new.name] = new
         if new.counter_sets:
             self.counting.setdefault(new.pool, {})[new.name] = new
-        elif new.place.node_name:
-            self.by_node.setdefault(new.place.node_name, {})[new.name] = new
+        by_node, shared = self._by_place(new)
+        if new.place.node_name:
+            by_node.setdefault(new.place.node_name, {})[new.name] = new
         else:
-            self.shared[new.name] = new
+            shared[new.name] = new
+
+    def _by_place(self, of: Slice) -> tuple[dict[str, dict[str, Slice]], dict[str, Slice]]:
+        return (self.counting_by_node, self.counting_shared) if of.counter_sets else (self.by_node, self.shared)
 
     def _remove(self, old: Slice) -> None:
         _drop(self.by_pool, old.pool, old.name)
@@ -267,10 +277,11 @@ class DeviceSlices:
                 del self._pools_named[old.pool.pool]
         if old.counter_sets:
             _drop(self.counting, old.pool, old.name)
-        elif old.place.node_name:
-            _drop(self.by_node, old.place.node_name, old.name)
+        by_node, shared = self._by_place(old)
+        if old.place.node_name:
+            _drop(by_node, old.place.node_name, old.name)
         else:
-            del self.shared[old.name]
+            del shared[old.name]
 
 
 def _drop(index: dict[K, dict[str, Slice]], key: K, name: str) -> None:

@@ -22,6 +22,11 @@ class _Tainted:
         return self._slices
 
 
+def selectors_read_lists(gates: FeatureGates) -> bool:
+    """Whether selectors read attributes with several values: with the gate, and those of stored objects since 1.37."""
+    return gates.enabled("DRAListTypeAttributes") or gates.enabled("SelectorsReadLists")
+
+
 def device_slices(handle: Handle, gates: FeatureGates) -> DeviceSlices:
     """The slices of the cluster, with the taints of DeviceTaintRules if these have an effect. Call it in `__init__`."""
     slices = handle.objects(RESOURCE_SLICE)

@@ -16,6 +16,7 @@ from bayplan.devices.slices import DeviceSlices, PoolId, Slice
 from bayplan.latest import Latest
 from bayplan.plugins.dynamic_resources.candidates import MOST_KINDS, Candidates, Criteria, Path, Supply
 from bayplan.plugins.dynamic_resources.pools import Pool, Views, pool_without_devices, slices_for
+from bayplan.plugins.dynamic_resources.rules import RULES_OF_1_36, Rules
 
 
 @dataclass(eq=False, slots=True)
@@ -37,6 +38,11 @@ class Reach:
 
     def __post_init__(self) -> None:
         self._index_of = {pool.id: index for index, pool in enumerate(self.pools)}
+
+    @property
+    def providing(self) -> list[PoolId]:
+        """The pools that have devices for the nodes."""
+        return [pool.id for pool in self.pools if pool.devices]
 
     def candidates(self, criteria: Criteria, supply: Supply) -> Candidates:
         """The current candidates for a demand."""
@@ -67,11 +73,12 @@ class NodePools:
     its pools or of their allocations.
     """
 
-    def __init__(self, slices: DeviceSlices, allocations: ClaimAllocations) -> None:
+    def __init__(self, slices: DeviceSlices, allocations: ClaimAllocations, rules: Rules = RULES_OF_1_36) -> None:
         self.version = 0
         self.changed: Int64 = np.zeros(0, dtype=np.int64)
         self._slices = slices
-        self._views = Views(slices)
+        self._views = Views(slices, rules)
+        self._rules = rules
         self._allocations = allocations
         self._table: NodeTable | None = None
         self._changes = RowChanges()
@@ -79,9 +86,12 @@ class NodePools:
         """With the node object that it was computed from."""
         self._by_slices: dict[tuple[str, ...], Reach] = {}
         self._by_pool: dict[PoolId, set[Reach]] = {}
+        """By the pools of their slices."""
+        self._providing: dict[PoolId, set[Reach]] = {}
+        """By the pools that they have devices of."""
         self._without_devices: dict[PoolId, Pool] = {}
         """Incomplete and invalid pools that also affect nodes without devices of them."""
-        self._stale_without_devices = set(slices.counting)
+        self._stale_without_devices = set[PoolId]() if rules.places_counters else set(slices.counting)
         slices.listen(self._slice_changed)
         allocations.listen(self._allocation_changed)
 
@@ -106,7 +116,7 @@ class NodePools:
             return found[1]
         assert self._table is not None
         node = self._table.nodes[row]
-        slices = slices_for(self._slices, *_identity(node))
+        slices = slices_for(self._slices, *_identity(node), self._rules)
         key = tuple(each.name for each in slices)
         reach = self._by_slices.get(key)
         if reach is None:
@@ -122,6 +132,8 @@ class NodePools:
         reach = Reach(key, pools, pool_ids, uniform, repeatable)
         for pool_id in pool_ids:
             self._by_pool.setdefault(pool_id, set()).add(reach)
+        for pool_id in reach.providing:
+            self._providing.setdefault(pool_id, set()).add(reach)
         return reach
 
     def _refresh_without_devices(self) -> None:
@@ -154,8 +166,9 @@ class NodePools:
             for reach in tuple(self._by_pool.get(pool_id, ())):
                 for row in tuple(reach.rows):
                     self._forget_row(row)
-            self._stale_without_devices.add(pool_id)
-        if changed.counter_sets:
+            if not self._rules.places_counters:
+                self._stale_without_devices.add(pool_id)
+        if changed.counter_sets and not self._rules.places_counters:
             return
         node_name = changed.place.node_name
         if not node_name:
@@ -167,7 +180,7 @@ class NodePools:
         """Handle an added or removed allocation of a pool's device."""
         self.version += 1
         self._views.changed(pool)
-        for reach in self._by_pool.get(pool, ()):
+        for reach in self._providing.get(pool, ()):
             self.changed[list(reach.rows)] = self.version
             reach.changed(pool)
 
@@ -183,9 +196,11 @@ class NodePools:
             del self._by_slices[reach.slices]
             for pool_id in reach.pool_ids:
                 self._by_pool[pool_id].remove(reach)
+            for pool_id in reach.providing:
+                self._providing[pool_id].remove(reach)
 
     def _forget_all(self) -> None:
-        for cached in (self._by_row, self._by_slices, self._by_pool):
+        for cached in (self._by_row, self._by_slices, self._by_pool, self._providing):
             cached.clear()
         self.version += 1
         self.changed[:] = self.version

@@ -92,7 +92,7 @@ class Offers:
         lists: bool = False,
     ) -> None:
         self._rules = rules
-        self._pools = NodePools(slices, allocations)
+        self._pools = NodePools(slices, allocations, rules)
         self._counters = CountersLeft(slices, allocations)
         self._allocations = allocations
         self._classes = classes

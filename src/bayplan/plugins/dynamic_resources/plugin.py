@@ -26,7 +26,7 @@ from bayplan.devices.classes import ExtendedResources, may_be_backed_by_devices
 from bayplan.devices.extended_claims import ExtendedResourceClaims
 from bayplan.devices.requests import alternatives_of, requests_of
 from bayplan.framework.assuming import ASSUMED_AS
-from bayplan.framework.device_slices import device_slices
+from bayplan.framework.device_slices import device_slices, selectors_read_lists
 from bayplan.framework.events import EventHint
 from bayplan.framework.gangs import PLACED_WITH, Gang
 from bayplan.framework.handle import Handle
@@ -106,7 +106,7 @@ class DynamicResources(Plugin):
             timeout,
             handle.give_way,
             rules=Rules.of(gates),
-            lists=gates.enabled("DRAListTypeAttributes") or gates.enabled("SelectorsReadLists"),
+            lists=selectors_read_lists(gates),
         )
         pods = handle.objects(POD)
         self._explanations = Explanations(self._offers, self._claims, self._classes, self._allocations, pods)

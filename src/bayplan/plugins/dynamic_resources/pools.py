@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bayplan.devices.slices import DeviceSlices, PoolId, Slice, SliceDevice
+from bayplan.plugins.dynamic_resources.rules import Rules
 
 
 @dataclass(eq=False, slots=True)
@@ -36,17 +37,23 @@ class Pool:
         return any(device.spec.bindingConditions is not None for device in self.devices)
 
 
-def slices_for(slices: DeviceSlices, node_name: str, labels: Mapping[str, str]) -> list[Slice]:
-    """The slices with devices for a node, its own first. Raises ValueError for an invalid node selector."""
-    here, shared = slices.by_node.get(node_name, {}), slices.shared
-    return [each for each in (*_by_name(here), *_by_name(shared)) if each.concerns(node_name, labels)]
+def slices_for(slices: DeviceSlices, node_name: str, labels: Mapping[str, str], rules: Rules) -> list[Slice]:
+    """The slices with devices for a node, its own first. Raises ValueError for an invalid node selector.
+
+    If the rules place counters, slices with counters for the node are among them.
+    """
+    groups = [slices.by_node.get(node_name, {}), slices.shared]
+    if rules.places_counters:
+        groups += [slices.counting_by_node.get(node_name, {}), slices.counting_shared]
+    return [each for group in groups for each in _by_name(group) if each.targets(node_name, labels)]
 
 
 class Views:
     """The views of pools from nodes. Nodes with the same slices of a pool share one."""
 
-    def __init__(self, slices: DeviceSlices) -> None:
+    def __init__(self, slices: DeviceSlices, rules: Rules) -> None:
         self._slices = slices
+        self._rules = rules
         self._by_pool: dict[PoolId, dict[tuple[str, ...], Pool | None]] = {}
         """By the names of the slices."""
 
@@ -69,13 +76,17 @@ class Views:
         are ignored. Pools that are being replaced are in the IDs only. `without_devices` are the pools that the node
         sees although it has no device of them.
         """
-        used = {each.pool: None for each in node_slices}
+        used = {} if self._rules.places_counters else {each.pool: None for each in node_slices}
         counting = self._slices.counting
         found = _newest((*node_slices, *(each for pool in used for each in _by_name(counting.get(pool, {})))))
         pools = [self._view(pool, own) for pool, own in found.items()]
         pools += [pool for pool_id, pool in without_devices.items() if pool_id not in found]
-        present = [pool for pool in pools if pool is not None]
+        present = [pool for pool in pools if pool is not None and (pool.devices or not self._is_only_counters(pool))]
         return sorted(present, key=lambda pool: (pool.has_binding_conditions, pool.id)), found.keys()
+
+    def _is_only_counters(self, pool: Pool) -> bool:
+        """Whether the node has no device of a pool, but sees its counters, which are all right."""
+        return self._rules.places_counters and not pool.incomplete and not pool.invalid
 
     def _view(self, pool_id: PoolId, own: list[Slice]) -> Pool | None:
         views = self._by_pool.setdefault(pool_id, {})
@@ -129,7 +140,8 @@ def _pool(pool_id: PoolId, own: list[Slice], everything: Iterable[Slice]) -> Poo
 
 
 def _checked(pool: Pool, own: list[Slice], others: list[Slice]) -> Pool:
-    own = sorted(own, key=lambda each: each.name)
+    own = sorted([*own, *(each for each in others if each.counter_sets)], key=lambda each: each.name)
+    others = [each for each in others if not each.counter_sets]
     with_devices = [each for each in own if not each.counter_sets]
     pool.invalid = _duplicate_device(with_devices) or _take_counter_sets(pool, own)
     pool.invalid = pool.invalid or _unknown_counter(pool, own) or _unknown_counter(pool, others)

@@ -31,6 +31,8 @@ class Rules:
     """A rejected candidate gives back the counters that it has consumed."""
     tells_drivers_apart: bool = False
     """Pools with the same name, of several drivers, have counters of their own."""
+    places_counters: bool = False
+    """Slices with counters are for some nodes, as slices with devices are. Other nodes see them with their devices."""
     counts_shares: bool = False
     """A device of which a claim has a share, without consumed capacity, has consumed its counters."""
     distinct_devices: bool = False
@@ -57,6 +59,7 @@ class Rules:
             lists=gates.enabled("DRAListTypeAttributes") and gates.enabled("ConstraintsOnLists"),
             gives_back=gates.enabled("CountersOfRejectedCandidates"),
             tells_drivers_apart=gates.enabled("CountersOfPoolsWithTheSameName"),
+            places_counters=gates.enabled("CounterSlicesOfOtherNodes"),
             counts_shares=gates.enabled("ShareWithoutConsumedCapacity"),
             distinct_devices=gates.enabled("DistinctDevicesOfARequest"),
             all_or_nothing=gates.enabled("AllDevicesWithCapacity"),

@@ -18,7 +18,7 @@ from bayplan.devices.allocations import ClaimAllocations
 from bayplan.devices.cel.selectors import Selectors
 from bayplan.devices.classes import ExtendedResources, selectors_of
 from bayplan.devices.slices import PoolId, Slice
-from bayplan.framework.device_slices import device_slices
+from bayplan.framework.device_slices import device_slices, selectors_read_lists
 from bayplan.framework.handle import Handle
 from bayplan.latest import Latest
 from bayplan.plugins.node_resources.class_devices import ClassDevices
@@ -39,7 +39,7 @@ class DeviceCounts:
         self._classes = handle.objects(DEVICE_CLASS).view(ExtendedResources)
         self._slices = device_slices(handle, gates)
         self._allocations = handle.objects(RESOURCE_CLAIM).view(ClaimAllocations)
-        self._selectors = Selectors(lists=gates.enabled("DRAListTypeAttributes"))
+        self._selectors = Selectors(lists=selectors_read_lists(gates))
         self._counts: Latest[tuple[str, ...], ClassDevices] = Latest(_CLASSES)
         """By the expressions of a class, the latest last."""
         self._slices.listen(self._slice_changed)
