@@ -8,7 +8,7 @@ gates, including its surprising results in 1.36. For gates that need it, it mirr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from enum import Enum
 from typing import Any
 
@@ -21,7 +21,7 @@ from bayplan.devices.slices import DeviceId, SliceDevice
 from bayplan.plugins.dynamic_resources.candidates import START, Candidates, Criteria, Path, Place, Required
 from bayplan.plugins.dynamic_resources.capacity import consumptions
 from bayplan.plugins.dynamic_resources.compatibility import SearchGroups
-from bayplan.plugins.dynamic_resources.constraints import Constraint, MatchAttribute
+from bayplan.plugins.dynamic_resources.constraints import MatchAttribute
 from bayplan.plugins.dynamic_resources.interchangeable import Interchangeable
 from bayplan.plugins.dynamic_resources.pools import Pool
 from bayplan.plugins.dynamic_resources.rules import Groups
@@ -59,9 +59,8 @@ class Search:
         self._wanted = Wanted(given, self._consuming)
         self._counters = given.supply.counters.search(self._allocating)
         self._rules = given.supply.rules
-        self._groups = SearchGroups(
-            lambda pool: given.supply.counters.of(pool).groups, compares=self._rules.groups is Groups.COMPARED
-        )
+        self._groups: SearchGroups | None = None
+        """None until a device of a pool with groups is tried."""
         self._interchangeable: Interchangeable | None = None
         """None if devices differ by more than can be compared."""
         self._leaks = 0
@@ -241,28 +240,18 @@ class Search:
         ungroup: Callable[[], None] | None = None
         if counts:
             if pool.has_groups and rules.groups is not Groups.UNKNOWN:
-                ungroup = self._groups.take(device, pool)
+                ungroup = self._take_groups(device, pool)
                 if ungroup is None:
                     return None
             if not self._counters.consume(device, pool):
                 if ungroup is not None:
                     ungroup()
                 return None
+        if any(taint.effect in PREVENTING and not demand.tolerates(taint) for taint in device.taints):
+            self._give_back(device, ungroup, counters=counts and rules.gives_back)
+            return None
         constraints = self._wanted.constraints[claim]
         names = (demand.base_name, demand.alternative)
-
-        def give_back(added: Sequence[Constraint], *, counters: bool) -> None:
-            if counters and counts:
-                self._counters.release(device)
-            if ungroup is not None:
-                ungroup()
-            for each in added:
-                each.remove(*names, device)
-            self._allocating.get(device.id, set()).discard(claim)
-
-        if any(taint.effect in PREVENTING and not demand.tolerates(taint) for taint in device.taints):
-            give_back((), counters=rules.gives_back)
-            return None
         for index, constraint in enumerate(constraints):
             if constraint.add(*names, device):
                 continue
@@ -271,15 +260,20 @@ class Search:
                     f"claim {key_of(self._claims[claim])}, request {demand.name}: cannot add device {device.id} "
                     "because a claim constraint would not be satisfied"
                 )
-            give_back(constraints[:index], counters=rules.gives_back)
+            for added in constraints[:index]:
+                added.remove(*names, device)
+            self._give_back(device, ungroup, counters=counts and rules.gives_back)
             return None
         if not shared:
             self._allocating.setdefault(device.id, set()).add(claim)
         if not self._wanted.has_capacity(claim, demand, device):
-            if rules.gives_back:
-                give_back(constraints, counters=True)
-            else:
+            if not rules.gives_back:
                 self._leaks += 1
+                return None
+            for constraint in constraints:
+                constraint.remove(*names, device)
+            self._allocating.get(device.id, set()).discard(claim)
+            self._give_back(device, ungroup, counters=counts)
             return None
         consumed = consumptions(demand.capacity, device.spec.capacity or {}, rules) if shared else None
         has_shares = device.id in self._consuming
@@ -292,12 +286,29 @@ class Search:
         grants.append(Grant(device, demand, consumed))
 
         def undo() -> None:
-            give_back(constraints, counters=rules.gives_back or not shared)
+            for constraint in constraints:
+                constraint.remove(*names, device)
+            self._allocating.get(device.id, set()).discard(claim)
+            self._give_back(device, ungroup, counters=counts and (rules.gives_back or not shared))
             if consumed or (consumed is not None and rules.gives_back):
                 self._stop_consuming(device.id, consumed, keep=has_shares and rules.gives_back)
             del grants[before:]
 
         return undo
+
+    def _take_groups(self, device: SliceDevice, pool: Pool) -> Callable[[], None] | None:
+        """Choose a device for its groups: see SearchGroups."""
+        if self._groups is None:
+            counters, compares = self._supply.counters, self._rules.groups is Groups.COMPARED
+            self._groups = SearchGroups(lambda pool: counters.of(pool).groups, compares=compares)
+        return self._groups.take(device, pool)
+
+    def _give_back(self, device: SliceDevice, ungroup: Callable[[], None] | None, *, counters: bool) -> None:
+        """Undo what was taken of the pool for a device."""
+        if counters:
+            self._counters.release(device)
+        if ungroup is not None:
+            ungroup()
 
     def _has_shares(self, device: DeviceId) -> bool:
         """Whether any claim has a share of a device, so that its counters are consumed."""

@@ -39,7 +39,7 @@ class Constraint(Protocol):
 class _Concerned:
     """A constraint on an attribute. It applies to the requests that it names, or to all if it names none.
 
-    With `read`, the value of the attribute isn't simply the device's: it depends on the request.
+    With `read`, the value of the attribute isn't simply the device's: it depends on the request. It is seldom given.
     """
 
     def __init__(self, requests: list[str] | None, attribute: str, read: Reading | None = None) -> None:
@@ -47,9 +47,6 @@ class _Concerned:
         self.attribute = attribute
         self._read = read
         self._count = 0
-
-    def _value_of(self, request: str, sub_request: str, device: SliceDevice) -> Mapping[str, Any] | None:
-        return device.attribute(self.attribute) if self._read is None else self._read(request, sub_request, device)
 
     def _concerns(self, request: str, sub_request: str) -> bool:
         if not self._requests or request in self._requests:
@@ -72,7 +69,8 @@ class MatchAttribute(_Concerned):
         """Add a device with the common value."""
         if not self._concerns(request, sub_request):
             return True
-        value = self._value_of(request, sub_request, device)
+        read = self._read
+        value = device.attribute(self.attribute) if read is None else read(request, sub_request, device)
         if value is None:
             return False
         if not self._count:
@@ -108,7 +106,7 @@ class DistinctAttribute(_Concerned):
         """Add a device with a new value."""
         if not self._concerns(request, sub_request):
             return True
-        value = self._value_of(request, sub_request, device)
+        value = device.attribute(self.attribute)
         if value is None:
             return False
         if self._count and not _differs(value, self._values.values()):
@@ -139,7 +137,8 @@ class DistinctDevices(_Concerned):
         """Add a device with a new value."""
         if not self._concerns(request, sub_request):
             return True
-        value = self._value_of(request, sub_request, device)
+        read = self._read
+        value = device.attribute(self.attribute) if read is None else read(request, sub_request, device)
         if value is None or not self._is_new(value):
             return False
         self._values.append(value)

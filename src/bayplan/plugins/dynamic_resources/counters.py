@@ -17,6 +17,8 @@ from bayplan.plugins.dynamic_resources.rules import Rules
 _MOST_SKIPPED = 32
 
 _Sets = dict[str, dict[str, int]]
+_Key = str | tuple[str, str]
+"""The name of a pool, or its driver and its name: 1.36 doesn't tell the drivers of pools with the same name apart."""
 _Amounts = Mapping[str, Mapping[str, int]]
 
 
@@ -76,15 +78,15 @@ class SharedCounters:
         self._all_left = left
         self._taken = taken
         self._rules = rules
-        self._uses: dict[PoolId, PoolUse] = {}
+        self._uses: dict[_Key, PoolUse] = {}
 
     def search(self, in_use: Mapping[DeviceId, object]) -> SearchCounters:
         """The counters of one search."""
         return SearchCounters(self, in_use, waits=not self._rules.gives_back)
 
-    def key(self, of: PoolId | DeviceId) -> PoolId:
-        """What the counters of a pool are kept by: 1.36 doesn't tell the drivers of pools with the same name apart."""
-        return PoolId(of.driver if self._rules.tells_drivers_apart else "", of.pool)
+    def key(self, of: PoolId | DeviceId) -> _Key:
+        """What the counters of a pool are kept by."""
+        return (of.driver, of.pool) if self._rules.tells_drivers_apart else of.pool
 
     def of(self, pool: Pool) -> PoolUse:
         """What is left of a pool."""
@@ -109,8 +111,8 @@ class SearchCounters:
         self._shared = shared
         self._in_use = in_use
         self._waits = waits
-        self._consumed: dict[PoolId, _Sets] = {}
-        self._skipped: dict[PoolId, list[tuple[Pool, Sequence[SliceDevice]]]] = {}
+        self._consumed: dict[_Key, _Sets] = {}
+        self._skipped: dict[_Key, list[tuple[Pool, Sequence[SliceDevice]]]] = {}
 
     def consume(self, device: SliceDevice, pool: Pool) -> bool:
         """Consume a device's counters. Returns False if they don't suffice or any counter of the pool is negative."""
@@ -137,13 +139,13 @@ class SearchCounters:
         if len(skipped) > _MOST_SKIPPED:
             self._catch_up(key)
 
-    def _catch_up(self, key: PoolId) -> None:
+    def _catch_up(self, key: _Key) -> None:
         for pool, devices in self._skipped.pop(key, ()):
             for device in devices:
                 if device.counters and not self._in_use.get(device.id):
                     self._consume(key, device, pool)
 
-    def _consume(self, key: PoolId, device: SliceDevice, pool: Pool) -> bool:
+    def _consume(self, key: _Key, device: SliceDevice, pool: Pool) -> bool:
         if not suffice(self._shared.left(pool), device, self._consumed.get(key, {})):
             return False
         consumed = self._consumed.setdefault(key, {})

@@ -36,7 +36,9 @@ class MatchAnyValue(MatchAttribute):
         """Add a device that has one of the common values."""
         if not self._concerns(request, sub_request):
             return True
-        values = values_of(self._value_of(request, sub_request, device), lists=True)
+        read = self._read
+        value = device.attribute(self.attribute) if read is None else read(request, sub_request, device)
+        values = values_of(value, lists=True)
         common = values & self._common[-1] if self._common else values
         if not common:
             return False

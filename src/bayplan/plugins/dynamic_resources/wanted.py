@@ -87,12 +87,10 @@ class Wanted:
                 f"claim {key_of(claim)}: number of requested devices {minimum} exceeds the claim limit of {MAX_RESULTS}"
             )
         supply = self._given.supply
-        demands = [each.demand for alternatives in self.requests[index] for each in alternatives]
-        derived = (
-            DerivedAttributes(supply.derivations, demands)
-            if supply.rules.derives and any(each.derived for each in demands)
-            else None
-        )
+        derived: DerivedAttributes | None = None
+        if supply.rules.derives:
+            demands = [each.demand for alternatives in self.requests[index] for each in alternatives]
+            derived = DerivedAttributes(supply.derivations, demands) if any(each.derived for each in demands) else None
         constraints = []
         for number, spec in enumerate(constraints_of(claim)):
             constraint = constraint_of(spec, supply.rules, None if derived is None else derived.reading)
