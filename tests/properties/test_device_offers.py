@@ -296,7 +296,11 @@ def uncached(world, claims):
     """The results of an uncached search on every node: devices, or the message."""
     slices = sorted(
         map(Slice, world.slices.values()),
-        key=lambda each: (bool(each.counter_sets), not each.place.node_name, each.name),
+        key=lambda each: (
+            (not each.place.node_name, each.name)
+            if world.rules.places_counters
+            else (bool(each.counter_sets), bool(each.counter_sets) or not each.place.node_name, each.name)
+        ),
     )
     taken = world.taken()
     supply = Supply(

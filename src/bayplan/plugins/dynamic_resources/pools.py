@@ -42,10 +42,10 @@ def slices_for(slices: DeviceSlices, node_name: str, labels: Mapping[str, str], 
 
     If the rules place counters, slices with counters for the node are among them.
     """
-    groups = [slices.by_node.get(node_name, {}), slices.shared]
+    here, shared = slices.by_node.get(node_name, {}), slices.shared
     if rules.places_counters:
-        groups += [slices.counting_by_node.get(node_name, {}), slices.counting_shared]
-    return [each for group in groups for each in _by_name(group) if each.targets(node_name, labels)]
+        here, shared = here | slices.counting_by_node.get(node_name, {}), shared | slices.counting_shared
+    return [each for each in (*_by_name(here), *_by_name(shared)) if each.targets(node_name, labels)]
 
 
 class Views:
