@@ -21,9 +21,9 @@ KEPT = {
     r"(requests|limits|capacity|allocatable|overhead|hard|used|podFixed|allocatedResources|max|min|default|defaultRequest"
     r"|maxLimitRequestRatio|consumedCapacity|nodeAllocatableResourceMappings|minResources"
     r"|nodeAllocatableResourceClaimStatuses\[\]\.resources)\{key\}",
-    "the names of the attributes of devices": r"attributes\{key\}|(match|distinct)Attribute",
+    "the names of the attributes of devices": r"attributes\{key\}|(match|distinct)Attribute|derivedAttributes\[\]\.name",
     "the versions in attributes": r"versions?(\[\])?",
-    "CEL expressions": r"cel\.expression",
+    "CEL expressions": r"(cel|derivedAttributes\[\])\.expression",
     "the features that nodes declare": r"declaredFeatures\[\]",
 }
 """What is kept, as docs/insight.md lists it: the ends of the paths."""
