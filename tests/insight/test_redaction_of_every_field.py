@@ -21,7 +21,8 @@ KEPT = {
     r"(requests|limits|capacity|allocatable|overhead|hard|used|podFixed|allocatedResources|max|min|default|defaultRequest"
     r"|maxLimitRequestRatio|consumedCapacity|nodeAllocatableResourceMappings|minResources"
     r"|nodeAllocatableResourceClaimStatuses\[\]\.resources)\{key\}",
-    "the names of the attributes of devices": r"attributes\{key\}|(match|distinct)Attribute|derivedAttributes\[\]\.name",
+    "the names of the attributes of devices": r"attributes\{key\}|(match|distinct)Attribute"
+    r"|derivedAttributes\[\]\.name",
     "the versions in attributes": r"versions?(\[\])?",
     "CEL expressions": r"(cel|derivedAttributes\[\])\.expression",
     "the features that nodes declare": r"declaredFeatures\[\]",

@@ -89,12 +89,9 @@ class Search:
         requests = [each for claim in self._wanted.requests for alternatives in claim for each in alternatives]
         if any(pool.counter_sets for pool in self._reach.pools) or any(each.demand.admin_access for each in requests):
             return None
-        expressions = (
-            expression
-            for each in requests
-            for expression in (*each.criteria.expressions, *each.demand.derived.values())
-        )
-        return Interchangeable(self._supply, expressions, self._wanted.constraints)
+        expressions = (expression for each in requests for expression in each.criteria.expressions)
+        derived = (expression for each in requests for expression in each.demand.derived.values())
+        return Interchangeable(self._supply, expressions, derived, self._wanted.constraints)
 
     def _walk(self) -> _Result:
         """Go through the steps, from where the last call has stopped."""

@@ -17,9 +17,17 @@ from bayplan.plugins.dynamic_resources.constraints import Constraint, values_of
 class Interchangeable:
     """Compares devices by what the requests and the constraints of some claims can see of them."""
 
-    def __init__(self, supply: Supply, expressions: Iterable[str], constraints: Sequence[Sequence[Constraint]]) -> None:
+    def __init__(
+        self,
+        supply: Supply,
+        expressions: Iterable[str],
+        derived: Iterable[str],
+        constraints: Sequence[Sequence[Constraint]],
+    ) -> None:
+        """`expressions` are those of selectors, `derived` those of attributes that requests derive."""
         self._supply = supply
         self._expressions = tuple(dict.fromkeys(expressions))
+        self._derived = tuple(dict.fromkeys(derived))
         self._constraints = list(chain.from_iterable(constraints))
         self._attributes = sorted({each.attribute for each in self._constraints})
         self._kinds: dict[SliceDevice, Hashable] = {}
@@ -40,6 +48,7 @@ class Interchangeable:
             return device.id
         try:
             readings = tuple(self._supply.selectors.reading(each, device.facts) for each in self._expressions)
+            readings += tuple(self._supply.derivations.reading(each, device.facts) for each in self._derived)
         except (CompileError, RuntimeFailure):
             return device.id
         values = tuple(values_of(device.attribute(each), lists=self._supply.rules.lists) for each in self._attributes)
