@@ -84,16 +84,16 @@ def _attributes(obj: Object) -> Iterator[Object]:
 
 def _consumed(obj: Object) -> Iterator[Object]:
     for device in _devices(obj):
-        yield from device.get("consumesCounters", ())
+        yield from device.get("consumesCounters") or ()
 
 
 def _asking(obj: Object) -> Iterator[Object]:
     """The requests of a claim, or of a claim template, and their alternatives."""
     spec = obj["spec"].get("spec", obj["spec"])
-    for request in spec.get("devices", {}).get("requests", ()):
-        if "exactly" in request:
+    for request in (spec.get("devices") or {}).get("requests") or ():
+        if request.get("exactly"):
             yield request["exactly"]
-        yield from request.get("firstAvailable", ())
+        yield from request.get("firstAvailable") or ()
 
 
 _OF_CLAIMS = (GatedFields(DERIVED_GATE, _asking, ("derivedAttributes",)),)
