@@ -292,6 +292,7 @@ def test_blockers_name_devices(objects, blocker, helps):
     assert bool(found) is bool(helps)
 
 
+ON_1_37 = gates_of("1.37")
 GROUPS = {
     "devices of different groups": (
         True,
@@ -347,6 +348,19 @@ def test_compatibility_groups_are_named(on, slices, blocker, helps):
     assert blockers == [blocker]
     assert [each for each in helps if any(text.startswith(each) for text in found)] == helps
     assert bool(found) is bool(helps)
+
+
+def test_amounts_that_can_not_be_computed_with_are_named():
+    policy = {"default": "1", "validRange": {"min": "1", "step": "1"}}
+    shared = device("g0", allowMultipleAllocations=True, capacity={"x": {"value": "9", "requestPolicy": policy}})
+    amount = exactly("s", capacity={"requests": {"x": "1e27"}})
+    blockers, _ = explained(
+        [resource_slice(shared), claim("new", exactly(count=9), amount), pod("new", "new")], ON_1_37
+    )
+    problem = "capacity request cannot be represented in the device's range arithmetic: request 1e27 is not a"
+    assert f"g0 is not to be had in such amounts: {problem} representable milli value" in blockers[0].replace(
+        'capacity "x": ', ""
+    )
 
 
 def test_values_of_derived_attributes_are_named():

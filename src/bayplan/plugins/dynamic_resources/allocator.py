@@ -233,7 +233,8 @@ class Search:
         demand, shared, rules = request.demand, device.allows_multiple, self._rules
         if self._is_used(claim, demand, device.id) and not (shared and demand.admin_access):
             return None
-        counts = bool(device.counters) and not (shared and self._has_shares(device.id))
+        has_shares = device.id in self._consuming
+        counts = bool(device.counters) and not (shared and (has_shares or self._supply.has_shares(device.id)))
         ungroup: Callable[[], None] | None = None
         if counts:
             if pool.has_groups and rules.groups is not Groups.UNKNOWN:
@@ -273,7 +274,6 @@ class Search:
             self._give_back(device, ungroup, counters=counts)
             return None
         consumed = consumptions(demand.capacity, device.spec.capacity or {}, rules) if shared else None
-        has_shares = device.id in self._consuming
         if consumed is not None:
             total = self._consuming.setdefault(device.id, {})
             for name, amount in consumed.items():
@@ -306,13 +306,6 @@ class Search:
             self._counters.release(device)
         if ungroup is not None:
             ungroup()
-
-    def _has_shares(self, device: DeviceId) -> bool:
-        """Whether any claim has a share of a device, so that its counters are consumed."""
-        taken = self._supply.taken
-        if device in taken.consumed or device in self._consuming:
-            return True
-        return self._rules.counts_shares and device in taken.shared
 
     def _stop_consuming(self, device: DeviceId, consumed: Mapping[str, int], *, keep: bool) -> None:
         """Undo the consumption of a share. `keep`: there is another share, even if no capacity is consumed any more."""

@@ -18,7 +18,7 @@ from bayplan.devices.cel.derivations import Derivations
 from bayplan.devices.cel.selectors import CompileError, RuntimeFailure, Selectors
 from bayplan.devices.classes import selectors_of
 from bayplan.devices.requests import DeviceDemand
-from bayplan.devices.slices import SliceDevice
+from bayplan.devices.slices import DeviceId, SliceDevice
 from bayplan.plugins.dynamic_resources.capacity import UncountableAmount, fits, never_negative
 from bayplan.plugins.dynamic_resources.constraints import Value, values_of
 from bayplan.plugins.dynamic_resources.counters import SharedCounters, suffice
@@ -48,6 +48,10 @@ class Supply:
     counters: SharedCounters
     rules: Rules = RULES_OF_1_36
     derivations: Derivations = field(default_factory=Derivations)
+
+    def has_shares(self, device: DeviceId) -> bool:
+        """Whether claims have shares of a device, so that its counters are consumed."""
+        return device in self.taken.consumed or (self.rules.counts_shares and device in self.taken.shared)
 
 
 class Criteria(NamedTuple):

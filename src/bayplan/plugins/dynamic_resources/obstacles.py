@@ -156,7 +156,7 @@ class Examination:
         yield Obstacle("not to be had in such amounts: its request policy rejects them", "policy")
 
     def _lacking_counters(self, device: SliceDevice, pool: Pool) -> Iterator[Obstacle]:
-        if self._has_shares(device):
+        if device.allows_multiple and self.supply.has_shares(device.id):
             return
         left = self.supply.counters.left(pool)
         for name, counters in device.counters.items():
@@ -169,12 +169,6 @@ class Examination:
                     yield Obstacle(text, ("counter", counter), claims=claims)
                     return
 
-    def _has_shares(self, device: SliceDevice) -> bool:
-        """Whether a claim has a share of a device, so that another share needs no counters."""
-        taken = self.supply.taken
-        shared = device.id in taken.consumed or (self.supply.rules.counts_shares and device.id in taken.shared)
-        return device.allows_multiple and shared
-
     def _consumers(self, name: str, counter: str, device: SliceDevice, pool: Pool) -> Iterator[ResourceClaim]:
         for other in _others(device, pool):
             if counter in other.counters.get(name, {}):
@@ -183,7 +177,9 @@ class Examination:
     def _kept_apart(self, device: SliceDevice, pool: Pool) -> Iterator[Obstacle]:
         """The groups of other devices with which a device can't share counters."""
         rules, taken = self.supply.rules, self.supply.taken
-        if not pool.has_groups or rules.groups is Groups.UNKNOWN or self._has_shares(device):
+        if not pool.has_groups or rules.groups is Groups.UNKNOWN:
+            return
+        if device.allows_multiple and self.supply.has_shares(device.id):
             return
         compares = rules.groups is Groups.COMPARED
         if not compares and device.groups:
