@@ -139,6 +139,16 @@ def test_all_devices(consumed, requested, old, new):
     assert (gets(OLD, *there), gets(NEW, *there)) == (old, new)
 
 
+@pytest.mark.parametrize("gates", [OLD, NEW], ids=["1.36", "1.37"])
+def test_all_devices_with_a_constraint_if_another_claim_can_have_one_of_them(gates):
+    """The devices a and c are the same, but not for the second claim: only after a and b is there an error."""
+    devices = [device(name, a_x=value) for name, value in (("a", 1), ("b", 2), ("c", 1))]
+    everything = claim("d", request(mode="All"), constraints=[{"matchAttribute": f"{DRIVER}/x"}])
+    found = gets(gates, slice_of("s", *devices, node="n1"), claim("c", request()), everything, claims=["c", "d"])
+    where = f"claim default/d, request r: cannot add device {DRIVER}/n1/b"
+    assert found == f"{where} because a claim constraint would not be satisfied"
+
+
 DUPLICATE = [{"name": "card", "counters": {"memory": {"value": "1"}}}] * 2
 UPDATED = f"claim default/c, request r: asks for all devices, but resource pool {DRIVER}/q is currently being updated"
 INVALID = "invalid resource pools were encountered"

@@ -89,6 +89,8 @@ class Search:
         requests = [each for claim in self._wanted.requests for alternatives in claim for each in alternatives]
         if any(pool.counter_sets for pool in self._reach.pools) or any(each.demand.admin_access for each in requests):
             return None
+        if any(each.everything is not None for each in requests) and any(self._wanted.constraints):
+            return None  # which device of "all" violates a constraint, or is in use, depends on their order
         expressions = (expression for each in requests for expression in each.criteria.expressions)
         derived = (expression for each in requests for expression in each.demand.derived.values())
         return Interchangeable(self._supply, expressions, derived, self._wanted.constraints)
