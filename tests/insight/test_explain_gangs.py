@@ -84,6 +84,10 @@ def test_member_that_finds_no_device_is_explained_with_the_others_on_their_nodes
 
     nodes = [node("a"), device("a", ["g0", "g1"]), node("b"), device("b", ["g0"])]
     answer = explain(*nodes, gpu, group(count=4), *claims, *members)
+    insight = Insight(Snapshot.of([*nodes, gpu, group(count=4), *claims, *members]))
+    for name in ("w-0", "w-3"):  # its node alone would accept each
+        (blocker,) = insight.why_not(f"default/{name}", "a").blockers
+        assert blocker.text.startswith("gang pair: 3 of 4 members fit; the next one: 0/2 nodes are available: ")
 
     assert answer.message.startswith("gang pair: 3 of 4 members fit; the next one: 0/2 nodes are available: ")
     assert "w-3 is the member that finds no node; what follows is about it" in answer.notes

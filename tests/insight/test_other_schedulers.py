@@ -51,6 +51,13 @@ WITH_SPACES = (
     "1 pod is pending for the scheduler mine // a comment, which isn't served here: pass --scheduler-name "
     "'mine // a comment', and --config with its configuration if it has one"
 )
+SEVERAL = (
+    "2 pods are pending for the schedulers kai, volcano, which aren't served here: pass --scheduler-name kai "
+    "--scheduler-name volcano, and --config with their configurations if they have some"
+)
+TYPING_ERROR = (
+    "1 pod is pending for the scheduler default-schedular, which isn't served here: did you mean 'default-scheduler'?"
+)
 MESSAGE = "1 pod is pending with a message of the plugin"
 UNKNOWN = "which isn't known here: pass --plugin FILE if you have it in Python"
 QUOTA = "Pod a/b is rejected in PreFilter because ElasticQuota q is more than Max"
@@ -91,6 +98,11 @@ CASES = {
     "another name": (
         [pod("a", scheduler="volcano"), pod("b", scheduler="volcano"), pod("c", node="n", scheduler="kai")],
         [VOLCANO],
+    ),
+    "several names": ([pod("a", scheduler="volcano"), pod("b", scheduler="kai")], [SEVERAL]),
+    "a typing error": (
+        [pod("a", scheduler="default-schedular"), pod("b", scheduler="volcano"), pod("c", scheduler="volcano")],
+        [TYPING_ERROR, VOLCANO],
     ),
 }
 

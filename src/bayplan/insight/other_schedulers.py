@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from shlex import quote
 
 import msgspec
 
 from bayplan.api.kinds import POD, custom_kind
 from bayplan.api.pod_groups import POD_GROUPS
+from bayplan.api.suggestions import did_you_mean
 from bayplan.config.origins import KOORDINATOR, SCHEDULER_PLUGINS, origin_of
+from bayplan.insight.answers import listed
 from bayplan.insight.snapshot import Snapshot
 from bayplan.plugins.registry import PLUGINS
 
@@ -37,6 +39,8 @@ _MESSAGES = (
 )
 """Messages of conditions, and the plugin that writes them, whose name a group of the pattern may have."""
 _PROJECTS = {"koord": KOORDINATOR, "volcano": "Volcano"}
+
+_NAMED = 3
 
 
 class _Metadata(msgspec.Struct):
@@ -83,14 +87,31 @@ def unknown_schedulers(snapshot: Snapshot, served: Collection[str]) -> Iterator[
                 names[pod.spec.schedulerName] += 1
             plugins.update(_plugins_in_messages(pod))
     yield from _of_groups(snapshot, in_groups)
-    for name, count in sorted(names.items()):
-        yield (
-            f"{_pods(count)} pending for the scheduler {name}, which isn't served here: pass --scheduler-name "
-            f"{quote(name)}, and --config with its configuration if it has one"
-        )
+    yield from _of_names(names, served)
     for name, count in sorted(plugins.items()):
         if name != "Coscheduling" or not in_groups:
             yield f"{_pods(count)} pending with a message of {_owner(name)}"
+
+
+def _of_names(names: Mapping[str, int], served: Collection[str]) -> Iterator[str]:
+    """One line for each name that may be a typing error, and one for all others."""
+    meant = {name: did_you_mean(name, served) for name in sorted(names)}
+    for name, near in meant.items():
+        if near:
+            yield f"{_pods(names[name])} pending for the scheduler {name}, which isn't served here{near}"
+    others = [name for name, near in meant.items() if not near]
+    passed = " ".join(f"--scheduler-name {quote(name)}" for name in others[:_NAMED])
+    count = _pods(sum(names[name] for name in others))
+    if len(others) == 1:
+        yield (
+            f"{count} pending for the scheduler {others[0]}, which isn't served here: pass {passed}, and --config with "
+            "its configuration if it has one"
+        )
+    elif others:
+        yield (
+            f"{count} pending for the schedulers {listed(others, _NAMED)}, which aren't served here: pass {passed}, "
+            "and --config with their configurations if they have some"
+        )
 
 
 def _of_groups(snapshot: Snapshot, in_groups: int) -> Iterator[str]:

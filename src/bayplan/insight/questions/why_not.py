@@ -125,10 +125,12 @@ def why_not(
 
 def _rejection(world: World, pod: PodInfo, decision: Decision | None, node_name: str) -> Blocker | None:
     """What Reserve, Permit or PreBind say to a node that the filters accept; for a member of a gang, to all members."""
-    if decision is None or decision.node is None or world.gate_of(pod) is not None:
+    if decision is None or world.gate_of(pod) is not None:
         return None
     simulation = Simulation(world)
     if world.unit_of(pod).gang is None:
+        if decision.node is None:
+            return None
         status = simulation.rejection_on(decision, node_name)
         return None if status is None else Blocker(status.plugin, status.reasons, status.message)
     with world.what_if():
