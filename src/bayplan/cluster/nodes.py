@@ -157,7 +157,7 @@ class Nodes:
     def port_conflicts(self, wanted: HostPort) -> Bool | None:
         """Return whether a host port conflicts with one that the node's pods use; None if it does on no node.
 
-        As upstream, a removed pod frees its ports even if another pod uses the same ones, unless that came later.
+        As upstream, a victim of a dry run frees its ports, even if another pod uses them and did not come later.
         """
         column = self.table.port_conflicts(wanted)
         conflicts = None if column is None else column[self.rows]
@@ -166,9 +166,11 @@ class Nodes:
         conflicts = np.zeros(len(self), dtype=np.bool_) if conflicts is None else conflicts.copy()
         for position, changes in self.changes.items():
             if changes.added or changes.removed:
-                freed = {port for pod in changes.removed for port in pod.host_ports}
-                freed -= {port for pod in (*changes.added, *changes.returned) for port in pod.host_ports}
-                taken = {port for pod in self.pods(position) for port in pod.host_ports} - freed
+                taken = {port for pod in self.pods(position) for port in pod.host_ports}
+                if changes.returned is not None:
+                    freed = {port for pod in changes.removed for port in pod.host_ports}
+                    later = (port for pod in (*changes.added, *changes.returned) for port in pod.host_ports)
+                    taken -= freed.difference(later)
                 conflicts[position] = any(clash(wanted, port) for port in taken)
         return conflicts
 
