@@ -13,6 +13,7 @@ from bayplan.framework.gangs import (
     PLACED_WITH,
     Gang,
     GangDecided,
+    GangGiveBack,
     GangOf,
     GangOutcome,
     GangPostFilter,
@@ -22,6 +23,7 @@ from bayplan.framework.gangs import (
     Placement,
     PlacementGenerate,
     PlacementScore,
+    QueuedTogether,
 )
 from bayplan.framework.handle import ApiClient, Handle, WaitingPod, WaitingPods
 from bayplan.framework.interface import (
@@ -99,6 +101,7 @@ __all__ = [
     "ForResizes",
     "Gang",
     "GangDecided",
+    "GangGiveBack",
     "GangOf",
     "GangOutcome",
     "GangPostFilter",
@@ -133,6 +136,7 @@ __all__ = [
     "PreFilterExtensions",
     "PreScore",
     "QueueSort",
+    "QueuedTogether",
     "Rejections",
     "Release",
     "Remedy",

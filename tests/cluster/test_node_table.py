@@ -155,14 +155,14 @@ def test_scores_assume_defaults_for_a_container_without_amounts_whose_resize_is_
     assert (pod.requested, pod.nonzero_cpu, pod.nonzero_memory) == ({}, 100, 200 * 2**20)
 
 
-def test_a_removed_pod_frees_its_ports_even_if_another_one_uses_them(table):
+def test_a_victim_of_a_dry_run_frees_its_ports_even_if_another_pod_uses_them(table):
     low, high = (make_pod(name, node="a", host_ports=[80]) for name in ("low", "high"))
     table.add_pod(low)
     table.add_pod(high)
     wanted = HostPort("0.0.0.0", "TCP", 80)
-    assert not Nodes(table).changed({0: PodChanges(removed=(low,))}).port_conflicts(wanted).any()
+    assert Nodes(table).changed({0: PodChanges(removed=(low,))}).port_conflicts(wanted).tolist() == [True, False, False]
     assert not Nodes(table).changed(Removals([[low], [], []])).port_conflicts(wanted).any()
-    added = PodChanges(removed=(low,), added=(make_pod("nominated", host_ports=[80]),))
+    added = Removals([[low]])[0].adding([make_pod("nominated", host_ports=[80])])
     assert Nodes(table).changed({0: added}).port_conflicts(wanted).tolist() == [True, False, False]
 
 
@@ -195,7 +195,7 @@ def test_host_ports_conflict_on_the_node_and_in_what_ifs_alike(table, wanted, us
         conflict and [True, True, False]
     )
     changes = {0: PodChanges(removed=users[:1]), 1: PodChanges(removed=users[2:]), 2: PodChanges(added=users[:1])}
-    for what_if, expected in ((changes, [False, False, True]), (Removals([users[:1], users[1:], []]), [False] * 3)):
+    for what_if, expected in ((changes, [False, True, True]), (Removals([users[:1], users[1:], []]), [False] * 3)):
         assert nodes.changed(what_if).port_conflicts(wanted).tolist() == [conflict and each for each in expected]
     assert bool(conflicts_with(wanted, users[0].host_ports)) is conflict
 

@@ -158,7 +158,7 @@ class Nodes:
     def port_conflicts(self, wanted: HostPort) -> Bool | None:
         """Return whether a host port conflicts with one that the node's pods use; None if it does on no node.
 
-        As upstream, a removed pod frees its ports even if another pod uses the same ones, unless that came later.
+        As upstream, a victim of a dry run frees its ports, even if another pod uses them and did not come later.
         """
         column = self.table.port_conflicts(wanted)
         if column is None and not self.changes:
@@ -168,10 +168,11 @@ class Nodes:
         conflicts = left > 0
         for position in np.flatnonzero(conflicts & (left < now)).tolist():
             changes = self.changes[position]
-            freed = {port for pod in changes.removed for port in pod.host_ports}
-            freed -= {port for pod in (*changes.added, *changes.returned) for port in pod.host_ports}
-            taken = {port for pod in self.pods(position) for port in pod.host_ports} - freed
-            conflicts[position] = conflicts_with(wanted, taken) > 0
+            if changes.returned is not None:
+                freed = {port for pod in changes.removed for port in pod.host_ports}
+                later = (port for pod in (*changes.added, *changes.returned) for port in pod.host_ports)
+                taken = {port for pod in self.pods(position) for port in pod.host_ports} - freed.difference(later)
+                conflicts[position] = conflicts_with(wanted, taken) > 0
         return _read_only(conflicts)
 
     # One node

@@ -22,12 +22,12 @@ class PodChanges(NamedTuple):
     Attributes:
         added: pods that are hypothetically on the node.
         removed: pods of the node that are hypothetically gone.
-        returned: pods of the node that were hypothetically gone for a while.
+        returned: in a dry run of preemption, the pods of the node that were gone for a while; else None.
     """
 
     added: Sequence[PodInfo] = ()
     removed: Sequence[PodInfo] = ()
-    returned: Sequence[PodInfo] = ()
+    returned: Sequence[PodInfo] | None = None
 
     def difference(self, amounts_of: Amounts) -> int:
         """Return the difference that the what-if makes to the sum of an amount, as an int64, which may have wrapped."""

@@ -27,7 +27,9 @@ class Plugin:
         def release(self, cycle, pod, node_name) -> None
         def permit(self, cycle, pod, node_name) -> Answer | Wait
         def gang_of(self, pod) -> Gang | None
+        def queued_with(self, pod) -> Hashable
         def gang_decided(self, gang, outcome, message) -> None
+        def gang_give_back(self, gang, rejected) -> Status | None
         def gang_post_filter(self, gang, nodes) -> GangTrial | None
         def generate_placements(self, gang, nodes) -> Sequence[Placement] | Status | None
         def score_placement(self, gang, placement, placed) -> int
