@@ -62,13 +62,12 @@ OPTIONS = {
     "Approvals": {"skip": ["binding"]},
     "Licenses": {"skip": ["exercise"]},
     "Prices": {"skip": ["exercise"]},
-    "OneOfATeam": {"examples": 60},  # few clusters lead to a rejection
-    "Quota": {"examples": 60},
+    "OneOfATeam": {"examples": 60},  # it rejects pods in few clusters
 }
 
 
-EXAMPLES = 15
-"""The page's plugins are small. Those in the tree get more."""
+EXAMPLES = 30
+"""The page's plugins are small."""
 
 
 @pytest.mark.parametrize("name", [function or cls for cls, function in NAMES])
