@@ -61,8 +61,8 @@ PROBLEMS = {
         "1.37",
         "CompositePodGroup=true,GenericWorkload=true",
         (
-            "CompositePodGroup=true: not supported: Bayplan doesn't read CompositePodGroups: "
-            "it is alpha in 1.37, whose sources were not at hand as a whole"
+            "CompositePodGroup=true: not supported: Bayplan stores CompositePodGroups, but places one PodGroup at "
+            "a time: a group of groups would need an attempt about several"
         ),
     ),
     "no value": ("1.36", "VolumeLimitScaling", "VolumeLimitScaling: expected true or false, got ''"),
