@@ -79,8 +79,10 @@ class Keys:
         return self._key(signature, values, now, recurring=recurring)
 
     def _key(self, signature: Values, values: Values, now: tuple[Values, Values], *, recurring: bool) -> PodKey:
-        unsigned = [plugin.name for plugin, value in zip(self._signing, signature, strict=True) if value is None]
-        unknown, apart = bool(unsigned), set(unsigned)
+        unknown = None in signature
+        apart: set[str] = set()
+        if unknown:
+            apart = {plugin.name for plugin, value in zip(self._signing, signature, strict=True) if value is None}
         for place, value in enumerate(values):
             if value == ():
                 continue
@@ -90,10 +92,7 @@ class Keys:
         if not apart:
             key = self._last = PodKey(_NONE, signature, values, now)
             return key
-        shared, depends = (
-            tuple([None if plugin.name in apart else value for plugin, value in zip(plugins, some, strict=True)])
-            for plugins, some in ((self._signing, signature), (self._resting, values))
-        )
+        shared, depends = _without(apart, self._signing, signature), _without(apart, self._resting, values)
         return PodKey(frozenset(apart), shared, depends, None if unknown else now)
 
     def rejecting(self, key: PodKey) -> Values | None:
@@ -140,6 +139,11 @@ def of_post_filters(profile: Profile, pod: PodInfo) -> Values | None:
 def _declared(plugins: Sequence[Any], method: str, point: str, *arguments: Any) -> Values:
     """Return what each plugin declares. Raises PluginError, also if that is not hashable."""
     return tuple([call(each, point, _hashable, getattr(each, method), *arguments) for each in plugins])
+
+
+def _without(apart: AbstractSet[str], plugins: Sequence[Any], values: Values) -> Values:
+    """Return the values of plugins, with None for those that are apart."""
+    return tuple([None if plugin.name in apart else value for plugin, value in zip(plugins, values, strict=True)])
 
 
 def _hashable(method: Callable[..., Hashable], *arguments: Any) -> Hashable:

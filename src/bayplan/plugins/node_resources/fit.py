@@ -169,7 +169,7 @@ class NodeResourcesFit(Plugin):
 
     def may_be_devices(self, name: str) -> bool:
         """Whether devices may provide a resource that a node does not have. DynamicResources filters such nodes."""
-        return self._devices is not None and self._devices.back(name)
+        return self._devices is not None and "/" in name and self._devices.back(name)
 
     def _ignores(self, name: str) -> bool:
         if not requests.is_extended(name):
