@@ -25,3 +25,5 @@ MAX_DERIVED = 32
 """Attributes that one request derives."""
 MAX_GROUPS = 2
 """Compatibility groups of a device for one counter set."""
+MAX_VALID_VALUES = 10
+"""Of a request policy."""
