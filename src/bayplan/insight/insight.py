@@ -15,6 +15,7 @@ from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration, build_profil
 from bayplan.framework.profile import Profile
 from bayplan.insight.answers import Progress, QuestionError, Stopped, listed, plural, silent
 from bayplan.insight.limits import EXAMPLES, MOST_NEW_NODES, Limits, Room
+from bayplan.insight.namespaces import check_namespace
 from bayplan.insight.owners import WORKLOADS, kind_called, owned_by
 from bayplan.insight.snapshot import Snapshot, flattened
 from bayplan.simulation.owners import owners_of
@@ -99,12 +100,13 @@ class Insight:
         """Explain all pending pods, or those of a namespace and with `matches`, summed up by cause.
 
         `examples`: for how many of the largest causes the first pod is explained. `free`: whether to find the single
-        changes that free the most of these pods.
+        changes that free the most of these pods. Raises QuestionError for a namespace that doesn't exist.
         """
         from bayplan.insight.questions.freeing import freeing
         from bayplan.insight.questions.pending import explain_all
 
         self.world.reset()
+        check_namespace(self.world, self.snapshot, namespace, self._where)
         pods = [pod for pod in self._pods.values() if not pod.node_name and namespace in {None, pod.namespace}]
         what = "the cluster" if namespace is None else f"namespace {namespace}"
         in_order = sorted(filter(matches, pods), key=lambda pod: pod.key)
@@ -253,7 +255,7 @@ class Insight:
     ) -> Requests:
         """Return what pods request, by `namespace`, `workload` and `priority`, or only `by` some of these.
 
-        `namespace` and `matches` choose pods. Raises QuestionError for an unknown grouping.
+        `namespace` and `matches` choose pods. Raises QuestionError for an unknown grouping or namespace.
         """
         from bayplan.insight.questions.usage import GROUPINGS, usage
 
@@ -261,6 +263,7 @@ class Insight:
             if grouping not in GROUPINGS:
                 raise QuestionError(f"by {grouping}: expected one of {', '.join(GROUPINGS)}")
         self.world.reset()
+        check_namespace(self.world, self.snapshot, namespace, self._where)
         pods = (pod for pod in self._pods.values() if namespace in {None, pod.namespace} and matches(pod))
         return usage(self.world, pods, tuple(dict.fromkeys(by)) or GROUPINGS, shown)
 

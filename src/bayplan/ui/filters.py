@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from difflib import get_close_matches
 
-from bayplan.api.kinds import NAMESPACE, POD
 from bayplan.insight import Insight, QuestionError
-from bayplan.insight.owners import WORKLOADS
+from bayplan.insight.namespaces import namespaces_of
 
 NEAR = 5
 """The most near names to offer."""
@@ -29,16 +28,9 @@ def near_names(name: str, known: Collection[str]) -> list[str]:
     return list(dict.fromkeys((*close, *sorted(each for each in known if name in each))))[:NEAR]
 
 
-def namespaces(insight: Insight) -> list[str]:
-    """Return the namespaces of a cluster, and those of its pods and workloads where namespaces could not be read."""
-    known = {pod.namespace for pod in insight.world.state.objects[POD].values()}
-    known.update(key.partition("/")[0] for kind in WORKLOADS for key in insight.snapshot.of_kind(kind))
-    return sorted(known.union(insight.snapshot.of_kind(NAMESPACE)))
-
-
 def check_namespace(insight: Insight, namespace: str) -> list[str]:
     """Return the namespaces of a cluster. Raises UnknownName unless `namespace` is one of them, or ""."""
-    known = namespaces(insight)
+    known = namespaces_of(insight.world, insight.snapshot)
     if namespace and namespace not in known:
         raise UnknownName("namespace", namespace, "namespace", known)
     return known
