@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from bayplan.cluster.columns import Bool, Int64
+from bayplan.cluster.columns import Bool, Int64, locked
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.calling import Caller, call
@@ -49,7 +49,16 @@ class CycleState:
     skip_filter: set[str] = field(default_factory=set)
     skip_score: set[str] = field(default_factory=set)
     call: Caller = field(default=call, repr=False, compare=False)
-    standing: Bool | None = field(default=None, repr=False, compare=False)
+    _standing: Bool | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def standing(self) -> Bool | None:
+        """See above. A view that can't be made writable; None outside of `filter_nodes`."""
+        return None if self._standing is None else locked(self._standing)  # few filters ask, and it takes a while
+
+    @standing.setter
+    def standing(self, mask: Bool) -> None:
+        self._standing = mask
 
     def clone(self) -> CycleState:
         """Return a copy for a what-if. Values with a `clone` method are cloned; all others are shared.

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayplan.cluster.columns import Bool, Int64, locked
+from bayplan.cluster.columns import Bool, Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import interface
@@ -80,7 +80,7 @@ def run_filter(
     if len(nodes) <= FEW_NODES and all(implements(plugin, interface.Filter) for plugin in plugins):
         _filter_one_by_one(plugins, cycle, pod, nodes, verdicts)
         return verdicts
-    cycle.standing = locked(verdicts.feasible_mask)
+    cycle.standing = verdicts.feasible_mask
     for plugin in plugins:
         if _whole_table(plugin, interface.FilterNodes, interface.Filter, nodes):
             rejections = cycle.call(plugin, "Filter", plugin.filter_nodes, cycle, pod, nodes)

@@ -187,9 +187,10 @@ class DynamicResources(OnlyPlaces):
 
         Nodes that other filters have rejected are left out: a search for devices may take long.
         """
-        if cycle.standing is None:
+        feasible = cycle.standing
+        if feasible is None:
             return self._filter_all(cycle, pod, nodes)
-        standing = cycle.standing.nonzero()[0]
+        standing = feasible.nonzero()[0]
         return self._filter_all(cycle, pod, nodes.at(standing)).among(len(nodes), standing)
 
     def _filter_all(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections:
