@@ -5,7 +5,7 @@ Amounts are nano-units (see `quantity`) by resource name. Mirrors component-help
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from lightkube.models.core_v1 import Container, Pod, PodStatus
@@ -41,8 +41,9 @@ def pod_requests(
     """
     spec = pod.spec
     assert spec is not None
-    claimed = claimed_resources(pod) if use_status else []
-    if use_status and pod.status is not None and (atomic or any(each.resources is None for each in claimed)):
+    claimed = claimed_resources(pod) if use_status else ()
+    of_1_37 = atomic or (claimed and any(each.resources is None for each in claimed))
+    if of_1_37 and use_status and pod.status is not None:
         requests = _atomic_requests(pod, pod.status, claimed, missing)
     else:
         requests = _container_requests(pod, claimed, use_status, missing)
@@ -60,10 +61,10 @@ def pod_requests(
     return requests
 
 
-def claimed_resources(pod: Pod) -> list[ClaimedResources]:
+def claimed_resources(pod: Pod) -> Sequence[ClaimedResources]:
     """What a pod takes of its node through its claims, as its status says."""
-    found = (pod.status.nodeAllocatableResourceClaimStatuses if pod.status is not None else None) or ()
-    return [each for each in found if isinstance(each, ClaimedResources)]
+    found = pod.status.nodeAllocatableResourceClaimStatuses if pod.status is not None else None
+    return [each for each in found if isinstance(each, ClaimedResources)] if found else ()
 
 
 def container_limits(pod: Pod) -> Amounts:
@@ -164,7 +165,7 @@ def may_count_otherwise(pod: Pod) -> bool:
 
 
 def _container_requests(
-    pod: Pod, claimed: Iterable[ClaimedResources], use_status: bool, missing: Mapping[str, int] | None
+    pod: Pod, claimed: Sequence[ClaimedResources], use_status: bool, missing: Mapping[str, int] | None
 ) -> Amounts:
     statuses = _statuses(pod) if use_status else {}
     total = _over_containers(
@@ -172,7 +173,8 @@ def _container_requests(
         lambda container: _one(pod, container, statuses, missing),
         lambda container: _one(pod, container, {}, missing),
     )
-    _add_claimed(total, claimed)
+    if claimed:
+        _add_claimed(total, claimed)
     return total
 
 
