@@ -175,14 +175,19 @@ class NodeVolumeLimits(OnlyPlaces):
         unbound = any(kind == STORAGE_CLASS.kind for kind, _ in self._pod_volumes.sources(pod))
         if unbound or self._handle.nominations.nodes:
             return None
-        plain, wanted = (self._pod_volumes.of_pending(pod, migrated=migrated) for migrated in (False, True))
-        if isinstance(plain, Status) or isinstance(wanted, Status):
+        wanted = self._pod_volumes.of_pending(pod, migrated=True)
+        if isinstance(wanted, Status):
             return None
         self._attached.refresh(nodes.table)
         if any(self._attached.rows_using(volume) for volume in wanted):
             return None
-        numbers = frozenset(Counter(driver for driver, _ in wanted).items())
-        return OnlyNow((numbers, frozenset(self._required(plain))))
+        required = frozenset[str]()
+        if self._drivers is not None and self._drivers.names:
+            plain = self._pod_volumes.of_pending(pod, migrated=False)
+            if isinstance(plain, Status):
+                return None
+            required = frozenset(self._required(plain))
+        return OnlyNow((frozenset(Counter([driver for driver, _ in wanted]).items()), required))
 
     def _require(self, wanted: CsiVolumes, where: Bool, nodes: Nodes, index: Int32, statuses: list[Status]) -> None:
         """Reject those of the nodes `where` the driver of a volume is missing, whatever else they are rejected for."""
