@@ -160,7 +160,7 @@ async def test_group_is_preempted_as_a_whole(cluster):
         await create_group(cluster, "vip", 2, priorityClassName="high")
         await cluster.create_fast(members("vip", 2))
         await cluster.observer.until(lambda: len(bound(cluster, "vip")) == 2)
-        assert bound(cluster, "humble") == {}
+        await cluster.observer.until(lambda: bound(cluster, "humble") == {})  # the other one may still terminate
         uid = (await cluster.client.get(POD_GROUP_V1ALPHA2, "vip", "default")).metadata.uid
         events = (await cluster.client.list(EVENT, "default")).items
         notes = [each.note for each in events if each.reason == "Preempted"]
