@@ -24,7 +24,7 @@ def resize_deferred(pod: PodInfo) -> bool:
 
 
 def forbids_preemption_for_resizes(node: Node) -> bool:
-    """Whether anybody wants that no pod of the node is evicted for a resize."""
+    """Whether the node's policy forbids that its pods are evicted for a resize."""
     policy = node.spec.podPreemptionPolicy if node.spec is not None else None
     return policy is not None and bool(policy.disableResizePreemption)
 

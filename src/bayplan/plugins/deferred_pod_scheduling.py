@@ -32,7 +32,7 @@ class DeferredPodScheduling(Plugin):
         return None if resize_deferred(pod) else SKIP
 
     def filter(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """Reject other nodes, and a node on which nobody is to be evicted for resizes."""
+        """Reject other nodes, and a node whose policy forbids evictions for resizes."""
         if node.name != pod.node_name:
             return OTHER_NODE
         return FORBIDDEN if forbids_preemption_for_resizes(node.object) else None
@@ -52,13 +52,13 @@ class DeferredPodScheduling(Plugin):
 
 
 def after_policy_change(pod: PodInfo, old: Node | None, new: Node) -> Hint:
-    """Requeue for the own node once nobody forbids the preemption any more."""
+    """Requeue for the own node once its policy no longer forbids evictions."""
     allowed = old is not None and forbids_preemption_for_resizes(old) and not forbids_preemption_for_resizes(new)
     return Hint.QUEUE if allowed and _waits_on(pod, new) else Hint.SKIP
 
 
 def after_node_added(pod: PodInfo, old: Node | None, new: Node) -> Hint:
-    """Requeue for the own node if nobody forbids the preemption there."""
+    """Requeue for the own node if its policy doesn't forbid evictions."""
     return Hint.QUEUE if _waits_on(pod, new) and not forbids_preemption_for_resizes(new) else Hint.SKIP
 
 

@@ -112,20 +112,25 @@ class Places:
         if isinstance(entry, QueuedGroup):
             self._enter_group(entry, place, cause, now)
             return
+        if place is Place.GATED:
+            self._unschedulable.add(entry)
+        elif place is Place.UNSCHEDULABLE:
+            self.groups.add(entry)
+        else:
+            self._push(entry, place, now)
+        entry.place = place
+        self._waiting[entry.uid] = entry
+        if cause is not None:
+            self.incoming[place, cause] += 1
+
+    def _push(self, entry: Entry, place: Place, now: float) -> None:
+        """Add an entry to the heap of a place, if it has one."""
         if place is Place.ACTIVE:
             if entry.initial_attempt_at is None:
                 entry.initial_attempt_at = now
             self._active.push(entry)
         elif place is Place.BACKOFF:
             self._backoff.add(entry)
-        elif place is Place.GATED:
-            self._unschedulable.add(entry)
-        else:
-            self.groups.add(entry)
-        entry.place = place
-        self._waiting[entry.uid] = entry
-        if cause is not None:
-            self.incoming[place, cause] += 1
 
     def _leave(self, entry: Entry) -> None:
         if isinstance(entry, QueuedGroup):
@@ -164,12 +169,7 @@ class Places:
         return True
 
     def _enter_group(self, group: QueuedGroup, place: Place, cause: str | None, now: float) -> None:
-        if place is Place.ACTIVE:
-            if group.initial_attempt_at is None:
-                group.initial_attempt_at = now
-            self._active.push(group)
-        elif place is Place.BACKOFF:
-            self._backoff.add(group)
+        self._push(group, place, now)
         group.place = place
         for member in group.members.values():
             self._enter_member(member, group, now)

@@ -35,7 +35,7 @@ class GroupsOnNodes:
         self._table = table
         self._specs: dict[str, PodGroupSpec] = dict(_readable(pod_groups))
         self._whole: dict[str, VictimUnit] | None = None
-        """By key: the groups that are evicted as a whole. None as long as nobody has asked for them."""
+        """By key: the groups that are evicted as a whole. None before they are first needed."""
 
     def priority_of(self, pod: PodInfo) -> int:
         """Return the priority of a pod as a victim: that of its PodGroup, if that exists."""
