@@ -8,6 +8,7 @@ since 1.37.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -18,24 +19,32 @@ from bayplan.api.pod_groups import PodGroupSpec, spec_of
 from bayplan.cluster.columns import Bool, Rows
 from bayplan.cluster.node_table import NodeTable
 from bayplan.cluster.nodes import Nodes
-from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_changes import Removals
-from bayplan.cluster.pod_groups import pod_group_of
+from bayplan.cluster.pod_groups import Members, PodsByGroup, pod_group_of
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.interface import Candidate, CycleState, WhatIf
-from bayplan.plugins.default_preemption.budgets import Budgets
+from bayplan.framework.interface import Candidate
 from bayplan.plugins.default_preemption.candidates import VictimUnit
 from bayplan.plugins.default_preemption.dry_run import DryRun
 
 
 class GroupsOnNodes:
-    """The pods on nodes as units that are evicted together or not at all. `pod_groups`: PodGroups by key."""
+    """The pods on nodes as units that are evicted together or not at all.
 
-    def __init__(self, pod_groups: Mapping[str, Any], table: NodeTable) -> None:
+    `pod_groups`: PodGroups by key. `members`: their pods.
+    """
+
+    def __init__(
+        self, pod_groups: Mapping[str, Any], members: Mapping[str, Members] | PodsByGroup, table: NodeTable
+    ) -> None:
         self._table = table
+        self._members = members
         self._specs: dict[str, PodGroupSpec] = dict(_readable(pod_groups))
-        self._whole: dict[str, VictimUnit] | None = None
-        """By key: the groups that are evicted as a whole. None before they are first needed."""
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The rows with pods of these groups, sorted. On all others, each pod is a unit with its own priority."""
+        found = {self._table.row_of_pod[pod.uid] for key in self._specs for pod in self._on_nodes(key)}
+        return np.array(sorted(found), dtype=np.intp)
 
     def priority_of(self, pod: PodInfo) -> int:
         """Return the priority of a pod as a victim: that of its PodGroup, if that exists."""
@@ -49,19 +58,23 @@ class GroupsOnNodes:
 
     def _unit(self, pod: PodInfo) -> VictimUnit:
         spec = self._spec(pod)
-        whole = self._groups().get(pod_group_of(pod) or "") if spec is not None and spec.evicted_together else None
+        whole = self._whole.get(pod_group_of(pod) or "") if spec is not None and spec.evicted_together else None
         return VictimUnit((pod,), self.priority_of(pod)) if whole is None else whole
 
-    def _groups(self) -> dict[str, VictimUnit]:
-        """Return the groups that are evicted as a whole. Pods that are being deleted don't belong to them."""
-        if self._whole is None:
-            found: dict[str, list[PodInfo]] = {}
-            for pod in chain.from_iterable(pods.values() for pods in self._table.pods):
-                spec = self._spec(pod)
-                if spec is not None and spec.evicted_together and not pod.terminating:
-                    found.setdefault(pod_group_of(pod) or "", []).append(pod)
-            self._whole = {key: VictimUnit(pods, self._specs[key].priority or 0) for key, pods in found.items()}
-        return self._whole
+    @cached_property
+    def _whole(self) -> dict[str, VictimUnit]:
+        """By key: the groups that are evicted as a whole. Pods that are being deleted don't belong to them."""
+        whole: dict[str, VictimUnit] = {}
+        for key, spec in self._specs.items():
+            pods = [pod for pod in self._on_nodes(key) if not pod.terminating] if spec.evicted_together else ()
+            if pods:
+                whole[key] = VictimUnit(pods, spec.priority or 0)
+        return whole
+
+    def _on_nodes(self, key: str) -> Iterator[PodInfo]:
+        """Yield the pods of a group that count on a node, in the order of the nodes."""
+        found = (self._table.pod(uid) for uid in self._members[key].pods)
+        yield from sorted((pod for pod in found if pod is not None), key=lambda pod: self._table.row_of_pod[pod.uid])
 
     def _spec(self, pod: PodInfo) -> PodGroupSpec | None:
         key = pod_group_of(pod)
@@ -69,33 +82,37 @@ class GroupsOnNodes:
 
 
 class GroupedDryRun(DryRun):
-    """A dry run that evicts units. That pods of a unit on other nodes go, too, makes no difference to the filters."""
+    """A dry run that evicts units. That pods of a unit on other nodes go, too, makes no difference to the filters.
 
-    def __init__(
-        self,
-        groups: GroupsOnNodes,
-        what_if: WhatIf,
-        cycle: CycleState,
-        pod: PodInfo,
-        nodes: Nodes,
-        budgets: Budgets,
-        nominations: Nominations,
-    ) -> None:
-        super().__init__(what_if, cycle, pod, nodes, budgets, nominations)
+    Only rows with pods of groups are looked at one by one.
+    """
+
+    def __init__(self, groups: GroupsOnNodes, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
         self._groups = groups
         self._units: dict[int, list[VictimUnit]] = {}
-        """By row: the units of lower priority."""
+        """By row with pods of groups: the units of lower priority."""
 
     def _has_lower(self, rows: Rows) -> Bool:
-        found = [bool(self._below(row)) for row in rows.tolist()]
-        return np.array(found, dtype=np.bool_)
+        lower = super()._has_lower(rows)
+        for position in self._grouped(rows).nonzero()[0].tolist():
+            lower[position] = bool(self._below(rows.item(position)))
+        return lower
 
     def _without_lower(self, rows: Rows) -> Removals:
-        return Removals([list(self._local(self._below(row), row)) for row in rows.tolist()])
+        grouped = self._grouped(rows)
+        alone = iter(super()._without_lower(rows[~grouped]).pods)
+        pairs = zip(rows.tolist(), grouped.tolist(), strict=True)
+        return Removals([list(self._local(self._below(row), row)) if some else next(alone) for row, some in pairs])
 
     def _candidates(self, rows: Rows, removals: Removals) -> Iterator[Candidate]:
-        for row in rows.tolist():
-            yield self._candidate(row)
+        grouped = self._grouped(rows)
+        alone = super()._candidates(rows[~grouped], removals.at(np.flatnonzero(~grouped)))
+        for row, some in zip(rows.tolist(), grouped.tolist(), strict=True):
+            yield self._candidate(row) if some else next(alone)
+
+    def _grouped(self, rows: Rows) -> Bool:
+        return np.isin(rows, self._groups.rows)
 
     def _candidate(self, row: int) -> Candidate:
         units = sorted(self._below(row), key=lambda unit: unit.importance)

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from bayplan.api.kinds import POD_DISRUPTION_BUDGET
+from bayplan.api.kinds import POD, POD_DISRUPTION_BUDGET
 from bayplan.api.pod_groups import POD_GROUPS
 from bayplan.cluster.columns import Rows
 from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.pod_groups import Members, PodsByGroup, pod_group_of
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import events
 from bayplan.framework.events import Action, ClusterEvent, EventHint, Hint, Topics
@@ -54,10 +55,12 @@ class DefaultPreemption(Plugin):
         self._handle = handle
         self._tells_victims = gates.enabled("PotentialPlacementMessage")
         self._unstarted_in_order = gates.enabled("VictimsWithoutStart")
+        self._members: Mapping[str, Members] | PodsByGroup = {}
         self._pod_groups: Mapping[str, Any] = {}
         """The PodGroups that count for their pods as victims."""
         if gates.enabled("PodGroupsAsVictims") and gates.enabled("GenericWorkload"):
             self._pod_groups = handle.objects(POD_GROUPS)
+            self._members = PodsByGroup(handle.objects(POD), pod_group_of)
         self._budgets = handle.objects(POD_DISRUPTION_BUDGET)
         self._percentage = args.minCandidateNodesPercentage
         self._absolute = args.minCandidateNodesAbsolute
@@ -129,7 +132,7 @@ class DefaultPreemption(Plugin):
         if position is None:
             return ""
         others = [other for other in self._handle.nodes.pods(position) if _being_preempted(other)]
-        groups = GroupsOnNodes(self._pod_groups, self._handle.nodes.table)
+        groups = GroupsOnNodes(self._pod_groups, self._members, self._handle.nodes.table)
         waits = any(groups.priority_of(other) < pod.priority for other in others)
         return VICTIMS_TERMINATING if waits else ""
 
@@ -150,8 +153,10 @@ class DefaultPreemption(Plugin):
     def _dry_run(self, cycle: CycleState, pod: PodInfo, nodes: Nodes, what_if: WhatIf) -> DryRun:
         budgets, nominations = Budgets(self._budgets.values()), self._handle.nominations
         if self._pod_groups:
-            groups = GroupsOnNodes(self._pod_groups, nodes.table)
-            return GroupedDryRun(groups, what_if, cycle, pod, nodes, budgets, nominations)
+            groups = GroupsOnNodes(self._pod_groups, self._members, nodes.table)
+            return GroupedDryRun(
+                groups, what_if, cycle, pod, nodes, budgets, nominations, unstarted_in_order=self._unstarted_in_order
+            )
         alone = cycle.data.get(PLACED_WITH) is None
         results = self._results_for(cycle, pod, what_if) if alone else Results(self._handle.nodes, nominations)
         in_order = self._unstarted_in_order
