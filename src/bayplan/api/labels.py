@@ -145,19 +145,10 @@ class Requirement(msgspec.Struct, frozen=True, gc=False):
         return int(value) > int(bound) if self.operator == "gt" else int(value) < int(bound)
 
 
-@dataclass(frozen=True, slots=True)
-class LabelSelector:
+class LabelSelector(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """Requirements that must all be met. A selector without requirements matches everything."""
 
     requirements: tuple[Requirement, ...] = ()
-    _hash: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash(self.requirements))
-
-    def __hash__(self) -> int:
-        """Selectors are part of many keys, and hashing their requirements each time takes long."""
-        return self._hash
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether an object with these labels is selected."""

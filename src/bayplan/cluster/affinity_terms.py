@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from sys import intern
 
+import msgspec
 from lightkube.models import core_v1
 
 from bayplan.api.labels import InvalidSelector, LabelSelector
@@ -35,8 +36,7 @@ class TermKind(Enum):
     PREFERRED_ANTI = "preferred anti"
 
 
-@dataclass(frozen=True, slots=True)
-class AffinityTerm:
+class AffinityTerm(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """A parsed affinity term: namespaces, a label selector for pods, and a topology key.
 
     A namespace is included if it is in `namespaces`, or if its labels match `namespace_selector`. A selector of None
@@ -49,15 +49,6 @@ class AffinityTerm:
     selector: LabelSelector | None
     topology_key: str
     weight: int = 0
-    _hash: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        own = (self.kind.value, self.namespaces, self.namespace_selector, self.selector, self.topology_key, self.weight)
-        object.__setattr__(self, "_hash", hash(own))
-
-    def __hash__(self) -> int:
-        """A pod may have hundreds of terms, each of which is looked up several times."""
-        return self._hash
 
     def matches(self, pod: PodInfo, namespace_labels: Mapping[str, str]) -> bool:
         """Return whether the term matches a pod. `namespace_labels`: the labels of the pod's namespace."""
@@ -68,22 +59,13 @@ class AffinityTerm:
         return self.namespace_selector is not None and self.namespace_selector.matches(namespace_labels)
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
-class PodTerms:
-    """All affinity terms of a pod."""
+class PodTerms(msgspec.Struct, frozen=True, cache_hash=True, weakref=True):
+    """All affinity terms of a pod. The hash is kept, because the terms are part of signatures."""
 
     required: tuple[AffinityTerm, ...] = ()
     required_anti: tuple[AffinityTerm, ...] = ()
     preferred: tuple[AffinityTerm, ...] = ()
     preferred_anti: tuple[AffinityTerm, ...] = ()
-    _hash: int = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash(tuple(self)))
-
-    def __hash__(self) -> int:
-        """The terms are part of signatures, and hashing them each time takes long."""
-        return self._hash
 
     def __iter__(self) -> Iterator[AffinityTerm]:
         return iter((*self.required, *self.required_anti, *self.preferred, *self.preferred_anti))
@@ -103,6 +85,18 @@ def terms_of(pod: PodInfo) -> PodTerms:
         has_terms = affinity is not None and (affinity.podAffinity is not None or affinity.podAntiAffinity is not None)
         terms = pod.cache[PodTerms] = _parse(encode(affinity), pod.namespace) if has_terms else NO_TERMS
     return terms
+
+
+def unparsed_terms(pod: PodInfo) -> int:
+    """Return how many affinity terms of a pod `terms_of` would have to parse."""
+    affinity = pod.spec.affinity if PodTerms not in pod.cache else None
+    sides = (affinity.podAffinity, affinity.podAntiAffinity) if affinity is not None else ()
+    return sum(
+        len(each.requiredDuringSchedulingIgnoredDuringExecution or ())
+        + len(each.preferredDuringSchedulingIgnoredDuringExecution or ())
+        for each in sides
+        if each is not None
+    )
 
 
 def bound_terms(pod: PodInfo) -> PodTerms:

@@ -13,7 +13,7 @@ from lightkube.models.core_v1 import Node
 
 from bayplan.api.labels import InvalidSelector
 from bayplan.api.objects import encode
-from bayplan.cluster.affinity_terms import AffinityTerm, TermColumn, TermKind, terms_of
+from bayplan.cluster.affinity_terms import AffinityTerm, TermColumn, TermKind, terms_of, unparsed_terms
 from bayplan.cluster.columns import Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
@@ -145,7 +145,8 @@ class InterPodAffinity(OnlyPlaces):
         yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL), after_node_change)
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """The pod's terms."""
+        """The pod's terms. Parsing many of them takes long, so that other pods may have their turn first."""
+        self._steps.begin(unparsed_terms(pod))
         try:
             return terms_of(pod) or ()
         except InvalidSelector:
