@@ -15,8 +15,8 @@ import random
 import statistics
 import time
 
-from bayplan.cli.heap import keep_heap
 from bayplan.framework.binding_runner import run_reserve
+from bayplan.heap import keep_heap
 from bayplan.scheduling import decide
 from bayplan.sharing import Sharing
 from bayplan.testing import make_cluster, make_node, make_pod

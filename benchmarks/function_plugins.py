@@ -17,8 +17,8 @@ import random
 import time
 
 from bayplan import NodeInfo, PodInfo, filter_plugin, score_plugin
-from bayplan.cli.heap import keep_heap
 from bayplan.config import default_profile
+from bayplan.heap import keep_heap
 from bayplan.scheduling import Rotation, decide
 from bayplan.sharing import Sharing
 from bayplan.simulation.handle import OfflineHandle

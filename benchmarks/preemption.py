@@ -21,10 +21,10 @@ from statistics import median
 from typing import Any
 
 from bayplan import PodInfo
-from bayplan.cli.heap import keep_heap
 from bayplan.cluster.state import ClusterState
 from bayplan.config import KubeSchedulerConfiguration, build_profile, parse_configuration
 from bayplan.framework.calling import call
+from bayplan.heap import keep_heap
 from bayplan.scheduling import Decision, decide
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing import make_node, make_pod

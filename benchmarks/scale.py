@@ -28,11 +28,11 @@ from typing import Any
 
 from bayplan.api.kinds import NODE
 from bayplan.api.objects import convert, encode
-from bayplan.cli.heap import keep_heap
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.collector import Collector
 from bayplan.config import default_profile
+from bayplan.heap import keep_heap
 from bayplan.scheduling import decide
 from bayplan.sharing import Sharing
 from bayplan.simulation.handle import OfflineHandle

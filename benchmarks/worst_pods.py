@@ -24,9 +24,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bayplan import PodInfo
-from bayplan.cli.heap import keep_heap
 from bayplan.cluster.state import ClusterState
 from bayplan.config import build_profile, parse_configuration
+from bayplan.heap import keep_heap
 from bayplan.scheduling import decide
 from bayplan.simulation.handle import OfflineHandle
 from bayplan.testing import make_node, make_pod

@@ -3,7 +3,7 @@
 A full collection visits every object that isn't frozen: a tenth of a second for 100,000 pods. After `begin`, a full
 collection visits what was created since the one before; what it leaves is frozen. Objects that are not part of a cycle
 are freed as always. Frozen cycles stay until the number of frozen objects has doubled: `run` then unfreezes all objects
-and collects them, at a moment when the scheduler has nothing to do.
+and collects them, at a moment when the scheduler has nothing to do. At such moments, freed memory is given back.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+
+from bayplan.heap import give_back
 
 log = logging.getLogger(__name__)
 
@@ -53,10 +55,15 @@ class Collector:
         gc.enable()
 
     async def run(self, idle: Callable[[], bool]) -> None:
-        """Collect frozen cycles when there may be many. `idle`: whether the scheduler has nothing to do."""
+        """Collect frozen cycles when there may be many, and give freed memory back.
+
+        `idle`: whether the scheduler has nothing to do.
+        """
         waited = 0
         while True:
             await asyncio.sleep(CHECK_SECONDS)
+            if idle():
+                give_back()
             if gc.get_freeze_count() < 2 * self._frozen + _LEAST:
                 continue
             waited += 1

@@ -11,6 +11,7 @@ import pytest
 from tests.service.conftest import make_pod as pending
 from tests.service.conftest import make_runtime
 
+from bayplan.cluster.affinity_terms import PodTerms
 from bayplan.cluster.selector_groups import SelectorGroups
 from bayplan.executor.giving_way import LONGEST, LONGEST_REST, REST, TimeSlice, Unfinished
 from bayplan.framework import giving_way
@@ -19,6 +20,7 @@ from bayplan.framework.handle import StateHandle
 from bayplan.plugin import Plugin
 from bayplan.scheduling import decide
 from bayplan.service.services import Services
+from bayplan.sharing import Sharing
 from bayplan.testing import LiveCluster, make_cluster, make_node, make_pod
 
 pytestmark = pytest.mark.feature("attempts that take long give way")
@@ -206,6 +208,23 @@ def test_pods_with_many_terms_let_others_have_their_turn(kind, monkeypatch):
     assert decision.node in {"n", "m"}
     assert len(given) >= 3, "500 selectors take 0.5 s"
     assert max(given) < 3 * LONGEST
+
+
+@pytest.mark.parametrize("kind", ["required", "preferred"])
+def test_many_terms_are_not_parsed_before_it_is_their_turn(kind, monkeypatch):
+    asked = []
+
+    def give_way(self, *, long):
+        asked.append(long)
+        raise GiveWay
+
+    monkeypatch.setattr(StateHandle, "give_way", give_way)
+    cluster = make_cluster(make_node("n"))
+    pod = make_pod("many", **many_terms(kind, "many"))
+    with pytest.raises(GiveWay):
+        decide(cluster.profile, cluster.state, pod, random.Random(0), start=Sharing(cluster.profile).start)
+    assert all(asked), "the attempt is long for sure"
+    assert PodTerms not in pod.cache
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from pathlib import Path
 import click
 
 from bayplan.cli.ending import Ending
-from bayplan.cli.heap import keep_heap
 from bayplan.cli.serving import NoAccessError, check_access, run_until_done, stop_on_signals, unless
 from bayplan.client import Client, ConfigError, connect
 from bayplan.config import (
@@ -29,6 +28,7 @@ from bayplan.extender.plugins import ExtenderProfiles, profile_of_plugins, profi
 from bayplan.extender.running import BuildExtenderProfiles, RunningExtender, ServerSettings, running_extender
 from bayplan.extender.snippet import extenders_snippet
 from bayplan.framework.handle import Handle
+from bayplan.heap import keep_heap
 
 log = logging.getLogger(__name__)
 

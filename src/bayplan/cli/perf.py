@@ -176,7 +176,7 @@ def _check_profile(profile: Path | None, selected: Sequence[Workload]) -> None:
 
 def _run_on_core(workload: Workload, report: Report, profile: Path | None) -> list[Measurement]:
     from bayplan.benchmarking.profiling import profiling
-    from bayplan.cli.heap import keep_heap
+    from bayplan.heap import keep_heap
 
     keep_heap()  # as `bayplan run` does
     profiler: Profiler = nullcontext if profile is None else partial(profiling, profile)

@@ -131,11 +131,11 @@ def _extenders(configuration: KubeSchedulerConfiguration, path: str) -> HttpExte
 def _run_until_done(scheduling: Callable[[Ending], Coroutine[Any, Any, None]]) -> None:
     """Run the scheduler. Exits with status 2 if it can't start, and 1 if it lost its lease."""
     from bayplan.cli.ending import Ending
-    from bayplan.cli.heap import keep_heap
     from bayplan.cli.serving import NoAccessError, run_until_done
     from bayplan.client import ConfigError
     from bayplan.client.errors import NoKubeconfigError
     from bayplan.config import ConfigurationError, PluginLoadError
+    from bayplan.heap import keep_heap
     from bayplan.recording.files import RecordingError
     from bayplan.service.leader_election import LeaseLostError
     from bayplan.service.scheduler import SchedulingEndedError
