@@ -168,7 +168,6 @@ async def test_a_binding_that_took_effect_counts_whatever_the_reply(client, cloc
 @pytest.mark.parametrize(
     ("answer", "then"),
     [
-        pytest.param(LOST, [seen(None)], id="reply lost, not bound"),
         pytest.param(TransportError("refused", sent=False), [seen(None)], id="never arrived"),
         pytest.param(SERVER_ERROR, [seen(None)], id="500, not bound"),
         pytest.param(CONFLICT, [seen("b")], id="another scheduler was faster"),
@@ -181,6 +180,29 @@ async def test_a_binding_that_took_no_effect_is_undone(client, clock, answer, th
     client.will("bind", answer)
     client.will("get", *then)
     (await Setting(client, clock).bind()).assert_undone()
+
+
+@pytest.mark.parametrize(
+    ("answers", "then"),
+    [
+        pytest.param([LOST, None], [seen(None)], id="bound by the second request"),
+        pytest.param([LOST, LOST, None], [seen(None), seen(None)], id="bound by the third request"),
+        pytest.param([LOST, CONFLICT], [seen(None), seen("a")], id="the first request is carried out late"),
+    ],
+)
+async def test_a_binding_whose_reply_is_lost_is_repeated_while_the_pod_stays_assumed(client, clock, answers, then):
+    client.will("bind", *answers)
+    client.will("get", *then)
+    (await Setting(client, clock).bind()).assert_bound()
+    assert [request[3] for request in client.requests if request[0] == "bind"] == ["a"] * len(answers)
+
+
+async def test_a_binding_without_any_reply_fails_in_the_end(client, clock):
+    client.will("bind", LOST, LOST, LOST)
+    client.will("get", seen(None), seen(None), seen(None))
+    setting = await Setting(client, clock).bind()
+    setting.assert_undone()
+    assert setting.verbs().count("bind") == 3
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,15 @@ from bayplan.framework.binding_runner import run_bind, run_pre_bind
 from bayplan.framework.extenders import ExtenderError
 from bayplan.framework.status import Code, PluginError, Status, success
 from bayplan.log_fields import about_pod
-from bayplan.service.failed_requests import is_request, may_have_succeeded, problem_of
+from bayplan.service.failed_requests import is_lost, is_request, may_have_succeeded, problem_of
 from bayplan.service.pod_status import PodStatusWriter
 from bayplan.service.tasks import PodTasks
 
 log = logging.getLogger(__name__)
 
 _LOOK_AGAIN_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
+_TRIES = 3
+"""How often a binding is requested at most, if each reply is lost."""
 
 
 @dataclass(slots=True)
@@ -75,22 +77,40 @@ class ApiBinder:
         return status
 
     async def bind(self, binding: Binding) -> Status:
-        """Bind the pod. If a reply leaves open whether that succeeded, read the pod until that is known."""
-        pod, node_name = binding.pod, binding.node_name
+        """Bind the pod. If a reply leaves open whether that succeeded, read the pod until that is known.
+
+        A request whose reply is lost may still be carried out after the pod was read without a node: if the pod were
+        forgotten then, its node could become overcommitted. So the pod is bound again, to the same node: once a request
+        is answered, earlier ones have no effect any more.
+        """
+        pod = binding.pod
         await self._status.withdraw(pod.uid)
-        try:
-            if self._extenders is not None:
-                if not self._leads():
-                    raise ExtenderError("this scheduler is not the leader and binds no pods")
-                if await self._extenders.bind(pod, node_name):
-                    return success()
-            return await run_bind(binding.profile, binding.cycle, pod, node_name)
-        except ExtenderError as error:
-            return await self._look_up(binding, f"binding to node {node_name} failed: {error}")
-        except PluginError as error:
-            if not may_have_succeeded(error):
-                return _failed(binding, error)
-            return await self._look_up(binding, problem_of(error))
+        for _ in range(_TRIES):
+            try:
+                return await self._request(binding)
+            except ExtenderError as error:
+                problem, lost = f"binding to node {binding.node_name} failed: {error}", False
+            except PluginError as error:
+                if not may_have_succeeded(error):
+                    return _failed(binding, error)
+                problem, lost = problem_of(error), is_lost(error)
+            node_name = await self._look_up(binding)
+            if node_name == binding.node_name:
+                return success()
+            if node_name != "" or not lost:
+                break
+            log.debug("binding pod %s again, because the reply is lost", about_pod(pod))
+        return Status(Code.ERROR, (problem,))
+
+    async def _request(self, binding: Binding) -> Status:
+        """Let the extender bind the pod, or else the profile's Bind plugins. Raises ExtenderError or PluginError."""
+        pod, node_name = binding.pod, binding.node_name
+        if self._extenders is not None:
+            if not self._leads():
+                raise ExtenderError("this scheduler is not the leader and binds no pods")
+            if await self._extenders.bind(pod, node_name):
+                return success()
+        return await run_bind(binding.profile, binding.cycle, pod, node_name)
 
     def cancel_pre_bind(self, uid: str, why: str) -> bool:
         """Cancel a pod's PreBind, and its binding with it. Returns False for a pod that is not in PreBind."""
@@ -109,27 +129,24 @@ class ApiBinder:
         task.uncancel()
         return True
 
-    async def _look_up(self, binding: Binding, problem: str) -> Status:
-        """After a binding request with an unknown outcome, read the pod until the outcome is known.
+    async def _look_up(self, binding: Binding) -> str | None:
+        """Return the pod's node after a binding request with an unknown outcome: "" for none, None if the pod is gone.
 
-        The pod stays assumed until then, however long it takes: if it were forgotten too early, its node could become
-        overcommitted.
+        The pod stays assumed until it could be read, however long it takes.
         """
-        failed = Status(Code.ERROR, (problem,))
         attempt = 0
         while True:
             try:
                 pod = await self._client.get(POD, binding.pod.name, binding.pod.namespace)
             except ApiError as reply:
                 if reply.status == 404:
-                    return failed
+                    return None
                 if reply.status in {401, 403}:
                     log.warning("cannot read whether pod %s was bound: %s", about_pod(binding.pod), reply)
             except (TransportError, UndecodableObject, ConfigError) as error:
                 log.debug("cannot read yet whether pod %s was bound: %s", about_pod(binding.pod), error)
             else:
-                ours = pod.metadata.uid == binding.pod.uid and pod.spec.nodeName == binding.node_name
-                return success() if ours else failed
+                return (pod.spec.nodeName or "") if pod.metadata.uid == binding.pod.uid else None
             await asyncio.sleep(_LOOK_AGAIN_SECONDS[min(attempt, len(_LOOK_AGAIN_SECONDS) - 1)])
             attempt += 1
 
