@@ -138,7 +138,7 @@ def pods_that_fit(cluster):
 async def test_chaos(cluster, proxy, seed, steps):
     await cluster.add_nodes(6)
     chaos = Chaos(cluster, proxy, seed)
-    # If it were shorter, a busy server would carry out bindings that have timed out after their pods were read as pending.
+    # With less time, a busy server would carry out bindings that have timed out after their pods were read as pending.
     async with running_scheduler(proxy.access, request_timeout=2.0):
         for _ in range(steps):
             await chaos.act()
