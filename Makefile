@@ -9,8 +9,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
-# One process per CPU, but at most four, because some tests measure time.
-PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
+# tests/conftest.py says how many processes `auto` is.
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
 .PHONY: help install demo test test-apiserver test-shadow test-e2e soak lint format conformance perf performance examples svg dist clean rebuild
 

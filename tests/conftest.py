@@ -1,8 +1,24 @@
-"""Counts the cases of each feature (`@pytest.mark.feature("PLUGIN: FEATURE")`), and reports how many passed."""
+"""The settings of all tests, and the report of how many cases of each feature passed.
+
+A test names its feature with `@pytest.mark.feature("PLUGIN: FEATURE")`.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Hypothesis measures no time, because other processes may take it.
+settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_xdist_auto_num_workers():
+    """One process more than there are CPUs, because many tests wait; but at most four, because some measure time."""
+    return min((yield) + 1, 4)
 
 
 def pytest_runtest_setup(item):

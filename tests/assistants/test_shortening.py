@@ -19,7 +19,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(st.text(max_size=9), VALUES, max_size=12), st.integers(20, 3000))
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 def test_any_answer_is_short_json_that_says_what_was_cut(answer, most):
     found = shortened(answer, most)
     assert len(found.text) <= most

@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bayplan.api.kinds import POD
@@ -90,7 +90,6 @@ STEPS = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(
     steps=st.lists(STEPS, max_size=40),
     selector=st.sampled_from(["", "app=web"]),

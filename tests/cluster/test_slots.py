@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from bayplan.cluster.slots import Slots
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.tuples(st.sampled_from(["claim", "release", "trim"]), st.integers(0, 9)), max_size=80))
 def test_lowest_free_number_is_claimed(steps):
     slots, used = Slots(), set()

@@ -56,7 +56,7 @@ def test_evicted_sums_are_recomputed(tally, monkeypatch):
         tally.add(0, -1)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     changes=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(-3, 3)), max_size=80),
     least=st.integers(0, 8),

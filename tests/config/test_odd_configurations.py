@@ -77,7 +77,7 @@ def readable(read):
         return None
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1500)
 @given(odd_documents())
 def test_an_odd_document_is_accepted_or_rejected(document):
     reading = readable(lambda: read_document_of(Document(document), Catalog()))
@@ -89,13 +89,13 @@ def test_an_odd_document_is_accepted_or_rejected(document):
     assert to_yaml(again, Catalog()) == text
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(st.text() | st.binary().map(lambda raw: raw.decode("latin-1")))
 def test_any_text_is_accepted_or_rejected(text):
     readable(lambda: read_document(text))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.sampled_from(DOCUMENTS), st.data())
 def test_a_truncated_document_is_accepted_or_rejected(document, data):
     text = yaml.safe_dump(document)

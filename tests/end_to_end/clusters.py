@@ -30,7 +30,7 @@ from bayplan.devcluster.apiserver.authorization.users import User
 from bayplan.devcluster.controllers.controller import Controller
 from bayplan.devcluster.controllers.informers import Informers
 from bayplan.devcluster.controllers.manager import WORKLOADS, ControllerManager
-from bayplan.devcluster.kubelet import Kubelets
+from bayplan.devcluster.kubelet import KubeletDelays, Kubelets
 from bayplan.testing.observer import Observer, condition_of
 
 ABRUPT = [
@@ -40,6 +40,8 @@ ABRUPT = [
 """Marks tests that stop a server under load: asyncio does not close connections that it accepts at that moment."""
 
 ADMIN_TOKEN = "admins-token"
+QUICK = KubeletDelays(start=0.1, stop=0.3)
+"""Most tests wait until pods run or have ended."""
 
 
 class Cluster(ABC):
@@ -305,7 +307,7 @@ def permission_for(attributes: Attributes) -> str:
 async def _alive(cluster: Cluster, controllers: Sequence[type[Controller]]) -> AsyncIterator[None]:
     """Run controllers, the kubelets of all nodes, and a observer."""
     clock, informers = RunningClock(), Informers(cluster.client)
-    kubelets = Kubelets(cluster.client, clock, informers=informers, adopt=True)
+    kubelets = Kubelets(cluster.client, clock, informers=informers, delays=QUICK, adopt=True)
     manager = ControllerManager(cluster.client, clock, controllers, informers=informers)
     async with Observer(cluster.client) as cluster.observer, _running(kubelets, manager, informers):
         yield

@@ -217,7 +217,6 @@ def test_scheduler_survives_whatever_the_api_server_sends(examples: int, random:
         settings=settings(
             max_examples=examples,
             stateful_step_count=30,
-            deadline=None,
             derandomize=not random,
             suppress_health_check=list(HealthCheck),
             phases=[Phase.explicit, Phase.reuse, Phase.generate],

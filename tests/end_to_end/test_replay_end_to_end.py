@@ -10,6 +10,7 @@ import random
 import re
 import signal
 from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
 
 import pytest
 import yaml
@@ -140,7 +141,7 @@ async def test_every_question_can_be_asked_about_a_moment(run, tmp_path):
     date, moment, node = re.search(
         r"(\S+) (\S+) default/important: .*it preempts 2 pods on node (\S+)", listed
     ).groups()
-    just_before = f"{date}T{moment[:-2]}Z"  # a tenth of a millisecond at most, so that no other decision is in between
+    just_before = (datetime.fromisoformat(f"{date}T{moment}Z") - timedelta(microseconds=1)).isoformat()
     assert "would preempt" in bayplan("explain", "important", "--from", folder, "--at", just_before)
     assert "would preempt" not in bayplan("explain", "important", "--from", folder)
     assert node in bayplan("explain", "important", "--from", folder)

@@ -482,7 +482,7 @@ async def test_silent_server_is_reported_within_5_seconds_and_a_signal_ends_at_o
         began = now()
         run.signal(number)
         assert await run.ended() == 0
-        assert now() - began < 3
+        assert now() - began < 5  # what waits for replies, or for bindings, ends later
         for writer in connections:
             writer.close()
     assert run.lines[0].endswith(f"cluster: {url} (--master)")

@@ -57,7 +57,7 @@ def placed(snapshot):
     return {key: each["spec"]["nodeName"] for key, each in documents.items() if each["spec"].get("nodeName")}
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(share=st.floats(0, 1))
 def test_pods_on_nodes_are_those_placed_and_not_ended(sample, share):
     history = History.open(sample)

@@ -39,7 +39,7 @@ def rows_in(path: Path) -> list[Row]:
     return [line for line in journal_lines(path.open("rb")) if isinstance(line, Row)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(length=st.integers(0, len(WHOLE)))
 def test_a_journal_that_ends_anywhere_is_a_prefix(length: int) -> None:
     """Whatever a crash leaves, the complete lines count, and an incomplete one is said."""
@@ -68,7 +68,7 @@ def test_a_journal_that_ends_anywhere_is_a_prefix(length: int) -> None:
         assert [row.name for row in History.open(folder).rows()] == [row.name for row in found]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(begin=st.integers(0, len(WHOLE) - 1), noise=st.binary(min_size=1, max_size=60))
 def test_damage_in_the_middle_costs_only_its_lines(begin: int, noise: bytes) -> None:
     with tempfile.TemporaryDirectory() as name:

@@ -83,7 +83,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("tool", FILES)
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_odd_values_do_no_harm(tool: str, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     write, valid = FILES[tool]

@@ -159,7 +159,7 @@ def test_only_a_redacted_snapshot_can_be_read_by_others(tmp_path, redact, mode):
     assert stat.S_IMODE(path.stat().st_mode) == mode
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(inside=True, changes=[(0.003, 0x80)])  # a field's name that is not UTF-8
 @given(inside=st.booleans(), changes=st.lists(st.tuples(st.floats(0, 0.999), st.integers(0, 255)), max_size=3))
 def test_changed_bytes_are_one_clear_error_or_do_no_harm(saved, inside, changes):

@@ -116,7 +116,7 @@ def same_rejection(difference):
     )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(clusters(words=["acme.example/tier", "web"]), pods(words=["acme.example/tier", "web"]))
 def test_decisions_are_the_same_on_the_redacted_cluster(objects, pod):
     before = Snapshot.of([headed(obj) for obj in (*objects, pod)])

@@ -143,7 +143,7 @@ def test_an_interrupted_question_says_so():
     assert ask(pod("p", cpu="2"), progress=stop).interrupted
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(sizes=st.lists(st.integers(1, 8), min_size=1, max_size=12), zones=st.sampled_from(["a", "ab", "abc"]))
 def test_what_is_enough_is_enough_for_what_if_too(sizes, zones):
     nodes = [member(f"n-{zone}", "only", zone, cpu="8") for zone in zones]

@@ -134,7 +134,7 @@ def put(rng, store, kind, make):
         store.set(name, convert(kind.type, made) if isinstance(made, dict) else made)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32))
 def test_taints_kept_over_changes_are_those_of_a_new_start(seed):
     rng = random.Random(seed)

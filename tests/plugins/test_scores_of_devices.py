@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.tables import cases
 
@@ -174,7 +174,6 @@ changes = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(changes, min_size=1, max_size=12))
 def test_counts_kept_over_changes_are_those_of_a_new_start(sequence):
     cluster = Devices([NODE, make_node("n2"), gpu_class(), four()])

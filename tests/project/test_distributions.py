@@ -34,11 +34,12 @@ def succeeded(done):
     return done.stdout
 
 
-@pytest.fixture
-def wheel(tmp_path):
-    succeeded(run(sys.executable, BUILD, "--outdir", tmp_path / "dist", ROOT, cwd=tmp_path))
-    assert len(list((tmp_path / "dist").glob("bayplan-*.tar.gz"))) == 1
-    (path,) = (tmp_path / "dist").glob("bayplan-*.whl")
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dist")
+    succeeded(run(sys.executable, BUILD, "--outdir", folder, ROOT, cwd=folder))
+    assert len(list(folder.glob("bayplan-*.tar.gz"))) == 1
+    (path,) = folder.glob("bayplan-*.whl")
     return path
 
 

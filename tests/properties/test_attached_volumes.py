@@ -160,7 +160,7 @@ def using(name, claims, **fields):
     return make_pod(name, spec={"volumes": volumes}, **fields)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.randoms(use_true_random=False))
 def test_verdicts_after_events_match_a_recount(rng):
     world = World(rng)

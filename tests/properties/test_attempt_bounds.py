@@ -92,7 +92,7 @@ async def attempts(behavior, pods):
         return [queued.attempts for queued in here.scheduler.queue]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.builds(
         Behavior,

@@ -185,4 +185,4 @@ class Columns(RuleBasedStateMachine):
 
 
 TestColumns = Columns.TestCase
-TestColumns.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestColumns.settings = settings(max_examples=60, stateful_step_count=30)

@@ -348,7 +348,7 @@ def cached(world, claims):
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.integers(0, 2**32), st.sampled_from(GATES))
 def test_cached_results_equal_uncached_ones(seed, gates):
     rng = random.Random(seed)
@@ -361,7 +361,7 @@ def test_cached_results_equal_uncached_ones(seed, gates):
         assert world.allocations.taken().__dict__ == world.taken().__dict__
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.integers(0, 2**32), st.sampled_from(GATES))
 def test_searches_skip_pools_without_effect_on_the_result(seed, gates):
     """In 1.36, devices that a constraint rejects still consume counters, for other requests of the same search."""

@@ -58,14 +58,14 @@ async def story(gangs, steps, plugins, version):
 
 
 @pytest.mark.parametrize("version", ["1.36", "1.37"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(gangs=st.lists(sizes, min_size=1, max_size=4), steps=st.lists(actions, min_size=5, max_size=60))
 def test_gangs_are_bound_whole_or_wait_whole(gangs, steps, version):
     in_virtual_time(story(gangs, steps, PLUGINS, version))
 
 
 @pytest.mark.parametrize("version", ["1.36", "1.37"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(gangs=st.lists(sizes, min_size=3, max_size=4), steps=st.lists(actions, min_size=5, max_size=60))
 def test_preempting_gangs_are_bound_whole_or_wait_whole(gangs, steps, version):
     in_virtual_time(story(gangs, steps, (*PLUGINS, "WorkloadAwarePreemption"), version))

@@ -58,7 +58,7 @@ def hints_for(kind: str) -> list[EventHint]:
     return [hint for hint in registered if hint.topics is not None and hint.event.resource == kind]
 
 
-@settings(max_examples=700, deadline=None)
+@settings(max_examples=700)
 @given(st.sampled_from(hints_for(POD)), pods(), pods(), pods())
 def test_hint_skips_pods_without_a_topic_of_the_event(hint, pod, first, second):
     action = hint.event.action
@@ -71,7 +71,6 @@ def test_hint_skips_pods_without_a_topic_of_the_event(hint, pod, first, second):
             assert hint.hint(pod, old, new) is Hint.SKIP
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from(hints_for(PERSISTENT_VOLUME_CLAIM.kind)),
     pods(),

@@ -135,7 +135,7 @@ def using(name, claims, **fields):
     return make_pod(name, spec={"volumes": volumes}, **fields)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.randoms(use_true_random=False))
 def test_pods_with_equal_keys_stay_alike_until_an_event_concerns_one_of_them(rng):
     world = World(rng)

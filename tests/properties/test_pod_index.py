@@ -177,4 +177,4 @@ class PodsAndSelectors(RuleBasedStateMachine):
 
 
 TestPodsAndSelectors = PodsAndSelectors.TestCase
-TestPodsAndSelectors.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestPodsAndSelectors.settings = settings(max_examples=60, stateful_step_count=30)

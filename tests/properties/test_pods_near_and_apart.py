@@ -54,7 +54,7 @@ def what_ifs_of(changes):
     }
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(anything)
 def test_affinity_filter(make):
     cluster, pod = make.cluster(), make.pod("pending")
@@ -79,7 +79,7 @@ class OneByOne:
         return self.plugin.filter(cycle, pod, node)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(anything)
 def test_affinity_filter_node_by_node(make):
     cluster, pod = make.cluster(), make.pod("pending")
@@ -89,7 +89,7 @@ def test_affinity_filter_node_by_node(make):
     assert ask_filter(plugin, info(pod), state, what_ifs_of(changes)) == affinity_verdicts(pod, cluster, changes)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(anything)
 def test_spread_filter(make):
     cluster, pod = make.cluster(), make.pod("pending")
@@ -99,7 +99,7 @@ def test_spread_filter(make):
     assert ask_filter(plugin, info(pod), state, what_ifs_of(changes)) == spread_verdicts(pod, cluster, changes)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(anything, st.sampled_from([0, 1, 3]), st.booleans())
 def test_affinity_scores(make, hard_weight, ignore):
     cluster, pod = make.cluster(), make.pod("pending")
@@ -109,7 +109,7 @@ def test_affinity_scores(make, hard_weight, ignore):
     assert found == affinity_scores(pod, cluster, scored, hard_weight, ignore_existing=ignore)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(anything)
 def test_spread_scores(make):
     cluster, pod = make.cluster(), make.pod("pending")
@@ -128,7 +128,7 @@ LIST_DEFAULTS = [
 ]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(anything, st.booleans())
 def test_default_spreading(make, system):
     """A service selects the pods with the label app=a, and the default constraints spread them."""

@@ -22,7 +22,7 @@ PROFILES = ("default-scheduler", "counted", "few-plugins")
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32))
 def test_preemption_equals_a_search_that_really_removes_pods(profile, seed):
     check_random_cluster(profile, seed)

@@ -30,7 +30,7 @@ def plugins(*, pure):
     return [filter_plugin(pure=pure)(crowded), score_plugin(weight=3, pure=pure)(matching)]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 2**32), st.booleans())
 def test_decisions_are_the_same_with_and_without_pure(seed, related):
     worlds = [World(reuse=True, plugins=plugins(pure=pure)) for pure in (True, False)]

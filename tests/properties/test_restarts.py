@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from streams import World, stream
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 2**32), st.booleans())
 def test_decisions_are_the_same_after_a_restart(seed, reuse):
     rng = random.Random(seed)

@@ -58,7 +58,7 @@ _plain = st.sampled_from(VALUES)
 expressions = st.recursive(_plain | st.builds("dyn({})".format, _plain), _larger, max_leaves=8)
 
 
-@settings(max_examples=300, deadline=None)  # the first expression builds the parser
+@settings(max_examples=300)
 @given(expressions)
 @example("optional.of([1]) in dyn({})")
 @example("dyn({'a': 1}).sortBy(x, x)")
@@ -67,7 +67,7 @@ def test_any_expression(expression):
         assert Selector(f"dyn({expression}) == 1 || true").matches(DEVICE, Meter(10_000))
 
 
-@settings(max_examples=300, deadline=None)  # the first expression builds the parser
+@settings(max_examples=300)
 @given(st.text(alphabet="ab1.\"'\\[]{}()?:&|!=<>+-*/%, \nrxu0é€`", max_size=30))
 def test_any_text(text):
     with contextlib.suppress(CompileError, RuntimeFailure):
@@ -83,7 +83,7 @@ DEVICES = [
 LIMIT = 20_000
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.randoms(use_true_random=False), st.integers(2, 4))
 def test_written_selectors_give_the_values_and_costs_of_their_trees(random, depth):
     expression = Expressions(random).truth(depth)

@@ -52,7 +52,7 @@ def told(decision):
     return decision.outcome, decision.node, decision.nominated_node, victims, decision.message, blamed
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 2**32))
 def test_decisions_are_the_same_if_nothing_is_shared(seed):
     check_sharing(seed)

@@ -18,7 +18,7 @@ GATES = [DEFAULT_GATES, gates_of(NEWEST).but("TaintTolerationComparisonOperators
 pytestmark = pytest.mark.feature("Sharing: decisions with and without it")
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(0, 2**32), st.booleans(), st.sampled_from(GATES))
 def test_decisions_are_the_same_with_and_without_sharing(seed, related, gates):
     rng = random.Random(seed)
@@ -46,7 +46,7 @@ def test_pods_that_differ_only_in_labels_share_results():
     assert world.sharing.used == 19  # all but the first
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 2**32))
 def test_pods_with_equal_keys_are_rejected_in_the_same_way(seed):
     rng = random.Random(seed)

@@ -188,7 +188,7 @@ WORDS = {
 }
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.integers(0, 2**32))
 def test_every_verdict_equals_a_plain_loop(seed):
     rng = random.Random(seed)
@@ -230,7 +230,7 @@ def test_every_verdict_equals_a_plain_loop(seed):
             assert scored[position] == plain_score(on_node), node
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.randoms(use_true_random=False))
 def test_candidates_after_events_match_those_of_a_new_store(rng):
     store, claim = ObjectStore(), convert(PERSISTENT_VOLUME_CLAIM.type, a_claim(rng, 0))

@@ -73,7 +73,7 @@ def considered(node, pod_asks, name, of):
     return allocatable, allocated, allocated + pod_asks.get(name, 0)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(clusters(), pods)
 def test_fit_filter(cluster, pod):
     plugin, cycle, nodes = NodeResourcesFit(), CycleState(), cluster.state.nodes
@@ -119,7 +119,7 @@ def plain_strategy(kind, curve, parts):
     return total // weight_sum
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(clusters(), pods, weights, st.sampled_from(["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"]))
 def test_fit_score(cluster, pod, resources, kind):
     shape = RequestedToCapacityRatioParam([UtilizationShapePoint(20, 1), UtilizationShapePoint(80, 9)])
@@ -156,7 +156,7 @@ def plain_evenness(fractions):
     return int((1 - deviation) * 100)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(clusters(), pods, weights)
 def test_balanced_allocation_score(cluster, pod, resources):
     args = NodeResourcesBalancedAllocationArgs(resources=[ResourceSpec(name) for name, _ in resources])

@@ -254,7 +254,7 @@ steps = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(steps, max_size=30))
 def test_same_pods_are_placed_as_when_each_is_requeued(steps):
     grouped, single = Cluster(grouped=True), Cluster(grouped=False)

@@ -62,7 +62,7 @@ def test_moments_are_the_clusters_before_decisions(run, moments):
     assert moments.snapshot(13).documents == snapshot_at_end(recorded_policy(run).replay(run)).documents
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(numbers=st.lists(st.integers(0, 13), min_size=2, max_size=8), kept=st.integers(1, 4))
 def test_any_way_through_a_recording_leads_to_the_same_clusters(numbers, kept):
     with pytest.MonkeyPatch.context() as patch:

@@ -86,7 +86,7 @@ def test_all_nodes_are_filtered_by_whole_table_plugins(plugin):
     assert enough_nodes(empty_profile(plugin, 10), 5000) == 5000
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     refused=st.sets(st.integers(0, 219)),
     cordoned=st.sets(st.integers(0, 219), max_size=100),

@@ -77,7 +77,7 @@ def test_generated_requests_are_answered_as_the_document_says(caplog):
     sent = []
 
     @given(requests_of(operations))
-    @settings(max_examples=REQUESTS, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=REQUESTS, derandomize=True, suppress_health_check=list(HealthCheck))
     def collect(request):
         sent.append(request)
 

@@ -150,7 +150,7 @@ def test_one_transaction_may_not_add_without_limit():
 
 
 @given(st.integers(0, 10_000), st.integers(1, 30))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_equal_pods_are_placed_as_if_each_were_attempted(seed, count):
     maker = Maker(seed)
     cluster = maker.cluster()
@@ -170,7 +170,7 @@ def test_equal_pods_are_placed_as_if_each_were_attempted(seed, count):
 
 
 @given(st.integers(0, 10_000), st.randoms(use_true_random=False))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_transactions_do_not_depend_on_each_other(seed, order):
     """What each of three does is the same alone, and with the steps of the others between its own."""
     maker = Maker(seed)

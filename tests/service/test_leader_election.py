@@ -202,7 +202,7 @@ async def test_wrong_wall_clocks_have_no_effect(world, skew):
     assert not two.elector.leads()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_there_are_never_two_leaders(data):
     async def run():

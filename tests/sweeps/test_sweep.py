@@ -104,7 +104,7 @@ def test_processes_give_the_same_table_as_one(folder):
 
 
 async def test_killed_sweep_goes_on(folder):
-    path = write(folder, seeds=list(range(20)))
+    path = write(folder, seeds=list(range(6)))
     command = [sys.executable, "-m", "bayplan", "sweep", str(path), "--to", str(folder / "runs"), "--jobs", "1"]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)  # noqa: ASYNC220 - it is killed
     there = folder / "runs" / "runs"
@@ -112,10 +112,10 @@ async def test_killed_sweep_goes_on(folder):
     process.send_signal(signal.SIGKILL)
     process.wait()
     known = len(list(there.glob("*.parquet")))
-    assert known < 200
+    assert known < 60
     answer = sweep(path, "--jobs", 1)
-    assert f"5 choices, {200 - known} runs simulated now" in answer
-    assert pl.read_parquet(folder / "runs" / "runs.parquet")["key"].n_unique() == 200
+    assert f"5 choices, {60 - known} runs simulated now" in answer
+    assert pl.read_parquet(folder / "runs" / "runs.parquet")["key"].n_unique() == 60
 
 
 def test_search_names_the_same_choices_again(folder):
@@ -219,13 +219,13 @@ def test_ray_simulates_again_what_a_killed_worker_had(folder, monkeypatch):
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     try:
         cluster.add_node(num_cpus=1)
-        path = write(folder, seeds=[0, 1], histories=["small"])
+        path = write(folder, seeds=[0, 1], histories=["small"], candidates={"set": {"NodeResourcesFit.weight": [5]}})
         (folder / "runs").mkdir()
         answer = sweep(path, "--ray", cluster.address)
-        assert "5 choices, 10 runs simulated now" in answer
-        assert len(list((folder / "runs").glob("killed-*"))) == 5
+        assert "2 choices, 4 runs simulated now" in answer
+        assert len(list((folder / "runs").glob("killed-*"))) == 2
         runs = pl.read_parquet(folder / "runs" / "runs.parquet")
-        assert runs["key"].n_unique() == runs.height == 10
+        assert runs["key"].n_unique() == runs.height == 4
     finally:
         ray.shutdown()
         cluster.shutdown()

@@ -154,7 +154,7 @@ def unshrunk():
     settings.register_profile("unshrunk", phases=[Phase.generate])
     settings.load_profile("unshrunk")
     yield
-    settings.load_profile("default")
+    settings.load_profile("tests")
 
 
 @pytest.mark.parametrize("entry", IN_TREE, ids=lambda entry: entry.name)
@@ -284,7 +284,7 @@ def test_words_come_from_the_code_and_the_arguments():
 
 
 @given(clusters(words=["example.com/tier", "web"]), pods(words=["example.com/tier", "web"]), nodes())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_strategies_draw_valid_clusters(objects, pod, node):
     cluster = make_cluster(*objects, node)
     decision = cluster.decide(pod)

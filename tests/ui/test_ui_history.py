@@ -73,7 +73,7 @@ def next_step(page):
     return int(re.search(r"after step (\d+) of|before the first", page.text)[1] or 0) + 1
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(share=st.floats(0, 1))
 def test_page_shows_the_cluster_at_any_moment(day, share):
     async def check():

@@ -78,7 +78,7 @@ async def send(server, *requests):
 def test_generated_requests_cause_no_internal_error(caplog, group, version):
     operations = [found.ok() for found in schemathesis.openapi.from_dict(document(group, version)).get_all_operations()]
 
-    @settings(max_examples=REQUESTS, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=REQUESTS, suppress_health_check=list(HealthCheck))
     @given(requests(operations))
     def check(generated):
         kind, request = generated
