@@ -132,6 +132,16 @@ def test_what_a_pod_waits_for_is_said(steps, name, text):
     assert any(text in each for each in (answer.message, *answer.notes)), answer.text()
 
 
+def test_a_pod_that_was_rejected_before_it_waits_in_permit_is_not_said_to_be_tried_later():
+    answer = beside([pod("old", cpu="3"), slow(), deleting("old", grace=0)], "default/slow", rest=10.0)
+
+    assert answer.notes[0] == (
+        "nominated to node n1; it is tried again soon if it preempted pods, else a plugin lets it wait there in "
+        "Permit or PreBind"
+    )
+    assert not any(LATER in note for note in answer.notes), answer.notes
+
+
 def test_a_wake_up_that_the_hints_miss_is_said_with_its_time():
     """kubernetes/kubernetes#141354: the peer is gone, so the pod would be the first of its kind on the other node."""
     steps = [with_itself("old"), cordon, node("n2"), with_itself("new"), deleting("old", grace=0)]

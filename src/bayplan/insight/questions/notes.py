@@ -36,8 +36,12 @@ def notes_of(world: World, pod: PodInfo) -> list[str]:
     nominated = pod.nominated_node_name
     if nominated and chosen_node(world, pod) is None:
         leaving = [other.key for other in pods_on(world, nominated) if other.terminating]
-        waits = f"; it waits for {listed(leaving)} to terminate" if leaving else ""
-        notes.append(f"nominated to node {nominated}{waits}")
+        waits = (
+            f"it waits for {listed(leaving)} to terminate"
+            if leaving
+            else "it is tried again soon if it preempted pods, else a plugin lets it wait there in Permit or PreBind"
+        )
+        notes.append(f"nominated to node {nominated}; {waits}")
     notes += gang_notes(world, pod)
     notes += _claim_notes(world, pod)
     return notes

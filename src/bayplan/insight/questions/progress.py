@@ -108,7 +108,7 @@ def progress_notes(world: World, pod: PodInfo, result: Result, message: str) -> 
             "of another scheduler's plugin, which --config and --plugin name"
         )
         yield f'its condition {condition.reason} says: "{text}"{other if placed else ""}'
-    if placed and condition.reason == "Unschedulable":
+    if placed and condition.reason == "Unschedulable" and not pod.nominated_node_name:
         yield _next_try(world, condition)
 
 
