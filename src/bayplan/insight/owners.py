@@ -11,7 +11,6 @@ from bayplan.api.kinds import (
     DEPLOYMENT,
     JOB,
     KINDS,
-    POD,
     REPLICA_SET,
     REPLICATION_CONTROLLER,
     STATEFUL_SET,
@@ -43,13 +42,12 @@ def owned_by(pods: Mapping[str, PodInfo], kind: Kind, namespace: str, name: str)
 def others_called(snapshot: Snapshot, pods: Mapping[str, PodInfo], kind: Kind, namespace: str, name: str) -> str:
     """Return a hint at what may be meant by the name of a pod or workload that doesn't exist; "" if there is none.
 
-    It names objects with this name in other namespaces, workloads with the name of a pod, or a similar name.
+    It names objects with this name in other namespaces, workloads of other kinds with this name, or a similar name.
     """
     known = {key for key in snapshot.of_kind(kind) if key.endswith(f"/{name}")}
     known |= {f"{pod.namespace}/{name}" for pod in pods.values() if (kind.kind, name) in owners_of(pod)}
-    if kind is POD:
-        key = f"{namespace}/{name}"
-        known |= {f"{workload.singular} {key}" for workload in WORKLOADS if key in snapshot.of_kind(workload)}
+    key = f"{namespace}/{name}"
+    known |= {f"{other.singular} {key}" for other in WORKLOADS if other is not kind and key in snapshot.of_kind(other)}
     if known:
         return f"; there is {listed(sorted(known))}"
     here = [key.partition("/")[2] for key in snapshot.of_kind(kind) if key.startswith(f"{namespace}/")]
