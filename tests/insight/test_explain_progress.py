@@ -73,6 +73,10 @@ PLACED = "it would be placed now"
 CAUSES = {
     "no scheduler has seen it": (pod(), f"{PLACED}, but no scheduler has tried it: check that one named default-sch"),
     "something has changed": (pod(condition=rejected()), f"{PLACED}: the scheduler has not tried it since something"),
+    "it is nominated": (
+        pod(condition=rejected(), status={"nominatedNodeName": "n1"}),
+        f"{PLACED}: it is nominated to a node, and is tried again soon if it preempted pods, else a plugin lets it",
+    ),
     "it waits": (pod(status={"nominatedNodeName": "n1"}), "n1 was chosen already; the pod waits for a plugin in Perm"),
 }
 

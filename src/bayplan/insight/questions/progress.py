@@ -20,6 +20,8 @@ MOST_BACKOFF = timedelta(seconds=10)
 """The default `podMaxBackoffSeconds`."""
 MOST_UNSCHEDULABLE = timedelta(minutes=5)
 """How long an unschedulable pod waits at most; kube-scheduler's `podMaxInUnschedulablePodsDuration`."""
+NOMINATED = "is tried again soon if it preempted pods, else a plugin lets it wait there in Permit or PreBind"
+"""What comes next for a nominated pod, if no pod on its node is terminating."""
 _PROVISIONER = "volume.kubernetes.io/storage-provisioner"
 _COUNTS = re.compile(r"\d+(/\d+)? ")
 
@@ -71,6 +73,8 @@ def not_tried(pod: PodInfo) -> str:
     """Return why a pod that would be placed now is pending."""
     if never_seen(pod):
         return f"it would be placed now, but no scheduler has tried it: check that one named {pod.scheduler_name} runs"
+    if pod.nominated_node_name:
+        return f"it would be placed now: it is nominated to a node, and {NOMINATED}"
     return (
         "it would be placed now: the scheduler has not tried it since something changed, or its backoff has not ended"
     )
