@@ -102,6 +102,17 @@ async def test_error_of_the_server_names_the_location(tmp_path: Path):
     assert str(refusal.value).startswith(f"{file}, document 2 (line 6): Pod Not_A_Name: ")
 
 
+async def test_an_object_whose_owner_does_not_exist_is_told_apart(tmp_path: Path):
+    owner = "{apiVersion: v1, kind: Pod, name: gone, uid: gone}"
+    file = tmp_path / "owned.yaml"
+    file.write_text(
+        f"{POD_YAML.replace('name: a', f'name: a, ownerReferences: [{owner}]')}status: {{phase: Running}}\n"
+    )
+    async with DevCluster(0, clock=ManualClock(), controllers=False, kubelets=False) as cluster:
+        with pytest.raises(ManifestError, match=r"Pod a: it is deleted at once, because no owner in its metadata"):
+            await manifests.create(cluster.client, manifests.read([file]))
+
+
 DEFINITION = """\
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

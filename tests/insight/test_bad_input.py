@@ -8,7 +8,7 @@ import json
 
 import pytest
 import yaml
-from bayplan_documents import document
+from bayplan_documents import document, workload
 from click.testing import CliRunner
 from tests.support.tables import cases
 
@@ -19,7 +19,8 @@ from bayplan.insight import Snapshot
 NODE = document("Node", "a", namespace="", status={"allocatable": {"cpu": "4", "pods": "10"}})
 POD = document("Pod", "web", spec={"containers": [{"name": "c", "image": "i"}]})
 CONFIGURATION = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
-DUMP = json.dumps({"apiVersion": "v1", "kind": "List", "items": [NODE, POD]})
+SITE = workload("Deployment", "site", 0)
+DUMP = json.dumps({"apiVersion": "v1", "kind": "List", "items": [NODE, POD, SITE]})
 
 COMMANDS = {
     "explain": ["explain", "web"],
@@ -109,11 +110,17 @@ async def test_missing_permission_is_one_message(command, tmp_path):
 NAMES = {
     "pod": (["explain", "x"], "there is no pod default/x in dump.json"),
     "pod elsewhere": (["explain", "web", "-n", "shop"], "there is no pod shop/web in dump.json; there is default/web"),
+    "similar pod": (["explain", "wbe"], "there is no pod default/wbe in dump.json: did you mean 'web'?"),
+    "workload for a pod": (
+        ["explain", "site"],
+        "there is no pod default/site in dump.json; there is deployment defaul",
+    ),
     "workload": (["explain", "job/x"], "there is no job default/x with pods in dump.json"),
     "pod of why-not": (["why-not", "x", "a"], "there is no pod default/x in dump.json"),
     "node of why-not": (["why-not", "web", "b"], "there is no node b"),
     "manifest": (["fit", "-f", "x.json"], "x.json: No such file or directory"),
     "manifest of capacity": (["capacity", "-f", "x.json"], "x.json: No such file or directory"),
+    "manifest without objects": (["fit", "-f", "empty.json"], "there are no objects in empty.json"),
     "node of drain": (["drain", "b"], "there is no node b"),
 }
 

@@ -8,6 +8,8 @@ import pytest
 from bayplan_documents import document
 from tests.support.tables import cases
 
+from bayplan import Plugin
+from bayplan.framework.interface import Wait
 from bayplan.insight import Insight, QuestionError, Snapshot
 
 CREATED = "2026-01-01T12:00:00Z"
@@ -65,6 +67,46 @@ def test_notes_say_what_the_scheduler_did(pending, note):
 
     assert any(note in each for each in answer.notes), answer.notes
     assert (answer.outcome, answer.message) == ("placed", "")
+
+
+PLACED = "it would be placed now"
+CAUSES = {
+    "no scheduler has seen it": (pod(), f"{PLACED}, but no scheduler has tried it: check that one named default-sch"),
+    "something has changed": (pod(condition=rejected()), f"{PLACED}: the scheduler has not tried it since something"),
+    "it is nominated": (
+        pod(condition=rejected(), status={"nominatedNodeName": "n1"}),
+        f"{PLACED}: it is nominated to a node, and is tried again soon if it preempted pods, else a plugin lets it",
+    ),
+    "it waits": (pod(status={"nominatedNodeName": "n1"}), "n1 was chosen already; the pod waits for a plugin in Perm"),
+}
+
+
+@cases("pending, cause", CAUSES)
+def test_all_pending_says_the_same_of_each_pod(pending, cause):
+    answer = Insight(Snapshot.of([node(), pending])).explain_all()
+
+    assert answer.causes[0].message.startswith(cause)
+
+
+def test_equal_pods_of_which_one_was_never_seen_have_two_causes():
+    answer = Insight(Snapshot.of([node(), pod("old", condition=rejected()), pod()])).explain_all()
+
+    assert [cause.pods for cause in answer.causes] == [("default/new",), ("default/old",)]
+
+
+def test_a_pod_that_waits_in_permit_says_how_that_may_end():
+    class Slow(Plugin):
+        name = "Slow"
+
+        def permit(self, cycle, pod, node_name):
+            return Wait(30)
+
+    answer = Insight(Snapshot.of([node(), pod(status={"nominatedNodeName": "n1"})]), plugins=[Slow]).explain(
+        "default/new"
+    )
+
+    assert answer.message == "n1 was chosen already; the pod waits for a plugin in Permit or PreBind"
+    assert answer.notes[-1].startswith("unless the plugin allows it, its attempt ends with: 0/1 nodes are available: ")
 
 
 def test_a_manifest_has_not_been_seen_by_any_scheduler():

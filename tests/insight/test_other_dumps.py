@@ -233,6 +233,7 @@ def test_file_that_cannot_be_read_is_named(tmp_path, content, message):
 CLAIM = {"name": "d", "persistentVolumeClaim": {"claimName": "data"}}
 PVC = document("PersistentVolumeClaim", "data", spec={"volumeName": "pv"})
 UNBOUND = document("PersistentVolumeClaim", "data", spec={"storageClassName": "fast"})
+CLASSLESS = document("PersistentVolumeClaim", "data", spec={"storageClassName": ""})
 DEVICES = document("ResourceClaim", "gpu", "resource.k8s.io/v1")
 DEVICES["spec"] = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
 
@@ -249,6 +250,7 @@ LACKING = {
     "priority classes": ([NODE, pod(priorityClassName="gold")], ["priorityclasses.scheduling.k8s.io"]),
     "classes of Kubernetes": ([NODE, pod(priorityClassName="system-node-critical")], []),
     "storage classes": ([NODE, UNBOUND], ["storageclasses.storage.k8s.io"]),
+    "no storage class": ([NODE, CLASSLESS], []),
     "device claims": ([NODE, pod(resourceClaims=[{"name": "g"}])], ["resourceclaims.resource.k8s.io"]),
     "devices": ([NODE, DEVICES], ["deviceclasses.resource.k8s.io", "resourceslices.resource.k8s.io"]),
 }
@@ -265,10 +267,12 @@ def test_dump_is_said_to_lack_what_its_objects_refer_to(tmp_path, objects, missi
 
 FAST = {"accessModes": ["ReadWriteOnce"], "storageClassName": "fast", "resources": {"requests": {"storage": "1Gi"}}}
 NEW_CLAIM = document("PersistentVolumeClaim", "data", spec=FAST)
+STATIC_CLAIM = document("PersistentVolumeClaim", "data", spec=FAST | {"storageClassName": ""})
 CLASS = document("StorageClass", "fast", "storage.k8s.io/v1", namespace="")
 CLASS["provisioner"] = "example.com"
 NEEDED = {
     "class of a claim": ([NODE], [NEW_CLAIM], "storageclasses.storage.k8s.io: there are none"),
+    "claim without a class": ([NODE], [STATIC_CLAIM], ""),
     "class in the manifests": ([NODE], [NEW_CLAIM, CLASS], ""),
     "class in the dump": ([NODE, CLASS], [NEW_CLAIM], ""),
     "claim of a pod": ([NODE], [pod(volumes=[CLAIM])], "persistentvolumeclaims: there are none"),

@@ -197,6 +197,11 @@ def test_the_same_name_in_another_namespace_is_offered():
         ask("deployment", "web", other)
 
 
+def test_a_workload_of_another_kind_is_offered():
+    with pytest.raises(QuestionError, match=r"; there is statefulset default/web$"):
+        ask("deployment", "web", workload("StatefulSet", "web", 1))
+
+
 def test_a_similar_name_is_offered():
     with pytest.raises(QuestionError, match="did you mean 'frontend'"):
         ask("deployment", "frontnd", workload("Deployment", "frontend", 1))

@@ -14,6 +14,10 @@ from bayplan.client import ApiError, Client, PatchType
 from bayplan.manifest_files import ManifestError, files_in, read_documents
 
 _ESTABLISHED_SECONDS, _POLL_SECONDS = 10.0, 0.05
+_OWNERLESS = (
+    "it is deleted at once, because no owner in its metadata.ownerReferences exists, and new objects get new uids: "
+    "leave out the references, or give all objects their uid and resourceVersion, and they are restored as they were"
+)
 _KIND_OF = {(kind.api_version, kind.kind): kind for kind in (*KINDS, *VERSIONED_KINDS)}
 
 
@@ -75,10 +79,13 @@ async def _create(client: Client, manifest: Manifest) -> None:
             raise
         created = await client.patch(kind, name, document, namespace, type=PatchType.MERGE)
     if kind.status and document.get("status"):
-        status = {"status": document["status"]}
-        await client.patch(
-            kind, created.metadata.name, status, created.metadata.namespace, type=PatchType.MERGE, subresource="status"
-        )
+        status, at = {"status": document["status"]}, (created.metadata.name, created.metadata.namespace)
+        try:
+            await client.patch(kind, at[0], status, at[1], type=PatchType.MERGE, subresource="status")
+        except ApiError as error:
+            if error.reason != "NotFound" or not metadata.get("ownerReferences"):
+                raise
+            raise ManifestError(f"{manifest.where}: {manifest.name}: {_OWNERLESS}") from error
 
 
 async def _established(client: Client, manifest: Manifest) -> None:

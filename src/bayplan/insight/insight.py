@@ -8,17 +8,16 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from bayplan.api.kinds import DAEMON_SET, NODE, POD, Kind
+from bayplan.api.kinds import DAEMON_SET, NODE, POD
 from bayplan.api.suggestions import did_you_mean
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration, build_profiles
 from bayplan.framework.profile import Profile
-from bayplan.insight.answers import Progress, QuestionError, Stopped, listed, plural, silent
+from bayplan.insight.answers import Progress, QuestionError, Stopped, plural, silent
 from bayplan.insight.limits import EXAMPLES, MOST_NEW_NODES, Limits, Room
 from bayplan.insight.namespaces import check_namespace
-from bayplan.insight.owners import WORKLOADS, kind_called, owned_by
+from bayplan.insight.owners import WORKLOADS, kind_called, others_called, owned_by
 from bayplan.insight.snapshot import Snapshot, flattened
-from bayplan.simulation.owners import owners_of
 from bayplan.simulation.usual import usual_configuration
 from bayplan.simulation.world import World
 from bayplan.versions import FeatureGates, gates_of, with_gangs
@@ -137,20 +136,11 @@ class Insight:
             raise QuestionError(f"{kind}/{name}: expected a pod, or one of {kinds}")
         pods = owned_by(self._pods, known, namespace, name)
         if not pods and f"{namespace}/{name}" not in self.snapshot.of_kind(known):
-            hint = self._others(known, namespace, name)
+            hint = others_called(self.snapshot, self._pods, known, namespace, name)
             raise QuestionError(f"there is no {known.singular} {namespace}/{name} with pods in {self._where}{hint}")
         what = f"{known.singular} {namespace}/{name}"
         found = explain_all(self.world, what, filter(matches, pods), shown=shown, progress=progress)
         return replace(found, missing=missing_pods(self.snapshot, known, f"{namespace}/{name}", pods, self.seed))
-
-    def _others(self, kind: Kind, namespace: str, name: str) -> str:
-        """A hint at workloads with the same name in other namespaces, or with a similar one in this namespace."""
-        known = {key for key in self.snapshot.of_kind(kind) if key.endswith(f"/{name}")}
-        known |= {f"{pod.namespace}/{name}" for pod in self._pods.values() if (kind.kind, name) in owners_of(pod)}
-        if known:
-            return f"; there is {listed(sorted(known))}"
-        here = [key.partition("/")[2] for key in self.snapshot.of_kind(kind) if key.startswith(f"{namespace}/")]
-        return did_you_mean(name, here)
 
     def why_not(self, pod: str, node: str, *, progress: Progress = silent) -> WhyNot:
         """Return everything between a pod (`namespace/name`) and a node. Raises QuestionError."""
@@ -432,9 +422,8 @@ class Insight:
         preempted = preempted_by(self.snapshot, self.world, key)
         if preempted:
             raise QuestionError(f"pod {key} is gone: {preempted}")
-        name = key.rpartition("/")[2]
-        others = [other for other in self.snapshot.of_kind(POD) if other.rpartition("/")[2] == name]
-        hint = f"; there is {', '.join(others)}" if others else ""
+        namespace, _, name = key.rpartition("/")
+        hint = others_called(self.snapshot, self._pods, POD, namespace, name)
         raise QuestionError(f"there is no pod {key} in {self._where}{hint}")
 
     @property

@@ -16,7 +16,9 @@ from bayplan.api.kinds import (
     STATEFUL_SET,
     Kind,
 )
+from bayplan.api.suggestions import did_you_mean
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.insight.answers import listed
 from bayplan.insight.snapshot import Snapshot
 from bayplan.simulation.owners import owners_of
 
@@ -35,6 +37,21 @@ def owned_by(pods: Mapping[str, PodInfo], kind: Kind, namespace: str, name: str)
     """Return the pods of a workload, ordered by name."""
     found = [pod for pod in pods.values() if pod.namespace == namespace and (kind.kind, name) in owners_of(pod)]
     return sorted(found, key=lambda pod: pod.key)
+
+
+def others_called(snapshot: Snapshot, pods: Mapping[str, PodInfo], kind: Kind, namespace: str, name: str) -> str:
+    """Return a hint at what may be meant by the name of a pod or workload that doesn't exist; "" if there is none.
+
+    It names objects with this name in other namespaces, workloads of other kinds with this name, or a similar name.
+    """
+    known = {key for key in snapshot.of_kind(kind) if key.endswith(f"/{name}")}
+    known |= {f"{pod.namespace}/{name}" for pod in pods.values() if (kind.kind, name) in owners_of(pod)}
+    key = f"{namespace}/{name}"
+    known |= {f"{other.singular} {key}" for other in WORKLOADS if other is not kind and key in snapshot.of_kind(other)}
+    if known:
+        return f"; there is {listed(sorted(known))}"
+    here = [key.partition("/")[2] for key in snapshot.of_kind(kind) if key.startswith(f"{namespace}/")]
+    return did_you_mean(name, here)
 
 
 def newest_replica_set(snapshot: Snapshot, deployment: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -77,9 +77,11 @@ def documents_in(asked: AskedCluster, files: tuple[str, ...]) -> Iterator[dict[s
     if "-" in files and asked.source.path == "-":
         fail("--from - and --filename -: only one of them can read standard input")
     namespace = asked.in_namespace
+    empty = True
     try:
         for name in files:
             for document, where in _read(name):
+                empty = False
                 given = document.get("metadata") or {}
                 if not isinstance(given, dict):
                     fail(f"{where}: {document['kind']}: metadata: expected an object, not {given!r:.40}")
@@ -89,6 +91,8 @@ def documents_in(asked: AskedCluster, files: tuple[str, ...]) -> Iterator[dict[s
                 yield {**document, "metadata": metadata} if _is_namespaced(document) else document
     except ManifestError as error:
         fail(str(error))
+    if empty:
+        fail(f"there are no objects in {', '.join(files)}")
 
 
 def _labels(metadata: dict[str, Any]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from bayplan.api.objects import encode
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.answers import QuestionError
 from bayplan.insight.limits import Room
-from bayplan.insight.owners import WORKLOADS, kind_called, newest_replica_set, owned_by
+from bayplan.insight.owners import WORKLOADS, kind_called, newest_replica_set, others_called, owned_by
 from bayplan.insight.questions.draft import Draft
 from bayplan.insight.questions.node_changes import (
     add_nodes,
@@ -145,7 +145,9 @@ class _Editor:
         name, number = match[2], int(match[3])
         document = self._draft.snapshot.document(kind, f"{self._namespace}/{name}")
         if document is None:
-            raise QuestionError(f"scale {text}: there is no {kind.singular} {self._namespace}/{name}")
+            placed = self._draft.world.state.objects[kinds.POD]
+            hint = others_called(self._draft.snapshot, placed, kind, self._namespace, name)
+            raise QuestionError(f"scale {text}: there is no {kind.singular} {self._namespace}/{name}{hint}")
         pods = [pod for pod in self._owned(kind, name) if not pod.terminating]
         self._draft.room.check(f"scale {text}", pods=number - len(pods))
         document["spec"]["replicas"] = number

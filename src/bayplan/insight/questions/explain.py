@@ -26,7 +26,7 @@ from bayplan.insight.questions.changes import Attempt, Confirm, Help, accepted, 
 from bayplan.insight.questions.documents import pending_copy
 from bayplan.insight.questions.gangs import MissingMember, ungating
 from bayplan.insight.questions.notes import message_of, notes_of
-from bayplan.insight.questions.progress import chosen_node, progress_notes
+from bayplan.insight.questions.progress import chosen_already, progress_notes
 from bayplan.insight.questions.rejected_nodes import RejectedNodes, detailed, rejected_nodes, rejections_table
 from bayplan.insight.questions.scores import ScoreTable, score_table
 from bayplan.plugins.default_preemption.budgets import Budgets
@@ -264,16 +264,10 @@ def _explain_pending(
     with world.what_if():
         result = Simulation(world).outcome(pod)[pod.key]
     placed = result.fate is Fate.PLACED
-    notes += progress_notes(world, pod, message_of(result), placed=placed, gated=result.gated)
-    chosen = chosen_node(world, pod)
-    if placed and chosen is not None:
-        node, waits = chosen
-        return Explanation(
-            pod.key,
-            Fate.PENDING.value,
-            f"{node} was chosen already; the pod waits for {listed(waits)}",
-            notes=tuple(notes),
-        )
+    notes += progress_notes(world, pod, result, message_of(result))
+    chosen = chosen_already(world, pod, result)
+    if chosen:
+        return Explanation(pod.key, Fate.PENDING.value, chosen, notes=tuple(notes))
     decision = result.decision if result.fate is Fate.PENDING else None
     if result.gated or (decision is None and result.fate is Fate.PENDING):
         # What comes after the gate, or the gang, is of interest too.

@@ -13,7 +13,7 @@ from bayplan.insight.answers import listed
 from bayplan.insight.nodes import pods_on
 from bayplan.insight.questions.blockers import gates_of
 from bayplan.insight.questions.gangs import gang_notes
-from bayplan.insight.questions.progress import chosen_node
+from bayplan.insight.questions.progress import NOMINATED, chosen_node
 from bayplan.simulation.results import Result
 from bayplan.simulation.world import World
 
@@ -36,8 +36,8 @@ def notes_of(world: World, pod: PodInfo) -> list[str]:
     nominated = pod.nominated_node_name
     if nominated and chosen_node(world, pod) is None:
         leaving = [other.key for other in pods_on(world, nominated) if other.terminating]
-        waits = f"; it waits for {listed(leaving)} to terminate" if leaving else ""
-        notes.append(f"nominated to node {nominated}{waits}")
+        waits = f"waits for {listed(leaving)} to terminate" if leaving else NOMINATED
+        notes.append(f"nominated to node {nominated}; it {waits}")
     notes += gang_notes(world, pod)
     notes += _claim_notes(world, pod)
     return notes

@@ -17,15 +17,13 @@ from bayplan.insight.json_values import fields_of
 from bayplan.insight.limits import EXAMPLES
 from bayplan.insight.questions.explain import Explanation, explain
 from bayplan.insight.questions.freeing import Freeing
+from bayplan.insight.questions.progress import chosen_already, never_seen, not_tried
 from bayplan.insight.questions.workload import Missing
 from bayplan.insight.tables import shortened
 from bayplan.simulation.results import Fate, Result
 from bayplan.simulation.simulation import Simulation
 from bayplan.simulation.world import World
 
-NOT_TRIED = (
-    "it would be placed now: the scheduler has not tried it since something changed, or its backoff has not ended"
-)
 PREEMPTING = "would preempt pods now"
 
 
@@ -163,11 +161,12 @@ def _sort_out(
         if pod.node_name:
             done.placed += 1
         else:
-            key = world.alike(pod) if pod.scheduler_name in world.profiles else None
-            cause = known.get(key) if key is not None else None
+            alike = world.alike(pod) if pod.scheduler_name in world.profiles else None
+            key = alike, never_seen(pod)
+            cause = known.get(key) if alike is not None else None
             if cause is None:
                 cause = _cause(world, pod, results)
-                if key is not None:
+                if alike is not None:
                     known[key] = cause
             causes.setdefault(cause, []).append(pod)
             done.pending += 1
@@ -185,9 +184,12 @@ def _cause(world: World, pod: PodInfo, results: dict[str, Result]) -> _Key:
         result = found[pod.key]
         if len(found) > 1:
             results |= {each.pod.uid: each for each in found.values()}
+    chosen = chosen_already(world, pod, result)
+    if chosen:
+        return chosen, result.plugins
     match result.fate:
         case Fate.PLACED:
-            return NOT_TRIED, frozenset()
+            return not_tried(pod), frozenset()
         case Fate.PREEMPTS:
             return PREEMPTING, frozenset()
         case Fate.PENDING:

@@ -12,12 +12,16 @@ from bayplan.api.times import rfc3339
 from bayplan.api.volumes import SELECTED_NODE, annotations_of, claim_name, class_of_claim, is_fully_bound
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.devices.claims import allocation_of, claim_names
+from bayplan.insight.answers import listed
+from bayplan.simulation.results import Fate, Result
 from bayplan.simulation.world import World
 
 MOST_BACKOFF = timedelta(seconds=10)
 """The default `podMaxBackoffSeconds`."""
 MOST_UNSCHEDULABLE = timedelta(minutes=5)
 """How long an unschedulable pod waits at most; kube-scheduler's `podMaxInUnschedulablePodsDuration`."""
+NOMINATED = "is tried again soon if it preempted pods, else a plugin lets it wait there in Permit or PreBind"
+"""What comes next for a nominated pod, if no pod on its node is terminating."""
 _PROVISIONER = "volume.kubernetes.io/storage-provisioner"
 _COUNTS = re.compile(r"\d+(/\d+)? ")
 
@@ -25,7 +29,8 @@ _COUNTS = re.compile(r"\d+(/\d+)? ")
 def chosen_node(world: World, pod: PodInfo) -> tuple[str, list[str]] | None:
     """Return the node that the scheduler has chosen already, and what the pod waits for there before it is bound.
 
-    None if its objects tell of no choice. PreBind writes them before the pod is bound.
+    None if its objects tell of no choice. PreBind writes them before the pod is bound. A scheduler that waits in Permit
+    or PreBind writes the node into the pod; one that preempts writes a condition, too.
     """
     node, waits = "", []
     for claim in _volume_claims(world, pod):
@@ -41,7 +46,38 @@ def chosen_node(world: World, pod: PodInfo) -> tuple[str, list[str]] | None:
         if reserved and any(each.uid == pod.uid for each in reserved) and allocation_of(claim) is not None:
             node = node or pod.nominated_node_name or ""
             waits.append(f"the devices of the claim {name}, which are allocated and reserved for it")
+    if not waits and recorded(pod) is None:
+        node = pod.nominated_node_name or ""
+        waits.append("a plugin in Permit or PreBind")
     return (node, waits) if node and waits else None
+
+
+def chosen_already(world: World, pod: PodInfo, result: Result) -> str:
+    """Return which node the scheduler has chosen already, and what the pod waits for; "" if it has to choose again.
+
+    `result`: what becomes of the pod if it is tried now.
+    """
+    chosen = chosen_node(world, pod)
+    if chosen is None or not (result.fate is Fate.PLACED or _waits_on_a_node(result)):
+        return ""
+    node, waits = chosen
+    return f"{node} was chosen already; the pod waits for {listed(waits)}"
+
+
+def never_seen(pod: PodInfo) -> bool:
+    """Whether no scheduler has tried a pod. One without a creation time may come from a manifest."""
+    return recorded(pod) is None and pod.creation_timestamp is not None
+
+
+def not_tried(pod: PodInfo) -> str:
+    """Return why a pod that would be placed now is pending."""
+    if never_seen(pod):
+        return f"it would be placed now, but no scheduler has tried it: check that one named {pod.scheduler_name} runs"
+    if pod.nominated_node_name:
+        return f"it would be placed now: it is nominated to a node, and {NOMINATED}"
+    return (
+        "it would be placed now: the scheduler has not tried it since something changed, or its backoff has not ended"
+    )
 
 
 def recorded(pod: PodInfo) -> Any:
@@ -49,17 +85,18 @@ def recorded(pod: PodInfo) -> Any:
     return next((condition for condition in pod.status.conditions or () if condition.type == "PodScheduled"), None)
 
 
-def progress_notes(world: World, pod: PodInfo, message: str, *, placed: bool, gated: bool) -> Iterator[str]:
+def progress_notes(world: World, pod: PodInfo, result: Result, message: str) -> Iterator[str]:
     """Yield what the pod's condition says of its way through the queue.
 
-    `message`: why the pod is pending now; `placed`: whether it would be placed instead. `gated`: whether a plugin keeps
-    it out of the queue.
+    `result`: what becomes of the pod if it is tried now, and `message`: why it is pending then.
     """
-    condition = recorded(pod)
-    if gated:
+    condition, placed = recorded(pod), result.fate is Fate.PLACED
+    if result.gated:
         return
     if condition is None:
-        if pod.creation_timestamp is not None and chosen_node(world, pod) is None:  # else it may come from a manifest
+        if _waits_on_a_node(result) and chosen_node(world, pod) is not None:
+            yield f"unless the plugin allows it, its attempt ends with: {message}"
+        if never_seen(pod) and chosen_node(world, pod) is None:
             yield (
                 "no scheduler has tried the pod yet: it has no PodScheduled condition; check that a scheduler named "
                 f"{pod.scheduler_name} is running"
@@ -71,11 +108,11 @@ def progress_notes(world: World, pod: PodInfo, message: str, *, placed: bool, ga
     text = " ".join((condition.message or "").split())
     if text and condition.reason != "SchedulingGated" and _core(text) != _core(message):
         other = (
-            "; none of these plugins rejects the pod now: if it is a message of another scheduler's plugin, name its "
-            "plugins with --config and --plugin"
+            "; none of these plugins rejects the pod now: either something has changed since then, or it is a message "
+            "of another scheduler's plugin, which --config and --plugin name"
         )
         yield f'its condition {condition.reason} says: "{text}"{other if placed else ""}'
-    if placed and condition.reason == "Unschedulable":
+    if placed and condition.reason == "Unschedulable" and not pod.nominated_node_name:
         yield _next_try(world, condition)
 
 
@@ -89,13 +126,18 @@ def _next_try(world: World, condition: Any) -> str:
             "event, it has no reason to try it again, and does so after 5 minutes at the latest"
         )
     if now - since <= MOST_UNSCHEDULABLE:
-        later += f", at {rfc3339(since + MOST_UNSCHEDULABLE)}"
+        later += f", at {rfc3339(since + MOST_UNSCHEDULABLE)} if it was not tried meanwhile"
     if now - since <= MOST_BACKOFF:  # which events came since isn't known
         return (
             f"it was rejected at {rfc3339(since)}: after an event that its plugins wait for, it is tried again when "
             f"its backoff ends, by {rfc3339(since + MOST_BACKOFF)} at the latest; without one, {later}"
         )
     return later
+
+
+def _waits_on_a_node(result: Result) -> bool:
+    """Whether the filters let a pending pod pass, and a plugin in Permit or PreBind doesn't."""
+    return result.fate is Fate.PENDING and result.decision is not None and result.decision.node is not None
 
 
 def _volume_claims(world: World, pod: PodInfo) -> Iterator[Any]:

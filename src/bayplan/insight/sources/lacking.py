@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,10 @@ from bayplan.plugins.coscheduling.groups import POD_GROUPS as COSCHEDULING_POD_G
 
 @dataclass(frozen=True, slots=True)
 class _Reference:
-    """Objects of `kind` whose JSON has `field` refer to another kind. `without`: a field that makes it needless."""
+    """Objects of `kind` refer to another kind if their JSON has `field`, a pattern.
+
+    `without`: a field that makes the other kind needless.
+    """
 
     kind: Kind
     field: bytes
@@ -36,7 +40,7 @@ _REFERENCES: Mapping[Kind, _Reference] = {
     kinds.PERSISTENT_VOLUME_CLAIM: _CLAIM_OF_POD,
     kinds.PERSISTENT_VOLUME: _Reference(kinds.PERSISTENT_VOLUME_CLAIM, b'"volumeName":"', "claims are bound to them"),
     kinds.STORAGE_CLASS: _Reference(
-        kinds.PERSISTENT_VOLUME_CLAIM, b'"storageClassName":"', "claims need them", b'"volumeName":"'
+        kinds.PERSISTENT_VOLUME_CLAIM, b'"storageClassName":"[^"]', "claims need them", b'"volumeName":"'
     ),
     kinds.RESOURCE_CLAIM: _DEVICES_OF_POD,
     kinds.DEVICE_CLASS: _Reference(kinds.RESOURCE_CLAIM, b'"deviceClassName":', "claims refer to them"),
@@ -54,7 +58,7 @@ def lacking(documents: Documents) -> tuple[Gap, ...]:
         if documents.get(kind):
             continue
         for raw in documents.get(reference.kind, {}).values():
-            if reference.field in raw and (not reference.without or reference.without not in raw):
+            if re.search(reference.field, raw) and (not reference.without or reference.without not in raw):
                 reason = f"there are none in the files, although {reference.what}"
                 gaps.append(Gap(kind, reason, EFFECTS[kind]))
                 break
@@ -71,7 +75,7 @@ def lacking_for(documents: Documents, manifests: Iterable[Mapping[str, Any]]) ->
     return tuple(
         Gap(kind, "there are none in the files, although the manifests refer to them", EFFECTS[kind])
         for kind, reference in _REFERENCES.items()
-        if kind not in {*given, kinds.PRIORITY_CLASS} and not documents.get(kind) and reference.field in text
+        if kind not in {*given, kinds.PRIORITY_CLASS} and not documents.get(kind) and re.search(reference.field, text)
     )
 
 
