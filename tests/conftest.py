@@ -1,7 +1,5 @@
 """Counts the cases of each feature (`@pytest.mark.feature("PLUGIN: FEATURE")`), and reports how many passed."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 

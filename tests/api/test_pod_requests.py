@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 from lightkube.models.core_v1 import Pod
 from tests.support.tables import cases

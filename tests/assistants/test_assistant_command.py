@@ -1,7 +1,5 @@
 """`bayplan mcp` as a process: standard input and output, HTTP, and bad input."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

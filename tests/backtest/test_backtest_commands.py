@@ -1,7 +1,5 @@
 """`bayplan simulate` and `bayplan compare`: what they print, and one line for what can't be used."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

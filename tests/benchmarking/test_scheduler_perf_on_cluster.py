@@ -1,7 +1,5 @@
 """Workloads of scheduler_perf against the embedded API server in another process, with several schedulers."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

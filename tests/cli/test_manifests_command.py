@@ -1,7 +1,5 @@
 """The output and the errors of `bayplan manifests`."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The flags of kube-scheduler. Each works, is accepted with a warning, or is rejected with the reason."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

@@ -1,7 +1,5 @@
 """Flags, plugins and a configuration combined."""
 
-from __future__ import annotations
-
 import json
 import logging
 

@@ -1,7 +1,5 @@
 """A Policy is rejected with a configuration that replaces it: each entry is converted, or named."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """SIGUSR2 dumps the cache and the queue of a running scheduler to its log."""
 
-from __future__ import annotations
-
 import json
 import signal
 

@@ -1,7 +1,5 @@
 """More pods than devices, with faults: each device has one user at a time, and all pods run eventually."""
 
-from __future__ import annotations
-
 import pytest
 from claimed_devices import devices_of
 from device_objects import claiming, template

@@ -1,7 +1,5 @@
 """A scheduler with HTTP extenders that filter, prioritize, preempt and bind, and may fail."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

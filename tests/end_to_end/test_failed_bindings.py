@@ -1,7 +1,5 @@
 """Failed bind requests, and their effect on the pod."""
 
-from __future__ import annotations
-
 from running import running_scheduler
 from tests.support.invariants import check_invariants, waiting_or_bound
 from tests.support.tables import cases

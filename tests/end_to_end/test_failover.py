@@ -1,7 +1,5 @@
 """Two instances with leader election: leaders are killed and stopped, and every pod is bound exactly once."""
 
-from __future__ import annotations
-
 import signal
 from contextlib import AsyncExitStack
 

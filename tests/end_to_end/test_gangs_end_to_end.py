@@ -1,7 +1,5 @@
 """Gangs on the embedded cluster: competing gangs, the status of their PodGroups, and faults."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from contextlib import aclosing, asynccontextmanager

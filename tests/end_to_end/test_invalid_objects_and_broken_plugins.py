@@ -1,7 +1,5 @@
 """Objects that cannot be decoded, and plugins that fail, are reported; all other pods are scheduled."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from dataclasses import replace

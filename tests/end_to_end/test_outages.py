@@ -1,7 +1,5 @@
 """Outages, overload and interrupted watches of the API server: no pod is lost, and none is bound twice."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

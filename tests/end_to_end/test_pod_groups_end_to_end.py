@@ -1,7 +1,5 @@
 """Kubernetes' own PodGroups with `bayplan run` and its feature gates: gangs, topology constraints, and preemption."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import aclosing, asynccontextmanager
 

@@ -1,7 +1,5 @@
 """Preemption as in kube-scheduler: effects, disruption budgets, and no delay of other pods."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

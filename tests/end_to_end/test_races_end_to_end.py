@@ -1,7 +1,5 @@
 """Other clients change a pod or a node between the decision and the binding."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -3,8 +3,6 @@
 Pods come and go, preempt, use volumes and spread. `make test-shadow` runs it with kube-scheduler and 1,000 nodes.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import random

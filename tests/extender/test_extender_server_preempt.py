@@ -1,7 +1,5 @@
 """The verb preempt: it removes candidates that plugins reject even without the victims."""
 
-from __future__ import annotations
-
 import pytest
 from asking import cluster, no_c, node, pod, serving
 from tests.support.tables import cases

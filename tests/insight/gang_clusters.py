@@ -1,7 +1,5 @@
 """Random small clusters, and gangs whose members need devices and volumes, as documents."""
 
-from __future__ import annotations
-
 import random
 
 HOSTNAME = "kubernetes.io/hostname"

@@ -1,7 +1,5 @@
 """Random clusters of a few nodes and pods, as documents, with all that decisions depend on."""
 
-from __future__ import annotations
-
 import random
 
 ZONE = "topology.kubernetes.io/zone"

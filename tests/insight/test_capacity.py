@@ -1,7 +1,5 @@
 """How many more pods fit."""
 
-from __future__ import annotations
-
 import pytest
 from small_clusters import ZONE, Maker
 from tests.support.tables import cases

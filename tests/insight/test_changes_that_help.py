@@ -1,7 +1,5 @@
 """What would help pending pods: the kinds of changes, and what is never proposed."""
 
-from __future__ import annotations
-
 import pytest
 from bayplan_documents import document
 from tests.support.tables import cases

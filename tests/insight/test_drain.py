@@ -1,7 +1,5 @@
 """Where the pods of drained nodes go, and what keeps nodes from being drained."""
 
-from __future__ import annotations
-
 import pytest
 from small_manifests import budget, node, pod
 from tests.support.tables import cases

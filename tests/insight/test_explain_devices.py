@@ -1,7 +1,5 @@
 """`explain` names devices, and what keeps each from a pod's claims: claims of pods, taints, selectors, constraints."""
 
-from __future__ import annotations
-
 import yaml
 from tests.support.tables import cases
 

@@ -1,7 +1,5 @@
 """`explain` names the objects that a rejection is about: which claim, volume, class, pod, driver, label."""
 
-from __future__ import annotations
-
 import yaml
 from tests.support.tables import cases
 

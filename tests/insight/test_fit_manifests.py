@@ -1,7 +1,5 @@
 """The pods that manifests lead to, and whether they fit."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The limits of questions: what they may add to a cluster, in Python and on the command line."""
 
-from __future__ import annotations
-
 import json
 import tracemalloc
 

@@ -1,7 +1,5 @@
 """Questions about a namespace that doesn't exist."""
 
-from __future__ import annotations
-
 import pytest
 from bayplan_documents import node, pod
 from tests.support.tables import cases

@@ -1,7 +1,5 @@
 """Without a configuration, a question says what it sees of schedulers with other plugins."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """DynamicResources: claims of PodGroups. Cases of upstream's dynamicresources_test.go and resourceclaim_test.go."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Default constraints of PodTopologySpread, for pods with a service or a controller."""
 
-from __future__ import annotations
-
 import pytest
 from lightkube.models.core_v1 import TopologySpreadConstraint
 from tests.support.tables import cases

@@ -1,7 +1,5 @@
 """DynamicResources: attributes that requests derive by CEL, with the gate DRADerivedAttributes."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 

@@ -1,7 +1,5 @@
 """DynamicResources: how devices are allocated differently since 1.37."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tests.support.tables import cases
 
 from bayplan.api.custom_objects import CustomObject

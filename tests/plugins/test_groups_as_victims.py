@@ -1,7 +1,5 @@
 """DefaultPreemption in 1.37: pods of PodGroups as victims of a single pod."""
 
-from __future__ import annotations
-
 import pytest
 from preempting import HIGH, LOW, MIDDLE, budget, cluster_of, preempted, running, vip
 from tests.support.tables import cases

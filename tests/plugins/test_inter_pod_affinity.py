@@ -1,7 +1,5 @@
 """Filtering by InterPodAffinity."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 

@@ -1,7 +1,5 @@
 """InterPodAffinity: queueing hints and signatures."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 

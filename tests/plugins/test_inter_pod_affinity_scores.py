@@ -1,7 +1,5 @@
 """Scoring by InterPodAffinity: preferred terms of the pod and of existing pods."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 

@@ -4,8 +4,6 @@ The cases mirror upstream's nodeallocatabledynamicresources_test.go. Messages, n
 kube-scheduler 1.36.2 with the gate.
 """
 
-from __future__ import annotations
-
 import pytest
 from claimed_nodes import place, pod, world
 from tests.support.tables import cases

@@ -1,7 +1,5 @@
 """Scoring by PodTopologySpread."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 

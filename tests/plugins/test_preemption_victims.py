@@ -1,7 +1,5 @@
 """Selecting victims on a node, and the best candidate."""
 
-from __future__ import annotations
-
 import pytest
 from preempting import HIGH, LOW, MIDDLE, budget, cluster_of, labelled, preempted, running, vip
 from tests.support.tables import cases

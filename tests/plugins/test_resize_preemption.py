@@ -3,8 +3,6 @@
 The cases are those of upstream's plugin tests of 1.37, and some more.
 """
 
-from __future__ import annotations
-
 import pytest
 from lightkube.models.core_v1 import NodePodPreemptionPolicy
 from preempting import budget

@@ -1,7 +1,5 @@
 """VolumeBinding: feasible nodes, and the messages for the others."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 from volumes import (

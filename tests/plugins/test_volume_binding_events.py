@@ -1,7 +1,5 @@
 """VolumeBinding: queueing hints and scores."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 from volumes import claim, csi_capacity, csi_driver, csi_node, storage_class, using, volume

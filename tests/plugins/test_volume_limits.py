@@ -1,7 +1,5 @@
 """NodeVolumeLimits."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 from volumes import (

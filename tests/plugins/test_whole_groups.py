@@ -1,7 +1,5 @@
 """Victims for a PodGroup. Cases of TestPodGroupEvaluator_SelectVictimsOnDomain (podgrouppreemption_test.go)."""
 
-from __future__ import annotations
-
 from preempting import HIGH, LOW, MIDDLE, budget, running
 from tests.support.tables import cases
 

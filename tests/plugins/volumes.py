@@ -1,7 +1,5 @@
 """Volume objects and helpers for the tests of the volume plugins."""
 
-from __future__ import annotations
-
 from bayplan.framework.interface import CycleState
 from bayplan.framework.profile import Point, Profile, takes_part
 from bayplan.framework.runner import run_filter, run_pre_filter

@@ -1,7 +1,5 @@
 """Random small clusters whose pods refer to one another, as manifests."""
 
-from __future__ import annotations
-
 from plain_loops import HOSTNAME, PlainCluster, name
 
 ZONE, RACK = "topology.kubernetes.io/zone", "Rack"

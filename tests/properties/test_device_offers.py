@@ -3,8 +3,6 @@
 The cached searches give way at random, and go on.
 """
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

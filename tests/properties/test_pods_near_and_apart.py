@@ -1,7 +1,5 @@
 """Compares InterPodAffinity and PodTopologySpread with loops over nodes and pods, in random clusters."""
 
-from __future__ import annotations
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lightkube.models.core_v1 import Namespace, Node, Pod, TopologySpreadConstraint

@@ -1,7 +1,5 @@
 """Compares the volume search over all nodes at once with a plain loop over nodes, claims and volumes, as upstream's."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

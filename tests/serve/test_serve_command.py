@@ -1,7 +1,5 @@
 """`bayplan serve` as a process, on a live cluster that it only reads, and with bad input."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

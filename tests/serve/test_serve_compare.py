@@ -1,7 +1,5 @@
 """compare over HTTP and for assistants: the answer of `bayplan compare`, about the history that the server has."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import time

@@ -1,7 +1,5 @@
 """Transactions: what was done stays in them, is undone by a rollback, and changes nothing else."""
 
-from __future__ import annotations
-
 import asyncio
 
 import msgspec

@@ -1,7 +1,5 @@
 """Plugins that fail or answer wrongly at one point, at first: the attempt fails, and the pod is retried."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from tests.support.stories import in_virtual_time, scheduling

@@ -1,7 +1,5 @@
 """Evictions against scripted replies: victims are evicted in order, and no preemptor is left behind."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Leader election in virtual time. There are never two leaders."""
 
-from __future__ import annotations
-
 import asyncio
 import heapq
 import itertools

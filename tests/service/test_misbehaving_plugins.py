@@ -1,7 +1,5 @@
 """Any exception of a plugin, at any extension point, is its error: the scheduler continues."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 

@@ -1,7 +1,5 @@
 """Pods that are rejected for the same reasons have the message of the one that was attempted for all."""
 
-from __future__ import annotations
-
 from tests.support.stories import in_virtual_time, scheduling
 
 from bayplan.testing.builders import make_node

@@ -1,7 +1,5 @@
 """Kubernetes PodGroups in a complete scheduler, on an in-memory API server."""
 
-from __future__ import annotations
-
 import pytest
 
 from bayplan.api.kinds import NODE, POD, POD_GROUP_V1ALPHA2

@@ -1,7 +1,5 @@
 """How PodGroups are attempted and preempt in Kubernetes 1.37, in a complete scheduler, on an in-memory API server."""
 
-from __future__ import annotations
-
 import pytest
 
 from bayplan.api.kinds import POD

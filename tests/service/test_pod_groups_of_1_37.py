@@ -1,7 +1,5 @@
 """PodGroups as Kubernetes 1.37 has them, in a complete scheduler, on an in-memory API server."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,7 +1,5 @@
 """Preemption as Kubernetes 1.37 has it, in a complete scheduler, on an in-memory API server."""
 
-from __future__ import annotations
-
 import pytest
 
 from bayplan.api.kinds import POD

@@ -1,7 +1,5 @@
 """A profile whose Reserve plugins lack their PreFilter fails its pods as kube-scheduler does."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 from tests.support.stories import in_virtual_time, scheduling

@@ -1,7 +1,5 @@
 """A cluster whose scheduler's decisions tests write by hand, and the shadow that sees them."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import msgspec

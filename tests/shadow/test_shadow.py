@@ -1,7 +1,5 @@
 """What a shadow finds of single decisions: its outcomes, its causes, and the state that it asks about."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec.structs import replace
 from shadowed import BEGIN, Shadowed, configured, nodes

@@ -1,7 +1,5 @@
 """`bayplan shadow` as a process: beside a scheduler, with read-only rights, over restarts, and with bad input."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

@@ -1,7 +1,5 @@
 """One question of every kind about the small cluster, with the objects that its command reads from files."""
 
-from __future__ import annotations
-
 from tests.support.served_questions import new_pod, node, pod
 
 CONFIGURATION = {

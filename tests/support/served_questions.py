@@ -1,7 +1,5 @@
 """A served cluster, and a client with its token."""
 
-from __future__ import annotations
-
 import json
 from contextlib import asynccontextmanager
 

@@ -1,7 +1,5 @@
 """Objects of tests in all their forms: typed, as documents, custom."""
 
-from __future__ import annotations
-
 import pytest
 
 from bayplan import Plugin

@@ -1,7 +1,5 @@
 """The page on a loopback socket, a client with its cookie, and small clusters to show."""
 
-from __future__ import annotations
-
 from contextlib import asynccontextmanager
 from html.parser import HTMLParser
 

@@ -1,7 +1,5 @@
 """The what-if basket: addresses, the cookie, and the comparison with today."""
 
-from __future__ import annotations
-
 import pytest
 from served_page import node, pod, served_objects, small_cluster
 from tests.support.tables import cases

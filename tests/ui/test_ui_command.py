@@ -1,7 +1,5 @@
 """`bayplan ui` and `bayplan demo --ui` as processes."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Changes that help, on the pages of pods and the queue: each is a button that puts it into the basket of What if."""
 
-from __future__ import annotations
-
 import re
 from html import unescape
 

@@ -1,7 +1,5 @@
 """The pages, as a browser gets them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The pages of questions with a form: their answers are those of the commands, with links."""
 
-from __future__ import annotations
-
 import pytest
 from rich.columns import Columns
 from rich.table import Table

@@ -1,7 +1,5 @@
 """The pages about workloads, and the links to them."""
 
-from __future__ import annotations
-
 import pytest
 from served_page import node, pod, served, served_objects
 

@@ -1,7 +1,5 @@
 """docs/versions.md says what `kubernetes.json` has. BAYPLAN_WRITE_ANSWERS=1 writes its tables."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`--feature-gates`, `--emulated-version`, and what API servers say of their version."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 

@@ -1,7 +1,5 @@
 """The table of versions: its data, and what is on by default."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

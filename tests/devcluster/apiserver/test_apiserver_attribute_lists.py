@@ -1,7 +1,5 @@
 """Attributes with lists of values in the embedded API server, with and without the gate DRAListTypeAttributes."""
 
-from __future__ import annotations
-
 from tests.support.tables import cases
 
 from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_SLICE

@@ -1,7 +1,5 @@
 """Resources of nodes that devices provide, in the embedded API server with and without DRANodeAllocatableResources."""
 
-from __future__ import annotations
-
 import pytest
 from tests.support.tables import cases
 

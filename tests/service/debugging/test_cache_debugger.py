@@ -1,7 +1,5 @@
 """Dumps of the state, and comparison with the API server."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
