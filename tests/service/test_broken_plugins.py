@@ -107,8 +107,7 @@ def told(plugins, *names):
 
     async def story():
         async with scheduling(make_node("a"), make_node("b"), plugins=plugins) as here:
-            await here.add(*names)
-            await here.settle()
+            await here.attempt(*names)
             here.nothing_is_held()
         return here
 

@@ -23,8 +23,7 @@ def pending_messages(here):
 async def after_a_new_node(names, seconds):
     """The messages of pods before and after a node was added, and the attempts since then."""
     async with scheduling(make_node("small", cpu="1"), tainted("tainted-0")) as here:
-        await here.add(*names, cpu="4")
-        await here.settle()
+        await here.attempt(*names, cpu="4")
         before, attempts = pending_messages(here), attempts_of(here.scheduler)
         load(here.client.server, tainted("tainted-1"))
         await here.settle(seconds)
