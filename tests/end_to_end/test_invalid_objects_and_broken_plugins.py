@@ -7,13 +7,15 @@ from dataclasses import replace
 import pytest
 from clusters import embedded
 from running import FAST, running_scheduler, unrecorded_scheduler
-from tests.support.invariants import check_invariants, waiting_or_bound
+from tests.support.invariants import waiting_or_bound
 from tests.support.tables import cases
 from workloads import NAME, node_affinity, pod
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.framework.interface import Plugin
 from bayplan.testing.observer import condition_of
+
+pytestmark = pytest.mark.usefixtures("invariants")
 
 POD_ANSWERS, NODE_ANSWERS = r"/pods\?", r"/nodes\?"
 
@@ -65,7 +67,6 @@ async def test_undecodable_pod_stays_pending(cluster, proxy, caplog, make, broke
         await cluster.client.patch(POD, "strange", {"metadata": {"labels": {"changed": "yes"}}}, "default")
         await cluster.add_node("b", labels={"tier": "strange-value"})
         await cluster.observer.until(lambda: cluster.observer.node_of("default/strange"))
-    check_invariants(cluster.observer, NAME)
 
 
 @cases(
@@ -85,7 +86,6 @@ async def test_null_is_decoded_as_empty(cluster, proxy, field, kept, broken):
     async with running_scheduler(proxy.access):
         await cluster.create(pod("strange", **{field: kept}))
         await cluster.observer.until(lambda: cluster.observer.node_of("default/strange") == "a")
-    check_invariants(cluster.observer, NAME)
 
 
 @cases(
@@ -111,7 +111,6 @@ async def test_undecodable_node_is_not_used(cluster, proxy, caplog, broken):
         proxy.cut()
         await cluster.client.patch(NODE, "strange", {"metadata": {"labels": {"changed": "yes"}}})
         await cluster.observer.until(lambda: cluster.observer.node_of("default/large") == "strange")
-    check_invariants(cluster.observer, NAME)
 
 
 async def test_undecodable_node_update_is_ignored(cluster, proxy, caplog):
@@ -126,7 +125,6 @@ async def test_undecodable_node_update_is_ignored(cluster, proxy, caplog):
         await cluster.observer.until(lambda: waiting_or_bound(cluster.observer, NAME))
     assert cluster.observer.node_of("default/small") == "a"
     assert cluster.observer.node_of("default/large") == ""
-    check_invariants(cluster.observer, NAME)
 
 
 @pytest.fixture
@@ -162,7 +160,6 @@ async def test_failure_of_a_plugin_fails_the_attempt(small_cluster, caplog):
     assert failure in caplog.text
     conditions = [condition_of(version) for version in cluster.observer.versions("default/unlucky")]
     assert "SchedulerError" in {condition and condition.get("reason") for condition in conditions}
-    check_invariants(cluster.observer, NAME)
 
 
 async def test_blocking_plugin_is_logged_with_its_stack(small_cluster, caplog):
@@ -189,4 +186,3 @@ async def test_blocking_plugin_is_logged_with_its_stack(small_cluster, caplog):
     finally:
         logging.getLogger("bayplan").removeHandler(handler)
     assert 'assert named.wait(20), "not reported"' in caplog.text
-    check_invariants(cluster.observer, NAME)
