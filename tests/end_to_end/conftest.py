@@ -62,7 +62,7 @@ async def cluster(request, backend, tmp_path):
 
 @pytest.fixture
 def invariants(cluster):
-    """Checks the invariants of the scheduler after a test. The cluster says how many ran, and which pods others bind."""
+    """Checks the invariants of the scheduler after a test. The cluster says how many ran, and what others bind."""
     yield
     check_invariants(cluster.observer, NAME, foreign=cluster.foreign, schedulers=cluster.schedulers)
 

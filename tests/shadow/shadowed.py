@@ -51,6 +51,11 @@ class Shadowed:
         self.documents[name]["spec"]["nodeName"] = node
         self._put(name, **more)
 
+    def place(self, name, node, *, compared=True, **fields):
+        """A pod is created, and bound a moment later."""
+        self.create(name, **fields)
+        self.bind(name, node, compared=compared)
+
     def expect(self, name, node):
         """The scheduler writes the node that it will bind a pod to, because the binding takes long."""
         self.documents[name].setdefault("status", {})["nominatedNodeName"] = node
