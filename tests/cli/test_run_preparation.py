@@ -6,6 +6,7 @@ import logging
 import pytest
 import yaml
 from click.testing import CliRunner
+from tests.support.commands import bayplan
 from tests.support.tables import cases
 
 from bayplan.cli import main
@@ -375,8 +376,7 @@ def test_warnings_are_logged_if_the_log_is_json(tmp_path, caplog):
 
 
 def test_an_error_while_writing_the_configuration_is_reported(tmp_path):
-    done = CliRunner().invoke(main, ["run", "--write-config-to", str(tmp_path)])
-    assert done.exit_code == 2
+    done = bayplan("run", "--write-config-to", tmp_path, status=2)
     assert done.stderr == f"bayplan run: --write-config-to: {tmp_path} cannot be written: Is a directory\n"
 
 

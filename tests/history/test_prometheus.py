@@ -5,12 +5,11 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from tests.history.metrics_server import END, HOUR, ROWS, Samples, Story, real_server, small_server, usual_story
 from tests.history.small_histories import BEGIN, at
+from tests.support.commands import bayplan
 
 from bayplan.api.kinds import NODE, POD, REPLICA_SET
-from bayplan.cli import main
 from bayplan.history.events import PodArrived
 from bayplan.history.format import HistoryError
 from bayplan.history.reading import History
@@ -153,8 +152,7 @@ def test_what_is_no_prometheus_is_one_line(reply: tuple[int, bytes], message: st
 def test_the_command(tmp_path: Path) -> None:
     with small_server(usual_story().samples) as url:
         arguments = ["history", "import", "--prometheus", url, "--since", BEGIN.isoformat(), "--until", END.isoformat()]
-        result = CliRunner().invoke(main, [*arguments, "--to", str(tmp_path / "h")])
-    assert result.exit_code == 0, result.output
+        result = bayplan(*arguments, "--to", tmp_path / "h")
     assert result.output == f"Wrote {tmp_path}/h: 3 pods and 2 nodes, 2026-03-02 08:00 to 2026-03-02 13:00 UTC\n"
 
 
@@ -170,6 +168,5 @@ def test_the_command(tmp_path: Path) -> None:
     ],
 )
 def test_bad_options_are_one_line(arguments: list[str], message: str, tmp_path: Path) -> None:
-    result = CliRunner().invoke(main, ["history", "import", *arguments, "--to", str(tmp_path / "h")])
-    assert result.exit_code == 2
+    result = bayplan("history", "import", *arguments, "--to", tmp_path / "h", status=2)
     assert message in result.output.splitlines()[-1]

@@ -5,6 +5,7 @@ import json
 import pytest
 from bayplan_documents import document
 from click.testing import CliRunner
+from tests.support.commands import bayplan
 
 from bayplan.cli import main
 from bayplan.insight import Snapshot
@@ -148,7 +149,6 @@ def test_a_missing_kubeconfig_says_how_to_begin(monkeypatch, tmp_path):
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    done = CliRunner().invoke(main, ["explain", "p"], prog_name="bayplan")
-    assert done.exit_code == 2
+    done = bayplan("explain", "p", status=2, prog_name="bayplan")
     (line,) = done.stderr.splitlines()
     assert all(word in line for word in ("no kubeconfig", "--kubeconfig", "--from", "`bayplan cluster`"))
