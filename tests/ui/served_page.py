@@ -151,3 +151,9 @@ async def served(source, insight=None, **options):
 
 def served_objects(*objects, **options):
     return served(FileSource(Snapshot.of(objects, source="file cluster.yaml")), **options)
+
+
+async def page_of(path, *objects, **options):
+    """A page about a cluster of these objects."""
+    async with served_objects(*objects) as visitor:
+        return await visitor.page(path, **options)
