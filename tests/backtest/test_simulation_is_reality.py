@@ -1,7 +1,5 @@
 """Workloads on the embedded cluster, with its kubelets and the service, go as a simulation of their histories says."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from contextlib import asynccontextmanager, suppress

@@ -3,8 +3,6 @@
 All errors are reported at once, in the order of the document.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Literal
 

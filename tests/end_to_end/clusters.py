@@ -3,8 +3,6 @@
 Both enforce RBAC. A scheduler uses the account and the token from the shipped manifests, with its permissions.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from abc import ABC, abstractmethod

@@ -1,7 +1,5 @@
 """All permissions that the shipped manifests grant, with the task that needs each, or the reason why it is unused."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from typing import Any

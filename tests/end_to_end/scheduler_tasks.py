@@ -1,7 +1,5 @@
 """The tasks of a scheduler on a cluster. Each needs certain permissions and starts with a new cluster."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager

@@ -3,8 +3,6 @@
 The decisions have to be the same as if the scheduler ran the extender's plugins itself.
 """
 
-from __future__ import annotations
-
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path

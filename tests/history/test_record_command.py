@@ -1,7 +1,5 @@
 """`bayplan record` as a process: it is killed, goes on, and is stopped."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import signal

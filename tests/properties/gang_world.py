@@ -1,7 +1,5 @@
 """A scheduler on an in-memory API server, gangs that come and go, and the invariants that hold once they settle."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from contextlib import asynccontextmanager, suppress

@@ -1,7 +1,5 @@
 """Shared by the tests of the service: pods, a manual clock, and a client with scripted replies."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from datetime import UTC, datetime

@@ -3,8 +3,6 @@
 The cases are those of upstream's integration tests: a node of 300m, and a pod that is resized from 100m to 300m there.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Gangs in a complete scheduler, on an in-memory API server."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """The scheduling loop during calls of extenders: the state doesn't change, and other work continues."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from contextlib import asynccontextmanager, suppress

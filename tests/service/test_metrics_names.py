@@ -1,7 +1,5 @@
 """All metrics of kube-scheduler exist with the same type and labels, or docs/metrics.md gives the reason."""
 
-from __future__ import annotations
-
 import csv
 import json
 import random

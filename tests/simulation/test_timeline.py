@@ -1,7 +1,5 @@
 """The scheduler in virtual time: queue, backoff, hints, preemption, gangs and waits, and when they act."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

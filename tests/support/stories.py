@@ -1,7 +1,5 @@
 """A scheduler on an API server in memory, in virtual time, and what the users of the cluster do."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Plugins whose answers break the contract, each in one way, with the expected report."""
 
-from __future__ import annotations
-
 import itertools
 import random
 

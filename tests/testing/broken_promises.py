@@ -1,7 +1,5 @@
 """Plugins that break a promise, each in one way, with the expected report; and a correct one."""
 
-from __future__ import annotations
-
 import asyncio
 import datetime as dt
 import os

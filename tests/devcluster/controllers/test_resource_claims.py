@@ -1,7 +1,5 @@
 """Claims from templates: creation, reservation, deallocation and deletion."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
