@@ -7,15 +7,13 @@ from dataclasses import replace
 import pytest
 from clusters import embedded
 from running import FAST, running_scheduler, unrecorded_scheduler
-from tests.support.invariants import waiting_or_bound
+from tests.support.invariants import check_invariants, waiting_or_bound
 from tests.support.tables import cases
 from workloads import NAME, node_affinity, pod
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.framework.interface import Plugin
 from bayplan.testing.observer import condition_of
-
-pytestmark = pytest.mark.usefixtures("invariants")
 
 POD_ANSWERS, NODE_ANSWERS = r"/pods\?", r"/nodes\?"
 
@@ -47,7 +45,7 @@ POD_ANSWERS, NODE_ANSWERS = r"/pods\?", r"/nodes\?"
         ),
     ],
 )
-async def test_undecodable_pod_stays_pending(cluster, proxy, caplog, make, broken, message):
+async def test_undecodable_pod_stays_pending(cluster, proxy, caplog, make, broken, message, invariants):
     await cluster.add_node("a", labels={"tier": "strange-value"})
     caplog.set_level(logging.INFO, "bayplan")
     fault = proxy.inject("GET", POD_ANSWERS, times=None, replace=broken)
@@ -80,7 +78,7 @@ async def test_undecodable_pod_stays_pending(cluster, proxy, caplog, make, broke
         ),
     },
 )
-async def test_null_is_decoded_as_empty(cluster, proxy, field, kept, broken):
+async def test_null_is_decoded_as_empty(cluster, proxy, field, kept, broken, invariants):
     await cluster.add_node("a")
     proxy.inject("GET", POD_ANSWERS, times=None, replace=broken)
     async with running_scheduler(proxy.access):
@@ -95,7 +93,7 @@ async def test_null_is_decoded_as_empty(cluster, proxy, field, kept, broken):
         "list for a string": {b'"providerID":"far://away"': b'"providerID":["far"]'},
     },
 )
-async def test_undecodable_node_is_not_used(cluster, proxy, caplog, broken):
+async def test_undecodable_node_is_not_used(cluster, proxy, caplog, broken, invariants):
     await cluster.add_node("good")
     await cluster.add_node("strange", cpu="13")
     await cluster.client.patch(NODE, "strange", {"spec": {"providerID": "far://away"}})
@@ -113,7 +111,7 @@ async def test_undecodable_node_is_not_used(cluster, proxy, caplog, broken):
         await cluster.observer.until(lambda: cluster.observer.node_of("default/large") == "strange")
 
 
-async def test_undecodable_node_update_is_ignored(cluster, proxy, caplog):
+async def test_undecodable_node_update_is_ignored(cluster, proxy, caplog, invariants):
     await cluster.add_node("a")
     proxy.inject("GET", NODE_ANSWERS, times=None, replace={b'"cpu":"13"': b'"cpu":"many"'})
     async with running_scheduler(proxy.access):
@@ -133,6 +131,7 @@ async def small_cluster(tmp_path):
     async with embedded(tmp_path) as cluster:
         await cluster.add_nodes(2)
         yield cluster
+        check_invariants(cluster.observer, NAME)
 
 
 class Breaks(Plugin):
