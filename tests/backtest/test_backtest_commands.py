@@ -8,6 +8,7 @@ import pytest
 from tests.backtest.histories import pool_node, record
 from tests.simulation.timelines import OWNED
 from tests.support.commands import bayplan
+from tests.support.tables import cases
 
 from bayplan.cli.insight.cluster_options import with_names
 from bayplan.simulation.happenings import PodArrives
@@ -59,12 +60,12 @@ def test_compare_shows_the_table(folder, tmp_path):
     assert any("NodeResourcesFit +" in line for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("command", "series"),
-    [
-        pytest.param(("compare", "--set", PACK), {"recorded", "now", "candidate"}, id="compare"),
-        pytest.param(("simulate",), {"now"}, id="simulate"),
-    ],
+@cases(
+    "command, series",
+    {
+        "compare": (("compare", "--set", PACK), {"recorded", "now", "candidate"}),
+        "simulate": (("simulate",), {"now"}),
+    },
 )
 def test_report_is_one_page_with_plots(folder, tmp_path, command, series):
     path = tmp_path / "report.html"

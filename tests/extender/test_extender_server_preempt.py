@@ -88,13 +88,13 @@ def whole(**victims):
     return {node: {"Pods": [PODS[each] for each in pods], "NumPDBViolations": 0} for node, pods in victims.items()}
 
 
-FORMS = [
-    pytest.param("NodeNameToMetaVictims", meta, id="uids"),
-    pytest.param("NodeNameToVictims", whole, id="whole pods"),
-]
+FORMS = {
+    "uids": ("NodeNameToMetaVictims", meta),
+    "whole pods": ("NodeNameToVictims", whole),
+}
 
 
-@pytest.mark.parametrize(("field", "form"), FORMS)
+@cases("field, form", FORMS)
 @cases(
     "plugin, victims, kept",
     {

@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.support.tables import cases
 
 from bayplan.framework.gangs import Gang, GangOutcome, GangVictims, Placement, PreemptionRules
 from bayplan.framework.interface import Plugin
@@ -347,28 +348,25 @@ def test_members_reserve_in_order_and_release_in_reverse(seats, undo):
     assert seats.taken == set()
 
 
-@pytest.mark.parametrize(
-    ("answer", "expected", "message"),
-    [
-        pytest.param(
+@cases(
+    "answer, expected, message",
+    {
+        "rejected": (
             "no seat is left",
             GangOutcome.REFUSED,
             "gang red: 2 of 3 members fit; the next one: 0/1 nodes are available: 1 no seat is left.",
-            id="rejected",
         ),
-        pytest.param(
+        "failed": (
             Status.error("the seats are on fire"),
             GangOutcome.ERROR,
             'gang red: 2 of 3 members fit; the next one: running Reserve plugin "Seats": the seats are on fire',
-            id="failed",
         ),
-        pytest.param(
+        "raised": (
             ValueError("a bug"),
             GangOutcome.ERROR,
             'gang red: 2 of 3 members fit; the next one: running Reserve plugin "Seats": ValueError: a bug',
-            id="raised",
         ),
-    ],
+    },
 )
 def test_a_member_that_reserve_does_not_accept(answer, expected, message):
     seats = Seats(answer)
