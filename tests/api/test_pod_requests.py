@@ -132,11 +132,7 @@ ONE = container("c1", cpu="1")
             2000,
         ),
         "one container grows, another one shrinks": (
-            resized(
-                [ONE, container("c2", cpu="2")],
-                status_of("c1", allocated="2"),
-                status_of("c2", allocated="1"),
-            ),
+            resized([ONE, container("c2", cpu="2")], status_of("c1", allocated="2"), status_of("c2", allocated="1")),
             3000,  # without actual resources, what was granted didn't count
             3000,
         ),

@@ -62,10 +62,7 @@ def test_compare_shows_the_table(folder, tmp_path):
 
 @cases(
     "command, series",
-    {
-        "compare": (("compare", "--set", PACK), {"recorded", "now", "candidate"}),
-        "simulate": (("simulate",), {"now"}),
-    },
+    {"compare": (("compare", "--set", PACK), {"recorded", "now", "candidate"}), "simulate": (("simulate",), {"now"})},
 )
 def test_report_is_one_page_with_plots(folder, tmp_path, command, series):
     path = tmp_path / "report.html"

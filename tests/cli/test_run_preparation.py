@@ -483,11 +483,7 @@ async def test_a_cluster_whose_version_forbids_something_stops_the_start(prepare
 
 
 @cases(
-    "version, warned",
-    {
-        "a version with GangScheduling": ("v1.36.4", True),
-        "a version without it": ("v1.37.2", False),
-    },
+    "version, warned", {"a version with GangScheduling": ("v1.36.4", True), "a version without it": ("v1.37.2", False)}
 )
 async def test_a_warning_about_a_version_waits_until_that_of_the_cluster_is_known(version, warned, prepared, caplog):
     made = prepared(feature_gates=("GenericWorkload=true",))

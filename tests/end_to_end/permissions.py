@@ -51,10 +51,7 @@ READ = (
 
 READING = "list and watch"
 TASKS: Mapping[str, tuple[Task, tuple[str, ...]]] = {
-    READING: (
-        list_and_watch,
-        tuple(f"{verb} {resource}" for resource in READ for verb in ("list", "watch")),
-    ),
+    READING: (list_and_watch, tuple(f"{verb} {resource}" for resource in READ for verb in ("list", "watch"))),
     "place pods": (
         place_pods,
         (

@@ -77,11 +77,7 @@ async def scheduler_and_extender(cluster, *plugins, form="names"):
         if extender.watched is not None:
             await extender.watched.synced.wait()
         snippet = extenders_snippet(
-            extender.server.url,
-            extender.verbs,
-            DEFAULT_PATHS,
-            weight=extender.profiles.weight,
-            watches=form == "names",
+            extender.server.url, extender.verbs, DEFAULT_PATHS, weight=extender.profiles.weight, watches=form == "names"
         )
         document = {"apiVersion": API_VERSION, "kind": KIND, **yaml.safe_load(snippet)}
         extenders = parse_configuration(document).extenders

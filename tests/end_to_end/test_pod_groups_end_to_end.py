@@ -59,10 +59,7 @@ def bound(cluster, group):
 
 async def until_condition(cluster, group, *words, kind=POD_GROUP_V1ALPHA2):
     """Watch groups until the condition of one has this status, reason and message."""
-    async with (
-        asyncio.timeout(30),
-        aclosing(cluster.client.watch(kind, "default", bookmarks=False)) as events,
-    ):
+    async with asyncio.timeout(30), aclosing(cluster.client.watch(kind, "default", bookmarks=False)) as events:
         async for event in events:
             found = event.object
             conditions = (found.status.conditions if found.status else None) or ()

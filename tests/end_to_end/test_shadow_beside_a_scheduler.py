@@ -18,14 +18,7 @@ from tests.support.storage_documents import ZONE, claim, storage_class, using
 from tests.support.waiting import until
 from workloads import NAME, amounts, pod
 
-from bayplan.api.kinds import (
-    NODE,
-    PERSISTENT_VOLUME,
-    PERSISTENT_VOLUME_CLAIM,
-    POD,
-    PRIORITY_CLASS,
-    STORAGE_CLASS,
-)
+from bayplan.api.kinds import NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, PRIORITY_CLASS, STORAGE_CLASS
 from bayplan.client import ApiError
 from bayplan.devcluster.controllers.csi_provisioner import CsiProvisioner
 from bayplan.shadow.comparisons import ShadowSubject

@@ -2,10 +2,7 @@ from playground import EXAMPLES, manifest
 from tests.support.tables import cases
 
 POLICY = str(EXAMPLES / "tier_policy.py")
-WAYS = {
-    "as a plugin": ["-m", "bayplan", "run", "--secure-port=0", "--plugin", POLICY],
-    "alone": [POLICY],
-}
+WAYS = {"as a plugin": ["-m", "bayplan", "run", "--secure-port=0", "--plugin", POLICY], "alone": [POLICY]}
 
 
 def pod(name, **spec):

@@ -88,10 +88,7 @@ def whole(**victims):
     return {node: {"Pods": [PODS[each] for each in pods], "NumPDBViolations": 0} for node, pods in victims.items()}
 
 
-FORMS = {
-    "uids": ("NodeNameToMetaVictims", meta),
-    "whole pods": ("NodeNameToVictims", whole),
-}
+FORMS = {"uids": ("NodeNameToMetaVictims", meta), "whole pods": ("NodeNameToVictims", whole)}
 
 
 @cases("field, form", FORMS)

@@ -119,10 +119,7 @@ async def test_the_role_is_sufficient_and_names_stay_private(server: tuple[ApiSe
 
 @pytest.mark.parametrize(
     ("kubeconfig", "message"),
-    [
-        ("missing", "cannot read"),
-        ("unreachable", "cannot read the nodes of http://127.0.0.1:1"),
-    ],
+    [("missing", "cannot read"), ("unreachable", "cannot read the nodes of http://127.0.0.1:1")],
 )
 def test_bad_input_is_one_line(kubeconfig: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / kubeconfig

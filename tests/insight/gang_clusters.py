@@ -256,10 +256,6 @@ def volume_claim(name, class_name, mode):
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": {"name": name, "namespace": "default", "uid": f"pvc-{name}"},
-        "spec": {
-            "accessModes": [mode],
-            "storageClassName": class_name,
-            "resources": {"requests": {"storage": "2Gi"}},
-        },
+        "spec": {"accessModes": [mode], "storageClassName": class_name, "resources": {"requests": {"storage": "2Gi"}}},
         "status": {"phase": "Pending"},
     }

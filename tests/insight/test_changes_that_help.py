@@ -229,11 +229,7 @@ def test_a_cordon_is_one_blocker():
     assert "uncordon a -> a" in found
     insight = Insight(Snapshot.of([cordoned("a"), node("b", cpu="500m"), tainted("c", "x", cpu="500m"), pod("new")]))
     assert [each.to_dict() for each in insight.why_not("default/new", "a").blockers] == [
-        {
-            "plugin": "NodeUnschedulable",
-            "reasons": ["node(s) were unschedulable"],
-            "text": "node(s) were unschedulable",
-        }
+        {"plugin": "NodeUnschedulable", "reasons": ["node(s) were unschedulable"], "text": "node(s) were unschedulable"}
     ]
     assert [(miss.nodes, len(miss.blockers)) for miss in insight.explain("default/new").nearest] == [
         (("a",), 1),

@@ -65,10 +65,7 @@ CASES = {
     "the default scheduler": ([pod(message="0/1 nodes are available: 1 Insufficient cpu.")], []),
     "a name for which a shell needs quotes": ([pod(scheduler="mine // a comment")], [WITH_SPACES]),
     "a label": ([pod(**LABEL), pod("q", node="n", **LABEL)], [f"2 pods are {NEEDS_COSCHEDULING}"]),
-    "another label": (
-        [pod(**{"pod-group.scheduling.sigs.k8s.io/name": "g"})],
-        [f"1 pod is {NEEDS_COSCHEDULING}"],
-    ),
+    "another label": ([pod(**{"pod-group.scheduling.sigs.k8s.io/name": "g"})], [f"1 pod is {NEEDS_COSCHEDULING}"]),
     "an object": (
         [group(THEIRS, minMember=2)],
         [f"there are PodGroups{NEEDS_COSCHEDULING.removeprefix('in PodGroups')}"],
@@ -90,10 +87,7 @@ CASES = {
         [pod(message=QUOTA)],
         [f"{MESSAGE} CapacityScheduling of the scheduler-plugins project (kubernetes-sigs), {UNKNOWN}"],
     ),
-    "a default plugin": (
-        [pod(message='running PreBind plugin "VolumeBinding": no'), pod("q", QUOTA, node="n")],
-        [],
-    ),
+    "a default plugin": ([pod(message='running PreBind plugin "VolumeBinding": no'), pod("q", QUOTA, node="n")], []),
     "another name": (
         [pod("a", scheduler="volcano"), pod("b", scheduler="volcano"), pod("c", node="n", scheduler="kai")],
         [VOLCANO],

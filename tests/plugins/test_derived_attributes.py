@@ -114,10 +114,7 @@ def test_selectors_do_not_see_derived_attributes():
     assert gets(GPUS, claim("c", wanted, constraints=[match()])) == NONE
 
 
-@cases(
-    "gates, expected",
-    {"with lists": (WITH_LISTS, "r=a1,s=b1"), "without": (ON, NONE)},
-)
+@cases("gates, expected", {"with lists": (WITH_LISTS, "r=a1,s=b1"), "without": (ON, NONE)})
 def test_derived_lists(gates, expected):
     requests = [
         request("r", **deriving(f"[string({GPU_NUMA}), 'numa-1']")),

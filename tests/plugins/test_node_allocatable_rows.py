@@ -41,9 +41,7 @@ POOLS = [*NODES, "everywhere", "zone", "mixed"]
 
 
 def in_zone(name):
-    return {
-        "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [name]}]}],
-    }
+    return {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [name]}]}]}
 
 
 class World:

@@ -152,16 +152,8 @@ FIT = {
         {},
         None,
     ),
-    "less than it has": (
-        [resized(cpu="1", has={"cpu": "2"}), make_pod("o", node="n1", cpu="2")],
-        {},
-        None,
-    ),
-    "devices are not counted twice": (
-        [resized(cpu="2", resources={GPU: "2"}, has={**CPU_NOW, GPU: "2"})],
-        {},
-        None,
-    ),
+    "less than it has": ([resized(cpu="1", has={"cpu": "2"}), make_pod("o", node="n1", cpu="2")], {}, None),
+    "devices are not counted twice": ([resized(cpu="2", resources={GPU: "2"}, has={**CPU_NOW, GPU: "2"})], {}, None),
     "the node allows no other pod": ([resized(cpu="2", has=CPU_NOW)], {"pods": 1}, (True, "Too many pods")),
 }
 
@@ -266,11 +258,7 @@ BUDGET = budget("b", "web")
 WHO = {
     "a pod of lower priority": ([make_node("n1"), grows(), low("o", "3")], (), ["o"]),
     "not more than needed": ([make_node("n1"), grows(), low("a", "1"), low("b", "3")], (), ["a", "b"]),
-    "those that make room": (
-        [make_node("n1", cpu="6"), grows(), low("a", "1"), low("b", "3", priority=5)],
-        (),
-        ["b"],
-    ),
+    "those that make room": ([make_node("n1", cpu="6"), grows(), low("a", "1"), low("b", "3", priority=5)], (), ["b"]),
     "nobody elsewhere": (
         [make_node("n1"), make_node("n2"), grows(), low("o", "3", "n2"), low("s", "3", priority=10)],
         (),

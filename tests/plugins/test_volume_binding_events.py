@@ -176,13 +176,7 @@ def test_the_default_shape_prefers_what_is_free():
 
 
 @pytest.mark.feature("VolumeBinding: scoring")
-@cases(
-    "size, expected",
-    {
-        "no overflow": ("64Pi", 50),
-        "the percentage overflows, as in Go": ("100Pi", 100),
-    },
-)
+@cases("size, expected", {"no overflow": ("64Pi", 50), "the percentage overflows, as in Go": ("100Pi", 100)})
 def test_sizes_beyond_a_hundredth_of_64_bits(size, expected):
     there = volume("v", size=f"{int(size[:-2]) * 2}Pi", nodes=["a"])
     found = scores(EMPTIER, claim("c", size=size), storage_class(), there, pod=using("c"))

@@ -149,7 +149,7 @@ def test_victims(stage, rules, victims):
 
 
 IN_1_37 = {
-    "three of several groups and none": ["p2", "p1", "p5"],  # the group of p5 has a low priority
+    "three of several groups and none": ["p2", "p1", "p5"]  # the group of p5 has a low priority
 }
 """The victims that differ in 1.37, where the priority of a group counts for its pods that are evicted one by one."""
 

@@ -129,12 +129,7 @@ def csi_capacity(name, capacity, *nodes, storage_class="made", largest=None, sel
 
 def attachment(name, node, volume_name, attacher="disk.example.com"):
     spec = {"attacher": attacher, "nodeName": node, "source": {"persistentVolumeName": volume_name}}
-    return {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "VolumeAttachment",
-        "metadata": {"name": name},
-        "spec": spec,
-    }
+    return {"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": {"name": name}, "spec": spec}
 
 
 def using(*claims, name="p", volumes=(), ephemeral=(), **fields):

@@ -12,12 +12,7 @@ from bayplan.api.kinds import NODE, POD, custom_kind
 from bayplan.client import ApiError
 from bayplan.config.loading import parse_configuration
 from bayplan.config.profiles import build_profile
-from bayplan.plugins.coscheduling.groups import (
-    LIGHTWEIGHT_LABEL,
-    MIN_AVAILABLE_LABEL,
-    POD_GROUP_LABEL,
-    POD_GROUPS,
-)
+from bayplan.plugins.coscheduling.groups import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP_LABEL, POD_GROUPS
 from bayplan.testing.in_memory import stored
 from bayplan.versions import gates_of
 

@@ -31,13 +31,7 @@ def test_gated_pod_is_not_popped_and_has_a_message():
     assert queued.initial_attempt_at is None
 
 
-@cases(
-    "labels, expected",
-    {
-        "released": ({}, Place.ACTIVE),
-        "still gated": ({"gate": "Gate", "x": "y"}, Place.GATED),
-    },
-)
+@cases("labels, expected", {"released": ({}, Place.ACTIVE), "still gated": ({"gate": "Gate", "x": "y"}, Place.GATED)})
 def test_update_runs_the_gating_plugin_again(labels, expected):
     queue, _ = _gated_queue()
     queue.add(make_pod("a", labels={"gate": "Gate"}), 0)

@@ -66,11 +66,7 @@ CASES = {
         0,
         f"gang red: 0 of 5 members fit; the next one: {LACKING}",
     ),
-    "too few members": (
-        gang(*pods(2), needed=3),
-        0,
-        "gang red: 2 of 3 members exist",
-    ),
+    "too few members": (gang(*pods(2), needed=3), 0, "gang red: 2 of 3 members exist"),
 }
 
 

@@ -21,10 +21,7 @@ MISSING = "no data of 'NodeResourcesFit' in this attempt; check that the profile
             'running Reserve plugin "DynamicResources": not found',
         ),
         ({"preFilter": ALL, "filter": ALL, "reserve": ALL}, None),
-        (
-            {"preFilter": ALL},
-            'running "NodeResourcesFit" filter plugin: ' + MISSING,
-        ),
+        ({"preFilter": ALL}, 'running "NodeResourcesFit" filter plugin: ' + MISSING),
         ({}, None),
     ],
 )

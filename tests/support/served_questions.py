@@ -94,10 +94,7 @@ async def served(source, **options):
     def make():
         return Insight(Snapshot())
 
-    async with (
-        serving(source, make(), make, **options) as (url, token),
-        aiohttp.ClientSession() as session,
-    ):
+    async with serving(source, make(), make, **options) as (url, token), aiohttp.ClientSession() as session:
         yield Client(session, url, token)
 
 

@@ -23,9 +23,7 @@ DEFINITION = {
                 "name": "v1",
                 "served": True,
                 "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-                },
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
             }
         ],
     },

@@ -76,10 +76,7 @@ async def test_question_is_answered(path, texts, links):
 
 
 IMAGES = {"status": {"images": [{"names": ["model:v1"], "sizeBytes": 900 * 2**20}]}}
-MODEL = {
-    "containers": [{"name": "c", "image": "i"}],
-    "volumes": [{"name": "m", "image": {"reference": "model:v1"}}],
-}
+MODEL = {"containers": [{"name": "c", "image": "i"}], "volumes": [{"name": "m", "image": {"reference": "model:v1"}}]}
 
 
 async def test_upgrade_preview_links_the_pods_that_are_decided_differently():

@@ -17,10 +17,7 @@ SEMVER = "must be a string compatible with semver.org spec 2.0.0"
 def a_slice(attributes):
     pool = {"name": "p", "generation": 0, "resourceSliceCount": 1}
     devices = [{"name": "d", "attributes": attributes}]
-    return {
-        "metadata": {"name": "s"},
-        "spec": {"driver": "d.org", "pool": pool, "allNodes": True, "devices": devices},
-    }
+    return {"metadata": {"name": "s"}, "spec": {"driver": "d.org", "pool": pool, "allNodes": True, "devices": devices}}
 
 
 async def create(gates, kind, document):
