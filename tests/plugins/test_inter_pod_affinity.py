@@ -23,8 +23,9 @@ NOWHERE = make_node("nowhere")
 NODES = (A1, A2, B1, NOWHERE)
 
 WEB, DB = {"app": "web"}, {"app": "db"}
-NEAR_WEB = pod_affinity(pod_term("zone", WEB))
-AWAY_FROM_WEB = pod_affinity(pod_term("zone", WEB), anti=True)
+HOST = "kubernetes.io/hostname"
+IN_ZONE, ON_HOST = pod_term("zone", WEB), pod_term(HOST, WEB)
+NEAR_WEB, AWAY_FROM_WEB = pod_affinity(IN_ZONE), pod_affinity(IN_ZONE, anti=True)
 
 
 def expressing(*expressions, key="zone", **fields):
@@ -69,7 +70,7 @@ def wanting(affinity, labels=None, **more):
         "the whole zone of a match": (wanting(NEAR_WEB), [on("a1")], "a1 a2"),
         "no match": (wanting(NEAR_WEB), [on("a1", DB)], ""),
         "matches in both zones": (wanting(NEAR_WEB), [on("a1"), on("b1", name="other")], "a1 a2 b1"),
-        "the same node": (wanting(pod_affinity(pod_term("kubernetes.io/hostname", WEB))), [on("a1")], "a1"),
+        "the same node": (wanting(pod_affinity(ON_HOST)), [on("a1")], "a1"),
         "match in no zone": (wanting(NEAR_WEB), [on("nowhere")], ""),
         "In": (wanting(pod_affinity(expressing(("app", "In", "web", "db")))), [on("b1", DB)], "b1"),
         "NotIn": (wanting(pod_affinity(expressing(("app", "NotIn", "web")))), [on("b1", DB)], "b1"),
@@ -89,15 +90,11 @@ def wanting(affinity, labels=None, **more):
             "",
         ),
         "one pod has to match both terms": (
-            wanting(pod_affinity(pod_term("zone", WEB), pod_term("zone", {"tier": "front"}))),
+            wanting(pod_affinity(IN_ZONE, pod_term("zone", {"tier": "front"}))),
             [on("a1", WEB), on("a2", {"tier": "front"}, name="other")],
             "",
         ),
-        "two terms, two topologies": (
-            wanting(pod_affinity(pod_term("zone", WEB), pod_term("kubernetes.io/hostname", WEB))),
-            [on("a1")],
-            "a1",
-        ),
+        "two terms, two topologies": (wanting(pod_affinity(IN_ZONE, ON_HOST)), [on("a1")], "a1"),
         "no selector": (wanting(pod_affinity(pod_term("zone"))), [on("a1")], ""),
         "an empty selector": (wanting(pod_affinity(pod_term("zone", labelSelector={}))), [on("a1", {})], "a1 a2"),
         "a match that is being deleted": (wanting(NEAR_WEB), [on("a1", terminating=True)], "a1 a2"),
@@ -117,17 +114,9 @@ def test_required_affinity(pod, there, expected):
         "does not match itself": (wanting(NEAR_WEB, DB), [], ""),
         "second joins the first": (wanting(NEAR_WEB, WEB), [on("b1")], "b1"),
         "match in another namespace": (wanting(NEAR_WEB, WEB), [on("a1", namespace="other")], "a1 a2 b1"),
-        "a node needs the labels of all terms": (
-            wanting(pod_affinity(pod_term("zone", WEB), pod_term("rack", WEB)), WEB),
-            [],
-            "",
-        ),
-        "not the first in one of two topologies": (
-            wanting(pod_affinity(pod_term("zone", WEB), pod_term("kubernetes.io/hostname", WEB)), WEB),
-            [on("a1")],
-            "a1",
-        ),
-        "matches one of two terms": (wanting(pod_affinity(pod_term("zone", WEB), pod_term("zone", DB)), WEB), [], ""),
+        "a node needs the labels of all terms": (wanting(pod_affinity(IN_ZONE, pod_term("rack", WEB)), WEB), [], ""),
+        "not the first in one of two topologies": (wanting(pod_affinity(IN_ZONE, ON_HOST), WEB), [on("a1")], "a1"),
+        "matches one of two terms": (wanting(pod_affinity(IN_ZONE, pod_term("zone", DB)), WEB), [], ""),
         "a match in no zone does not count": (wanting(NEAR_WEB, WEB), [on("nowhere")], "a1 a2 b1"),
         "not in the selected namespace": (
             wanting(pod_affinity(pod_term("zone", WEB, namespaces=["other"])), WEB),
@@ -150,12 +139,12 @@ def test_pod_that_matches_its_own_affinity(pod, there, expected):
         "match in no zone": (wanting(AWAY_FROM_WEB), [on("nowhere")], "a1 a2 b1 nowhere"),
         "match on another node": (wanting(AWAY_FROM_WEB), [on("a1", namespace="other")], "a1 a2 b1 nowhere"),
         "any of the terms": (
-            wanting(pod_affinity(pod_term("zone", WEB), pod_term("zone", DB), anti=True)),
+            wanting(pod_affinity(IN_ZONE, pod_term("zone", DB), anti=True)),
             [on("a1", DB)],
             "b1 nowhere",
         ),
         "selector and topology of one term": (
-            wanting(pod_affinity(pod_term("rack", WEB), pod_term("kubernetes.io/hostname", DB), anti=True)),
+            wanting(pod_affinity(pod_term("rack", WEB), pod_term(HOST, DB), anti=True)),
             [on("a1", WEB), on("b1", DB, name="other")],
             "a1 a2 nowhere",
         ),
@@ -166,7 +155,7 @@ def test_pod_that_matches_its_own_affinity(pod, there, expected):
         ),
         "none": (wanting(pod_affinity(pod_term("zone"), anti=True)), [on("b1")], "a1 a2 b1 nowhere"),
         "affinity is reported first": (
-            wanting({**NEAR_WEB, **pod_affinity(pod_term("kubernetes.io/hostname", WEB), anti=True)}),
+            wanting({**NEAR_WEB, **pod_affinity(ON_HOST, anti=True)}),
             [on("a1")],
             {"a1": NEAR, "a2": FITS, "b1": FAR, "nowhere": FAR},
         ),

@@ -16,7 +16,8 @@ UNEVEN = "node(s) didn't match pod topology spread constraints"
 NO_LABEL = "node(s) didn't match pod topology spread constraints (missing required label)"
 FITS = ""
 HOST = "kubernetes.io/hostname"
-WEB = {"app": "web"}
+WEB, DB = {"app": "web"}, {"app": "db"}
+ZONES, HOSTS = spread_over("zone", WEB), spread_over(HOST, WEB)
 A1, A2 = make_node("a1", labels={"zone": "a"}), make_node("a2", labels={"zone": "a"})
 B1, B2 = make_node("b1", labels={"zone": "b"}), make_node("b2", labels={"zone": "b"})
 NODES = (A1, A2, B1, B2)
@@ -61,36 +62,24 @@ def zones(a, b):
     {
         "no constraints": (make_pod("pending", labels=WEB), pods(a1=3), None),
         "ScheduleAnyway only": (spreading(spread_over("zone", WEB, hard=False)), pods(a1=3), None),
-        "unknown action": (spreading({**spread_over("zone", WEB), "whenUnsatisfiable": "Whatever"}), pods(a1=3), None),
-        "no pods": (spreading(spread_over("zone", WEB)), [], "a1 a2 b1 b2"),
-        "no pods, no self match": (spreading(spread_over("zone", WEB), labels={}), [], "a1 a2 b1 b2"),
-        "zones 3/3": (spreading(spread_over("zone", WEB)), pods(a1=2, a2=1, b2=3), "a1 a2 b1 b2"),
-        "zones 1/0": (spreading(spread_over("zone", WEB)), pods(a1=1), "b1 b2"),
-        "zones 2/1": (spreading(spread_over("zone", WEB)), pods(a1=2, b1=1), "b1 b2"),
+        "unknown action": (spreading({**ZONES, "whenUnsatisfiable": "Whatever"}), pods(a1=3), None),
+        "no pods": (spreading(ZONES), [], "a1 a2 b1 b2"),
+        "no pods, no self match": (spreading(ZONES, labels={}), [], "a1 a2 b1 b2"),
+        "zones 3/3": (spreading(ZONES), pods(a1=2, a2=1, b2=3), "a1 a2 b1 b2"),
+        "zones 1/0": (spreading(ZONES), pods(a1=1), "b1 b2"),
+        "zones 2/1": (spreading(ZONES), pods(a1=2, b1=1), "b1 b2"),
         "zones 2/1, skew 2": (spreading(spread_over("zone", WEB, max_skew=2)), pods(a1=2, b1=1), "a1 a2 b1 b2"),
-        "nodes 2/1/0/3": (spreading(spread_over(HOST, WEB)), pods(a1=2, a2=1, b2=3), "b1"),
+        "nodes 2/1/0/3": (spreading(HOSTS), pods(a1=2, a2=1, b2=3), "b1"),
         "nodes 2/1/0/3, skew 2": (spreading(spread_over(HOST, WEB, max_skew=2)), pods(a1=2, a2=1, b2=3), "a2 b1"),
-        "nodes 2/1/0/3, no self match": (spreading(spread_over(HOST, WEB), labels={}), pods(a1=2, a2=1, b2=3), "a2 b1"),
-        "other pods are ignored": (
-            spreading(spread_over("zone", WEB)),
-            pods(labels={"app": "db"}, a1=3),
-            "a1 a2 b1 b2",
-        ),
-        "other namespaces are ignored": (
-            spreading(spread_over("zone", WEB), namespace="other"),
-            pods(a1=3),
-            "a1 a2 b1 b2",
-        ),
+        "nodes 2/1/0/3, no self match": (spreading(HOSTS, labels={}), pods(a1=2, a2=1, b2=3), "a2 b1"),
+        "other pods are ignored": (spreading(ZONES), pods(labels=DB, a1=3), "a1 a2 b1 b2"),
+        "other namespaces are ignored": (spreading(ZONES, namespace="other"), pods(a1=3), "a1 a2 b1 b2"),
         "no selector": (spreading(spread_over("zone")), pods(a1=3), "a1 a2 b1 b2"),
         "empty selector matches only itself": (spreading(spread_over("zone", {})), pods(a1=3), "a1 a2 b1 b2"),
         "an empty selector, {}": (spreading(spread_over("zone", {}, max_skew=1), labels={}), pods(a1=3), "a1 a2 b1 b2"),
         "no node has the label": (spreading(spread_over("rack", WEB)), [], zones(NO_LABEL, NO_LABEL)),
         "case": (spreading(spread_over("zone", {"app": "Web"}), labels={"app": "Web"}), pods(a1=3), "a1 a2 b1 b2"),
-        "a pod on a deleted node": (
-            spreading(spread_over("zone", WEB)),
-            [make_pod("stray", node="gone", labels=WEB)],
-            "a1 a2 b1 b2",
-        ),
+        "a pod on a deleted node": (spreading(ZONES), [make_pod("stray", node="gone", labels=WEB)], "a1 a2 b1 b2"),
     },
 )
 def test_do_not_schedule(pod, there, expected):
@@ -101,29 +90,17 @@ def test_do_not_schedule(pod, there, expected):
 @cases(
     "constraints, there, expected",
     {
-        "zones 3/3, nodes 2/1/0/3": ([spread_over("zone", WEB), spread_over(HOST, WEB)], pods(a1=2, a2=1, b2=3), "b1"),
-        "zones 3/4, nodes 2/1/0/4: no node": (
-            [spread_over("zone", WEB), spread_over(HOST, WEB)],
-            pods(a1=2, a2=1, b2=4),
-            "",
-        ),
-        "separate selectors": (
-            [spread_over("zone", WEB), spread_over(HOST, {"app": "db"})],
-            [*pods(a1=1), *pods(labels={"app": "db"}, b1=1)],
-            "b1 b2",
-        ),
+        "zones 3/3, nodes 2/1/0/3": ([ZONES, HOSTS], pods(a1=2, a2=1, b2=3), "b1"),
+        "zones 3/4, nodes 2/1/0/4: no node": ([ZONES, HOSTS], pods(a1=2, a2=1, b2=4), ""),
+        "separate selectors": ([ZONES, spread_over(HOST, DB)], [*pods(a1=1), *pods(labels=DB, b1=1)], "b1 b2"),
         "nodes without all keys are ineligible for all constraints": (
-            [spread_over("zone", WEB), spread_over("rack", WEB)],
+            [ZONES, spread_over("rack", WEB)],
             pods(a1=1),
             zones(NO_LABEL, NO_LABEL),
         ),
-        "two on one topology": (
-            [spread_over("zone", WEB), spread_over("zone", {"app": "db"})],
-            [*pods(b1=1), *pods(labels={"app": "db"}, a1=2)],
-            "",
-        ),
+        "two on one topology": ([ZONES, spread_over("zone", DB)], [*pods(b1=1), *pods(labels=DB, a1=2)], ""),
         "soft constraint does not filter": (
-            [spread_over("zone", WEB), spread_over(HOST, WEB, hard=False)],
+            [ZONES, spread_over(HOST, WEB, hard=False)],
             pods(a1=1, b1=1),
             "a1 a2 b1 b2",
         ),
@@ -137,17 +114,9 @@ def test_several_constraints(constraints, there, expected):
 @cases(
     "constraints, there, expected",
     {
-        "are rejected": ([spread_over("zone", WEB)], pods(nowhere=5), {"a1": FITS, "nowhere": NO_LABEL}),
-        "are ineligible for the other constraint": (
-            [spread_over(HOST, WEB), spread_over("zone", WEB)],
-            pods(a1=1),
-            {"a1": FITS, "nowhere": NO_LABEL},
-        ),
-        "their pods are not counted": (
-            [spread_over(HOST, WEB), spread_over("zone", WEB)],
-            pods(nowhere=1),
-            {"a1": FITS, "nowhere": NO_LABEL},
-        ),
+        "are rejected": ([ZONES], pods(nowhere=5), {"a1": FITS, "nowhere": NO_LABEL}),
+        "are ineligible for the other constraint": ([HOSTS, ZONES], pods(a1=1), {"a1": FITS, "nowhere": NO_LABEL}),
+        "their pods are not counted": ([HOSTS, ZONES], pods(nowhere=1), {"a1": FITS, "nowhere": NO_LABEL}),
     },
 )
 def test_nodes_without_the_label(constraints, there, expected):
@@ -157,7 +126,7 @@ def test_nodes_without_the_label(constraints, there, expected):
 @pytest.mark.feature("PodTopologySpread: label values")
 def test_empty_value_is_a_domain():
     empty = make_node("empty", labels={"zone": ""})
-    assert ask(spreading(spread_over("zone", WEB)), A1, empty, *pods(empty=1)) == {"a1": FITS, "empty": UNEVEN}
+    assert ask(spreading(ZONES), A1, empty, *pods(empty=1)) == {"a1": FITS, "empty": UNEVEN}
 
 
 @pytest.mark.feature("PodTopologySpread: minDomains")
@@ -250,7 +219,7 @@ V1, V2 = {"app": "web", "version": "1"}, {"app": "web", "version": "2"}
 @cases(
     "constraint, labels, expected",
     {
-        "unset": (spread_over("zone", WEB), V2, "b1 b2"),
+        "unset": (ZONES, V2, "b1 b2"),
         "another version": (spread_over("zone", WEB, matchLabelKeys=["version"]), V2, "a1 a2 b1 b2"),
         "the same one": (spread_over("zone", WEB, matchLabelKeys=["version"]), V1, "b1 b2"),
         "no value": (spread_over("zone", WEB, matchLabelKeys=["version"]), WEB, "b1 b2"),
@@ -282,13 +251,13 @@ def test_match_label_keys(constraint, labels, expected):
 )
 def test_terminating_pods(terminating, expected):
     there = make_pod("there", node="a1", labels=WEB, terminating=terminating)
-    assert ask(spreading(spread_over("zone", WEB)), *NODES, there) == expected
+    assert ask(spreading(ZONES), *NODES, there) == expected
 
 
 @pytest.mark.feature("PodTopologySpread: terminating pods")
 def test_terminating_pod_is_not_counted():
     state = make_cluster(*NODES, *pods(a1=1)).state
-    plugin, pod = PodTopologySpread(OfflineHandle(state)), spreading(spread_over("zone", WEB))
+    plugin, pod = PodTopologySpread(OfflineHandle(state)), spreading(ZONES)
     assert ask_filter(plugin, pod, state) == zones(UNEVEN, FITS)
     state.set_pod(make_pod("a1-0", node="a1", labels=WEB, terminating=True))
     assert ask_filter(plugin, pod, state) == zones(FITS, FITS)
@@ -298,27 +267,22 @@ def test_terminating_pod_is_not_counted():
 
 NEW = make_pod("new", labels=WEB)
 DYING = make_pod("dying", node="a1", labels=WEB, terminating=True)
-OTHER = make_pod("new", labels={"app": "db"})
+OTHER = make_pod("new", labels=DB)
 
 
 @pytest.mark.feature("PodTopologySpread: nominated pods and what-ifs on rows")
 @cases(
     "constraint, there, changes, expected",
     {
-        "pod added": (
-            spread_over(HOST, WEB),
-            pods(a1=1, a2=1, b1=1, b2=1),
-            {"a1": PodChanges((NEW,))},
-            nodes(UNEVEN, *[FITS] * 3),
-        ),
-        "pod removed": (spread_over(HOST, WEB), pods(a1=1), {"a1": PodChanges(removed=(NEW,))}, nodes(*[FITS] * 4)),
+        "pod added": (HOSTS, pods(a1=1, a2=1, b1=1, b2=1), {"a1": PodChanges((NEW,))}, nodes(UNEVEN, *[FITS] * 3)),
+        "pod removed": (HOSTS, pods(a1=1), {"a1": PodChanges(removed=(NEW,))}, nodes(*[FITS] * 4)),
         "what-ifs are separate": (
-            spread_over("zone", WEB),
+            ZONES,
             pods(a1=2, b1=1),
             {"a2": PodChanges(removed=(NEW,)), "b2": PodChanges((NEW,))},
             nodes(UNEVEN, FITS, FITS, FITS),
         ),
-        "other pod": (spread_over("zone", WEB), pods(a1=1), {"a1": PodChanges((OTHER,))}, zones(UNEVEN, FITS)),
+        "other pod": (ZONES, pods(a1=1), {"a1": PodChanges((OTHER,))}, zones(UNEVEN, FITS)),
         "global minimum changes": (
             spread_over("zone", WEB, max_skew=2),
             pods(a1=2, b1=1),
@@ -326,7 +290,7 @@ OTHER = make_pod("new", labels={"app": "db"})
             nodes(UNEVEN, FITS, FITS, FITS),
         ),
         "terminating pods count in what-ifs, as upstream": (
-            spread_over("zone", WEB),
+            ZONES,
             pods(a1=1),
             {"a1": PodChanges(removed=(DYING,))},
             nodes(FITS, UNEVEN, FITS, FITS),
@@ -374,7 +338,7 @@ def test_invalid_selector():
 def test_invalid_selector_of_a_soft_constraint_leaves_hard_constraints_valid():
     invalid = {"matchExpressions": [{"key": "app", "operator": "Near", "values": ["web"]}]}
     soft = spread_over("zone", labelSelector=invalid, whenUnsatisfiable="ScheduleAnyway")
-    pod = spreading(spread_over("zone", WEB), soft)
+    pod = spreading(ZONES, soft)
     for _ in range(2):
         assert len(own_constraints(pod, HARD)) == 1
         with pytest.raises(InvalidSelector):
@@ -384,9 +348,9 @@ def test_invalid_selector_of_a_soft_constraint_leaves_hard_constraints_valid():
 @pytest.mark.feature("PodTopologySpread: labels of bound pods and nodes change")
 def test_changed_labels_take_effect():
     state = make_cluster(*NODES, *pods(a1=1)).state
-    plugin, pod = PodTopologySpread(OfflineHandle(state)), spreading(spread_over("zone", WEB))
+    plugin, pod = PodTopologySpread(OfflineHandle(state)), spreading(ZONES)
     assert ask_filter(plugin, pod, state) == zones(UNEVEN, FITS)
-    state.set_pod(make_pod("a1-0", node="a1", labels={"app": "db"}))
+    state.set_pod(make_pod("a1-0", node="a1", labels=DB))
     assert ask_filter(plugin, pod, state) == zones(FITS, FITS)
     state.set_pod(make_pod("a1-0", node="a1", labels=WEB))
     state.set_node(make_node("a1", labels={"zone": "b"}))
