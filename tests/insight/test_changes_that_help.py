@@ -60,30 +60,26 @@ def claim(name, storage_class_name):
     return made
 
 
+NEW = pod("new", **CLAIMED)
 CASES = {
     "missing claim": (
-        [node("a"), storage_class("fast"), pod("new", **CLAIMED)],
+        [node("a"), storage_class("fast"), NEW],
         "create the persistentvolumeclaim data with storage class fast",
     ),
     "missing claim where nothing is provisioned": (
-        [node("a"), storage_class("local", "kubernetes.io/no-provisioner"), pod("new", **CLAIMED)],
+        [node("a"), storage_class("local", "kubernetes.io/no-provisioner"), NEW],
         "create the persistentvolumeclaim data and a persistent volume of 1Gi for it",
     ),
     "missing storage class": (
-        [node("a"), storage_class("fast"), claim("data", "gold"), pod("new", **CLAIMED)],
+        [node("a"), storage_class("fast"), claim("data", "gold"), NEW],
         "create the storage class gold like fast",
     ),
     "unbound claim without a class": (
-        [node("a"), claim("data", ""), pod("new", **CLAIMED)],
+        [node("a"), claim("data", ""), NEW],
         "create a persistent volume of 5Gi for the persistentvolumeclaim data",
     ),
     "no local volume": (
-        [
-            node("a"),
-            storage_class("local", "kubernetes.io/no-provisioner"),
-            claim("data", "local"),
-            pod("new", **CLAIMED),
-        ],
+        [node("a"), storage_class("local", "kubernetes.io/no-provisioner"), claim("data", "local"), NEW],
         "create a persistent volume of 5Gi for the persistentvolumeclaim data",
     ),
     "topology spread": (

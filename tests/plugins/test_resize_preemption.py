@@ -134,27 +134,20 @@ def room(**amounts):
 
 
 CPU_NOW = {"cpu": "1"}
+TO_TWO, LACKS_CPU = resized(cpu="2", has=CPU_NOW), (True, "Insufficient cpu")
 FIT = {
-    "the node has room": ([resized(cpu="2", has=CPU_NOW)], {}, None),
-    "others are too large": (
-        [resized(cpu="2", has=CPU_NOW), make_pod("o", node="n1", cpu="3")],
-        {},
-        (True, "Insufficient cpu"),
-    ),
+    "the node has room": ([TO_TWO], {}, None),
+    "others are too large": ([TO_TWO, make_pod("o", node="n1", cpu="3")], {}, LACKS_CPU),
     "more than the node has": ([resized(cpu="5", has=CPU_NOW)], {}, (False, "Insufficient cpu")),
     "another resource is overcommitted": (
         [resized(cpu="2", memory="1Gi", has=CPU_NOW), make_pod("o", node="n1", memory="16Gi")],
         {},
         (True, "Insufficient memory"),
     ),
-    "what it doesn't request is overcommitted": (
-        [resized(cpu="2", has=CPU_NOW), make_pod("o", node="n1", memory="17Gi")],
-        {},
-        None,
-    ),
+    "what it doesn't request is overcommitted": ([TO_TWO, make_pod("o", node="n1", memory="17Gi")], {}, None),
     "less than it has": ([resized(cpu="1", has={"cpu": "2"}), make_pod("o", node="n1", cpu="2")], {}, None),
     "devices are not counted twice": ([resized(cpu="2", resources={GPU: "2"}, has={**CPU_NOW, GPU: "2"})], {}, None),
-    "the node allows no other pod": ([resized(cpu="2", has=CPU_NOW)], {"pods": 1}, (True, "Too many pods")),
+    "the node allows no other pod": ([TO_TWO], {"pods": 1}, (True, "Too many pods")),
 }
 
 
