@@ -6,6 +6,7 @@ import pytest
 from tests.history.metrics_server import END, HOUR, ROWS, Samples, Story, real_server, small_server, usual_story
 from tests.history.small_histories import BEGIN, at
 from tests.support.commands import bayplan
+from tests.support.documents import of_kind
 
 from bayplan.api.kinds import NODE, POD, REPLICA_SET
 from bayplan.history.events import PodArrived
@@ -55,12 +56,7 @@ def test_owners_in_a_snapshot_give_what_metrics_lack(tmp_path: Path) -> None:
             "containers": [{"name": "main", "image": "app:1", "resources": {"requests": {"cpu": "9"}}}],
         },
     }
-    owner = {
-        "apiVersion": "apps/v1",
-        "kind": "ReplicaSet",
-        "metadata": {"name": "web", "namespace": "default"},
-        "spec": {"template": template},
-    }
+    owner = of_kind("ReplicaSet", "web", metadata={"namespace": "default"}, spec={"template": template})
     history, _ = imported(usual_story().samples, tmp_path, snapshot=Snapshot.of([owner]))
     assert history.notes == ()
     assert list(history.start().of_kind(REPLICA_SET)) == ["default/web"]

@@ -1,6 +1,7 @@
 """`explain` names the objects that a rejection is about: which claim, volume, class, pod, driver, label."""
 
 import yaml
+from tests.support.documents import of_kind
 from tests.support.tables import cases
 
 from bayplan.insight import Insight, Snapshot
@@ -28,12 +29,7 @@ def rule(name, key):
 def node(name, zone="a", cpu="4", pods="110", room=None, **labels):
     room = {"cpu": cpu, "memory": "8Gi", "pods": pods, **(room or {})}
     labels = {HOSTNAME: name, ZONE: zone, **labels}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": labels},
-        "status": {"capacity": room, "allocatable": room},
-    }
+    return of_kind("Node", name, metadata={"labels": labels}, status={"capacity": room, "allocatable": room})
 
 
 def asking(**amounts):
@@ -116,14 +112,7 @@ def local_volume(size, zone):
 
 
 def storage_class(name="disk", mode="WaitForFirstConsumer", provisioner="disk.acme.io", **fields):
-    return {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "StorageClass",
-        "metadata": {"name": name},
-        "provisioner": provisioner,
-        "volumeBindingMode": mode,
-        **fields,
-    }
+    return of_kind("StorageClass", name, provisioner=provisioner, volumeBindingMode=mode, **fields)
 
 
 NO_VOLUME = (

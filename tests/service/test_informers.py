@@ -5,6 +5,7 @@ import pytest
 from lightkube.models.core_v1 import Node, NodeStatus
 from lightkube.models.meta_v1 import ObjectMeta
 from tests.service.conftest import make_pod, make_runtime, watch_nodes, watch_pods
+from tests.support.documents import of_kind
 from tests.support.tables import cases
 
 from bayplan.executor.handlers import Receiver, SentNode
@@ -211,13 +212,9 @@ def test_nodes_are_added_and_removed(watched) -> None:
     },
 )
 def test_the_json_of_nodes_is_kept_for_extenders(watched, read, sent_on) -> None:
-    document = {
-        "kind": "Node",
-        "apiVersion": "v1",
-        "metadata": {"name": "a", "new": 1, "managedFields": [{"manager": "kubelet"}]},
-        "spec": {"new": [{}]},
-        "new": None,
-    }
+    document = of_kind(
+        "Node", "a", metadata={"new": 1, "managedFields": [{"manager": "kubelet"}]}, spec={"new": [{}]}, new=None
+    )
     watched.nodes.added(read(msgspec.json.encode(document)))
     assert msgspec.json.decode(watched.state.nodes.info(0).raw) == sent_on
     watched.nodes.deleted(read(msgspec.json.encode(document)))
